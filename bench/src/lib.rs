@@ -1,0 +1,1 @@
+//! What benches and the instruction guard share: one JSON row a figure.

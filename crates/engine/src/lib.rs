@@ -1,0 +1,1 @@
+//! Ports, bursts, workers and control: the only crate with input and output on the frame path.

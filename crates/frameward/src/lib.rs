@@ -1,0 +1,1 @@
+//! An open-source MACsec encryption gateway for industrial networks.

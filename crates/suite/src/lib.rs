@@ -1,0 +1,1 @@
+//! Keys and cipher suites: seal and open, nonces, secrets. No protocol, no input or output.

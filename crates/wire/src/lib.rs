@@ -1,0 +1,9 @@
+//! What is on the wire, in the standards' words: identifiers, Ethernet headers and the SecTAG.
+//!
+//! No allocation, no `unsafe`, no clock. Every codec parses into a value that can only hold what the standard
+//! allows, and names the rule that a refused frame broke.
+#![no_std]
+
+pub mod id;
+
+pub use id::{An, MacAddr, ParseIdError, Pn, Sci, Ssci};

@@ -1,0 +1,1 @@
+//! Packet builders, captures and fixtures for the tests. Never a dependency of the product.
