@@ -4,6 +4,10 @@
 //! allows, and names the rule that a refused frame broke.
 #![no_std]
 
+pub mod ethernet;
 pub mod id;
+pub mod sectag;
 
+pub use ethernet::EtherType;
 pub use id::{An, MacAddr, ParseIdError, Pn, Sci, Ssci};
+pub use sectag::{ScEncoding, SecTag, SecTagError, SecureData, ShortLength};
