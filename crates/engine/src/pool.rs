@@ -1,0 +1,424 @@
+//! The memory that frames live in: one region, cut into chunks of equal size, and a stack of the free ones.
+//!
+//! ```text
+//!  0          HEADROOM 256                         room 1760 (of a chunk of 2048)       TAILROOM 32
+//!  +------------+----------------------------------------------------------------------+----------+
+//!  | tags grow  | the frame as it was received                                         | ICV      |
+//!  +------------+----------------------------------------------------------------------+----------+
+//!               start .................................. start + len
+//! ```
+//!
+//! A chunk is always in exactly one of three hands: the pool's (free), a [`Slot`]'s (held), or the kernel's
+//! (lent: in a fill, receive, transmit or completion ring of AF_XDP). The pool keeps the books, so
+//! `free + held + lent = total` holds at every moment, and an address that the kernel hands back is only
+//! believed if that very chunk was lent.
+//!
+//! Left out on purpose: growing (nothing is allocated after creation), sharing between threads (a worker owns
+//! its links, a link its pool), chunks of different sizes in one pool (the kernel's UMEM has one size).
+
+#![allow(unsafe_code)]
+
+use std::io;
+use std::slice;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::mapping::Mapping;
+
+/// Octets in front of a received frame, for tags that grow it to the front. It is what the kernel leaves on its
+/// own in AF_XDP (XDP_PACKET_HEADROOM); the other ports keep to the same.
+pub const HEADROOM: usize = 256;
+
+/// Octets that stay free behind the longest frame a port receives, for an ICV.
+pub const TAILROOM: usize = 32;
+
+/// The size of each chunk of a pool. AF_XDP takes the first two (a chunk must not exceed a page).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ChunkOctets {
+    /// 2,048 octets: frames up to 1,760, for an MTU of 1500 and the protected side's 1532.
+    Octets2048,
+    /// 4,096 octets: frames up to 3,808.
+    Octets4096,
+    /// 16,384 octets: jumbo frames, AF_PACKET only.
+    Octets16384,
+}
+
+impl ChunkOctets {
+    /// The smallest size whose room holds a frame of `frame_octets` (Ethernet header and tags included), if any.
+    pub fn for_frame(frame_octets: usize) -> Option<Self> {
+        [Self::Octets2048, Self::Octets4096, Self::Octets16384]
+            .into_iter()
+            .find(|size| size.room() >= frame_octets)
+    }
+
+    /// Octets of one chunk, a power of two.
+    pub const fn octets(self) -> usize {
+        match self {
+            Self::Octets2048 => 2048,
+            Self::Octets4096 => 4096,
+            Self::Octets16384 => 16384,
+        }
+    }
+
+    /// The longest frame that fits between [`HEADROOM`] and [`TAILROOM`].
+    pub const fn room(self) -> usize {
+        self.octets() - HEADROOM - TAILROOM
+    }
+}
+
+/// Why a pool could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum PoolError {
+    /// No chunks asked for, or more than a UMEM can address.
+    #[error("a frame pool of {chunks} chunks is impossible; ask for 1 to {most}", most = Pool::MOST_CHUNKS)]
+    Chunks {
+        /// What was asked for.
+        chunks: usize,
+    },
+    /// The kernel did not give the memory.
+    #[error("no memory for a frame pool of {octets} octets: {source}; free memory or configure fewer links")]
+    Memory {
+        /// Size of the region.
+        octets: usize,
+        /// What mmap said.
+        source: io::Error,
+    },
+}
+
+/// The owner of one chunk, and where the frame stands in it. Only a pool makes it, it cannot be copied, and it
+/// goes back with [`Pool::give`]: one that is dropped loses its chunk until the pool itself is dropped.
+#[derive(Debug)]
+#[must_use = "a slot that is dropped loses its chunk: give it back to its pool"]
+pub struct Slot {
+    pool: u32,
+    chunk: u32,
+    start: usize,
+    len: usize,
+}
+
+impl Slot {
+    /// Offset of the frame's first octet in its chunk.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Octets of the frame.
+    #[allow(clippy::len_without_is_empty)] // an empty frame is nothing that anybody asks for
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Says anew where the frame stands. A place beyond the chunk makes the frame empty for [`Pool::frame`], and
+    /// a port drops and counts it.
+    pub fn place(&mut self, start: usize, len: usize) {
+        self.start = start;
+        self.len = len;
+    }
+}
+
+/// One frame under work: the whole chunk, and where in it the frame stands.
+#[derive(Debug)]
+pub struct FrameView<'p> {
+    /// All octets of the chunk, headroom and tailroom included.
+    pub chunk: &'p mut [u8],
+    /// Offset of the frame's first octet.
+    pub start: &'p mut usize,
+    /// Octets of the frame.
+    pub len: &'p mut usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hand {
+    Free,
+    Held,
+    Lent,
+}
+
+/// A region of chunks and the books about them. Never allocates after [`Pool::new`].
+#[derive(Debug)]
+pub struct Pool {
+    id: u32,
+    region: Mapping,
+    chunk_octets: ChunkOctets,
+    /// Free chunks, the most recently used on top: its octets are likely still in the cache.
+    free: Vec<u32>,
+    hands: Box<[Hand]>,
+    lent: usize,
+}
+
+static NEXT_POOL: AtomicU32 = AtomicU32::new(0);
+
+impl Pool {
+    /// The most chunks of one pool: 4 GiB of chunks of the smallest size.
+    pub const MOST_CHUNKS: usize = 1 << 21;
+
+    /// Maps the region and puts all chunks on the free stack.
+    pub fn new(chunk_octets: ChunkOctets, chunks: usize) -> Result<Self, PoolError> {
+        if chunks == 0 || chunks > Self::MOST_CHUNKS {
+            return Err(PoolError::Chunks { chunks });
+        }
+        let octets = chunks * chunk_octets.octets();
+        let region = Mapping::anonymous(octets).map_err(|source| PoolError::Memory { octets, source })?;
+        let id = NEXT_POOL
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1))
+            .expect("invariant: a process makes fewer than 2^32 pools");
+        // Lowest chunk on top.
+        let free = (0..chunks as u32).rev().collect();
+        Ok(Self { id, region, chunk_octets, free, hands: vec![Hand::Free; chunks].into(), lent: 0 })
+    }
+
+    /// Takes a free chunk, if there is one. The frame in it is empty and stands at [`HEADROOM`].
+    pub fn take(&mut self) -> Option<Slot> {
+        let chunk = self.free.pop()?;
+        self.hands[chunk as usize] = Hand::Held;
+        Some(Slot { pool: self.id, chunk, start: HEADROOM, len: 0 })
+    }
+
+    /// Takes a chunk back.
+    ///
+    /// # Panics
+    /// If another pool made the slot: a bug that would mix two links' frames.
+    pub fn give(&mut self, slot: Slot) {
+        self.check(&slot);
+        self.hands[slot.chunk as usize] = Hand::Free;
+        self.free.push(slot.chunk);
+    }
+
+    /// The octets of a frame; none if it was placed beyond its chunk.
+    ///
+    /// # Panics
+    /// If another pool made the slot.
+    pub fn frame(&self, slot: &Slot) -> &[u8] {
+        self.check(slot);
+        // SAFETY: check() says that the chunk is one of this region's; its only owner is borrowed for as long
+        // as the octets are, and so is the pool, so nobody writes them meanwhile.
+        let chunk = unsafe { slice::from_raw_parts(self.chunk_base(slot.chunk), self.chunk_octets.octets()) };
+        chunk.get(slot.start..slot.start.saturating_add(slot.len)).unwrap_or(&[])
+    }
+
+    /// One frame under work.
+    ///
+    /// # Panics
+    /// If another pool made the slot.
+    pub fn view<'p>(&'p mut self, slot: &'p mut Slot) -> FrameView<'p> {
+        self.views(slice::from_mut(slot)).next().expect("invariant: one slot has one view")
+    }
+
+    /// Many frames under work at once, in the order of their slots.
+    ///
+    /// # Panics
+    /// If another pool made one of the slots.
+    pub fn views<'p>(
+        &'p mut self,
+        slots: &'p mut [Slot],
+    ) -> impl ExactSizeIterator<Item = FrameView<'p>> + use<'p> {
+        let (id, base, octets) = (self.id, self.region.base(), self.chunk_octets.octets());
+        slots.iter_mut().map(move |slot| {
+            assert_eq!(slot.pool, id, "invariant: a slot stays with the pool that made it");
+            // SAFETY: the chunk is one of this region's, for this pool made the slot and nothing changes the
+            // number. No two slots of a pool name the same chunk (take() removes it from the free stack,
+            // redeem() wants it lent; both mark it held), slots cannot be copied, and each is visited once: the
+            // slices are disjoint. They live as long as the borrows of pool and slots do. The kernel writes
+            // lent chunks only.
+            let chunk = unsafe { slice::from_raw_parts_mut(base.add(slot.chunk as usize * octets), octets) };
+            FrameView { chunk, start: &mut slot.start, len: &mut slot.len }
+        })
+    }
+
+    /// Chunks on the free stack.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Chunks in the kernel's hands.
+    pub fn lent(&self) -> usize {
+        self.lent
+    }
+
+    /// All chunks.
+    pub fn total(&self) -> usize {
+        self.hands.len()
+    }
+
+    /// The size of the chunks.
+    pub fn chunk_octets(&self) -> ChunkOctets {
+        self.chunk_octets
+    }
+
+    /// The longest frame that a port may put into a chunk at [`HEADROOM`].
+    pub fn room(&self) -> usize {
+        self.chunk_octets.room()
+    }
+
+    /// The region, to be registered with the kernel as a UMEM.
+    pub(crate) fn region(&self) -> &Mapping {
+        &self.region
+    }
+
+    /// Which pool this is, for a port that must meet the same one at each call.
+    pub(crate) fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Hands a chunk to the kernel: the frame's address in the region, in octets from its start. None of it may
+    /// be touched until [`Self::redeem`].
+    pub(crate) fn lend(&mut self, slot: Slot) -> u64 {
+        self.check(&slot);
+        self.hands[slot.chunk as usize] = Hand::Lent;
+        self.lent += 1;
+        slot.chunk as u64 * self.chunk_octets.octets() as u64 + slot.start as u64
+    }
+
+    /// Believes the kernel that it is done with the chunk at `address`, if that chunk was lent at all. The slot
+    /// stands at the address; its frame is empty.
+    pub(crate) fn redeem(&mut self, address: u64) -> Option<Slot> {
+        let octets = self.chunk_octets.octets() as u64;
+        let chunk = usize::try_from(address / octets).ok()?;
+        let hand = self.hands.get_mut(chunk).filter(|hand| **hand == Hand::Lent)?;
+        *hand = Hand::Held;
+        self.lent -= 1;
+        Some(Slot { pool: self.id, chunk: chunk as u32, start: (address % octets) as usize, len: 0 })
+    }
+
+    fn chunk_base(&self, chunk: u32) -> *mut u8 {
+        let offset = chunk as usize * self.chunk_octets.octets();
+        debug_assert!(offset < self.region.octets());
+        // SAFETY: chunks of slots lie in the region.
+        unsafe { self.region.base().add(offset) }
+    }
+
+    fn check(&self, slot: &Slot) {
+        assert_eq!(slot.pool, self.id, "invariant: a slot stays with the pool that made it");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sizes() {
+        for (frame, size) in [
+            (0, Some(ChunkOctets::Octets2048)),
+            (1760, Some(ChunkOctets::Octets2048)),
+            (1761, Some(ChunkOctets::Octets4096)),
+            (3808, Some(ChunkOctets::Octets4096)),
+            (9022, Some(ChunkOctets::Octets16384)),
+            (16096, Some(ChunkOctets::Octets16384)),
+            (16097, None),
+        ] {
+            assert_eq!(ChunkOctets::for_frame(frame), size, "{frame}");
+        }
+    }
+
+    #[test]
+    fn impossible_pools_are_refused() {
+        for chunks in [0, Pool::MOST_CHUNKS + 1, usize::MAX] {
+            assert!(matches!(Pool::new(ChunkOctets::Octets2048, chunks), Err(PoolError::Chunks { .. })));
+        }
+    }
+
+    #[test]
+    fn an_empty_pool_gives_nothing_until_something_comes_back() {
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 2).unwrap();
+        let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+        assert!(pool.take().is_none());
+        pool.give(first);
+        assert_eq!(pool.free(), 1);
+        let third = pool.take().unwrap();
+        pool.give(second);
+        pool.give(third);
+        assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn a_frame_beyond_its_chunk_is_empty() {
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
+        let mut slot = pool.take().unwrap();
+        for (start, len, seen) in
+            [(0, 2048, 2048), (256, 0, 0), (1, 2048, 0), (2048, 0, 0), (2049, 0, 0), (1, usize::MAX, 0)]
+        {
+            slot.place(start, len);
+            assert_eq!(pool.frame(&slot).len(), seen, "{start} {len}");
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a slot stays with the pool that made it")]
+    fn a_foreign_slot_is_refused() {
+        let mut one = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
+        let mut other = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
+        let mut slots = [one.take().unwrap(), other.take().unwrap()];
+        one.views(&mut slots).for_each(drop);
+    }
+
+    #[test]
+    fn the_kernel_is_believed_only_about_what_it_was_lent() {
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 4).unwrap();
+        let slot = pool.take().unwrap();
+        let held = pool.take().unwrap();
+        let address = pool.lend(slot);
+        assert_eq!((address, pool.lent(), pool.free()), (256, 1, 2));
+        for wrong in [2048, 3 * 2048, 4 * 2048, u64::MAX] {
+            assert!(pool.redeem(wrong).is_none(), "{wrong}");
+        }
+        let slot = pool.redeem(2047).unwrap();
+        assert_eq!((slot.start(), slot.len(), pool.lent()), (2047, 0, 0));
+        assert!(pool.redeem(256).is_none(), "twice");
+        pool.give(slot);
+        pool.give(held);
+        assert_eq!(pool.free(), 4);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Operation {
+        Take,
+        Give(usize),
+        Lend(usize),
+        Redeem(u64),
+        Write,
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            Just(Operation::Take),
+            any::<usize>().prop_map(Operation::Give),
+            any::<usize>().prop_map(Operation::Lend),
+            (0u64..20 * 2048).prop_map(Operation::Redeem),
+            Just(Operation::Write),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn books_balance_and_frames_do_not_touch(operations in prop::collection::vec(operation(), 0..200)) {
+            let mut pool = Pool::new(ChunkOctets::Octets2048, 16).unwrap();
+            let mut held: Vec<Slot> = Vec::new();
+            for operation in operations {
+                match operation {
+                    Operation::Take => held.extend(pool.take()),
+                    Operation::Give(which) if !held.is_empty() => {
+                        let slot = held.swap_remove(which % held.len());
+                        pool.give(slot);
+                    }
+                    Operation::Lend(which) if !held.is_empty() => {
+                        let slot = held.swap_remove(which % held.len());
+                        pool.lend(slot);
+                    }
+                    Operation::Redeem(address) => held.extend(pool.redeem(address)),
+                    Operation::Write => {
+                        for (number, view) in pool.views(&mut held).enumerate() {
+                            view.chunk.fill(number as u8);
+                            (*view.start, *view.len) = (0, 2048);
+                        }
+                        for (number, slot) in held.iter().enumerate() {
+                            prop_assert!(pool.frame(slot).iter().all(|octet| *octet == number as u8));
+                        }
+                    }
+                    Operation::Give(_) | Operation::Lend(_) => {}
+                }
+                prop_assert_eq!(pool.free() + held.len() + pool.lent(), pool.total());
+            }
+        }
+    }
+}
