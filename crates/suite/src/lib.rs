@@ -1,1 +1,37 @@
-//! Keys and cipher suites: seal and open, nonces, secrets. No protocol, no input or output.
+//! Keys and cipher suites: seal and open frames in place, compose nonces, hold secrets. No protocol, no input or
+//! output.
+//!
+//! A [`Sak`] is key material, a [`Key`] the same material prepared for one [`CipherSuite`]. A burst of frames goes
+//! through [`Key::seal_each`] or [`Key::open_each`], which choose the implementation once and then run over all jobs.
+//!
+//! | suite | implementation |
+//! |---|---|
+//! | GCM-AES-128, -256, -XPN-128, -XPN-256, ChaCha20-Poly1305 | aws-lc-rs |
+//! | AEGIS-128L, AEGIS-256 | libaegis, through the crate aegis |
+//! | MORUS-1280-128 | the crate morus |
+//! | MORUS-640-128 | here, in `morus640` |
+//!
+//! Left out on purpose: key derivation, key wrap and CMAC (they belong to key agreement), and anything that knows
+//! where in a frame the AAD, the text and the ICV stand (that is the SecY).
+#![no_std]
+
+mod aead;
+mod cipher_suite;
+mod key;
+mod morus640;
+mod nonce;
+#[cfg(fuzzing)]
+mod null;
+mod sak;
+#[cfg(test)]
+mod wycheproof;
+
+pub use cipher_suite::{CipherSuite, UnknownCipherSuite};
+pub use key::{Key, OpenJob, SealJob};
+pub use nonce::{Nonce, Salt};
+#[cfg(fuzzing)]
+pub use null::null_icv;
+pub use sak::{Sak, WrongKeyLength};
+
+/// Octets of an ICV, with every suite (IEEE 802.1AE clause 14.5).
+pub const ICV_OCTETS: usize = 16;

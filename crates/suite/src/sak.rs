@@ -1,0 +1,115 @@
+//! Secure Association Keys: the secret octets, before they are prepared for a cipher.
+//!
+//! A SAK is wiped when it is dropped, is never shown, and is compared in constant time.
+
+use core::fmt;
+
+use aws_lc_rs::constant_time;
+use zeroize::Zeroizing;
+
+use crate::CipherSuite;
+
+/// The longest SAK, in octets.
+const LONGEST: usize = 32;
+
+/// A Secure Association Key: 16 or 32 secret octets.
+#[derive(Clone)]
+pub struct Sak {
+    octets: Zeroizing<[u8; LONGEST]>,
+    length: usize,
+}
+
+/// A key that is too long or too short for its suite. All in octets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WrongKeyLength {
+    /// What the suite wants.
+    pub expected: usize,
+    /// What was given.
+    pub given: usize,
+}
+
+impl Sak {
+    /// A SAK for `suite`. The caller wipes what `octets` was borrowed from.
+    pub fn new(suite: CipherSuite, octets: &[u8]) -> Result<Self, WrongKeyLength> {
+        let (expected, given) = (suite.key_octets(), octets.len());
+        if given != expected {
+            return Err(WrongKeyLength { expected, given });
+        }
+        let mut sak = Self { octets: Zeroizing::new([0; LONGEST]), length: given };
+        sak.octets[..given].copy_from_slice(octets);
+        Ok(sak)
+    }
+
+    /// The secret octets: to derive from, never to print.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+}
+
+impl PartialEq for Sak {
+    /// In constant time for keys of one length; the length is no secret.
+    fn eq(&self, other: &Self) -> bool {
+        constant_time::verify_slices_are_equal(self.octets(), other.octets()).is_ok()
+    }
+}
+
+impl Eq for Sak {}
+
+impl fmt::Debug for Sak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sak({} octets)", self.length)
+    }
+}
+
+impl fmt::Display for WrongKeyLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a key of {} octets where the cipher suite wants {}", self.given, self.expected)
+    }
+}
+
+impl core::error::Error for WrongKeyLength {}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::format;
+
+    #[test]
+    fn only_the_suites_own_length_is_taken() {
+        for suite in CipherSuite::ALL {
+            for given in 0..=64 {
+                let expected = suite.key_octets();
+                let octets = [7; 64];
+                match Sak::new(suite, &octets[..given]) {
+                    Ok(sak) => {
+                        assert_eq!(given, expected, "{suite}");
+                        assert_eq!(sak.octets(), &octets[..given]);
+                    }
+                    Err(error) => {
+                        assert_ne!(given, expected, "{suite}");
+                        assert_eq!(error, WrongKeyLength { expected, given });
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_only_if_every_octet_is() {
+        let sak = Sak::new(CipherSuite::GcmAes256, &[0; 32]).unwrap();
+        for i in 0..32 {
+            let mut octets = [0; 32];
+            assert_eq!(sak, Sak::new(CipherSuite::Aegis256, &octets).unwrap());
+            octets[i] = 1;
+            assert_ne!(sak, Sak::new(CipherSuite::GcmAes256, &octets).unwrap());
+        }
+        assert_ne!(sak, Sak::new(CipherSuite::GcmAes128, &[0; 16]).unwrap());
+    }
+
+    #[test]
+    fn debug_keeps_the_secret() {
+        let sak = Sak::new(CipherSuite::GcmAes128, &[0xab; 16]).unwrap();
+        assert_eq!(format!("{sak:?}"), "Sak(16 octets)");
+    }
+}

@@ -1,0 +1,1 @@
+//! Project Wycheproof vectors.
