@@ -1,0 +1,61 @@
+//! The four things that leases ask of a disk. The second implementor is the disk in the tests, which forgets
+//! what was not synced.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+pub(super) trait Disk {
+    /// The content of a file, or nothing if there is none.
+    fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>>;
+    /// Writes a file anew. Its content is durable at return; its name only after [`Disk::sync_directory`].
+    fn write_synced(&mut self, name: &str, content: &[u8]) -> io::Result<()>;
+    /// Renames a file over another, at once or, at a crash, not at all.
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+    /// Makes names durable.
+    fn sync_directory(&mut self) -> io::Result<()>;
+}
+
+/// A directory of the file system.
+pub(super) struct Directory(PathBuf);
+
+impl Directory {
+    /// Opens a directory; makes it, for the running user only, if it is missing.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        if !path.is_dir() {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+            let parent = match path.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            File::open(parent)?.sync_all()?;
+        }
+        Ok(Self(path.to_owned()))
+    }
+}
+
+impl Disk for Directory {
+    fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        match fs::read(self.0.join(name)) {
+            Ok(content) => Ok(Some(content)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write_synced(&mut self, name: &str, content: &[u8]) -> io::Result<()> {
+        let path = self.0.join(name);
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(content)?;
+        file.sync_all()
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.0.join(from), self.0.join(to))
+    }
+
+    fn sync_directory(&mut self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+}
