@@ -35,8 +35,8 @@ use sha2::{Digest, Sha256};
 use wire::{Pn, Sci, Ssci};
 
 use disk::{Directory, Disk};
-use record::{MAX_RECORDS, Records};
 pub use record::RecordError;
+use record::{MAX_RECORDS, Records};
 
 /// PNs reserved at a time: 2^20.
 ///
@@ -50,7 +50,8 @@ pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
 const RECORDS: &str = "leases";
 const NEXT_RECORDS: &str = "leases.new";
 const CREATED: &str = "leases.created";
-const CREATED_TEXT: &[u8] = b"The file leases beside this one says which packet numbers the static keys have used.\n\
+const CREATED_TEXT: &[u8] =
+    b"The file leases beside this one says which packet numbers the static keys have used.\n\
     If it is lost, change all static keys; then, and only then, remove this file.\n";
 
 /// Names the numbers of one transmit SA by what its nonces are made of besides the PN: SHA-256 over key and SCI,
@@ -175,7 +176,9 @@ impl LeaseStore {
         let lock = File::open(path).map_err(directory_error)?;
         match lock.try_lock() {
             Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => return Err(LeaseError::InUse { path: path.to_owned() }),
+            Err(std::fs::TryLockError::WouldBlock) => {
+                return Err(LeaseError::InUse { path: path.to_owned() });
+            }
             Err(std::fs::TryLockError::Error(source)) => return Err(directory_error(source)),
         }
         let machine = machine_digest(std::fs::read("/etc/machine-id").ok().as_deref());
