@@ -1,10 +1,16 @@
 //! Network namespaces, captures and traffic: the laboratory of demo, tests and benches.
 #![forbid(unsafe_code)]
 
+pub mod capture;
 pub mod error;
 pub mod namespace;
+pub mod packet;
 pub mod program;
+pub mod topology;
 
+pub use capture::{Capture, Captured};
 pub use error::{Error, require_root};
 pub use namespace::{Namespace, Task};
+pub use packet::{Direction, Frame, InterfaceCounters, PacketSocket};
 pub use program::Program;
+pub use topology::{Machine, Shape, Topology};
