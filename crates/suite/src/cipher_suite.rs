@@ -13,7 +13,8 @@
 //! morus-1280-128      F2-46-57-00-00-00-00-05    16  32    0 30 50   MORUS v2 (CAESAR), experimental
 //! ```
 //!
-//! Left out on purpose: the identifier 00-80-02-00-01-00-00-01 that drafts gave GCM-AES-128. No standard has it.
+//! Left out on purpose: 00-80-02-00-01-00-00-01, which the first edition printed for GCM-AES-128 and later ones
+//! corrected.
 
 use core::fmt;
 use core::str::FromStr;

@@ -20,7 +20,7 @@ use wire::{Pn, Sci, Ssci};
 #[repr(align(16))]
 pub struct Nonce([u8; 16]);
 
-/// The 96-bit Salt of an XPN suite's SAK (clause 10.7.8). Not a secret.
+/// The 96-bit Salt of an XPN suite's SAK (clause 14.7). Not a secret.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Salt(pub [u8; 12]);
 
