@@ -1,1 +1,6 @@
-//! Packet builders, captures and fixtures for the tests. Never a dependency of the product.
+//! What the tests of several crates share: fixtures that other implementations made, and frames to send.
+//!
+//! Never a dependency of the product.
+
+pub mod fixture;
+pub mod frames;

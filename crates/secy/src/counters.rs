@@ -1,0 +1,118 @@
+//! The counters of clause 10.7.9 and 10.7.18 of IEEE 802.1AE-2018, under the names that the standard gives them,
+//! and ours beside them in the same style.
+//!
+//! Each counter has one owner that counts it without an atomic; reports copy whole structs. The standard's
+//! counters of an SC are the sums over its SAs, retired ones included.
+//!
+//! The edition of 2006 has other names for two of them: what it calls `InPktsUnknownSCI` and `InPktsUnusedSA` is
+//! `InPktsNoSA`; `InPktsNoSCI` and `InPktsNotUsingSA` are `InPktsNoSAError`.
+
+/// Declares a struct of counters, its table of names, and its sum.
+macro_rules! counters {
+    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident = $standard:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+        pub struct $name { $($(#[$field_doc])* pub $field: u64,)* }
+
+        impl $name {
+            /// The names, in the order of [`Self::values`].
+            pub const NAMES: &'static [&'static str] = &[$($standard),*];
+
+            /// The values, in the order of [`Self::NAMES`].
+            pub const fn values(&self) -> [u64; Self::NAMES.len()] {
+                [$(self.$field),*]
+            }
+
+            /// Adds another set of the same counters.
+            pub const fn add(&mut self, other: &Self) {
+                $(self.$field = self.$field.wrapping_add(other.$field);)*
+            }
+        }
+    };
+}
+
+counters! {
+    /// Counters of a SecY that belong to no SC.
+    SecYCounters {
+        /// Sent without SecTAG because `protect_frames` is false.
+        out_pkts_untagged = "OutPktsUntagged",
+        /// Discarded: with SecTAG and ICV the frame would exceed the protected side's MTU.
+        out_pkts_too_long = "OutPktsTooLong",
+        /// Discarded: shorter than an Ethernet header. Ours.
+        out_pkts_too_short = "OutPktsTooShort",
+        /// Discarded: no transmit SA is enabled. Ours.
+        out_pkts_no_sa = "OutPktsNoSA",
+        /// Discarded: every PN of the transmit SA is used. Ours.
+        out_pkts_pn_exhausted = "OutPktsPnExhausted",
+        /// Discarded: the next block of PNs is not yet reserved on disk. Ours.
+        out_pkts_pn_unreserved = "OutPktsPnUnreserved",
+        /// Delivered without SecTAG because `validate_frames` is not strict.
+        in_pkts_untagged = "InPktsUntagged",
+        /// Discarded: without SecTAG.
+        in_pkts_no_tag = "InPktsNoTag",
+        /// Discarded: the SecTAG breaks a rule of clause 9, or its PN is 0.
+        in_pkts_bad_tag = "InPktsBadTag",
+        /// Delivered unverified: no SA for it, and `validate_frames` is not strict.
+        in_pkts_no_sa = "InPktsNoSA",
+        /// Discarded: no SA for it.
+        in_pkts_no_sa_error = "InPktsNoSAError",
+        /// Discarded: shorter than an Ethernet header. Ours.
+        in_pkts_too_short = "InPktsTooShort",
+        /// Discarded: VLAN tags in clear in front of the SecTAG. Ours.
+        in_pkts_clear_vlan = "InPktsClearVlan",
+    }
+}
+
+counters! {
+    /// Counters of a transmit SA, and summed up of a transmit SC.
+    TransmitSaCounters {
+        /// Frames sent with integrity alone.
+        out_pkts_protected = "OutPktsProtected",
+        /// Frames sent encrypted.
+        out_pkts_encrypted = "OutPktsEncrypted",
+        /// Octets of secure data in frames sent with integrity alone.
+        out_octets_protected = "OutOctetsProtected",
+        /// Octets of secure data in frames sent encrypted.
+        out_octets_encrypted = "OutOctetsEncrypted",
+    }
+}
+
+counters! {
+    /// Counters of a receive SA, and summed up of a receive SC.
+    ReceiveSaCounters {
+        /// Delivered: verified, and not late.
+        in_pkts_ok = "InPktsOK",
+        /// Delivered unverified because `validate_frames` is disabled.
+        in_pkts_unchecked = "InPktsUnchecked",
+        /// Delivered though below `lowest_pn`: replay protection is off.
+        in_pkts_delayed = "InPktsDelayed",
+        /// Discarded: below `lowest_pn`.
+        in_pkts_late = "InPktsLate",
+        /// Discarded: a PN inside the replay window that was received before. Ours.
+        in_pkts_duplicate = "InPktsDuplicate",
+        /// Delivered though the ICV is wrong: `validate_frames` is check.
+        in_pkts_invalid = "InPktsInvalid",
+        /// Discarded: the ICV is wrong, or the data is encrypted and `validate_frames` is disabled.
+        in_pkts_not_valid = "InPktsNotValid",
+        /// Octets of secure data in verified frames that were not encrypted.
+        in_octets_validated = "InOctetsValidated",
+        /// Octets of secure data in verified frames that were encrypted.
+        in_octets_decrypted = "InOctetsDecrypted",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_stand_in_one_order() {
+        let counters = ReceiveSaCounters { in_pkts_late: 3, in_octets_decrypted: 9, ..Default::default() };
+        let late = ReceiveSaCounters::NAMES.iter().position(|&name| name == "InPktsLate").expect("there");
+        assert_eq!(counters.values()[late], 3);
+        assert_eq!(counters.values().last(), Some(&9));
+        let mut sum = counters;
+        sum.add(&counters);
+        assert_eq!(sum.values()[late], 6);
+    }
+}

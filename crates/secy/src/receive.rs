@@ -1,0 +1,337 @@
+//! Verifying frames (IEEE 802.1AE-2018 clause 10.6).
+//!
+//! The clause's steps, in its order, and where they stand:
+//!
+//! | step | pass |
+//! |---|---|
+//! | no SecTAG: `InPktsUntagged` or `InPktsNoTag` | 1 |
+//! | a SecTAG that breaks clause 9: `InPktsBadTag` | 1 |
+//! | no SC, or no SA in use: `InPktsNoSA` or `InPktsNoSAError` | 1 |
+//! | PN recovered and, with replay protection, judged: `InPktsLate` | 1, and again in 3 |
+//! | the cipher | 2 |
+//! | ICV wrong: `InPktsInvalid` or `InPktsNotValid` | 3 |
+//! | PN judged again, `lowest_pn` moved, SecTAG and ICV taken off | 3 |
+//!
+//! The PN is judged twice because two copies of a frame can stand in one burst: the first judgement saves the
+//! cipher's work on old frames, the second one decides. Only frames with a right ICV move the window: with
+//! `validate_frames` disabled nothing is judged, since anybody could move a window that anybody may write to.
+//!
+//! Departures from the Linux driver: padding behind the ICV of a short frame is cut off (there the frame is lost);
+//! VLAN tags in front of the SecTAG never come back into what is delivered (there they do, unauthenticated);
+//! duplicates inside the replay window are discarded.
+//!
+//! Work for a burst of n frames: n headers read, n searches among at most [`SecY::RECEIVE_SCS`] SCs, n opens, n
+//! window updates of at most one write for each 64 PNs of the window.
+
+use crate::counters::{ReceiveSaCounters, SecYCounters};
+use crate::frame::Frame;
+use crate::pn::{Freshness, recover};
+use crate::table::{ClearVlan, Protection, SecY, Settings, ValidateFrames};
+use suite::{Nonce, OpenJob};
+use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
+use wire::{An, EtherType, Pn, Sci, SecTag, SecTagError, SecureData};
+
+/// Why a received frame is not delivered. Each has its counter, in [`SecYCounters`] or [`ReceiveSaCounters`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ReceiveDiscard {
+    /// It is shorter than an Ethernet header.
+    TooShort,
+    /// It has no SecTAG.
+    NoTag,
+    /// VLAN tags in clear stand in front of the SecTAG.
+    ClearVlan,
+    /// The SecTAG breaks this rule of clause 9.
+    BadTag(SecTagError),
+    /// The PN field is 0, or with XPN the whole PN would be.
+    PnZero,
+    /// There is no SC for it, or no SA in use.
+    NoSaError,
+    /// Its PN is below `lowest_pn`.
+    Late,
+    /// Its PN was received before.
+    Duplicate,
+    /// Its ICV is wrong, or it is encrypted and `validate_frames` is disabled.
+    NotValid,
+}
+
+/// Why a frame is delivered. Each has its counter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Delivery {
+    Untagged,
+    NoSa,
+    Ok,
+    Unchecked,
+    Delayed,
+    Invalid,
+}
+
+/// Proof that a frame passed reception as `validate_frames` asks. Only [`SecY::verify`] makes one, so a frame
+/// cannot reach the plain side around it.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Verified(());
+
+/// A frame on its way in.
+#[derive(Debug)]
+pub struct Incoming<'b> {
+    frame: Frame<'b>,
+    open: Option<Open>,
+    outcome: Result<Verified, ReceiveDiscard>,
+}
+
+/// What pass 1 prepares for the others.
+#[derive(Debug)]
+struct Open {
+    sc: usize,
+    an: An,
+    pn: Pn,
+    nonce: Nonce,
+    tag: usize,
+    secure_data: usize,
+    aad: usize,
+    text: usize,
+    data: SecureData,
+    authentic: bool,
+}
+
+impl<'b> Incoming<'b> {
+    /// A frame that waits to be verified. Until then its outcome is a discard.
+    pub const fn new(frame: Frame<'b>) -> Self {
+        Self { frame, open: None, outcome: Err(ReceiveDiscard::NoTag) }
+    }
+
+    /// The frame, as it stands now.
+    pub const fn frame(&self) -> &Frame<'b> {
+        &self.frame
+    }
+
+    /// What became of it.
+    ///
+    /// # Errors
+    /// The reason for which it must not be delivered.
+    pub fn into_outcome(self) -> Result<Verified, ReceiveDiscard> {
+        self.outcome
+    }
+
+    fn sa(&self) -> Option<(usize, An)> {
+        self.open.as_ref().map(|open| (open.sc, open.an))
+    }
+
+    fn open_job(&mut self) -> Option<OpenJob<'_>> {
+        let open = self.open.as_mut()?;
+        let (aad, text, icv) = self.frame.sections(open.aad, open.text)?;
+        Some(OpenJob { nonce: open.nonce, aad, text, icv, authentic: &mut open.authentic })
+    }
+
+    /// Takes off SecTAG, ICV and what follows them, and delivers.
+    fn deliver(&mut self, tag: usize, secure_data: usize) {
+        self.frame.shrink(tag);
+        self.frame.truncate(ADDRESSES_OCTETS + secure_data);
+        self.outcome = Ok(Verified(()));
+    }
+}
+
+/// What pass 1 finds.
+enum Admission {
+    /// To be opened.
+    Open(Open),
+    /// To be delivered at once, without `tag` octets behind the addresses and with `secure_data` octets of data.
+    Deliver { delivery: Delivery, at: At, tag: usize, secure_data: usize },
+}
+
+/// The SA that a verdict is counted at: index of its SC and AN; `None` before one is found.
+type At = Option<(usize, An)>;
+
+/// A discard, and where it is counted.
+struct Refusal {
+    discard: ReceiveDiscard,
+    at: At,
+}
+
+impl From<ReceiveDiscard> for Refusal {
+    fn from(discard: ReceiveDiscard) -> Self {
+        Self { discard, at: None }
+    }
+}
+
+impl SecY {
+    /// Verifies a burst of frames in place, in order.
+    pub fn verify(&mut self, burst: &mut [Incoming<'_>]) {
+        for incoming in &mut *burst {
+            match self.admit(&mut incoming.frame) {
+                Ok(Admission::Open(open)) => incoming.open = Some(open),
+                Ok(Admission::Deliver { delivery, at, tag, secure_data }) => {
+                    self.count(at, Ok(delivery));
+                    incoming.deliver(tag, secure_data);
+                }
+                Err(Refusal { discard, at }) => {
+                    self.count(at, Err(discard));
+                    incoming.outcome = Err(discard);
+                }
+            }
+        }
+        for run in burst.chunk_by_mut(|a, b| a.sa() == b.sa()) {
+            let Some((sc, an)) = run.first().and_then(Incoming::sa) else { continue };
+            if let Some(sa) = self.receive[sc].sa_mut(an) {
+                sa.key.key.open_each(run.iter_mut().filter_map(Incoming::open_job));
+            }
+        }
+        for incoming in burst {
+            if let Some(open) = incoming.open.take() {
+                let verdict = self.settle(&open);
+                self.count(Some((open.sc, open.an)), verdict);
+                match verdict {
+                    Ok(_) => incoming.deliver(open.tag, open.secure_data),
+                    Err(discard) => incoming.outcome = Err(discard),
+                }
+            }
+        }
+    }
+
+    fn count(&mut self, at: At, verdict: Result<Delivery, ReceiveDiscard>) {
+        match counter(verdict) {
+            Counter::SecY(field) => *field(&mut self.counters) += 1,
+            Counter::Sa(field) => {
+                if let Some(sa) = at.and_then(|(sc, an)| self.receive[sc].sa_mut(an)) {
+                    *field(&mut sa.counters) += 1;
+                }
+            }
+        }
+    }
+
+    /// Pass 1.
+    fn admit(&self, frame: &mut Frame<'_>) -> Result<Admission, Refusal> {
+        let header = Header::parse(frame.octets()).map_err(|TruncatedHeader| ReceiveDiscard::TooShort)?;
+        if header.ethertype != EtherType::MACSEC {
+            if self.settings.validate_frames == ValidateFrames::Strict {
+                return Err(ReceiveDiscard::NoTag.into());
+            }
+            let secure_data = frame.len() - ADDRESSES_OCTETS;
+            return Ok(Admission::Deliver { delivery: Delivery::Untagged, at: None, tag: 0, secure_data });
+        }
+        if header.vlan_tags > 0 {
+            match self.settings.clear_vlan {
+                ClearVlan::Refuse => return Err(ReceiveDiscard::ClearVlan.into()),
+                ClearVlan::Strip => frame.shrink(header.vlan_tags * VLAN_TAG_OCTETS),
+            };
+        }
+        let behind_addresses = &frame.octets()[ADDRESSES_OCTETS..];
+        let tag = SecTag::parse(behind_addresses).map_err(ReceiveDiscard::BadTag)?;
+        let secure_data =
+            tag.secure_data_octets(behind_addresses.len() - tag.octets()).map_err(ReceiveDiscard::BadTag)?;
+        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data)
+    }
+
+    /// Pass 1, from the SA on.
+    fn admit_to_sa(&self, tag: &SecTag, sci: Option<Sci>, secure_data: usize) -> Result<Admission, Refusal> {
+        let settings = &self.settings;
+        let index = match sci {
+            Some(sci) => self.receive.iter().position(|sc| sc.sci() == sci),
+            // Clause 9.9: without SCI the LAN is point to point, and there is but one SC.
+            None => (self.receive.len() == 1).then_some(0),
+        };
+        let deliver = |delivery, at| Ok(Admission::Deliver { delivery, at, tag: tag.octets(), secure_data });
+        let found = index.and_then(|sc| Some((sc, self.receive[sc].sci(), self.receive[sc].sa(tag.an)?)));
+        let Some((sc, sci, sa)) = found else {
+            if settings.validate_frames == ValidateFrames::Strict || tag.data != SecureData::Clear {
+                return Err(ReceiveDiscard::NoSaError.into());
+            }
+            return deliver(Delivery::NoSa, None);
+        };
+        let pn =
+            if sa.key.is_xpn() { recover(tag.pn, sa.window().highest()) } else { Pn::new(tag.pn.into()) };
+        let pn = pn.ok_or(ReceiveDiscard::PnZero)?;
+        let at = Some((sc, tag.an));
+        if settings.validate_frames == ValidateFrames::Disabled {
+            if tag.data != SecureData::Clear {
+                return Err(Refusal { discard: ReceiveDiscard::NotValid, at });
+            }
+            return deliver(Delivery::Unchecked, at);
+        }
+        if settings.replay_protect {
+            fresh(sa.window().judge(pn)).map_err(|discard| Refusal { discard, at })?;
+        }
+        let clear = clear_octets(settings, tag.data, secure_data);
+        Ok(Admission::Open(Open {
+            sc,
+            an: tag.an,
+            pn,
+            nonce: sa.key.nonce(sci, pn),
+            tag: tag.octets(),
+            secure_data,
+            aad: ADDRESSES_OCTETS + tag.octets() + clear,
+            text: secure_data - clear,
+            data: tag.data,
+            authentic: false,
+        }))
+    }
+
+    /// Pass 3: decides and commits.
+    fn settle(&mut self, open: &Open) -> Result<Delivery, ReceiveDiscard> {
+        let settings = self.settings;
+        // Nothing retires an SA between the passes of one burst; without one the frame is discarded all the same.
+        let sa = self.receive[open.sc].sa_mut(open.an).ok_or(ReceiveDiscard::NoSaError)?;
+        if !open.authentic {
+            let strict = settings.validate_frames == ValidateFrames::Strict || open.data != SecureData::Clear;
+            return if strict { Err(ReceiveDiscard::NotValid) } else { Ok(Delivery::Invalid) };
+        }
+        let delivery = if settings.replay_protect {
+            fresh(sa.window.commit(open.pn))?;
+            Delivery::Ok
+        } else {
+            let late = open.pn.number() < sa.window.lowest();
+            sa.window.advance(open.pn);
+            if late { Delivery::Delayed } else { Delivery::Ok }
+        };
+        *match open.data {
+            SecureData::Encrypted => &mut sa.counters.in_octets_decrypted,
+            SecureData::Clear | SecureData::Changed => &mut sa.counters.in_octets_validated,
+        } += open.secure_data as u64;
+        Ok(delivery)
+    }
+}
+
+/// Where a verdict is counted.
+enum Counter {
+    SecY(fn(&mut SecYCounters) -> &mut u64),
+    Sa(fn(&mut ReceiveSaCounters) -> &mut u64),
+}
+
+/// The counter of each verdict: the one place where reasons become counters.
+const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
+    use Counter::{Sa, SecY};
+    match verdict {
+        Ok(Delivery::Untagged) => SecY(|counters| &mut counters.in_pkts_untagged),
+        Ok(Delivery::NoSa) => SecY(|counters| &mut counters.in_pkts_no_sa),
+        Ok(Delivery::Ok) => Sa(|counters| &mut counters.in_pkts_ok),
+        Ok(Delivery::Unchecked) => Sa(|counters| &mut counters.in_pkts_unchecked),
+        Ok(Delivery::Delayed) => Sa(|counters| &mut counters.in_pkts_delayed),
+        Ok(Delivery::Invalid) => Sa(|counters| &mut counters.in_pkts_invalid),
+        Err(ReceiveDiscard::TooShort) => SecY(|counters| &mut counters.in_pkts_too_short),
+        Err(ReceiveDiscard::NoTag) => SecY(|counters| &mut counters.in_pkts_no_tag),
+        Err(ReceiveDiscard::ClearVlan) => SecY(|counters| &mut counters.in_pkts_clear_vlan),
+        Err(ReceiveDiscard::BadTag(_) | ReceiveDiscard::PnZero) => {
+            SecY(|counters| &mut counters.in_pkts_bad_tag)
+        }
+        Err(ReceiveDiscard::NoSaError) => SecY(|counters| &mut counters.in_pkts_no_sa_error),
+        Err(ReceiveDiscard::Late) => Sa(|counters| &mut counters.in_pkts_late),
+        Err(ReceiveDiscard::Duplicate) => Sa(|counters| &mut counters.in_pkts_duplicate),
+        Err(ReceiveDiscard::NotValid) => Sa(|counters| &mut counters.in_pkts_not_valid),
+    }
+}
+
+/// Octets of secure data that are not the cipher's text: all without encryption, else those before the offset.
+fn clear_octets(settings: &Settings, data: SecureData, secure_data: usize) -> usize {
+    match (data, settings.protection) {
+        (SecureData::Clear | SecureData::Changed, _) => secure_data,
+        (SecureData::Encrypted, Protection::Encrypt(offset)) => offset.octets().min(secure_data),
+        (SecureData::Encrypted, Protection::Integrity) => 0,
+    }
+}
+
+const fn fresh(freshness: Freshness) -> Result<(), ReceiveDiscard> {
+    match freshness {
+        Freshness::Fresh => Ok(()),
+        Freshness::Late => Err(ReceiveDiscard::Late),
+        Freshness::Duplicate => Err(ReceiveDiscard::Duplicate),
+    }
+}

@@ -1,0 +1,476 @@
+//! The SecY's table of SCs and SAs, and its management variables (IEEE 802.1AE-2018 clause 10.7).
+//!
+//! ```text
+//!  SecY ─┬─ TransmitSc ── SA by AN 0..3, one of them enabled (encodingSA)
+//!        └─ ReceiveSc (several) ── SA by AN 0..3, each enabled or not (inUse)
+//! ```
+//!
+//! A rekey loses no frame: the new SA is *installed* and *enabled* on the receivers, then enabled on the sender,
+//! and the old one *retired* when what was in flight under it has arrived. When that is, is the caller's to say:
+//! there is no clock here.
+
+use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use crate::pn::{ReplayWindow, TransmitPns};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use suite::{Key, Nonce, Salt};
+use wire::{An, Pn, Sci, Ssci};
+
+/// How many of the first octets of an encrypted frame's secure data stay in clear (clause 10.7.25).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ConfidentialityOffset {
+    /// None: all is encrypted.
+    #[default]
+    Zero,
+    /// The first 30 octets.
+    Thirty,
+    /// The first 50 octets.
+    Fifty,
+}
+
+impl ConfidentialityOffset {
+    /// The number of octets.
+    pub const fn octets(self) -> usize {
+        match self {
+            Self::Zero => 0,
+            Self::Thirty => 30,
+            Self::Fifty => 50,
+        }
+    }
+}
+
+/// What a transmitted frame is given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protection {
+    /// An ICV; the data stays readable.
+    Integrity,
+    /// An ICV, and encryption behind the offset.
+    Encrypt(ConfidentialityOffset),
+}
+
+/// Whether transmitted frames carry their SCI (clause 10.5.3: `alwaysIncludeSCI`, `useES`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SciInclusion {
+    /// In every SecTAG: 16 octets.
+    Always,
+    /// Never, on a point-to-point LAN: 8 octets.
+    Never,
+    /// Never, and ES says that the SCI is the source address with port identifier 1: 8 octets.
+    EndStation,
+}
+
+/// What becomes of received frames that cannot be verified (clause 10.7.8).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ValidateFrames {
+    /// They are discarded.
+    Strict,
+    /// They are counted, and delivered if they are not encrypted.
+    Check,
+    /// Nothing is verified; what is not encrypted is delivered.
+    Disabled,
+}
+
+/// What becomes of received frames with VLAN tags in clear in front of the SecTAG. Such tags are not
+/// authenticated, so they are never put back into what is delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClearVlan {
+    /// The frame is discarded.
+    Refuse,
+    /// The tags are thrown away, for networks whose switches add them.
+    Strip,
+}
+
+/// The management variables of a SecY, fixed for its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// False: SDUs are sent as they are (`protectFrames`, clause 10.7.17).
+    pub protect_frames: bool,
+    /// Encryption or integrity alone.
+    pub protection: Protection,
+    /// Whether frames carry the SCI.
+    pub sci_inclusion: SciInclusion,
+    /// What becomes of frames that cannot be verified.
+    pub validate_frames: ValidateFrames,
+    /// Whether late and duplicate frames are discarded.
+    pub replay_protect: bool,
+    /// The rule for VLAN tags in front of the SecTAG.
+    pub clear_vlan: ClearVlan,
+    /// The most octets behind DA, SA and EtherType that a frame on the protected side may have.
+    pub mtu: usize,
+}
+
+/// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
+#[derive(Clone, Copy, Debug)]
+pub struct XpnBinding {
+    /// The short SCI, different for each SC that uses the key.
+    pub ssci: Ssci,
+    /// The salt, the same for all of them.
+    pub salt: Salt,
+}
+
+/// Why an SA or SC cannot be installed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InstallError {
+    /// The AN holds an SA already: retire it first.
+    AnInUse,
+    /// The key's suite is XPN and SSCI and salt are missing, or the other way about.
+    XpnBinding,
+    /// XPN suites have no confidentiality offset (clause 14.7).
+    OffsetWithXpn,
+    /// There is no receive SC with this SCI.
+    UnknownSc,
+    /// There is a receive SC with this SCI already, or it is the SCI of the transmit SC.
+    SciInUse,
+    /// There are [`SecY::RECEIVE_SCS`] receive SCs already.
+    TooManyScs,
+    /// No SA is installed under this AN.
+    UnknownAn,
+}
+
+/// The key of an SA, and what composes its nonces.
+#[derive(Debug)]
+pub(crate) struct SaKey {
+    pub(crate) key: Key,
+    xpn: Option<XpnBinding>,
+}
+
+impl SaKey {
+    fn new(key: Key, xpn: Option<XpnBinding>) -> Result<Self, InstallError> {
+        if key.suite().is_xpn() == xpn.is_some() {
+            Ok(Self { key, xpn })
+        } else {
+            Err(InstallError::XpnBinding)
+        }
+    }
+
+    pub(crate) const fn is_xpn(&self) -> bool {
+        self.xpn.is_some()
+    }
+
+    /// The nonce of the frame with `pn` in the SC `sci` (clauses 14.5 to 14.8).
+    pub(crate) const fn nonce(&self, sci: Sci, pn: Pn) -> Nonce {
+        match &self.xpn {
+            None => Nonce::new(sci, pn),
+            Some(XpnBinding { ssci, salt }) => Nonce::xpn(*ssci, pn, salt),
+        }
+    }
+}
+
+/// An SA that protects frames.
+#[derive(Debug)]
+pub struct TransmitSa {
+    an: An,
+    pub(crate) key: SaKey,
+    pub(crate) pns: TransmitPns,
+    pub(crate) counters: TransmitSaCounters,
+}
+
+impl TransmitSa {
+    /// An SA whose first frame gets `next_pn`, and that may use the PNs up to `reserved` until
+    /// [`SecY::reserve_through`] allows more. Without PN leases `reserved` is [`Pn::LAST_64`].
+    ///
+    /// # Errors
+    /// [`InstallError::XpnBinding`].
+    pub fn new(
+        an: An,
+        key: Key,
+        xpn: Option<XpnBinding>,
+        next_pn: Pn,
+        reserved: Pn,
+    ) -> Result<Self, InstallError> {
+        let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
+        Ok(Self { an, key: SaKey::new(key, xpn)?, pns, counters: TransmitSaCounters::default() })
+    }
+
+    /// The AN.
+    pub const fn an(&self) -> An {
+        self.an
+    }
+
+    /// The PNs that are left.
+    pub const fn pns(&self) -> &TransmitPns {
+        &self.pns
+    }
+
+    /// What was sent under this SA.
+    pub const fn counters(&self) -> &TransmitSaCounters {
+        &self.counters
+    }
+}
+
+/// An SA that verifies frames.
+#[derive(Debug)]
+pub struct ReceiveSa {
+    an: An,
+    in_use: bool,
+    pub(crate) key: SaKey,
+    pub(crate) window: ReplayWindow,
+    pub(crate) counters: ReceiveSaCounters,
+}
+
+impl ReceiveSa {
+    /// An SA that takes no PN below `lowest_pn`, with a replay window of `replay_window` PNs (at most
+    /// [`ReplayWindow::WIDEST`]).
+    ///
+    /// # Errors
+    /// [`InstallError::XpnBinding`].
+    pub fn new(
+        an: An,
+        key: Key,
+        xpn: Option<XpnBinding>,
+        lowest_pn: Pn,
+        replay_window: u32,
+    ) -> Result<Self, InstallError> {
+        let (window, counters) = (ReplayWindow::new(lowest_pn, replay_window), ReceiveSaCounters::default());
+        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn)?, window, counters })
+    }
+
+    /// The AN.
+    pub const fn an(&self) -> An {
+        self.an
+    }
+
+    /// True once enabled.
+    pub const fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// The replay window.
+    pub const fn window(&self) -> &ReplayWindow {
+        &self.window
+    }
+
+    /// What was received under this SA.
+    pub const fn counters(&self) -> &ReceiveSaCounters {
+        &self.counters
+    }
+}
+
+/// A receive SC: the frames of one transmitter.
+#[derive(Debug)]
+pub struct ReceiveSc {
+    sci: Sci,
+    sas: [Option<Box<ReceiveSa>>; An::COUNT],
+    retired: ReceiveSaCounters,
+}
+
+impl ReceiveSc {
+    /// The SCI.
+    pub const fn sci(&self) -> Sci {
+        self.sci
+    }
+
+    /// The SAs, in the order of their ANs.
+    pub fn sas(&self) -> impl Iterator<Item = &ReceiveSa> {
+        self.sas.iter().flatten().map(|sa| &**sa)
+    }
+
+    /// The sum over all SAs, retired ones included.
+    pub fn counters(&self) -> ReceiveSaCounters {
+        self.sas().fold(self.retired, |mut sum, sa| {
+            sum.add(&sa.counters);
+            sum
+        })
+    }
+
+    /// The SA under `an`, if it is in use.
+    pub(crate) fn sa(&self, an: An) -> Option<&ReceiveSa> {
+        self.sas[an.index()].as_deref().filter(|sa| sa.in_use)
+    }
+
+    /// The SA under `an`, if it is in use.
+    pub(crate) fn sa_mut(&mut self, an: An) -> Option<&mut ReceiveSa> {
+        self.sas[an.index()].as_deref_mut().filter(|sa| sa.in_use)
+    }
+}
+
+/// One MAC Security Entity.
+#[derive(Debug)]
+pub struct SecY {
+    pub(crate) sci: Sci,
+    pub(crate) settings: Settings,
+    pub(crate) counters: SecYCounters,
+    transmit: [Option<Box<TransmitSa>>; An::COUNT],
+    encoding_sa: Option<An>,
+    transmit_retired: TransmitSaCounters,
+    pub(crate) receive: Vec<ReceiveSc>,
+}
+
+impl SecY {
+    /// Receive SCs that a SecY has room for. A frame's SC is searched among them.
+    pub const RECEIVE_SCS: usize = 32;
+
+    /// A SecY that transmits as `sci`. It has no SA, so it discards every SDU and every protected frame.
+    pub fn new(sci: Sci, settings: Settings) -> Self {
+        Self {
+            sci,
+            settings,
+            counters: SecYCounters::default(),
+            transmit: [const { None }; An::COUNT],
+            encoding_sa: None,
+            transmit_retired: TransmitSaCounters::default(),
+            receive: Vec::with_capacity(Self::RECEIVE_SCS),
+        }
+    }
+
+    /// The SCI of the transmit SC.
+    pub const fn sci(&self) -> Sci {
+        self.sci
+    }
+
+    /// The management variables.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// The counters that belong to no SC.
+    pub const fn counters(&self) -> &SecYCounters {
+        &self.counters
+    }
+
+    /// Installs a transmit SA. It protects nothing before it is enabled.
+    ///
+    /// # Errors
+    /// With the SA, which is not installed.
+    pub fn install_transmit(&mut self, sa: Box<TransmitSa>) -> Result<(), (InstallError, Box<TransmitSa>)> {
+        let place = &mut self.transmit[sa.an.index()];
+        if place.is_some() {
+            return Err((InstallError::AnInUse, sa));
+        }
+        if let Err(error) = suits(&self.settings, &sa.key) {
+            return Err((error, sa));
+        }
+        *place = Some(sa);
+        Ok(())
+    }
+
+    /// Makes the SA under `an` the one that protects frames (`encodingSA`). The one before stays installed.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownAn`].
+    pub fn enable_transmit(&mut self, an: An) -> Result<(), InstallError> {
+        self.transmit[an.index()].as_ref().ok_or(InstallError::UnknownAn)?;
+        self.encoding_sa = Some(an);
+        Ok(())
+    }
+
+    /// Takes the transmit SA under `an` out. If it was the enabled one, SDUs are discarded from here on.
+    pub fn retire_transmit(&mut self, an: An) -> Option<Box<TransmitSa>> {
+        let sa = self.transmit[an.index()].take()?;
+        self.transmit_retired.add(&sa.counters);
+        self.encoding_sa = self.encoding_sa.filter(|&encoding| encoding != an);
+        Some(sa)
+    }
+
+    /// Allows the transmit SA under `an` the PNs up to and with `reserved`.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownAn`].
+    pub fn reserve_through(&mut self, an: An, reserved: Pn) -> Result<(), InstallError> {
+        let sa = self.transmit[an.index()].as_mut().ok_or(InstallError::UnknownAn)?;
+        sa.pns.reserve_through(reserved);
+        Ok(())
+    }
+
+    /// Creates a receive SC.
+    ///
+    /// # Errors
+    /// [`InstallError::SciInUse`], [`InstallError::TooManyScs`].
+    pub fn install_receive_sc(&mut self, sci: Sci) -> Result<(), InstallError> {
+        if sci == self.sci || self.receive.iter().any(|sc| sc.sci == sci) {
+            return Err(InstallError::SciInUse);
+        }
+        if self.receive.len() == Self::RECEIVE_SCS {
+            return Err(InstallError::TooManyScs);
+        }
+        let retired = ReceiveSaCounters::default();
+        self.receive.push(ReceiveSc { sci, sas: [const { None }; An::COUNT], retired });
+        Ok(())
+    }
+
+    /// Takes a receive SC with its SAs out.
+    pub fn retire_receive_sc(&mut self, sci: Sci) -> Option<ReceiveSc> {
+        let index = self.receive.iter().position(|sc| sc.sci == sci)?;
+        Some(self.receive.swap_remove(index))
+    }
+
+    /// Installs a receive SA. It verifies nothing before it is enabled.
+    ///
+    /// # Errors
+    /// With the SA, which is not installed.
+    pub fn install_receive(
+        &mut self,
+        sci: Sci,
+        sa: Box<ReceiveSa>,
+    ) -> Result<(), (InstallError, Box<ReceiveSa>)> {
+        if let Err(error) = suits(&self.settings, &sa.key) {
+            return Err((error, sa));
+        }
+        let Some(sc) = self.receive.iter_mut().find(|sc| sc.sci == sci) else {
+            return Err((InstallError::UnknownSc, sa));
+        };
+        let place = &mut sc.sas[sa.an.index()];
+        if place.is_some() {
+            return Err((InstallError::AnInUse, sa));
+        }
+        *place = Some(sa);
+        Ok(())
+    }
+
+    /// Lets the SA under `an` verify frames (`inUse`). The others of its SC go on.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
+    pub fn enable_receive(&mut self, sci: Sci, an: An) -> Result<(), InstallError> {
+        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci).ok_or(InstallError::UnknownSc)?;
+        sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?.in_use = true;
+        Ok(())
+    }
+
+    /// Takes the receive SA under `an` out: frames under it are discarded from here on.
+    pub fn retire_receive(&mut self, sci: Sci, an: An) -> Option<Box<ReceiveSa>> {
+        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci)?;
+        let sa = sc.sas[an.index()].take()?;
+        sc.retired.add(&sa.counters);
+        Some(sa)
+    }
+
+    /// The AN of the enabled transmit SA.
+    pub const fn encoding_sa(&self) -> Option<An> {
+        self.encoding_sa
+    }
+
+    /// The transmit SAs, in the order of their ANs.
+    pub fn transmit_sas(&self) -> impl Iterator<Item = &TransmitSa> {
+        self.transmit.iter().flatten().map(|sa| &**sa)
+    }
+
+    /// The sum over all transmit SAs, retired ones included.
+    pub fn transmit_counters(&self) -> TransmitSaCounters {
+        self.transmit_sas().fold(self.transmit_retired, |mut sum, sa| {
+            sum.add(&sa.counters);
+            sum
+        })
+    }
+
+    /// The receive SCs.
+    pub fn receive_scs(&self) -> impl Iterator<Item = &ReceiveSc> {
+        self.receive.iter()
+    }
+
+    /// What pass 1 of transmission needs, borrowed apart.
+    pub(crate) fn transmitter(&mut self) -> (Sci, &Settings, &mut SecYCounters, Option<&mut TransmitSa>) {
+        let sa = self.encoding_sa.and_then(|an| self.transmit[an.index()].as_deref_mut());
+        (self.sci, &self.settings, &mut self.counters, sa)
+    }
+}
+
+/// An XPN key and a confidentiality offset exclude each other.
+fn suits(settings: &Settings, key: &SaKey) -> Result<(), InstallError> {
+    match settings.protection {
+        Protection::Encrypt(ConfidentialityOffset::Thirty | ConfidentialityOffset::Fifty) if key.is_xpn() => {
+            Err(InstallError::OffsetWithXpn)
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,190 @@
+//! Protecting frames (IEEE 802.1AE-2018 clause 10.5).
+//!
+//! ```text
+//!  DA 6 | SA 6 |                  SDU from its EtherType on
+//!  DA 6 | SA 6 | SecTAG 8 or 16 | secure data               | ICV 16
+//!  └──────────── AAD ───────────┴ offset ┘└──── text ───────┘         integrity only: all of it is AAD
+//! ```
+//!
+//! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
+
+use crate::counters::SecYCounters;
+use crate::frame::Frame;
+use crate::pn::{NextAction, NoPn};
+use crate::table::{Protection, SciInclusion, SecY, Settings, TransmitSa};
+use suite::{ICV_OCTETS, Nonce, SealJob};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
+use wire::{ScEncoding, Sci, SecTag, SecureData, ShortLength};
+
+/// Why an SDU is not sent. Each has its counter in [`SecYCounters`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TransmitDiscard {
+    /// It is shorter than an Ethernet header.
+    TooShort,
+    /// With SecTAG and ICV it would exceed the protected side's MTU, or the chunk it lies in.
+    TooLong,
+    /// No transmit SA is enabled.
+    NoSa,
+    /// The next block of PNs is not reserved yet.
+    PnUnreserved,
+    /// The SA has no PN left.
+    PnExhausted,
+}
+
+impl SecYCounters {
+    fn count_transmit(&mut self, discard: TransmitDiscard) {
+        *match discard {
+            TransmitDiscard::TooShort => &mut self.out_pkts_too_short,
+            TransmitDiscard::TooLong => &mut self.out_pkts_too_long,
+            TransmitDiscard::NoSa => &mut self.out_pkts_no_sa,
+            TransmitDiscard::PnUnreserved => &mut self.out_pkts_pn_unreserved,
+            TransmitDiscard::PnExhausted => &mut self.out_pkts_pn_exhausted,
+        } += 1;
+    }
+}
+
+/// Proof that a frame may go to the protected side: it was protected, or `protect_frames` is false. Only
+/// [`SecY::protect`] makes one, so plaintext cannot be sent by mistake.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Protected(());
+
+/// An SDU on its way out.
+#[derive(Debug)]
+pub struct Outgoing<'b> {
+    frame: Frame<'b>,
+    seal: Option<Seal>,
+    outcome: Result<Protected, TransmitDiscard>,
+}
+
+/// What pass 1 prepares for pass 2.
+#[derive(Debug)]
+struct Seal {
+    nonce: Nonce,
+    aad: usize,
+    text: usize,
+    secure_data: usize,
+}
+
+impl<'b> Outgoing<'b> {
+    /// An SDU that waits to be protected. Until then its outcome is a discard.
+    pub const fn new(frame: Frame<'b>) -> Self {
+        Self { frame, seal: None, outcome: Err(TransmitDiscard::NoSa) }
+    }
+
+    /// The frame, as it stands now.
+    pub const fn frame(&self) -> &Frame<'b> {
+        &self.frame
+    }
+
+    /// What became of it.
+    ///
+    /// # Errors
+    /// The reason for which it must not be sent.
+    pub fn into_outcome(self) -> Result<Protected, TransmitDiscard> {
+        self.outcome
+    }
+
+    fn seal_job(&mut self) -> Option<SealJob<'_>> {
+        let seal = self.seal.as_ref()?;
+        let (aad, text, icv) = self.frame.sections(seal.aad, seal.text)?;
+        Some(SealJob { nonce: seal.nonce, aad, text, icv })
+    }
+}
+
+impl SecY {
+    /// Protects a burst of SDUs in place, in order, and says what has to be done for the next ones to find a PN.
+    pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) -> NextAction {
+        let (sci, settings, counters, sa) = self.transmitter();
+        let Some(sa) = sa.filter(|_| settings.protect_frames) else {
+            for outgoing in burst {
+                outgoing.outcome = send_untagged(settings, counters, &outgoing.frame);
+            }
+            return NextAction::GoOn;
+        };
+        for outgoing in &mut *burst {
+            match admit(sci, settings, sa, &mut outgoing.frame) {
+                Ok(seal) => outgoing.seal = Some(seal),
+                Err(discard) => {
+                    counters.count_transmit(discard);
+                    outgoing.outcome = Err(discard);
+                }
+            }
+        }
+        sa.key.key.seal_each(burst.iter_mut().filter_map(Outgoing::seal_job));
+        let encrypted = matches!(settings.protection, Protection::Encrypt(_));
+        for outgoing in burst {
+            if let Some(seal) = outgoing.seal.take() {
+                outgoing.outcome = Ok(Protected(()));
+                count_sent(sa, encrypted, seal.secure_data as u64);
+            }
+        }
+        sa.pns.next_action()
+    }
+}
+
+/// What becomes of an SDU that gets no SecTAG: it leaves as it is if `protect_frames` is false, and not at all
+/// otherwise.
+fn send_untagged(
+    settings: &Settings,
+    counters: &mut SecYCounters,
+    frame: &Frame<'_>,
+) -> Result<Protected, TransmitDiscard> {
+    let fits = frame.len() <= settings.mtu + HEADER_OCTETS;
+    let discard = match (settings.protect_frames, frame.len() < HEADER_OCTETS, fits) {
+        (true, _, _) => TransmitDiscard::NoSa,
+        (false, true, _) => TransmitDiscard::TooShort,
+        (false, _, false) => TransmitDiscard::TooLong,
+        (false, false, true) => {
+            counters.out_pkts_untagged += 1;
+            return Ok(Protected(()));
+        }
+    };
+    counters.count_transmit(discard);
+    Err(discard)
+}
+
+/// Pass 1: takes a PN and writes the SecTAG. A PN is taken last, so that none is spent on a frame that is not sent.
+fn admit(
+    sci: Sci,
+    settings: &Settings,
+    sa: &mut TransmitSa,
+    frame: &mut Frame<'_>,
+) -> Result<Seal, TransmitDiscard> {
+    if frame.len() < HEADER_OCTETS {
+        return Err(TransmitDiscard::TooShort);
+    }
+    let sc = match settings.sci_inclusion {
+        SciInclusion::Always => ScEncoding::Explicit(sci),
+        SciInclusion::Never => ScEncoding::PointToPoint,
+        SciInclusion::EndStation => ScEncoding::EndStation,
+    };
+    let secure_data = frame.len() - ADDRESSES_OCTETS;
+    let fits = frame.len() + sc.tag_octets() + ICV_OCTETS <= settings.mtu + HEADER_OCTETS;
+    if !fits || !frame.has_room(sc.tag_octets(), ICV_OCTETS) {
+        return Err(TransmitDiscard::TooLong);
+    }
+    let pn = sa.pns.take().map_err(|none| match none {
+        NoPn::Unreserved => TransmitDiscard::PnUnreserved,
+        NoPn::Exhausted => TransmitDiscard::PnExhausted,
+    })?;
+    frame.grow(sc.tag_octets(), ICV_OCTETS);
+    let (data, clear) = match settings.protection {
+        Protection::Integrity => (SecureData::Clear, secure_data),
+        Protection::Encrypt(offset) => (SecureData::Encrypted, offset.octets().min(secure_data)),
+    };
+    let tag = SecTag { sc, data, an: sa.an(), short_length: ShortLength::of(secure_data), pn: pn.low() };
+    tag.encode(&mut frame.octets_mut()[ADDRESSES_OCTETS..]);
+    let aad = ADDRESSES_OCTETS + sc.tag_octets() + clear;
+    Ok(Seal { nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })
+}
+
+/// Pass 3.
+const fn count_sent(sa: &mut TransmitSa, encrypted: bool, octets: u64) {
+    if encrypted {
+        sa.counters.out_pkts_encrypted += 1;
+        sa.counters.out_octets_encrypted += octets;
+    } else {
+        sa.counters.out_pkts_protected += 1;
+        sa.counters.out_octets_protected += octets;
+    }
+}
