@@ -329,7 +329,8 @@ mod tests {
     fn windows_by_rows() {
         const TOP: u64 = u32::MAX as u64;
         // (window, lowest, [(pn, verdict)])
-        let tables: [(u32, u64, &[(u64, Freshness)]); 7] = [
+        type Rows = &'static [(u64, Freshness)];
+        let tables: [(u32, u64, Rows); 7] = [
             (0, 1, &[(1, Fresh), (1, Late), (3, Fresh), (2, Late), (4, Fresh), (TOP, Fresh), (TOP, Late)]),
             (1, 1, &[(1, Fresh), (1, Duplicate), (2, Fresh), (1, Late), (2, Duplicate)]),
             (
