@@ -108,6 +108,12 @@ mod tests {
     }
 
     #[test]
+    fn the_octets_wipe_themselves() {
+        fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+        wiped(&Sak::new(CipherSuite::GcmAes128, &[1; 16]).unwrap().octets);
+    }
+
+    #[test]
     fn debug_keeps_the_secret() {
         let sak = Sak::new(CipherSuite::GcmAes128, &[0xab; 16]).unwrap();
         assert_eq!(format!("{sak:?}"), "Sak(16 octets)");
