@@ -80,6 +80,8 @@ mod tests {
         let octets = [0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 1, 2, 3, 4];
         assert_eq!(Nonce::new(SCI, pn).octets(), octets);
         assert_eq!(Nonce::new(SCI, pn), Nonce::from_octets(octets));
+        let beyond = Pn::new(0xffff_ffff_0102_0304).unwrap();
+        assert_eq!(Nonce::new(SCI, beyond).octets(), octets, "the SCI stays whole");
     }
 
     #[test]
