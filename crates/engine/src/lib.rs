@@ -1,8 +1,19 @@
 //! Ports, bursts, workers and control: the only crate with input and output on the frame path.
 
+pub mod af_packet;
+pub mod af_xdp;
+mod bpf;
 pub mod burst;
+pub mod control;
+pub mod interface;
 pub mod lease;
+pub mod link;
 mod mapping;
 pub mod memory;
+mod packet_socket;
+pub mod path;
 pub mod pool;
 pub mod port;
+pub mod snapshot;
+mod wake;
+pub mod worker;

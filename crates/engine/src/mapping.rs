@@ -19,6 +19,8 @@ pub(crate) struct Mapping {
 
 // SAFETY: the mapping is plain memory that belongs to this value alone; nothing about it is tied to a thread.
 unsafe impl Send for Mapping {}
+// SAFETY: a shared mapping gives no more than its address and length; whoever follows the address answers for it.
+unsafe impl Sync for Mapping {}
 
 impl Mapping {
     /// Memory of our own, private to the process.

@@ -8,9 +8,11 @@
 //!
 //! Left out on purpose: blocking calls, time, addresses; frames of more than one chunk.
 
+use std::io;
 use std::os::fd::RawFd;
 
 use crate::burst::Burst;
+use crate::interface::cure;
 use crate::pool::Pool;
 
 /// One side of a link: an interface, or a queue in memory.
@@ -75,11 +77,117 @@ pub struct PortCounters {
     pub bad_descriptors: u64,
     /// To be sent, but the interface or its ring had no room, or was down.
     pub tx_dropped: u64,
+    /// Among `tx_frames`: those that the kernel said it dropped after all (no carrier, no room in the driver).
+    pub tx_kernel_dropped: u64,
     /// To be sent, but longer than the interface's MTU allows.
     pub tx_too_long: u64,
     /// To be sent, but shorter than an Ethernet header or placed beyond its chunk: a bug if not 0.
     pub tx_malformed: u64,
 }
 
+/// Why a port could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum PortError {
+    /// Frames of this MTU do not fit into a chunk of the pool.
+    #[error(
+        "interface {interface}: its MTU {mtu} is more than {engine} takes here, {most}; lower it with \
+         'ip link set {interface} mtu {most}'{}", if *larger_by_af_packet { ", or set io = \"af_packet\"" } else { "" }
+    )]
+    MtuTooLarge {
+        /// The interface.
+        interface: String,
+        /// What would receive from it.
+        engine: &'static str,
+        /// Its MTU.
+        mtu: u32,
+        /// The largest MTU that the pool's chunks hold.
+        most: u32,
+        /// Whether AF_PACKET with larger chunks would do.
+        larger_by_af_packet: bool,
+    },
+    /// The pool has not enough chunks for the rings.
+    #[error("a pool of {total} chunks is too small for these ports: they need {wanted}")]
+    PoolTooSmall {
+        /// Chunks that the pool has.
+        total: usize,
+        /// Chunks that it needs at least.
+        wanted: usize,
+    },
+    /// A system call failed.
+    #[error("interface {interface}: cannot {action}: {source}{}", cure(source))]
+    System {
+        /// The interface.
+        interface: String,
+        /// What was tried.
+        action: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
 /// Octets of an Ethernet header without tags: the shortest frame that a port sends.
 pub(crate) const ETHERNET_HEADER: usize = 14;
+
+/// Octets of a VLAN tag.
+pub(crate) const VLAN_TAG: usize = 4;
+
+/// Octets of the longest frame that an interface of this MTU delivers: two VLAN tags come on top of the MTU.
+pub(crate) fn longest_received(mtu: u32) -> usize {
+    mtu as usize + ETHERNET_HEADER + 2 * VLAN_TAG
+}
+
+/// Octets of the longest frame that may leave through an interface of this MTU: each VLAN tag, at most two, comes on
+/// top of the MTU.
+pub(crate) fn longest_sent(mtu: u32, frame: &[u8]) -> usize {
+    let tags = [12, 16].into_iter().take_while(|&at| frame.get(at..at + 2).is_some_and(is_vlan_type)).count();
+    mtu as usize + ETHERNET_HEADER + tags * VLAN_TAG
+}
+
+fn is_vlan_type(ether_type: &[u8]) -> bool {
+    matches!(ether_type, [0x81, 0x00] | [0x88, 0xa8])
+}
+
+/// Whether a frame may leave; counts it if not.
+pub(crate) fn may_leave(frame: &[u8], mtu: u32, counters: &mut PortCounters) -> bool {
+    if frame.len() < ETHERNET_HEADER {
+        counters.tx_malformed += 1;
+        return false;
+    }
+    if frame.len() > longest_sent(mtu, frame) {
+        counters.tx_too_long += 1;
+        return false;
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vlan_tags_come_on_top_of_the_mtu() {
+        let mut frame = [0; 22];
+        assert_eq!(longest_sent(1500, &frame), 1514);
+        for (outer, inner, most) in [
+            ([0x81, 0x00], [0x08, 0x00], 1518),
+            ([0x88, 0xa8], [0x81, 0x00], 1522),
+            ([0x81, 0x00], [0x81, 0x00], 1522),
+            ([0x08, 0x00], [0x81, 0x00], 1514),
+            ([0x88, 0xe5], [0x00, 0x00], 1514),
+        ] {
+            (frame[12], frame[13], frame[16], frame[17]) = (outer[0], outer[1], inner[0], inner[1]);
+            assert_eq!(longest_sent(1500, &frame), most, "{outer:x?} {inner:x?}");
+        }
+        assert_eq!(longest_sent(1500, &frame[..13]), 1514);
+        assert_eq!(longest_received(1500), 1522);
+    }
+
+    #[test]
+    fn what_may_not_leave_is_counted() {
+        let mut counters = PortCounters::default();
+        for (len, leaves) in [(0, false), (13, false), (14, true), (114, true), (115, false)] {
+            assert_eq!(may_leave(&vec![0; len], 100, &mut counters), leaves, "{len}");
+        }
+        assert_eq!((counters.tx_malformed, counters.tx_too_long), (2, 1));
+    }
+}

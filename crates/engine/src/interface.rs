@@ -1,0 +1,218 @@
+//! A network interface as the engine needs it: what it is, what is wrong with it, what must be changed on it.
+//!
+//! [`Interface::open`] looks and refuses; [`Prepared`] changes what breaks raw forwarding, writes down what it
+//! changes, and puts it back. Facts come from one rtnetlink question and two ethtool ioctls, so they are about the
+//! calling thread's network namespace; `/sys/class/net` shows the namespace of whoever mounted it.
+//!
+//! Left out on purpose: addresses and routes (a bump in the wire has none), changing the MTU.
+
+mod control;
+mod link;
+mod offload;
+mod prepared;
+mod record;
+
+use std::io;
+use std::path::PathBuf;
+
+use control::Control;
+pub use prepared::Prepared;
+
+/// Octets of a MAC address, and nothing else.
+pub type MacAddress = [u8; 6];
+
+/// A network interface that frames may be forwarded on, as it was when it was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    name: String,
+    index: u32,
+    mac: MacAddress,
+    mtu: u32,
+    up: bool,
+    kind: String,
+    receive_queues: Option<u32>,
+    addresses: Vec<String>,
+}
+
+/// Why an interface cannot be used, or not be changed or put back.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// No interface of that name.
+    #[error("interface {name} does not exist; 'ip link' lists those that do")]
+    Missing {
+        /// The name as given.
+        name: String,
+    },
+    /// Not Ethernet: a loopback, a tunnel, a radio.
+    #[error("interface {name} is not Ethernet (hardware type {hardware_type}); choose one that is")]
+    NotEthernet {
+        /// Its name.
+        name: String,
+        /// ARPHRD_… number.
+        hardware_type: u16,
+    },
+    /// A port of a bridge, bond or team.
+    #[error(
+        "interface {name} is busy: it belongs to {master}; release it with 'ip link set {name} nomaster'"
+    )]
+    Enslaved {
+        /// Its name.
+        name: String,
+        /// Name (or index) of what it belongs to.
+        master: String,
+    },
+    /// Somebody's XDP program sits on it.
+    #[error(
+        "interface {name} is busy: it has an XDP program (id {program}); stop its owner \
+         ('bpftool link' names it) or 'ip link set {name} xdp off'"
+    )]
+    XdpBusy {
+        /// Its name.
+        name: String,
+        /// The kernel's number of the program.
+        program: u32,
+    },
+    /// Another running gateway has prepared it.
+    #[error("interface {name} is busy: a running process holds {record}; stop it first", record = record.display())]
+    InUse {
+        /// Its name.
+        name: String,
+        /// The record that the other one has locked.
+        record: PathBuf,
+    },
+    /// The state directory cannot be used.
+    #[error(
+        "cannot {action} {path}: {source}; the state directory must be writable, for it holds what to put back",
+        path = path.display()
+    )]
+    Record {
+        /// What was tried: read, write, lock, remove.
+        action: &'static str,
+        /// The record.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A record says what no record of ours says.
+    #[error(
+        "{path}:{line}: not a record of interface settings; put the interface right by hand, then remove the file",
+        path = path.display()
+    )]
+    RecordGarbled {
+        /// The record.
+        path: PathBuf,
+        /// First line that makes no sense, from 1.
+        line: usize,
+    },
+    /// A system call failed.
+    #[error("interface {name}: cannot {action}: {source}{}", cure(source))]
+    System {
+        /// Its name.
+        name: String,
+        /// What was tried.
+        action: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// What to do about an error number, as the end of a line.
+pub(crate) fn cure(error: &io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EPERM | libc::EACCES) => "; run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
+        Some(libc::EBUSY) => "; another program uses it: stop that one",
+        Some(libc::ENODEV | libc::ENXIO) => "; the interface has vanished: check driver and cable",
+        Some(libc::ENETDOWN) => "; the interface is down: 'ip link set IF up'",
+        Some(libc::EROFS) => "; /proc/sys is read-only here: run outside the container or with it writable",
+        Some(libc::ENOMEM | libc::ENOBUFS) => "; memory is short: free some, or raise 'ulimit -l'",
+        Some(libc::EAFNOSUPPORT) => "; this kernel lacks it: set io = \"af_packet\"",
+        _ => "",
+    }
+}
+
+impl Interface {
+    /// Looks at the interface of that name.
+    ///
+    /// # Errors
+    /// If it is missing, not Ethernet, part of a bridge or bond, or has an XDP program.
+    pub fn open(name: &str) -> Result<Self, InterfaceError> {
+        let link = link::query(link::Which::Name(name)).map_err(|source| match source.raw_os_error() {
+            // EINVAL and ERANGE: a name that no interface can have.
+            Some(libc::ENODEV | libc::EINVAL | libc::ERANGE) => InterfaceError::Missing { name: name.into() },
+            _ => system(name, "ask what it is", source),
+        })?;
+        // A name of an interface can be an alternative one: what the kernel calls it is what the ioctls know.
+        let name = link.name.clone();
+        if link.hardware_type != libc::ARPHRD_ETHER {
+            return Err(InterfaceError::NotEthernet { name, hardware_type: link.hardware_type });
+        }
+        if let Some(master) = link.master {
+            let master = link::query(link::Which::Index(master)).map_or_else(
+                |_| format!("interface {master}"),
+                |master| format!("{} {}", master.kind, master.name),
+            );
+            return Err(InterfaceError::Enslaved { name, master: master.trim_start().into() });
+        }
+        if let Some(program) = link.xdp_program {
+            return Err(InterfaceError::XdpBusy { name, program });
+        }
+        let control = Control::open(&name)?;
+        let addresses =
+            control::addresses(&name).map_err(|source| system(&name, "list its IP addresses", source))?;
+        Ok(Self {
+            index: link.index,
+            mac: link.mac,
+            mtu: link.mtu,
+            up: link.flags & libc::IFF_UP as u32 != 0,
+            kind: link.kind,
+            receive_queues: control.receive_queues(),
+            addresses,
+            name,
+        })
+    }
+
+    /// The kernel's name for it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The kernel's number for it, unique in its network namespace.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its own address.
+    pub fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// Octets behind an untagged Ethernet header.
+    pub fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// Whether it was up when it was opened.
+    pub fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// The kind of virtual interface (`veth`, `vlan`, `tun`); empty for hardware. On a `veth` the machine at the
+    /// other end may leave checksums to hardware that is not there: it needs `ethtool -K IF tx off`.
+    pub fn kind(&self) -> &str {
+        &self.kind
+    }
+
+    /// Receive queues in use, if the driver tells.
+    pub fn receive_queues(&self) -> Option<u32> {
+        self.receive_queues
+    }
+
+    /// IP addresses of the host on it. They stop working while frames are forwarded: worth a warning.
+    pub fn addresses(&self) -> &[String] {
+        &self.addresses
+    }
+}
+
+fn system(name: &str, action: impl Into<String>, source: io::Error) -> InterfaceError {
+    InterfaceError::System { name: name.into(), action: action.into(), source }
+}

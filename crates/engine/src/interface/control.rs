@@ -1,0 +1,152 @@
+//! The ioctls of an interface: flags (netdevice(7)) and ethtool's commands, and its settings under `/proc/sys`.
+
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::ptr;
+
+use super::{InterfaceError, system};
+
+const ETHTOOL_GCHANNELS: u32 = 0x3c;
+
+/// A way to the kernel's settings of one interface, in the network namespace where it was opened.
+#[derive(Debug)]
+pub(super) struct Control {
+    socket: OwnedFd,
+    name: String,
+}
+
+impl Control {
+    pub(super) fn open(name: &str) -> Result<Self, InterfaceError> {
+        // SAFETY: no pointers.
+        let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
+        if descriptor < 0 {
+            return Err(system(name, "open a control socket", io::Error::last_os_error()));
+        }
+        // SAFETY: a new descriptor that nobody else owns.
+        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(descriptor) }, name: name.into() })
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The interface's IFF_… flags that have a place in 16 bits.
+    pub(super) fn flags(&self) -> io::Result<i16> {
+        let mut request = self.request();
+        self.call(libc::SIOCGIFFLAGS, &mut request)?;
+        // SAFETY: SIOCGIFFLAGS has filled in this member.
+        Ok(unsafe { request.ifr_ifru.ifru_flags })
+    }
+
+    /// Sets the flags in `set`, clears those in `clear`, leaves the others.
+    pub(super) fn change_flags(&self, set: libc::c_int, clear: libc::c_int) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_flags = (self.flags()? | set as i16) & !(clear as i16);
+        self.call(libc::SIOCSIFFLAGS, &mut request)
+    }
+
+    /// One ethtool command, in 32-bit words, the first of which is the command's number.
+    ///
+    /// # Safety
+    /// `words` has all the words that the kernel reads and writes for this command, however many it announces.
+    pub(super) unsafe fn ethtool(&self, words: &mut [u32]) -> io::Result<()> {
+        let mut request = self.request();
+        request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
+        self.call(libc::SIOCETHTOOL, &mut request)
+    }
+
+    /// Receive queues in use: those for receiving alone, and those combined with sending.
+    pub(super) fn receive_queues(&self) -> Option<u32> {
+        // cmd | max rx, tx, other, combined | rx, tx, other, combined
+        let mut channels = [0u32; 9];
+        channels[0] = ETHTOOL_GCHANNELS;
+        // SAFETY: the command has nine words.
+        unsafe { self.ethtool(&mut channels) }.ok()?;
+        Some(channels[5].saturating_add(channels[8])).filter(|queues| *queues > 0)
+    }
+
+    fn request(&self) -> libc::ifreq {
+        // SAFETY: all zero is a valid request: an empty name and an empty union.
+        let mut request: libc::ifreq = unsafe { mem::zeroed() };
+        for (to, from) in request.ifr_name.iter_mut().take(libc::IFNAMSIZ - 1).zip(self.name.bytes()) {
+            *to = from as libc::c_char;
+        }
+        request
+    }
+
+    fn call(&self, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+        // SAFETY: the request is the structure that all these ioctls take; where it carries a pointer, ethtool()
+        // has put it there, to a buffer that lives longer than the call.
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, ptr::from_mut(request)) };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Where the kernel keeps whether the interface speaks IPv6. In the reading thread's network namespace.
+fn disable_ipv6_path(name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"))
+}
+
+/// Whether the host speaks IPv6 on the interface; None on a kernel without IPv6.
+pub(super) fn ipv6_enabled(name: &str) -> io::Result<Option<bool>> {
+    match fs::read_to_string(disable_ipv6_path(name)) {
+        Ok(value) => Ok(Some(value.trim() == "0")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Says whether the host speaks IPv6 on the interface.
+pub(super) fn enable_ipv6(name: &str, enable: bool) -> io::Result<()> {
+    fs::write(disable_ipv6_path(name), if enable { "0" } else { "1" })
+}
+
+/// IP addresses of an interface, as text. Link-local IPv6 addresses come of themselves and are left out.
+pub(super) fn addresses(name: &str) -> io::Result<Vec<String>> {
+    let mut list: *mut libc::ifaddrs = ptr::null_mut();
+    // SAFETY: getifaddrs makes a list that freeifaddrs, below, releases.
+    if unsafe { libc::getifaddrs(&mut list) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let mut found = Vec::new();
+    let mut next = list;
+    // SAFETY: list elements are valid until freeifaddrs; their name is a C string.
+    while let Some(entry) = unsafe { next.as_ref() } {
+        next = entry.ifa_next;
+        // SAFETY: as above.
+        if unsafe { CStr::from_ptr(entry.ifa_name) }.to_bytes() == name.as_bytes() {
+            // SAFETY: the address is null or one of its family's size.
+            found.extend(unsafe { ip_text(entry.ifa_addr) });
+        }
+    }
+    // SAFETY: the list came from getifaddrs and nothing of it is kept.
+    unsafe { libc::freeifaddrs(list) };
+    Ok(found)
+}
+
+/// # Safety
+/// `address` is null or points to a socket address of the size of its family.
+unsafe fn ip_text(address: *const libc::sockaddr) -> Option<String> {
+    // SAFETY: the caller says so.
+    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
+    match family {
+        libc::AF_INET => {
+            // SAFETY: an address of this family is a sockaddr_in; the list may align it less.
+            let address: libc::sockaddr_in = unsafe { ptr::read_unaligned(address.cast()) };
+            Some(std::net::Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).to_string())
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above, for sockaddr_in6.
+            let address: libc::sockaddr_in6 = unsafe { ptr::read_unaligned(address.cast()) };
+            let address = std::net::Ipv6Addr::from(address.sin6_addr.s6_addr);
+            (!address.is_unicast_link_local()).then(|| address.to_string())
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,247 @@
+//! One question to rtnetlink: what is this interface? (RTM_GETLINK, rtnetlink(7).)
+//!
+//! ```text
+//! nlmsghdr 16 | ifinfomsg 16 | attributes: { length 2 | type 2 | value, padded to 4 } ...
+//! ```
+
+#![allow(unsafe_code)]
+
+use std::ffi::CString;
+use std::io;
+use std::mem;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::MacAddress;
+
+const NETLINK_HEADER: usize = 16;
+const LINK_HEADER: usize = 16;
+const ATTRIBUTE_HEADER: usize = 4;
+
+const RTM_NEWLINK: u16 = 16;
+const RTM_GETLINK: u16 = 18;
+const NLMSG_ERROR: u16 = 2;
+
+const IFLA_ADDRESS: u16 = 1;
+const IFLA_IFNAME: u16 = 3;
+const IFLA_MTU: u16 = 4;
+const IFLA_MASTER: u16 = 10;
+const IFLA_LINKINFO: u16 = 18;
+const IFLA_INFO_KIND: u16 = 1;
+const IFLA_XDP: u16 = 43;
+const IFLA_XDP_ATTACHED: u16 = 2;
+const IFLA_XDP_PROG_ID: u16 = 4;
+/// Flags in the upper bits of an attribute's type.
+const ATTRIBUTE_TYPE: u16 = 0x3fff;
+
+/// How to name an interface.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Which<'a> {
+    Name(&'a str),
+    Index(u32),
+}
+
+/// What the kernel says of an interface.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct LinkFacts {
+    pub(super) index: u32,
+    pub(super) hardware_type: u16,
+    /// IFF_…
+    pub(super) flags: u32,
+    pub(super) name: String,
+    pub(super) mac: MacAddress,
+    pub(super) mtu: u32,
+    pub(super) master: Option<u32>,
+    pub(super) kind: String,
+    pub(super) xdp_program: Option<u32>,
+}
+
+/// Asks the kernel; ENODEV if there is no such interface.
+pub(super) fn query(which: Which<'_>) -> io::Result<LinkFacts> {
+    // SAFETY: no pointers.
+    let descriptor =
+        unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nobody else owns.
+    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let request = request(which)?;
+    // SAFETY: the request is as long as said.
+    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
+    if sent < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // An interface with many virtual functions takes some kilobytes; the kernel sends one message.
+    let mut answer = vec![0u8; 64 * 1024];
+    // SAFETY: the buffer is as long as said.
+    let received = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
+    if received < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    parse(&answer[..received as usize])
+}
+
+fn request(which: Which<'_>) -> io::Result<Vec<u8>> {
+    let (index, name) = match which {
+        Which::Index(index) => (index, None),
+        Which::Name(name) => {
+            let name = CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
+            if name.is_empty() || name.as_bytes_with_nul().len() > libc::IFNAMSIZ {
+                return Err(io::Error::from_raw_os_error(libc::EINVAL));
+            }
+            (0, Some(name))
+        }
+    };
+    let mut message = vec![0u8; NETLINK_HEADER + LINK_HEADER];
+    message[4..6].copy_from_slice(&RTM_GETLINK.to_ne_bytes());
+    message[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    message[NETLINK_HEADER + 4..NETLINK_HEADER + 8].copy_from_slice(&index.to_ne_bytes());
+    if let Some(name) = name {
+        let value = name.as_bytes_with_nul();
+        message.extend_from_slice(&((ATTRIBUTE_HEADER + value.len()) as u16).to_ne_bytes());
+        message.extend_from_slice(&IFLA_IFNAME.to_ne_bytes());
+        message.extend_from_slice(value);
+        message.resize(message.len().next_multiple_of(4), 0);
+    }
+    let length = message.len() as u32;
+    message[..4].copy_from_slice(&length.to_ne_bytes());
+    Ok(message)
+}
+
+fn parse(answer: &[u8]) -> io::Result<LinkFacts> {
+    let short = || io::Error::other("a netlink answer that ends early");
+    let body = answer.get(NETLINK_HEADER..).ok_or_else(short)?;
+    match u16::from_ne_bytes([answer[4], answer[5]]) {
+        RTM_NEWLINK => {}
+        NLMSG_ERROR => {
+            let code = number(body.get(..4).ok_or_else(short)?).ok_or_else(short)? as i32;
+            return Err(io::Error::from_raw_os_error(-code));
+        }
+        _ => return Err(io::Error::other("a netlink answer to another question")),
+    }
+    let header = body.get(..LINK_HEADER).ok_or_else(short)?;
+    let mut facts = LinkFacts {
+        hardware_type: u16::from_ne_bytes([header[2], header[3]]),
+        index: number(&header[4..8]).ok_or_else(short)?,
+        flags: number(&header[8..12]).ok_or_else(short)?,
+        ..LinkFacts::default()
+    };
+    for (kind, value) in attributes(&body[LINK_HEADER..]) {
+        match kind {
+            IFLA_ADDRESS => facts.mac = value.try_into().unwrap_or_default(),
+            IFLA_IFNAME => facts.name = text(value),
+            IFLA_MTU => facts.mtu = number(value).unwrap_or(0),
+            IFLA_MASTER => facts.master = number(value).filter(|index| *index != 0),
+            IFLA_LINKINFO => facts.kind = nested(value, IFLA_INFO_KIND).map(text).unwrap_or_default(),
+            IFLA_XDP if nested(value, IFLA_XDP_ATTACHED).is_some_and(|attached| attached != [0]) => {
+                facts.xdp_program = Some(nested(value, IFLA_XDP_PROG_ID).and_then(number).unwrap_or(0));
+            }
+            _ => {}
+        }
+    }
+    Ok(facts)
+}
+
+fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+    std::iter::from_fn(move || {
+        let header = octets.get(..ATTRIBUTE_HEADER)?;
+        let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
+        let kind = u16::from_ne_bytes([header[2], header[3]]) & ATTRIBUTE_TYPE;
+        let value = octets.get(ATTRIBUTE_HEADER..length)?;
+        octets = octets.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+        Some((kind, value))
+    })
+}
+
+fn nested(octets: &[u8], wanted: u16) -> Option<&[u8]> {
+    attributes(octets).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
+}
+
+fn number(value: &[u8]) -> Option<u32> {
+    value.get(..mem::size_of::<u32>())?.try_into().ok().map(u32::from_ne_bytes)
+}
+
+fn text(value: &[u8]) -> String {
+    String::from_utf8_lossy(value).trim_end_matches('\0').into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
+        let mut octets = ((ATTRIBUTE_HEADER + value.len()) as u16).to_ne_bytes().to_vec();
+        octets.extend_from_slice(&kind.to_ne_bytes());
+        octets.extend_from_slice(value);
+        octets.resize(octets.len().next_multiple_of(4), 0);
+        octets
+    }
+
+    fn answer(attributes: &[Vec<u8>]) -> Vec<u8> {
+        let mut octets = vec![0; NETLINK_HEADER + LINK_HEADER];
+        octets[4..6].copy_from_slice(&RTM_NEWLINK.to_ne_bytes());
+        octets[18..20].copy_from_slice(&1u16.to_ne_bytes());
+        octets[20..24].copy_from_slice(&7u32.to_ne_bytes());
+        octets[24..28].copy_from_slice(&1u32.to_ne_bytes());
+        octets.extend(attributes.concat());
+        octets
+    }
+
+    #[test]
+    fn an_answer_is_understood() {
+        let xdp = [attribute(IFLA_XDP_ATTACHED, &[1]), attribute(IFLA_XDP_PROG_ID, &9u32.to_ne_bytes())];
+        let facts = parse(&answer(&[
+            attribute(IFLA_IFNAME, b"enp1s0\0"),
+            attribute(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 1]),
+            attribute(IFLA_MTU, &1500u32.to_ne_bytes()),
+            attribute(IFLA_MASTER, &3u32.to_ne_bytes()),
+            attribute(IFLA_LINKINFO | 0x8000, &attribute(IFLA_INFO_KIND, b"veth\0")),
+            attribute(IFLA_XDP, &xdp.concat()),
+        ]))
+        .unwrap();
+        let expected = LinkFacts {
+            index: 7,
+            hardware_type: 1,
+            flags: 1,
+            name: "enp1s0".into(),
+            mac: [2, 0, 0, 0, 0, 1],
+            mtu: 1500,
+            master: Some(3),
+            kind: "veth".into(),
+            xdp_program: Some(9),
+        };
+        assert_eq!(facts, expected);
+    }
+
+    #[test]
+    fn no_xdp_program_is_none() {
+        let facts = parse(&answer(&[attribute(IFLA_XDP, &attribute(IFLA_XDP_ATTACHED, &[0]))])).unwrap();
+        assert_eq!(facts.xdp_program, None);
+    }
+
+    #[test]
+    fn errors_and_cut_answers() {
+        let mut error = vec![0; NETLINK_HEADER];
+        error[4..6].copy_from_slice(&NLMSG_ERROR.to_ne_bytes());
+        error.extend_from_slice(&(-libc::ENODEV).to_ne_bytes());
+        assert_eq!(parse(&error).unwrap_err().raw_os_error(), Some(libc::ENODEV));
+        let whole = answer(&[attribute(IFLA_MTU, &1500u32.to_ne_bytes())]);
+        for cut in 0..NETLINK_HEADER + LINK_HEADER {
+            assert!(parse(&whole[..cut]).is_err(), "{cut}");
+        }
+        for cut in NETLINK_HEADER + LINK_HEADER..whole.len() {
+            assert_eq!(parse(&whole[..cut]).unwrap().mtu, 0, "{cut}");
+        }
+    }
+
+    #[test]
+    fn impossible_names_are_refused() {
+        for name in ["", "a-name-of-sixteen", "nul\0nul"] {
+            assert_eq!(
+                request(Which::Name(name)).unwrap_err().raw_os_error(),
+                Some(libc::EINVAL),
+                "{name:?}"
+            );
+        }
+    }
+}

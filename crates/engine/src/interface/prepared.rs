@@ -1,0 +1,236 @@
+//! An interface made fit for raw forwarding, and put back as it was.
+//!
+//! | changed | because otherwise | put back |
+//! |---|---|---|
+//! | IPv6 off | the host sends router solicitations and MLD in clear to the protected side | recorded |
+//! | ARP off | the host answers for its addresses on every interface | recorded |
+//! | harmful offloads off | merged frames, lost VLAN tags (see `offload`) | recorded |
+//! | interface up | nothing is received | recorded |
+//! | tc hooks drop, both ways | whatever else of the host hears or speaks here | by the kernel, with the process |
+//!
+//! The hooks (tcx, Linux 6.6 and later) stop everything that goes through the host's stack; AF_XDP and a packet
+//! socket that bypasses the queueing disciplines do not. An older kernel goes without them: there the first two
+//! rows must do.
+//!
+//! All that is recorded is on disk before it is changed. A killed process leaves the record behind, unlocked; the
+//! next start puts right what it says.
+
+use std::io;
+use std::path::Path;
+
+use super::control::{self, Control};
+use super::link::{self, Which};
+use super::record::{self, Record, RecordFile};
+use super::{Interface, InterfaceError, offload, system};
+use crate::bpf::{Hook, Link, Program};
+
+/// An interface with its settings changed. Drop or [`Prepared::restore`] puts them back; ports on it are to be
+/// closed before.
+#[derive(Debug)]
+pub struct Prepared {
+    interface: Interface,
+    record: Record,
+    file: RecordFile,
+    /// Dropped last: until then nothing of the host gets out.
+    guard: Option<[Link; 2]>,
+    still_on: Vec<String>,
+    restored: bool,
+}
+
+impl Prepared {
+    /// Makes an interface fit for raw forwarding. What a killed process left of it is put right first, so what is
+    /// recorded is what was before that one.
+    ///
+    /// # Errors
+    /// If another running process has prepared it, if the record cannot be written (then nothing is changed), or
+    /// if a setting cannot be changed (then what was changed is put back).
+    pub fn apply(interface: Interface, state_dir: &Path) -> Result<Self, InterfaceError> {
+        let mut file = RecordFile::lock(state_dir, interface.name())?;
+        let interface = match file.read()? {
+            None => interface,
+            Some(stale) => {
+                put_back(&stale)?;
+                Interface::open(interface.name())?
+            }
+        };
+        let record = match look(&interface) {
+            Ok(record) => record,
+            Err(error) => {
+                file.remove()?;
+                return Err(error);
+            }
+        };
+        file.write(&record)?;
+        let mut prepared =
+            Self { interface, record, file, guard: None, still_on: Vec::new(), restored: false };
+        prepared.change()?;
+        Ok(prepared)
+    }
+
+    /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
+    /// are left alone. To be called at start, for those that are no longer configured.
+    ///
+    /// # Errors
+    /// The first failure; the other records have been seen to nevertheless.
+    pub fn restore_stale(state_dir: &Path) -> Result<(), InterfaceError> {
+        let mut result = Ok(());
+        for name in record::recorded(state_dir) {
+            match restore_stale_one(state_dir, &name) {
+                Err(InterfaceError::InUse { .. }) => {}
+                other => result = result.and(other),
+            }
+        }
+        result
+    }
+
+    /// The interface, as it was before it was changed.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// Harmful offloads that this interface cannot switch off. With `rx-vlan-hw-parse` among them AF_XDP loses
+    /// VLAN tags; AF_PACKET does not.
+    pub fn still_on(&self) -> &[String] {
+        &self.still_on
+    }
+
+    /// Whether the kernel keeps the host's stack off the interface altogether (Linux 6.6 and later).
+    pub fn is_guarded(&self) -> bool {
+        self.guard.is_some()
+    }
+
+    /// Puts everything back as it was. An interface that has vanished needs nothing.
+    ///
+    /// # Errors
+    /// The first setting that could not be put back; the others are, and the record stays for the next start.
+    pub fn restore(mut self) -> Result<(), InterfaceError> {
+        self.put_back()
+    }
+
+    fn put_back(&mut self) -> Result<(), InterfaceError> {
+        if std::mem::replace(&mut self.restored, true) {
+            return Ok(());
+        }
+        put_back(&self.record)?;
+        self.file.remove()
+    }
+
+    fn change(&mut self) -> Result<(), InterfaceError> {
+        let name = self.interface.name();
+        let failed = |action: &'static str| move |source| system(name, action, source);
+        self.guard = guard(self.interface.index()).map_err(failed("keep the host's stack off it"))?;
+        if self.record.was_ipv6 {
+            control::enable_ipv6(name, false).map_err(failed("switch IPv6 off"))?;
+        }
+        let control = Control::open(name)?;
+        if self.record.was_arp {
+            control.change_flags(libc::IFF_NOARP, 0).map_err(failed("switch ARP off"))?;
+        }
+        let features: Vec<&str> = self.record.features.iter().map(String::as_str).collect();
+        offload::switch(&control, &features, false).map_err(failed("switch offloads off"))?;
+        if self.record.was_down {
+            control.change_flags(libc::IFF_UP, 0).map_err(failed("bring it up"))?;
+        }
+        self.still_on = harmful(&control)
+            .map_err(failed("read its offloads"))?
+            .into_iter()
+            .map(|feature| feature.name)
+            .collect();
+        Ok(())
+    }
+}
+
+impl Drop for Prepared {
+    fn drop(&mut self) {
+        // Nobody is left to hear of an error; the record stays, and the next start tries again.
+        let _ = self.put_back();
+    }
+}
+
+fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError> {
+    let mut file = RecordFile::lock(state_dir, name)?;
+    if let Some(stale) = file.read()? {
+        put_back(&stale)?;
+    }
+    file.remove()
+}
+
+/// What of an interface is going to be changed.
+fn look(interface: &Interface) -> Result<Record, InterfaceError> {
+    let name = interface.name();
+    let control = Control::open(name)?;
+    let flags = control.flags().map_err(|source| system(name, "read its flags", source))?;
+    let features = harmful(&control).map_err(|source| system(name, "read its offloads", source))?;
+    Ok(Record {
+        boot: record::this_boot(),
+        name: name.into(),
+        index: interface.index(),
+        mac: interface.mac(),
+        was_down: flags & libc::IFF_UP as i16 == 0,
+        was_arp: flags & libc::IFF_NOARP as i16 == 0,
+        was_ipv6: control::ipv6_enabled(name)
+            .map_err(|source| system(name, "read whether IPv6 is on", source))?
+            .unwrap_or(false),
+        features: features
+            .into_iter()
+            .filter(|feature| feature.available)
+            .map(|feature| feature.name)
+            .collect(),
+    })
+}
+
+/// The harmful offloads that are on.
+fn harmful(control: &Control) -> io::Result<Vec<offload::Feature>> {
+    let mut features = offload::features(control)?;
+    features.retain(|feature| feature.active && offload::HARMFUL.contains(&feature.name.as_str()));
+    Ok(features)
+}
+
+/// Drops at both tc hooks; None on a kernel without tcx.
+fn guard(interface_index: u32) -> io::Result<Option<[Link; 2]>> {
+    let program = Program::drop_all()?;
+    let link = |hook| Link::create(&program, interface_index, hook, 0);
+    match link(Hook::TcxEgress) {
+        Ok(egress) => Ok(Some([egress, link(Hook::TcxIngress)?])),
+        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Puts back what a record says, if the interface it speaks of is still there. Goes through all of it; the error is
+/// the first.
+fn put_back(record: &Record) -> Result<(), InterfaceError> {
+    if record.boot != record::this_boot() {
+        return Ok(());
+    }
+    let facts = match link::query(Which::Index(record.index)) {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
+        other => other.map_err(|source| system(&record.name, "ask what it is", source))?,
+    };
+    // Renamed, or given another address: still the same. Both differ: another one with a used number.
+    if facts.name != record.name && facts.mac != record.mac {
+        return Ok(());
+    }
+    let name = facts.name.as_str();
+    let control = Control::open(name)?;
+    let features: Vec<&str> = record.features.iter().map(String::as_str).collect();
+    let mut result = Ok(());
+    let mut step = |due: bool, action: &str, act: &dyn Fn() -> io::Result<()>| {
+        if !due {
+            return;
+        }
+        let done = match act() {
+            // It vanished between two steps.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENOENT)) => Ok(()),
+            other => other.map_err(|source| system(control.name(), action, source)),
+        };
+        if result.is_ok() {
+            result = done;
+        }
+    };
+    step(record.was_down, "put it down again", &|| control.change_flags(0, libc::IFF_UP));
+    step(!features.is_empty(), "switch offloads on again", &|| offload::switch(&control, &features, true));
+    step(record.was_arp, "switch ARP on again", &|| control.change_flags(0, libc::IFF_NOARP));
+    step(record.was_ipv6, "switch IPv6 on again", &|| control::enable_ipv6(name, true));
+    result
+}
