@@ -1,1 +1,11 @@
-//! An open-source MACsec encryption gateway for industrial networks.
+//! An open-source MACsec encryption gateway for industrial networks: the library of the program.
+
+pub mod check;
+pub mod config;
+pub mod key_file;
+pub mod keygen;
+pub mod report;
+pub mod status;
+
+#[cfg(test)]
+mod test_directory;

@@ -1,1 +1,194 @@
-fn main() {}
+//! The command line: reads arguments, calls the library, prints, and says by its exit status how it went.
+
+use std::fmt::Display;
+use std::io::{self, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use frameward::check::{Plan, interface_mtu};
+use frameward::config::{self, Finding};
+use frameward::keygen::{self, KeyLength};
+use frameward::status::{self, Detail, StatusText};
+
+#[derive(Parser)]
+#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  frameward keygen static --out /etc/frameward/press.key
+  frameward check /etc/frameward/press-line.toml
+  frameward status press-line
+
+Exit status: 0 done, 1 failed, 2 usage or configuration.";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload
+    #[command(after_help = "\
+Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do.
+The plan goes to standard output. Key files are read.
+
+Examples:
+  frameward check press-line.toml
+  frameward check --offline press-line.toml     (on a machine without the interfaces)")]
+    Check {
+        /// Do not look at this machine's interfaces
+        #[arg(long)]
+        offline: bool,
+        /// The configuration file (TOML)
+        config: PathBuf,
+    },
+    /// Show the state of a running gateway: links, ports, SecYs, SCs, SAs and their counters
+    #[command(after_help = "\
+Sockets are searched in /run/frameward, or in the directory that FRAMEWARD_RUNTIME_DIR names.
+
+Examples:
+  frameward status                     (the only running gateway)
+  frameward status --all press-line    (also counters that are 0)
+  frameward status --json press-line")]
+    Status {
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+        /// Show also counters that are 0 (JSON always has them)
+        #[arg(long)]
+        all: bool,
+        /// The gateway's name; may be left out if only one is running
+        name: Option<String>,
+    },
+    /// Make keys
+    #[command(subcommand, arg_required_else_help = true)]
+    Keygen(Keygen),
+}
+
+#[derive(Subcommand)]
+enum Keygen {
+    /// Make a static key: a new file of mode 0600; the key's fingerprint goes to standard output
+    #[command(after_help = "\
+A file that exists is never overwritten. Copy the file to the other end over a channel that is itself secret.
+The fingerprint (the first 8 octets of SHA-256 over \"frameward key\" and the key) tells whether both ends have
+the same key; `check` and `status` show it too.
+
+Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
+Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, aegis-256.
+
+Examples:
+  frameward keygen static --out press.key
+  frameward keygen static --bits 256 --salt --out press.key     (for gcm-aes-xpn-256)")]
+    Static {
+        /// The length of the key
+        #[arg(long, value_enum, default_value = "128")]
+        bits: Bits,
+        /// Print also a salt, which the XPN suites need: not secret, the same at all ends of a key
+        #[arg(long)]
+        salt: bool,
+        /// The file to make
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Bits {
+    #[value(name = "128")]
+    Bits128,
+    #[value(name = "256")]
+    Bits256,
+}
+
+/// How a command that did not succeed ended; what is wrong has been told.
+enum Failure {
+    /// Exit status 1.
+    Failed,
+    /// Exit status 2.
+    Usage,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Check { offline, config } => check(&config, offline),
+        Command::Status { json, all, name } => show_status(json, all, name),
+        Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure::Failed) => ExitCode::from(1),
+        Err(Failure::Usage) => ExitCode::from(2),
+    }
+}
+
+fn check(file: &std::path::Path, offline: bool) -> Result<(), Failure> {
+    let (config, warnings) = config::load(file).map_err(|errors| {
+        tell_all("", &errors);
+        Failure::Usage
+    })?;
+    tell_all("warning: ", &warnings);
+    let plan = Plan::new(&config, if offline { None } else { Some(&interface_mtu) }).map_err(|errors| {
+        tell_all("", &errors);
+        Failure::Failed
+    })?;
+    print(&plan)
+}
+
+fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let name = status::choose(&directory, name).map_err(|error| match error {
+        status::StatusError::BadName(_) => told(&error, Failure::Usage),
+        _ => told(&error, Failure::Failed),
+    })?;
+    let document = status::ask(&directory, &name).map_err(|error| told(&error, Failure::Failed))?;
+    if json {
+        return print(&document);
+    }
+    let report = status::parse(&name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    let detail = if all { Detail::All } else { Detail::NonZero };
+    print(&StatusText { report: &report, detail })
+}
+
+fn keygen_static(bits: Bits, salt: bool, out: &std::path::Path) -> Result<(), Failure> {
+    let length = match bits {
+        Bits::Bits128 => KeyLength::Bits128,
+        Bits::Bits256 => KeyLength::Bits256,
+    };
+    let failed = |error| told(&error, Failure::Failed);
+    let fingerprint = keygen::static_key(length, out).map_err(failed)?;
+    print(&format_args!("fingerprint {fingerprint}\n"))?;
+    if salt {
+        print(&format_args!("salt = \"{}\"\n", keygen::salt().map_err(failed)?))?;
+    }
+    Ok(())
+}
+
+fn told(error: &dyn Display, failure: Failure) -> Failure {
+    tell(&format_args!("frameward: {error}"));
+    failure
+}
+
+fn tell_all(prefix: &str, findings: &[Finding]) {
+    for finding in findings {
+        tell(&format_args!("{prefix}{finding}"));
+    }
+}
+
+/// Nobody is left to hear that standard error is closed.
+fn tell(line: &dyn Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.
+fn print(text: &dyn Display) -> Result<(), Failure> {
+    let mut output = io::stdout().lock();
+    match write!(output, "{text}").and_then(|()| output.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(told(
+            &format_args!("cannot write to standard output: {error}; free its disk"),
+            Failure::Failed,
+        )),
+        _ => Ok(()),
+    }
+}

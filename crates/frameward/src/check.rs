@@ -1,0 +1,225 @@
+//! `check`: what a configuration means on this machine.
+//!
+//! ```text
+//! plain side:      DA 6 | SA 6 |              EtherType 2 | payload, at most the plain MTU
+//! protected side:  DA 6 | SA 6 | SecTAG 8/16 | EtherType 2 | payload | ICV 16
+//!                                 the protected MTU counts from behind the SecTAG's EtherType on
+//! ```
+//!
+//! So a frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. This release does not split
+//! frames: a protected side that is too small for the plain side is an error, here and in `run`.
+
+use std::fmt;
+use std::io;
+use std::path::Path;
+
+use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use suite::ICV_OCTETS;
+use wire::ethernet::VLAN_TAG_OCTETS;
+
+use crate::config::{Config, Finding, Io, Link, Mtu, Polling, StaticSa};
+use crate::key_file::fingerprint;
+
+/// Reads the MTU of an interface, in octets.
+pub type ReadMtu<'m> = &'m dyn Fn(&str) -> io::Result<usize>;
+
+/// The MTU of an interface of this network namespace.
+///
+/// # Errors
+///
+/// `NotFound` if there is no such interface.
+pub fn interface_mtu(interface: &str) -> io::Result<usize> {
+    let text = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu"))?;
+    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no MTU"))
+}
+
+/// Octets that a link adds to a frame: SecTAG and ICV; none if it does not protect.
+pub fn overhead_octets(link: &Link) -> usize {
+    if link.protect_frames { sectag_octets(link) + ICV_OCTETS } else { 0 }
+}
+
+fn sectag_octets(link: &Link) -> usize {
+    match link.sci_inclusion {
+        SciInclusion::Always => 16,
+        SciInclusion::Never | SciInclusion::EndStation => 8,
+    }
+}
+
+/// The MTUs of a link's two sides, in octets behind DA, SA and EtherType. All SDUs of the plain side fit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mtus {
+    /// Of the plain interface.
+    pub plain: usize,
+    /// Of the protected side: the interface's, or what is configured.
+    pub protected: usize,
+}
+
+/// Judges the interfaces of a link.
+///
+/// # Errors
+///
+/// Interfaces that are missing, or a protected side that is too small.
+pub fn link_mtus(config: &Config, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Vec<Finding>> {
+    let finding = |text: String| Finding {
+        file: config.file.clone(),
+        line: Some(link.line),
+        text: format!("link {:?}: {text}", link.name),
+    };
+    let read = |interface: &str| read_mtu(interface).map_err(|error| finding(unreadable(interface, &error)));
+    let (plain, interface) = match (read(&link.plain), read(&link.protected)) {
+        (Ok(plain), Ok(interface)) => (plain, interface),
+        (plain, protected) => return Err([plain.err(), protected.err()].into_iter().flatten().collect()),
+    };
+    let protected = match link.mtu {
+        Mtu::Interface => interface,
+        Mtu::Octets(octets) => usize::from(octets),
+    };
+    if protected > interface {
+        return Err(vec![finding(format!(
+            "mtu = {protected} is more than the {interface} of {}; set mtu to {interface} or less, or ip link set {} mtu {protected}",
+            link.protected, link.protected
+        ))]);
+    }
+    let overhead = overhead_octets(link);
+    if protected < plain + overhead {
+        return Err(vec![finding(format!(
+            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {} or the machine's to {}",
+            plain + overhead,
+            protected.saturating_sub(overhead)
+        ))]);
+    }
+    Ok(Mtus { plain, protected })
+}
+
+fn unreadable(interface: &str, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => {
+            format!("there is no interface {interface}; ip link lists them, --offline checks without them")
+        }
+        _ => format!("the MTU of {interface} cannot be read: {error}; --offline checks without it"),
+    }
+}
+
+/// The plan of a gateway: prints as text for people.
+#[derive(Debug)]
+pub struct Plan<'c> {
+    config: &'c Config,
+    /// For each link, if the interfaces were looked at.
+    mtus: Option<Vec<Mtus>>,
+}
+
+impl<'c> Plan<'c> {
+    /// The plan on this machine, or, without `read_mtu`, on any.
+    ///
+    /// # Errors
+    ///
+    /// As [`link_mtus`], for all links.
+    pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
+        let Some(read_mtu) = read_mtu else { return Ok(Self { config, mtus: None }) };
+        let mut mtus = Vec::new();
+        let mut errors = Vec::new();
+        for link in &config.links {
+            match link_mtus(config, link, read_mtu) {
+                Ok(judged) => mtus.push(judged),
+                Err(found) => errors.extend(found),
+            }
+        }
+        if errors.is_empty() { Ok(Self { config, mtus: Some(mtus) }) } else { Err(errors) }
+    }
+}
+
+impl fmt::Display for Plan<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gateway = &self.config.gateway;
+        let io = match gateway.io {
+            Io::Auto => "auto",
+            Io::AfXdp => "af_xdp",
+            Io::AfPacket => "af_packet",
+        };
+        let polling = match gateway.polling {
+            Polling::Adaptive => "adaptive",
+            Polling::Busy => "busy",
+            Polling::Interrupt => "interrupt",
+        };
+        writeln!(f, "gateway {}", gateway.name)?;
+        writeln!(f, "  state      {}", gateway.state.display())?;
+        writeln!(f, "  io         {io}, polling {polling}")?;
+        for (at, link) in self.config.links.iter().enumerate() {
+            write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+    let overhead = overhead_octets(link);
+    writeln!(f, "\nlink {}", link.name)?;
+    match mtus {
+        None => {
+            writeln!(f, "  plain      {}", link.plain)?;
+            writeln!(
+                f,
+                "  protected  {}, MTU at least that of {} plus {overhead}",
+                link.protected, link.plain
+            )?;
+        }
+        Some(mtus) => {
+            writeln!(f, "  plain      {}, MTU {}", link.plain, mtus.plain)?;
+            writeln!(f, "  protected  {}, MTU {}", link.protected, mtus.protected)?;
+        }
+    }
+    writeln!(f, "  suite      {}, {}", link.suite, protection(link))?;
+    let validate = match link.validate_frames {
+        ValidateFrames::Strict => "strict",
+        ValidateFrames::Check => "check",
+        ValidateFrames::Disabled => "disabled",
+    };
+    let replay = match link.replay_protect {
+        true => format!("window {}", link.replay_window),
+        false => "off".to_owned(),
+    };
+    writeln!(f, "  receive    validate_frames {validate}, replay protection {replay}")?;
+    if link.protect_frames {
+        writeln!(
+            f,
+            "  overhead   {overhead} octets a frame: SecTAG {}, ICV {ICV_OCTETS}",
+            sectag_octets(link)
+        )?;
+    }
+    if let Some(mtus) = mtus {
+        let room = mtus.protected - overhead;
+        let tagged = |tags: usize| mtus.plain.min(room.saturating_sub(tags * VLAN_TAG_OCTETS));
+        writeln!(
+            f,
+            "  largest    payload {} octets; {} behind a VLAN tag, {} behind two",
+            tagged(0),
+            tagged(1),
+            tagged(2)
+        )?;
+    }
+    for ether_type in &link.bypass {
+        writeln!(f, "  in clear   EtherType {ether_type}")?;
+    }
+    write_sa(f, "own SA", &link.transmit)?;
+    link.receive.iter().try_for_each(|peer| write_sa(f, "peer SA", peer))
+}
+
+fn protection(link: &Link) -> String {
+    match link.protection {
+        _ if !link.protect_frames => "NOT PROTECTED: frames leave in clear".to_owned(),
+        Protection::Integrity => "integrity only".to_owned(),
+        Protection::Encrypt(ConfidentialityOffset::Zero) => "encrypted".to_owned(),
+        Protection::Encrypt(offset) => format!("encrypted behind the first {} octets", offset.octets()),
+    }
+}
+
+fn write_sa(f: &mut fmt::Formatter<'_>, what: &str, sa: &StaticSa) -> fmt::Result {
+    write!(f, "  {what:<10} SCI {}, AN {}", sa.sci, sa.an)?;
+    if let Some(binding) = &sa.xpn {
+        write!(f, ", SSCI {}", binding.ssci.0)?;
+    }
+    writeln!(f, ", key {}", fingerprint(sa.key.octets()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use super::*;
+use crate::config;
+use suite::Sak;
+
+fn configured(more: &str) -> Config {
+    let text = format!(
+        r#"[gateway]
+name = "press-line"
+[[link]]
+name = "press"
+plain = "eth0"
+protected = "eth1"
+suite = "gcm-aes-128"
+{more}
+[link.static]
+an = 0
+sci = "02:00:00:00:00:01/1"
+key_file = "a.key"
+[[link.static.peer]]
+an = 2
+sci = "02:00:00:00:00:02/1"
+key_file = "b.key"
+"#
+    );
+    let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
+    config::parse(Path::new("gw.toml"), &text, &key).unwrap().0
+}
+
+fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {
+    link_mtus(config, &config.links[0], &|name| match name {
+        "eth0" if plain > 0 => Ok(plain),
+        "eth1" if protected > 0 => Ok(protected),
+        _ => Err(io::ErrorKind::NotFound.into()),
+    })
+    .map_err(|errors| errors.iter().map(Finding::to_string).collect())
+}
+
+#[test]
+fn the_protected_side_must_take_what_the_plain_side_sends() {
+    let small = |plain: usize, grow: usize, protected: usize, cure: [usize; 2]| {
+        Err(vec![format!(
+            "gw.toml:3: link \"press\": MTU too small: frames of the machine's {plain} octets grow by {grow}, and the protected side takes {protected}; set the protected side's MTU to {} or the machine's to {}",
+            cure[0], cure[1]
+        )])
+    };
+    let fine = |plain, protected| Ok(Mtus { plain, protected });
+    for (more, plain, protected, expected) in [
+        ("", 1500, 1532, fine(1500, 1532)),
+        ("", 1500, 1531, small(1500, 32, 1531, [1532, 1499])),
+        ("", 1500, 1500, small(1500, 32, 1500, [1532, 1468])),
+        ("sci = \"never\"", 1500, 1524, fine(1500, 1524)),
+        ("sci = \"never\"", 1500, 1523, small(1500, 24, 1523, [1524, 1499])),
+        ("protect_frames = false", 1500, 1500, fine(1500, 1500)),
+        ("mtu = 1600", 1500, 9000, fine(1500, 1600)),
+        ("mtu = 1500", 1500, 9000, small(1500, 32, 1500, [1532, 1468])),
+        ("mtu = 1600", 1500, 1532, Err(vec!["gw.toml:3: link \"press\": mtu = 1600 is more than the 1532 of eth1; set mtu to 1532 or less, or ip link set eth1 mtu 1600".to_owned()])),
+        ("", 0, 0, Err(["eth0", "eth1"].map(|name| format!("gw.toml:3: link \"press\": there is no interface {name}; ip link lists them, --offline checks without them")).to_vec())),
+        ("", 0, 1532, Err(vec!["gw.toml:3: link \"press\": there is no interface eth0; ip link lists them, --offline checks without them".to_owned()])),
+    ] {
+        assert_eq!(judged(&configured(more), plain, protected), expected, "{more} {plain} {protected}");
+    }
+}
+
+#[test]
+fn the_plan_names_what_counts() {
+    let config = configured("bypass = [\"lldp\"]");
+    let mtu = |name: &str| Ok(if name == "eth0" { 1500 } else { 1534 });
+    let plan = Plan::new(&config, Some(&mtu)).unwrap().to_string();
+    let keys = [5_u8; 2].map(|octet| fingerprint(&[octet; 16]));
+    assert_eq!(
+        plan,
+        format!(
+            "gateway press-line
+  state      /var/lib/frameward
+  io         auto, polling adaptive
+
+link press
+  plain      eth0, MTU 1500
+  protected  eth1, MTU 1534
+  suite      gcm-aes-128, encrypted
+  receive    validate_frames strict, replay protection window 0
+  overhead   32 octets a frame: SecTAG 16, ICV 16
+  largest    payload 1500 octets; 1498 behind a VLAN tag, 1494 behind two
+  in clear   EtherType 0x88cc
+  own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
+  peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}
+",
+            keys[0], keys[1]
+        )
+    );
+    let offline = Plan::new(&config, None).unwrap().to_string();
+    assert!(offline.contains("  protected  eth1, MTU at least that of eth0 plus 32\n"));
+    assert!(!offline.contains("largest"));
+}
+
+#[test]
+fn the_loopback_interface_has_an_mtu_and_a_missing_one_has_none() {
+    assert!(interface_mtu("lo").unwrap() >= 1500);
+    assert_eq!(interface_mtu("no-such-if").unwrap_err().kind(), io::ErrorKind::NotFound);
+}

@@ -1,0 +1,204 @@
+//! The configuration: from TOML text to values that only mean something.
+//!
+//! ```text
+//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys ──▶ Config, warnings
+//!                                                              └──▶ errors, each `file:line: what; what to do`
+//! ```
+//!
+//! All errors are reported at once. Keys of later releases are accepted where they mean *off* and refused by name
+//! otherwise: nothing is ignored. What depends on this machine's interfaces is not judged here but in
+//! [`crate::check`].
+
+mod findings;
+mod gateway;
+mod link;
+mod raw;
+mod static_keys;
+
+use std::path::{Path, PathBuf};
+
+use engine::lease::LeaseName;
+use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames, XpnBinding};
+use suite::{CipherSuite, Sak};
+use wire::ethernet::EtherType;
+use wire::{An, Sci};
+
+use crate::key_file::{self, KeyFileError};
+pub use findings::Finding;
+use findings::Findings;
+
+/// The largest configuration file that is read, in octets.
+const LARGEST_FILE: u64 = 1 << 20;
+
+/// A valid configuration.
+#[derive(Debug)]
+pub struct Config {
+    /// The file it came from, as the user named it.
+    pub file: PathBuf,
+    /// What concerns the gateway as a whole.
+    pub gateway: Gateway,
+    /// The links, at least one; no two share a name or an interface, and no two SAs a nonce.
+    pub links: Vec<Link>,
+}
+
+/// `[gateway]`
+#[derive(Debug)]
+pub struct Gateway {
+    /// Names the status socket: see [`is_name`].
+    pub name: String,
+    /// The directory of the packet-number leases.
+    pub state: PathBuf,
+    /// Which engine moves the frames.
+    pub io: Io,
+    /// How a worker waits.
+    pub polling: Polling,
+}
+
+/// Which engine moves the frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Io {
+    /// AF_XDP where it works, else AF_PACKET.
+    Auto,
+    /// AF_XDP or nothing.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+}
+
+/// How a worker waits for frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polling {
+    /// Spins for a short time after traffic, then sleeps.
+    Adaptive,
+    /// Spins.
+    Busy,
+    /// Sleeps.
+    Interrupt,
+}
+
+/// The MTU of a link's protected side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mtu {
+    /// The interface's own.
+    Interface,
+    /// So many octets behind DA, SA and EtherType.
+    Octets(u16),
+}
+
+/// `[[link]]`: a transparent bump in the wire.
+#[derive(Debug)]
+pub struct Link {
+    /// See [`is_name`].
+    pub name: String,
+    /// The line of the configuration on which the link begins, from 1.
+    pub line: usize,
+    /// The interface towards the machine.
+    pub plain: String,
+    /// The interface towards the insecure network.
+    pub protected: String,
+    /// The cipher suite of all SAs.
+    pub suite: CipherSuite,
+    /// False: SDUs leave in clear.
+    pub protect_frames: bool,
+    /// Encryption with its offset, or integrity alone.
+    pub protection: Protection,
+    /// Whether frames carry the SCI.
+    pub sci_inclusion: SciInclusion,
+    /// What becomes of received frames that cannot be verified.
+    pub validate_frames: ValidateFrames,
+    /// Whether late and duplicate frames are discarded.
+    pub replay_protect: bool,
+    /// PNs that a frame may be late, at most [`secy::pn::ReplayWindow::WIDEST`].
+    pub replay_window: u32,
+    /// The MTU of the protected side.
+    pub mtu: Mtu,
+    /// The rule for VLAN tags in front of a SecTAG.
+    pub clear_vlan: ClearVlan,
+    /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL or a VLAN tag.
+    pub bypass: Vec<EtherType>,
+    /// The own SA. Its key and SCI (XPN: SSCI) are no other SA's.
+    pub transmit: StaticSa,
+    /// The peers' SAs: up to four of an SCI, with different ANs.
+    pub receive: Vec<StaticSa>,
+}
+
+/// An SA with a static key.
+#[derive(Debug)]
+pub struct StaticSa {
+    /// Its AN.
+    pub an: An,
+    /// The SCI of its SC.
+    pub sci: Sci,
+    /// The key; of the right length for the link's suite.
+    pub key: Sak,
+    /// With XPN suites, and only with them.
+    pub xpn: Option<XpnBinding>,
+}
+
+impl StaticSa {
+    /// The name under which the PNs of a transmit SA are leased.
+    pub fn lease_name(&self) -> LeaseName {
+        match self.xpn {
+            None => LeaseName::new(self.key.octets(), self.sci),
+            Some(binding) => LeaseName::xpn(self.key.octets(), binding.ssci),
+        }
+    }
+}
+
+/// True for names of gateways and links: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
+/// file names and metrics.
+pub fn is_name(text: &str) -> bool {
+    text.len() <= 32
+        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
+        && text.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
+}
+
+/// Reads and judges a configuration file and the key files that it names.
+///
+/// # Errors
+///
+/// All that is wrong, line by line.
+pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
+    let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
+    let length = std::fs::metadata(file).map_err(unreadable)?.len();
+    if length > LARGEST_FILE {
+        return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    parse(file, &text, &key_file::read)
+}
+
+/// Reads a key file for a suite; [`key_file::read`], or a test's.
+pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileError>;
+
+/// Judges the text of the configuration `file`. Key files are searched relative to it and read with `read_key`.
+///
+/// # Errors
+///
+/// All that is wrong, line by line.
+pub fn parse(file: &Path, text: &str, read_key: ReadKey) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let raw: raw::RawConfig =
+        toml::from_str(text).map_err(|error| vec![findings::syntax(file, text, &error)])?;
+    let mut findings = Findings::new(file, text);
+    let judged = gateway::judge(raw.gateway.as_ref(), &mut findings);
+    for (section, tables) in [("site", &raw.site), ("fieldbus", &raw.fieldbus)] {
+        for table in tables.iter().flatten() {
+            findings.error(table.span(), format!("[[{section}]] is not in this release; remove the section"));
+        }
+    }
+    let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
+    let keys = static_keys::KeySource { directory: file.parent().unwrap_or(Path::new("")), read: read_key };
+    let links = link::judge_all(&raw.link, allow_experimental, &keys, &mut findings);
+    findings.errors.sort_by_key(|error| error.line);
+    findings.warnings.sort_by_key(|warning| warning.line);
+    match judged {
+        Some((gateway, _)) if findings.errors.is_empty() => {
+            Ok((Config { file: file.to_owned(), gateway, links }, findings.warnings))
+        }
+        _ => Err(findings.errors),
+    }
+}
+
+#[cfg(test)]
+mod tests;

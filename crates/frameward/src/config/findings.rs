@@ -1,0 +1,119 @@
+//! What is wrong with a configuration, each in one line with the place: `file:line: what is wrong; what to do`.
+
+use std::fmt;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use toml::Spanned;
+
+/// One error or warning about the configuration.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// The configuration file, as the user named it.
+    pub file: PathBuf,
+    /// The line, from 1; none if the file as a whole is meant.
+    pub line: Option<usize>,
+    /// What is wrong, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.file.display())?;
+        if let Some(line) = self.line {
+            write!(f, "{line}:")?;
+        }
+        // A TOML string may hold control characters, and what is wrong quotes it: one line stays one line.
+        f.write_str(" ")?;
+        self.text.chars().try_for_each(|c| {
+            if c.is_control() { write!(f, "{}", c.escape_default()) } else { fmt::Write::write_char(f, c) }
+        })
+    }
+}
+
+/// Collects findings while the configuration is judged.
+pub(super) struct Findings<'t> {
+    file: &'t Path,
+    text: &'t str,
+    pub(super) errors: Vec<Finding>,
+    pub(super) warnings: Vec<Finding>,
+}
+
+impl<'t> Findings<'t> {
+    pub(super) fn new(file: &'t Path, text: &'t str) -> Self {
+        Self { file, text, errors: Vec::new(), warnings: Vec::new() }
+    }
+
+    pub(super) fn error(&mut self, span: Range<usize>, text: impl Into<String>) {
+        self.errors.push(self.finding(span, text.into()));
+    }
+
+    pub(super) fn warn(&mut self, span: Range<usize>, text: impl Into<String>) {
+        self.warnings.push(self.finding(span, text.into()));
+    }
+
+    pub(super) fn line(&self, span: &Range<usize>) -> usize {
+        1 + self.text.bytes().take(span.start).filter(|&octet| octet == b'\n').count()
+    }
+
+    fn finding(&self, span: Range<usize>, text: String) -> Finding {
+        Finding { file: self.file.to_owned(), line: Some(self.line(&span)), text }
+    }
+
+    /// The choice that a key names, or the default if it is absent or names none; `label` begins the error.
+    pub(super) fn choice<T: Copy>(
+        &mut self,
+        label: &str,
+        key: &str,
+        value: &Option<Spanned<String>>,
+        choices: &[(&str, T)],
+        default: T,
+    ) -> T {
+        let Some(value) = value else { return default };
+        match choices.iter().find(|(name, _)| name == value.get_ref()) {
+            Some((_, choice)) => *choice,
+            None => {
+                let names: Vec<_> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
+                let wrong =
+                    format!("{label}{key} = {:?} is no choice; use {}", value.get_ref(), list(&names));
+                self.error(value.span(), wrong);
+                default
+            }
+        }
+    }
+
+    /// Refuses the value of a key of a later release, unless it is one of those that mean off.
+    pub(super) fn later(&mut self, label: &str, key: &str, value: &Option<Spanned<String>>, off: &[&str]) {
+        let Some(value) = value else { return };
+        if !off.contains(&value.get_ref().as_str()) {
+            let cure = off.first().map(|off| format!(" or set {off:?}")).unwrap_or_default();
+            let text =
+                format!("{label}{key} = {:?} is not in this release; remove it{cure}", value.get_ref());
+            self.error(value.span(), text);
+        }
+    }
+}
+
+/// `a, b or c`.
+pub(super) fn list(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => only.clone(),
+        [first @ .., last] => format!("{} or {last}", first.join(", ")),
+    }
+}
+
+/// The finding for what the TOML parser or serde refuses.
+pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
+    let message = error.message();
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+    let what = match unknown {
+        Some((key, rest)) => {
+            let known = rest.trim_start_matches(", expected").trim_start_matches(" one of").trim();
+            format!("unknown key {key:?}; remove it or use one of {}", known.replace('`', ""))
+        }
+        None => format!("{message}; correct this line"),
+    };
+    let findings = Findings::new(file, text);
+    Finding { file: file.to_owned(), line: error.span().map(|span| findings.line(&span)), text: what }
+}

@@ -1,0 +1,372 @@
+//! `[[link]]`, without its keys.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use secy::pn::ReplayWindow;
+use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use suite::CipherSuite;
+use toml::{Spanned, Value};
+use wire::ethernet::EtherType;
+
+use super::findings::{Findings, list};
+use super::gateway::bad_name;
+use super::raw::RawLink;
+use super::static_keys::{self, KeySource, Place};
+use super::{Link, Mtu, is_name};
+
+/// The smallest and the largest MTU of a protected side that can be set.
+const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
+
+/// EtherTypes of protocols between neighbours, which a bypass is for.
+const NAMED_ETHER_TYPES: [(&str, EtherType); 3] =
+    [("lldp", EtherType::LLDP), ("ptp", EtherType(0x88f7)), ("mrp", EtherType(0x88e3))];
+
+pub(super) fn judge_all(
+    raw: &[Spanned<RawLink>],
+    allow_experimental: bool,
+    keys: &KeySource,
+    findings: &mut Findings,
+) -> Vec<Link> {
+    if raw.is_empty() {
+        findings.error(0..0, "there is no [[link]]; add one");
+    }
+    let mut names = BTreeMap::new();
+    let mut interfaces = BTreeMap::new();
+    let mut places = Vec::new();
+    let mut links = Vec::new();
+    for (at, spanned) in raw.iter().enumerate() {
+        let link = spanned.get_ref();
+        let label = match &link.name {
+            Some(name) => format!("link {:?}: ", name.get_ref()),
+            None => format!("link {}: ", at + 1),
+        };
+        if let Some(name) = &link.name {
+            once(&label, "name", name, &mut names, "give each link its own", findings);
+        }
+        for (key, interface) in [("plain", &link.plain), ("protected", &link.protected)] {
+            if let Some(interface) = interface {
+                once(
+                    &label,
+                    key,
+                    interface,
+                    &mut interfaces,
+                    "an interface serves one side of one link",
+                    findings,
+                );
+            }
+        }
+        let judge = Judge { label, span: spanned.span(), allow_experimental };
+        links.extend(judge.link(link, keys, &mut places, findings));
+    }
+    static_keys::refuse_repeated_nonces(&places, findings);
+    links
+}
+
+fn once<'r>(
+    label: &str,
+    key: &str,
+    value: &'r Spanned<String>,
+    seen: &mut BTreeMap<&'r str, usize>,
+    cure: &str,
+    findings: &mut Findings,
+) {
+    let line = findings.line(&value.span());
+    if let Some(earlier) = seen.insert(value.get_ref(), line) {
+        let text = format!("{label}{key} = {:?} stands on line {earlier} already; {cure}", value.get_ref());
+        findings.error(value.span(), text);
+    }
+}
+
+/// Judges one link.
+struct Judge {
+    /// `link "name": `, the beginning of every finding.
+    label: String,
+    /// Where the link begins.
+    span: Range<usize>,
+    allow_experimental: bool,
+}
+
+impl Judge {
+    fn link(
+        &self,
+        raw: &RawLink,
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<Link> {
+        let label = &self.label;
+        findings.later(label, "fragment", &raw.fragment, &["off", "auto"]);
+        findings.later(label, "concatenate", &raw.concatenate, &["off", "auto"]);
+        findings.later(label, "hold", &raw.hold, &["0us"]);
+        if let Some(mka) = &raw.mka {
+            findings
+                .error(mka.span(), format!("{label}[link.mka] is not in this release; use [link.static]"));
+        }
+        let name = self.name(raw, findings);
+        let plain = self.interface("plain", &raw.plain, findings);
+        let protected = self.interface("protected", &raw.protected, findings);
+        let suite = self.suite(raw, findings);
+        let protection = self.protection(raw, suite, findings);
+        let sci = [
+            ("always", SciInclusion::Always),
+            ("never", SciInclusion::Never),
+            ("end-station", SciInclusion::EndStation),
+        ];
+        let sci_inclusion = findings.choice(label, "sci", &raw.sci, &sci, SciInclusion::Always);
+        let validate_frames = self.validate_frames(raw, findings);
+        let clear_vlan = [("refuse", ClearVlan::Refuse), ("strip", ClearVlan::Strip)];
+        let clear_vlan =
+            findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
+        let replay_window = self.replay_window(raw, findings);
+        let mtu = self.mtu(raw, findings);
+        let bypass = self.bypass(raw, findings);
+        let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
+        let replay_protect = self.switch("replay_protect", &raw.replay_protect, REPLAYABLE, findings);
+        let scope = static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
+        let (transmit, receive) = scope.judge(raw, suite?, keys, places, findings)?;
+        Some(Link {
+            name: name?,
+            line: findings.line(&self.span),
+            plain: plain?,
+            protected: protected?,
+            suite: suite?,
+            protect_frames,
+            protection,
+            sci_inclusion,
+            validate_frames,
+            replay_protect,
+            replay_window,
+            mtu,
+            clear_vlan,
+            bypass,
+            transmit,
+            receive,
+        })
+    }
+
+    /// A switch that is on by default; off is warned.
+    fn switch(
+        &self,
+        key: &str,
+        value: &Option<Spanned<bool>>,
+        warning: &str,
+        findings: &mut Findings,
+    ) -> bool {
+        match value {
+            Some(value) if !*value.get_ref() => {
+                findings.warn(value.span(), format!("{}{key} = false: {warning}", self.label));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    fn name(&self, raw: &RawLink, findings: &mut Findings) -> Option<String> {
+        let Some(name) = &raw.name else {
+            findings.error(self.span.clone(), format!("{}name is missing; add name = \"NAME\"", self.label));
+            return None;
+        };
+        if !is_name(name.get_ref()) {
+            findings.error(name.span(), bad_name(&self.label, name.get_ref()));
+        }
+        Some(name.get_ref().clone())
+    }
+
+    fn interface(
+        &self,
+        key: &str,
+        value: &Option<Spanned<String>>,
+        findings: &mut Findings,
+    ) -> Option<String> {
+        let Some(value) = value else {
+            let text = format!("{}{key} is missing; add {key} = \"INTERFACE\"", self.label);
+            findings.error(self.span.clone(), text);
+            return None;
+        };
+        let name = value.get_ref();
+        // What Linux accepts (dev_valid_name).
+        let bad = name.is_empty()
+            || name.len() > 15
+            || matches!(name.as_str(), "." | "..")
+            || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+        if bad {
+            let text = format!(
+                "{}{key} = {name:?} is no interface name; use 1 to 15 octets without space, / and :",
+                self.label
+            );
+            findings.error(value.span(), text);
+        }
+        Some(name.clone())
+    }
+
+    fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<CipherSuite> {
+        let label = &self.label;
+        let known = || list(&CipherSuite::ALL.map(|suite| suite.name().to_owned()));
+        let Some(value) = &raw.suite else {
+            let text = format!("{label}suite is missing; static keys need its name: {}", known());
+            findings.error(self.span.clone(), text);
+            return None;
+        };
+        if value.get_ref() == "auto" {
+            let text = format!("{label}suite = \"auto\" needs MKA; with static keys name it: {}", known());
+            findings.error(value.span(), text);
+            return None;
+        }
+        let Ok(suite) = value.get_ref().parse::<CipherSuite>() else {
+            findings.error(
+                value.span(),
+                format!("{label}suite = {:?} is unknown; use {}", value.get_ref(), known()),
+            );
+            return None;
+        };
+        if suite.is_experimental() && self.allow_experimental {
+            findings.warn(
+                value.span(),
+                format!("{label}suite = \"{suite}\" is broken in theory: for research, not for protection"),
+            );
+        } else if suite.is_experimental() {
+            findings.error(
+                value.span(),
+                format!(
+                    "{label}suite = \"{suite}\" is experimental; use another, or for research set allow_experimental = true in [gateway]"
+                ),
+            );
+        }
+        Some(suite)
+    }
+
+    fn protection(&self, raw: &RawLink, suite: Option<CipherSuite>, findings: &mut Findings) -> Protection {
+        let label = &self.label;
+        let encrypt = raw.encrypt.as_ref().is_none_or(|encrypt| *encrypt.get_ref());
+        let mut offset = ConfidentialityOffset::Zero;
+        if let Some(value) = &raw.confidentiality_offset {
+            match value.get_ref() {
+                0 => {}
+                30 => offset = ConfidentialityOffset::Thirty,
+                50 => offset = ConfidentialityOffset::Fifty,
+                other => {
+                    let text =
+                        format!("{label}confidentiality_offset = {other} is no choice; use 0, 30 or 50");
+                    findings.error(value.span(), text);
+                }
+            }
+            let set = offset != ConfidentialityOffset::Zero;
+            let why = match suite {
+                _ if !encrypt => Some("encrypt = false"),
+                Some(suite) if !suite.allows_confidentiality_offset() => Some("an XPN suite"),
+                _ => None,
+            };
+            if let (true, Some(why)) = (set, why) {
+                let text = format!(
+                    "{label}confidentiality_offset = {} does not go with {why}; remove it",
+                    offset.octets()
+                );
+                findings.error(value.span(), text);
+            }
+        }
+        if encrypt { Protection::Encrypt(offset) } else { Protection::Integrity }
+    }
+
+    fn validate_frames(&self, raw: &RawLink, findings: &mut Findings) -> ValidateFrames {
+        let choices = [
+            ("strict", ValidateFrames::Strict),
+            ("check", ValidateFrames::Check),
+            ("disabled", ValidateFrames::Disabled),
+        ];
+        let key = "validate_frames";
+        let chosen =
+            findings.choice(&self.label, key, &raw.validate_frames, &choices, ValidateFrames::Strict);
+        if let (Some(value), ValidateFrames::Check | ValidateFrames::Disabled) =
+            (&raw.validate_frames, chosen)
+        {
+            let text =
+                format!("{}{key} = {:?}: forged frames reach the machine", self.label, value.get_ref());
+            findings.warn(value.span(), text);
+        }
+        chosen
+    }
+
+    fn replay_window(&self, raw: &RawLink, findings: &mut Findings) -> u32 {
+        let Some(value) = &raw.replay_window else { return 0 };
+        match u32::try_from(*value.get_ref()) {
+            Ok(window) if window <= ReplayWindow::WIDEST => window,
+            _ => {
+                let text = format!(
+                    "{}replay_window = {} is out of range; use 0 to {}",
+                    self.label,
+                    value.get_ref(),
+                    ReplayWindow::WIDEST
+                );
+                findings.error(value.span(), text);
+                0
+            }
+        }
+    }
+
+    fn mtu(&self, raw: &RawLink, findings: &mut Findings) -> Mtu {
+        let Some(value) = &raw.mtu else { return Mtu::Interface };
+        match value.get_ref() {
+            Value::String(text) if text == "interface" => return Mtu::Interface,
+            Value::Integer(octets) => {
+                if let Some(octets) = u16::try_from(*octets).ok().filter(|octets| MTU.contains(octets)) {
+                    return Mtu::Octets(octets);
+                }
+            }
+            _ => {}
+        }
+        let text = format!(
+            "{}mtu is neither \"interface\" nor {} to {} octets; use one of them",
+            self.label,
+            MTU.start(),
+            MTU.end()
+        );
+        findings.error(value.span(), text);
+        Mtu::Interface
+    }
+
+    fn bypass(&self, raw: &RawLink, findings: &mut Findings) -> Vec<EtherType> {
+        let mut bypass = Vec::new();
+        for value in raw.bypass.iter().flatten() {
+            match ether_type(value.get_ref()) {
+                Ok(ether_type) if bypass.contains(&ether_type) => {
+                    let text =
+                        format!("{}bypass names {:?} twice; once is enough", self.label, value.get_ref());
+                    findings.error(value.span(), text);
+                }
+                Ok(ether_type) => {
+                    let text = format!(
+                        "{}bypass {:?}: such frames pass in clear, both ways",
+                        self.label,
+                        value.get_ref()
+                    );
+                    findings.warn(value.span(), text);
+                    bypass.push(ether_type);
+                }
+                Err(why) => {
+                    findings.error(value.span(), format!("{}bypass {:?} {why}", self.label, value.get_ref()));
+                }
+            }
+        }
+        bypass
+    }
+}
+
+const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";
+const REPLAYABLE: &str = "recorded frames can be sent again and reach the machine";
+
+/// An EtherType by name or as `0x` and four digits, if it may pass in clear.
+fn ether_type(text: &str) -> Result<EtherType, &'static str> {
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4 && !digits.starts_with('+'));
+    let named = NAMED_ETHER_TYPES.iter().find(|(name, _)| *name == text).map(|(_, ether_type)| *ether_type);
+    let numbered = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()).map(EtherType);
+    match named.or(numbered) {
+        None => Err("is no EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\""),
+        Some(EtherType(0..0x0600)) => Err("is a length, not an EtherType; use 0x0600 or above"),
+        Some(EtherType::MACSEC | EtherType::EAPOL) => Err("is the gateway's own protocol; remove it"),
+        Some(EtherType::VLAN | EtherType::SERVICE_VLAN) => {
+            Err("would pass all that a VLAN tag covers; remove it")
+        }
+        Some(ether_type) => Ok(ether_type),
+    }
+}

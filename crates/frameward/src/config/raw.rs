@@ -1,0 +1,105 @@
+//! The configuration as it is written: every key of the contract, none of them judged yet.
+//!
+//! An unknown key is serde's error. Keys of later releases stand here too, so that each can be refused by name.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use toml::{Spanned, Value};
+
+type Text = Option<Spanned<String>>;
+type Number = Option<Spanned<i64>>;
+type Switch = Option<Spanned<bool>>;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    pub(super) gateway: Option<Spanned<RawGateway>>,
+    #[serde(default)]
+    pub(super) link: Vec<Spanned<RawLink>>,
+    pub(super) site: Option<Vec<Spanned<IgnoredAny>>>,
+    pub(super) fieldbus: Option<Vec<Spanned<IgnoredAny>>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawGateway {
+    pub(super) name: Text,
+    pub(super) state: Text,
+    pub(super) io: Text,
+    pub(super) polling: Text,
+    pub(super) allow_experimental: Switch,
+    pub(super) http: Option<Spanned<IgnoredAny>>,
+    pub(super) antedate: Text,
+    pub(super) state_max_age: Option<Spanned<IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLink {
+    pub(super) name: Text,
+    pub(super) plain: Text,
+    pub(super) protected: Text,
+    pub(super) suite: Text,
+    pub(super) protect_frames: Switch,
+    pub(super) encrypt: Switch,
+    pub(super) confidentiality_offset: Number,
+    pub(super) sci: Text,
+    pub(super) validate_frames: Text,
+    pub(super) replay_protect: Switch,
+    pub(super) replay_window: Number,
+    pub(super) mtu: Option<Spanned<Value>>,
+    pub(super) clear_vlan: Text,
+    pub(super) bypass: Option<Vec<Spanned<String>>>,
+    pub(super) fragment: Text,
+    pub(super) concatenate: Text,
+    pub(super) hold: Text,
+    #[serde(rename = "static")]
+    pub(super) static_keys: Option<Spanned<RawStatic>>,
+    pub(super) mka: Option<Spanned<IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawStatic {
+    an: Number,
+    sci: Text,
+    key_file: Text,
+    ssci: Option<Spanned<Value>>,
+    salt: Text,
+    #[serde(default)]
+    pub(super) peer: Vec<Spanned<RawPeer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPeer {
+    an: Number,
+    sci: Text,
+    key_file: Text,
+    ssci: Option<Spanned<Value>>,
+    salt: Text,
+    pub(super) replay_floor: Text,
+}
+
+/// What the own SA and a peer's SA have in common.
+pub(super) struct RawSa<'r> {
+    pub(super) an: &'r Number,
+    pub(super) sci: &'r Text,
+    pub(super) key_file: &'r Text,
+    pub(super) ssci: &'r Option<Spanned<Value>>,
+    pub(super) salt: &'r Text,
+}
+
+impl RawStatic {
+    pub(super) fn sa(&self) -> RawSa<'_> {
+        let Self { an, sci, key_file, ssci, salt, .. } = self;
+        RawSa { an, sci, key_file, ssci, salt }
+    }
+}
+
+impl RawPeer {
+    pub(super) fn sa(&self) -> RawSa<'_> {
+        let Self { an, sci, key_file, ssci, salt, .. } = self;
+        RawSa { an, sci, key_file, ssci, salt }
+    }
+}

@@ -1,0 +1,354 @@
+//! `[link.static]` and `[[link.static.peer]]`: SAs with keys from files.
+//!
+//! What must not be: two frames sealed under one key with one nonce. The nonce is made of SCI and PN, or of SSCI,
+//! PN and salt with XPN (the AN is no part of it), so no two SAs of the whole gateway, own or peers', may have
+//! equal key and SCI, or SSCI. This also catches two ends' files that were copied, and one key file named twice.
+
+use std::ops::Range;
+use std::path::Path;
+
+use secy::{SciInclusion, SecY, XpnBinding};
+use suite::{CipherSuite, Sak, Salt};
+use toml::{Spanned, Value};
+use wire::{An, Sci, Ssci};
+
+use super::findings::Findings;
+use super::raw::{RawLink, RawPeer, RawSa, RawStatic};
+use super::{ReadKey, StaticSa};
+
+/// Where keys come from.
+pub(super) struct KeySource<'k> {
+    /// Relative paths start here.
+    pub(super) directory: &'k Path,
+    pub(super) read: ReadKey<'k>,
+}
+
+/// One SA and where it stands, to be compared with all others.
+pub(super) struct Place {
+    span: Range<usize>,
+    label: String,
+    suite: CipherSuite,
+    key: Sak,
+    sci: Sci,
+    xpn: Option<XpnBinding>,
+}
+
+/// What the SAs of one link are judged by.
+pub(super) struct Scope<'s> {
+    pub(super) label: &'s str,
+    pub(super) link: Range<usize>,
+    pub(super) sci: &'s Option<Spanned<String>>,
+    pub(super) sci_inclusion: SciInclusion,
+}
+
+impl Scope<'_> {
+    pub(super) fn judge(
+        &self,
+        raw: &RawLink,
+        suite: CipherSuite,
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<(StaticSa, Vec<StaticSa>)> {
+        let Some(section) = &raw.static_keys else {
+            if raw.mka.is_none() {
+                let text = format!("{}has no keys; add [link.static]", self.label);
+                findings.error(self.link.clone(), text);
+            }
+            return None;
+        };
+        let own = section.get_ref();
+        let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
+        let mut receive = Vec::new();
+        for peer in &own.peer {
+            self.replay_floor(peer, findings);
+            receive.extend(self.sa(&peer.get_ref().sa(), peer.span(), suite, keys, places, findings));
+        }
+        let all_read = transmit.is_some() && receive.len() == own.peer.len();
+        if let (Some(transmit), true) = (&transmit, all_read) {
+            self.peers(section, transmit, &receive, findings);
+            self.inclusion(transmit, &receive, findings);
+        }
+        if raw.replay_protect.as_ref().is_none_or(|protect| *protect.get_ref())
+            && own.peer.iter().any(|peer| peer.get_ref().replay_floor.is_none())
+        {
+            findings.warn(section.span(), format!("{}{NO_FLOOR}", self.label));
+        }
+        Some((transmit?, receive))
+    }
+
+    /// This release keeps no floor, so only "off" tells the truth.
+    fn replay_floor(&self, peer: &Spanned<RawPeer>, findings: &mut Findings) {
+        let floor = &peer.get_ref().replay_floor;
+        findings.later(self.label, "replay_floor", floor, &["off"]);
+        if let Some(value) = floor {
+            findings.warn(value.span(), format!("{}{NO_FLOOR}", self.label));
+        }
+    }
+
+    fn sa(
+        &self,
+        raw: &RawSa,
+        span: Range<usize>,
+        suite: CipherSuite,
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<StaticSa> {
+        let an = self.an(raw, &span, findings);
+        let sci = self.sci(raw, &span, findings);
+        let key = self.key(raw, &span, suite, keys, findings);
+        let xpn = self.xpn(raw, &span, suite, findings);
+        let sa = StaticSa { an: an?, sci: sci?, key: key?, xpn: xpn? };
+        places.push(Place {
+            span: raw.key_file.as_ref().map_or(span, Spanned::span),
+            label: self.label.to_owned(),
+            suite,
+            key: sa.key.clone(),
+            sci: sa.sci,
+            xpn: sa.xpn,
+        });
+        Some(sa)
+    }
+
+    fn missing(&self, key: &str, example: &str, span: &Range<usize>, findings: &mut Findings) {
+        findings.error(span.clone(), format!("{}{key} is missing; add {key} = {example}", self.label));
+    }
+
+    fn an(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<An> {
+        let Some(value) = raw.an else {
+            self.missing("an", "0", span, findings);
+            return None;
+        };
+        let an = u8::try_from(*value.get_ref()).ok().and_then(An::new);
+        if an.is_none() {
+            let text = format!("{}an = {} is out of range; use 0 to 3", self.label, value.get_ref());
+            findings.error(value.span(), text);
+        }
+        an
+    }
+
+    fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {
+        let Some(value) = raw.sci else {
+            self.missing("sci", "\"02:00:00:00:00:01/1\"", span, findings);
+            return None;
+        };
+        match value.get_ref().parse() {
+            Ok(sci) => Some(sci),
+            Err(error) => {
+                let text = format!("{}sci = {:?} is {error}; correct it", self.label, value.get_ref());
+                findings.error(value.span(), text);
+                None
+            }
+        }
+    }
+
+    fn key(
+        &self,
+        raw: &RawSa,
+        span: &Range<usize>,
+        suite: CipherSuite,
+        keys: &KeySource,
+        findings: &mut Findings,
+    ) -> Option<Sak> {
+        let Some(value) = raw.key_file else {
+            self.missing("key_file", "\"FILE\"", span, findings);
+            return None;
+        };
+        match (keys.read)(&keys.directory.join(value.get_ref()), suite) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                findings.error(value.span(), format!("{}{error}", self.label));
+                None
+            }
+        }
+    }
+
+    /// The outer `None`: an error was found.
+    fn xpn(
+        &self,
+        raw: &RawSa,
+        span: &Range<usize>,
+        suite: CipherSuite,
+        findings: &mut Findings,
+    ) -> Option<Option<XpnBinding>> {
+        if !suite.is_xpn() {
+            let needless = [
+                ("ssci", raw.ssci.as_ref().map(Spanned::span)),
+                ("salt", raw.salt.as_ref().map(Spanned::span)),
+            ];
+            let mut fine = Some(None);
+            for (key, span) in needless {
+                if let Some(span) = span {
+                    findings.error(
+                        span,
+                        format!("{}{key} does not go with suite {suite}; remove it", self.label),
+                    );
+                    fine = None;
+                }
+            }
+            return fine;
+        }
+        let ssci = match raw.ssci {
+            None => {
+                self.missing("ssci", "1 (each SC another)", span, findings);
+                None
+            }
+            Some(value) => {
+                let ssci = ssci(value.get_ref());
+                if ssci.is_none() {
+                    let text =
+                        format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
+                    findings.error(value.span(), text);
+                }
+                ssci
+            }
+        };
+        let salt = match raw.salt {
+            None => {
+                self.missing(
+                    "salt",
+                    "24 hexadecimal digits (keygen static --salt prints some)",
+                    span,
+                    findings,
+                );
+                None
+            }
+            Some(value) => {
+                let mut salt = [0; 12];
+                let decoded = hex::decode_to_slice(value.get_ref(), &mut salt);
+                if decoded.is_err() {
+                    let text = format!("{}salt is not 24 hexadecimal digits; correct it", self.label);
+                    findings.error(value.span(), text);
+                }
+                decoded.ok().map(|()| Salt(salt))
+            }
+        };
+        Some(Some(XpnBinding { ssci: ssci?, salt: salt? }))
+    }
+
+    /// What the peers of a link must not be to each other and to the own SA.
+    fn peers(
+        &self,
+        section: &Spanned<RawStatic>,
+        transmit: &StaticSa,
+        receive: &[StaticSa],
+        findings: &mut Findings,
+    ) {
+        let label = self.label;
+        if receive.is_empty() {
+            let text = format!("{label}has no peer, so it delivers nothing; add [[link.static.peer]]");
+            findings.warn(section.span(), text);
+        }
+        for (at, (peer, raw)) in receive.iter().zip(&section.get_ref().peer).enumerate() {
+            if peer.sci == transmit.sci {
+                let text =
+                    format!("{label}the peer's sci {} is the own one; give each end its own", peer.sci);
+                findings.error(raw.span(), text);
+            }
+            if receive.iter().take(at).any(|other| (other.sci, other.an) == (peer.sci, peer.an)) {
+                let text = format!(
+                    "{label}sci {} has AN {} already; give its further keys other ANs",
+                    peer.sci, peer.an
+                );
+                findings.error(raw.span(), text);
+            }
+        }
+        if distinct_scis(receive) > SecY::RECEIVE_SCS {
+            let text = format!("{label}has more than {} peers; split the network", SecY::RECEIVE_SCS);
+            findings.error(section.span(), text);
+        }
+    }
+
+    /// What a SecTAG without SCI asks of the network (IEEE 802.1AE clause 9.5).
+    ///
+    /// With `end-station` the receiver takes the source address of a frame, port 1, for its SCI. The source
+    /// address is the machine's, since the link is transparent: only frames of the one machine whose address the
+    /// SCI holds can be verified at the other end.
+    fn inclusion(&self, transmit: &StaticSa, receive: &[StaticSa], findings: &mut Findings) {
+        let label = self.label;
+        let span = self.sci.as_ref().map_or(self.link.clone(), Spanned::span);
+        match self.sci_inclusion {
+            SciInclusion::Always => {}
+            SciInclusion::Never => {
+                if distinct_scis(receive) > 1 {
+                    let text = format!("{label}sci = \"never\" is for a single peer; use \"always\"");
+                    findings.error(span, text);
+                }
+            }
+            SciInclusion::EndStation => {
+                let (system, port) = (transmit.sci.system(), transmit.sci.port());
+                if port != Sci::PORT_END_STATION || system.is_group() {
+                    let text = format!(
+                        "{label}sci = \"end-station\" implies the machine's address with port 1, not {}; set that in [link.static] or use \"always\"",
+                        transmit.sci
+                    );
+                    findings.error(span, text);
+                } else {
+                    let text = format!(
+                        "{label}sci = \"end-station\": peers discard all frames but those that the machine {system} sends"
+                    );
+                    findings.warn(span, text);
+                }
+            }
+        }
+    }
+}
+
+const NO_FLOOR: &str = "this release keeps no replay floor: frames recorded before a restart of this gateway can be sent again after it";
+
+fn distinct_scis(receive: &[StaticSa]) -> usize {
+    receive.iter().map(|peer| peer.sci).collect::<std::collections::BTreeSet<_>>().len()
+}
+
+fn ssci(value: &Value) -> Option<Ssci> {
+    let number = match value {
+        Value::Integer(number) => u32::try_from(*number).ok()?,
+        Value::String(text) => {
+            let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 8)?;
+            let mut octets = [0; 4];
+            hex::decode_to_slice(digits, &mut octets).ok()?;
+            u32::from_be_bytes(octets)
+        }
+        _ => return None,
+    };
+    (number != 0).then_some(Ssci(number))
+}
+
+/// Refuses SAs that would repeat a nonce under a key, over all links. Quadratic in the SAs of a file that is at
+/// most a mebibyte.
+pub(super) fn refuse_repeated_nonces(places: &[Place], findings: &mut Findings) {
+    for (at, later) in places.iter().enumerate() {
+        let same_key = |earlier: &&Place| earlier.key == later.key;
+        let Some((earlier, why, cure)) = places
+            .iter()
+            .take(at)
+            .filter(same_key)
+            .find_map(|earlier| conflict(earlier, later).map(|(why, cure)| (earlier, why, cure)))
+        else {
+            continue;
+        };
+        let line = findings.line(&earlier.span);
+        findings.error(later.span.clone(), format!("{}key {why} line {line}; {cure}", later.label));
+    }
+}
+
+/// Why two SAs of one key cannot be, and what to do.
+fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static str)> {
+    if earlier.suite != later.suite {
+        return Some(("is used with another suite on", "use one key for one suite"));
+    }
+    match (&earlier.xpn, &later.xpn) {
+        (Some(a), Some(b)) if a.salt != b.salt => {
+            Some(("has another salt than on", "a key has one salt, the same at all ends"))
+        }
+        (Some(a), Some(b)) if a.ssci == b.ssci => {
+            Some(("and SSCI are those of", "nonces would repeat: give each SC its own ssci or its own key"))
+        }
+        (None, None) if earlier.sci == later.sci => Some((
+            "and SCI are those of",
+            "nonces would repeat: give each end its own SCI and each SA its own key",
+        )),
+        _ => None,
+    }
+}

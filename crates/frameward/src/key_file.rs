@@ -1,0 +1,224 @@
+//! Files with one static key: 32 or 64 hexadecimal digits, mode 0600.
+//!
+//! ```text
+//! # comments run from the number sign to the end of the line
+//! 000102030405060708090a0b0c0d0e0f
+//! ```
+//!
+//! The digits may be split by white space. The file must be a regular one, of root or of the running user, and
+//! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
+//! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
+//! Buffers that hold the key are wiped; it is never printed.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest as _, Sha256};
+use suite::{CipherSuite, Sak};
+use zeroize::Zeroizing;
+
+/// The most octets that a key file may have, comments included.
+const LARGEST_FILE: usize = 4096;
+/// The longest key.
+const LONGEST_KEY: usize = 32;
+
+/// Why a key file is refused. Every text says what to do; none holds a digit of the key.
+#[derive(Debug, thiserror::Error)]
+#[error("{} {reason}", path.display())]
+pub struct KeyFileError {
+    /// The file.
+    path: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error("cannot be read: {0}; make one with: frameward keygen static --out FILE")]
+    Missing(io::Error),
+    #[error("cannot be read: {0}; let the gateway's user read it")]
+    Unreadable(io::Error),
+    #[error("is no regular file; name one")]
+    Irregular,
+    #[error("can be read by others (mode {mode:04o}); chmod 600 {}", path.display())]
+    Open { mode: u32, path: PathBuf },
+    #[error("belongs to user {owner}; chown it to root or to the gateway's user")]
+    Foreign { owner: u32 },
+    #[error("is larger than {LARGEST_FILE} octets; name a key file")]
+    Large,
+    #[error("is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it")]
+    Malformed,
+    #[error(
+        "holds {given} bits where {suite} needs {needed}; make one with: frameward keygen static --bits {needed} --out FILE"
+    )]
+    Length { given: usize, suite: CipherSuite, needed: usize },
+}
+
+/// Reads the key in the file `path` for `suite`.
+///
+/// # Errors
+///
+/// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no key of the suite's length.
+pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
+    read_checked(path, suite).map_err(|reason| KeyFileError { path: path.to_owned(), reason })
+}
+
+fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Reason::Missing(error),
+        _ => Reason::Unreadable(error),
+    };
+    // Opening a named pipe would wait for its writer.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(Reason::Irregular);
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    check_secrecy(&file.metadata().map_err(unreadable)?, path)?;
+    // Allocated whole at first, so that growing leaves no copy behind.
+    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST_FILE + 1));
+    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() > LARGEST_FILE {
+        return Err(Reason::Large);
+    }
+    let (octets, length) = parse(&text).ok_or(Reason::Malformed)?;
+    let given = octets.get(..length).unwrap_or_default();
+    Sak::new(suite, given).map_err(|wrong| Reason::Length {
+        given: 8 * wrong.given,
+        suite,
+        needed: 8 * wrong.expected,
+    })
+}
+
+fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
+    if !metadata.is_file() {
+        return Err(Reason::Irregular);
+    }
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(Reason::Open { mode, path: path.to_owned() });
+    }
+    let owner = metadata.uid();
+    if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
+        return Err(Reason::Foreign { owner });
+    }
+    Ok(())
+}
+
+/// The key and its length, 16 or 32.
+fn parse(text: &[u8]) -> Option<(Zeroizing<[u8; LONGEST_KEY]>, usize)> {
+    let mut digits = Zeroizing::new([0_u8; 2 * LONGEST_KEY]);
+    let mut count = 0;
+    for line in text.split(|&c| c == b'\n') {
+        let content = line.split(|&c| c == b'#').next().unwrap_or_default();
+        for &digit in content.iter().filter(|c| !c.is_ascii_whitespace()) {
+            *digits.get_mut(count)? = digit;
+            count += 1;
+        }
+    }
+    let length = count / 2;
+    let mut octets = Zeroizing::new([0; LONGEST_KEY]);
+    if !matches!(count, 32 | 64) {
+        return None;
+    }
+    hex::decode_to_slice(digits.get(..count)?, octets.get_mut(..length)?).ok()?;
+    Some((octets, length))
+}
+
+/// The public part of a key: the first 8 octets of SHA-256 over "frameward key" and the key, as 16 hexadecimal
+/// digits. It tells keys apart and tells nothing about them, as long as they are random.
+pub fn fingerprint(key: &[u8]) -> String {
+    let digest = Sha256::new().chain_update(b"frameward key").chain_update(key).finalize();
+    hex::encode(&digest[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_directory::TestDirectory;
+
+    const KEY_128: &str = "000102030405060708090A0b0c0d0e0f";
+
+    fn refusal(directory: &TestDirectory, mode: u32, text: &str, suite: CipherSuite) -> String {
+        let path = directory.path().join("press.key");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        match read(&path, suite) {
+            Ok(_) => "fine".into(),
+            Err(error) => error.to_string().replace(&format!("{}/", directory.path().display()), ""),
+        }
+    }
+
+    #[test]
+    fn key_files_are_read_or_refused() {
+        let directory = TestDirectory::new("key-file");
+        let gcm_128 = CipherSuite::GcmAes128;
+        let spread = format!("# press\n{}\n {} # half\n\n", &KEY_128[..16], &KEY_128[16..]);
+        let malformed = "press.key is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it";
+        let open = |mode| format!("press.key can be read by others (mode {mode}); chmod 600 press.key");
+        let short = "press.key holds 128 bits where gcm-aes-256 needs 256; make one with: frameward keygen static --bits 256 --out FILE";
+        let long = "press.key holds 256 bits where gcm-aes-128 needs 128; make one with: frameward keygen static --bits 128 --out FILE";
+        for (mode, text, suite, expected) in [
+            (0o600, KEY_128, gcm_128, "fine".to_owned()),
+            (0o400, KEY_128, gcm_128, "fine".to_owned()),
+            (0o600, &spread, gcm_128, "fine".to_owned()),
+            (0o600, &KEY_128.repeat(2), CipherSuite::ChaCha20Poly1305, "fine".to_owned()),
+            (0o644, KEY_128, gcm_128, open("0644")),
+            (0o640, KEY_128, gcm_128, open("0640")),
+            (0o601, KEY_128, gcm_128, open("0601")),
+            (0o600, KEY_128, CipherSuite::GcmAes256, short.to_owned()),
+            (0o600, &KEY_128.repeat(2), gcm_128, long.to_owned()),
+            (0o600, "", gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128[1..], gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128.replace('0', "g"), gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128.repeat(3), gcm_128, malformed.to_owned()),
+            (
+                0o600,
+                &" ".repeat(5000),
+                gcm_128,
+                "press.key is larger than 4096 octets; name a key file".to_owned(),
+            ),
+        ] {
+            assert_eq!(refusal(&directory, mode, text, suite), expected, "{mode:o} {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_written() {
+        let directory = TestDirectory::new("key-octets");
+        let path = directory.path().join("press.key");
+        fs::write(&path, KEY_128).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let key = read(&path, CipherSuite::GcmAes128).unwrap();
+        assert_eq!(key.octets(), core::array::from_fn::<u8, 16, _>(|i| i as u8));
+        assert_eq!(fingerprint(key.octets()).len(), 16);
+        assert_ne!(fingerprint(key.octets()), fingerprint(&[0; 16]));
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_without_waiting() {
+        let directory = TestDirectory::new("key-irregular");
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), directory.path()] {
+            let error = read(path, CipherSuite::GcmAes128).unwrap_err();
+            assert_eq!(error.to_string(), format!("{} is no regular file; name one", path.display()));
+        }
+        let missing = read(&directory.path().join("none"), CipherSuite::GcmAes128).unwrap_err();
+        assert!(missing.to_string().ends_with("make one with: frameward keygen static --out FILE"));
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        if !nix::unistd::geteuid().is_root() {
+            return; // only root can give a file away
+        }
+        let directory = TestDirectory::new("key-foreign");
+        let path = directory.path().join("press.key");
+        fs::write(&path, KEY_128).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+        let error = read(&path, CipherSuite::GcmAes128).unwrap_err();
+        assert!(error.to_string().contains("belongs to user 12345"));
+    }
+}

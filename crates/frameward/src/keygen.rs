@@ -1,0 +1,110 @@
+//! Makes keys.
+
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use crate::key_file::fingerprint;
+
+/// How long a static key is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyLength {
+    /// 16 octets.
+    Bits128,
+    /// 32 octets.
+    Bits256,
+}
+
+/// Why no key was made.
+#[derive(Debug, thiserror::Error)]
+pub enum KeygenError {
+    /// There is a file already; keys are never overwritten.
+    #[error("{} exists already; name another file, or remove it if no gateway needs its key", .0.display())]
+    Exists(PathBuf),
+    /// The file cannot be written.
+    #[error("cannot write {}: {source}; name a file in a directory that exists", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The operating system gave no randomness.
+    #[error("the operating system gives no random numbers: {0}; try again")]
+    Random(getrandom::Error),
+}
+
+/// Draws a static key from the operating system, writes it to the new file `path` with mode 0600, synced, and
+/// returns its fingerprint.
+///
+/// # Errors
+///
+/// [`KeygenError`]; then there is no new file, or one without a whole key that was removed again.
+pub fn static_key(length: KeyLength, path: &Path) -> Result<String, KeygenError> {
+    let mut buffer = Zeroizing::new([0_u8; 32]);
+    let key = match length {
+        KeyLength::Bits128 => &mut buffer[..16],
+        KeyLength::Bits256 => &mut buffer[..],
+    };
+    getrandom::fill(key).map_err(KeygenError::Random)?;
+    let mut text = Zeroizing::new([0_u8; 65]);
+    let digits = &mut text[..2 * key.len()];
+    hex::encode_to_slice(&*key, digits).expect("invariant: two digits an octet");
+    let end = 2 * key.len();
+    text[end] = b'\n';
+    let write_error = |source| KeygenError::Write { path: path.to_owned(), source };
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            return Err(KeygenError::Exists(path.to_owned()));
+        }
+        Err(error) => return Err(write_error(error)),
+    };
+    file.write_all(&text[..=end]).and_then(|()| file.sync_all()).map_err(|error| {
+        // What is left would be refused as no key file; a failure to remove it changes nothing.
+        let _ = std::fs::remove_file(path);
+        write_error(error)
+    })?;
+    Ok(fingerprint(key))
+}
+
+/// Draws the salt of an XPN suite's key: 24 hexadecimal digits. It is no secret.
+///
+/// # Errors
+///
+/// [`KeygenError::Random`].
+pub fn salt() -> Result<String, KeygenError> {
+    let mut salt = [0; 12];
+    getrandom::fill(&mut salt).map_err(KeygenError::Random)?;
+    Ok(hex::encode(salt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key_file;
+    use crate::test_directory::TestDirectory;
+    use suite::CipherSuite;
+
+    #[test]
+    fn a_new_key_reads_back_and_is_never_overwritten() {
+        let directory = TestDirectory::new("keygen");
+        for (length, suite) in
+            [(KeyLength::Bits128, CipherSuite::GcmAes128), (KeyLength::Bits256, CipherSuite::GcmAes256)]
+        {
+            let path = directory.path().join(suite.name());
+            let public = static_key(length, &path).unwrap();
+            let key = key_file::read(&path, suite).unwrap();
+            assert_eq!(fingerprint(key.octets()), public);
+            assert!(matches!(static_key(length, &path), Err(KeygenError::Exists(_))));
+            assert_eq!(key_file::read(&path, suite).unwrap(), key);
+        }
+        let nowhere = directory.path().join("none/press.key");
+        assert!(matches!(static_key(KeyLength::Bits128, &nowhere), Err(KeygenError::Write { .. })));
+        assert_eq!(salt().unwrap().len(), 24);
+        assert_ne!(salt().unwrap(), salt().unwrap());
+    }
+}

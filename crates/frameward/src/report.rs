@@ -1,0 +1,124 @@
+//! What a running gateway tells about itself: one JSON document.
+//!
+//! ```text
+//! GatewayReport ── LinkReport ─┬─ PortReport (plain, protected) ── counters
+//!                              └─ SecYReport ── counters
+//!                                   ├─ TransmitScReport ── SaReport ── counters
+//!                                   └─ ReceiveScReport  ── SaReport ── counters
+//! ```
+//!
+//! Counters are objects from the standard's names to values, in the order of the tables that declare them: text,
+//! JSON and whatever reads it later share one table. Only figures: no key and nothing derived from one but its
+//! fingerprint.
+
+mod counters;
+mod server;
+
+use serde::{Deserialize, Serialize};
+
+pub use counters::Counters;
+pub use server::{ReportServer, ServeError};
+
+/// A gateway.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GatewayReport {
+    /// The gateway's name.
+    pub name: String,
+    /// The program's version.
+    pub version: String,
+    /// Seconds since the start.
+    pub uptime_seconds: u64,
+    /// The links, in the order of the configuration.
+    pub links: Vec<LinkReport>,
+}
+
+/// A link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// The link's name.
+    pub name: String,
+    /// The side of the machine.
+    pub plain: PortReport,
+    /// The side of the insecure network.
+    pub protected: PortReport,
+    /// The SecY between them.
+    pub secy: SecYReport,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PortReport {
+    /// The interface.
+    pub interface: String,
+    /// What moves its frames, such as `af_xdp native`.
+    pub engine: String,
+    /// Octets behind DA, SA and EtherType.
+    pub mtu: u32,
+    /// Frames and octets, and what was lost.
+    pub counters: Counters,
+}
+
+/// A SecY with its management variables, under the standard's words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SecYReport {
+    /// The suite's name.
+    pub suite: String,
+    /// Whether frames are protected.
+    pub protect_frames: bool,
+    /// `strict`, `check` or `disabled`.
+    pub validate_frames: String,
+    /// Whether late and duplicate frames are discarded.
+    pub replay_protect: bool,
+    /// In PNs.
+    pub replay_window: u32,
+    /// Of the SecY, those of no SC.
+    pub counters: Counters,
+    /// The own SC.
+    pub transmit: TransmitScReport,
+    /// The peers' SCs.
+    pub receive: Vec<ReceiveScReport>,
+}
+
+/// The transmit SC.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TransmitScReport {
+    /// Its SCI, `MAC/port`.
+    pub sci: String,
+    /// Sums over all its SAs, also retired ones.
+    pub counters: Counters,
+    /// Its SAs, by AN.
+    pub sas: Vec<SaReport>,
+}
+
+/// A receive SC.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReceiveScReport {
+    /// Its SCI, `MAC/port`.
+    pub sci: String,
+    /// Sums over all its SAs, also retired ones.
+    pub counters: Counters,
+    /// Its SAs, by AN.
+    pub sas: Vec<SaReport>,
+}
+
+/// An SA.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SaReport {
+    /// Its AN, 0 to 3.
+    pub an: u8,
+    /// Whether it is used.
+    pub in_use: bool,
+    /// Its key's fingerprint, as `keygen` printed it.
+    pub key: String,
+    /// Transmit: the next PN; none if the PNs are used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_pn: Option<u64>,
+    /// Receive: the lowest PN that is not late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest_pn: Option<u64>,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

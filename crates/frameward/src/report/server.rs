@@ -1,0 +1,127 @@
+//! The gateway's side of the status socket: who connects is sent one report.
+//!
+//! The socket is made under another name, closed to others, and renamed, so that it is never open to all and a
+//! dead gateway's socket is replaced in one step. A thread answers one client after the other; a client that does
+//! not read is dropped after a second. Nothing is read from clients.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use super::GatewayReport;
+use crate::status::socket_path;
+
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Why there is no status socket.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// A living gateway has the name.
+    #[error("gateway {0} is already running; stop it, or give this one another name")]
+    AlreadyRunning(String),
+    /// The socket cannot be made.
+    #[error("cannot make the status socket {}: {source}; let the gateway write to its directory", path.display())]
+    Socket {
+        /// The socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// A status socket and the thread behind it. Both go when it is dropped.
+#[derive(Debug)]
+pub struct ReportServer {
+    path: PathBuf,
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl ReportServer {
+    /// Makes the socket of the gateway `name` in `directory` (made if missing) and answers each connection with
+    /// what `report` returns then. `report` is called on the server's thread.
+    ///
+    /// # Errors
+    ///
+    /// [`ServeError`]; a socket that a dead gateway left is none.
+    pub fn start(
+        directory: &Path,
+        name: &str,
+        report: impl FnMut() -> GatewayReport + Send + 'static,
+    ) -> Result<Self, ServeError> {
+        let path = socket_path(directory, name);
+        let listener = match listen(directory, &path) {
+            Ok(Some(listener)) => listener,
+            Ok(None) => return Err(ServeError::AlreadyRunning(name.to_owned())),
+            Err(source) => return Err(ServeError::Socket { path, source }),
+        };
+        let stopping = Arc::new(AtomicBool::new(false));
+        let thread = std::thread::Builder::new()
+            .name("status".to_owned())
+            .spawn({
+                let stopping = Arc::clone(&stopping);
+                move || answer(&listener, &stopping, report)
+            })
+            .map_err(|source| ServeError::Socket { path: path.clone(), source })?;
+        Ok(Self { path, stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for ReportServer {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        // The connection ends the thread's wait. If it fails the thread must not be waited for.
+        let woken = UnixStream::connect(&self.path).is_ok();
+        let _ = fs::remove_file(&self.path);
+        if let (true, Some(thread)) = (woken, self.thread.take()) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Listens on `path`, or not if somebody does already.
+fn listen(directory: &Path, path: &Path) -> io::Result<Option<UnixListener>> {
+    DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
+    // Of two gateways that start at once, one waits here for the other.
+    let starting = File::open(directory)?;
+    starting.lock()?;
+    if UnixStream::connect(path).is_ok() {
+        return Ok(None);
+    }
+    let unnamed = path.with_extension("new");
+    match fs::remove_file(&unnamed) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&unnamed)?;
+    fs::set_permissions(&unnamed, Permissions::from_mode(0o660))?;
+    fs::rename(&unnamed, path)?;
+    Ok(Some(listener))
+}
+
+fn answer(listener: &UnixListener, stopping: &AtomicBool, mut report: impl FnMut() -> GatewayReport) {
+    for client in listener.incoming() {
+        if stopping.load(Ordering::Acquire) {
+            return;
+        }
+        match client {
+            // A client that went away or does not read is its own loss.
+            Ok(client) => drop(send(client, &report())),
+            // Out of file descriptors, say: that passes, and must not become a busy loop.
+            Err(_) => std::thread::sleep(Duration::from_millis(100)),
+        }
+    }
+}
+
+fn send(mut client: UnixStream, report: &GatewayReport) -> io::Result<()> {
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut document = serde_json::to_vec_pretty(report)?;
+    document.push(b'\n');
+    client.write_all(&document)
+}

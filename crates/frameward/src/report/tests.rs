@@ -1,0 +1,48 @@
+use super::*;
+
+/// A report with something in every part.
+pub(crate) fn sample(name: &str) -> GatewayReport {
+    const NAMES: &[&str] = &["OutPktsUntagged", "InPktsNoTag", "InPktsBadTag"];
+    let sa = |next_pn: Option<u64>, lowest_pn| SaReport {
+        an: 1,
+        in_use: next_pn.is_some(),
+        key: "0011223344556677".into(),
+        next_pn,
+        lowest_pn,
+        counters: Counters::new(&["InPktsLate"], [u64::MAX]),
+    };
+    let port = |interface: &str| PortReport {
+        interface: interface.into(),
+        engine: "af_xdp native".into(),
+        mtu: 1532,
+        counters: Counters::new(&["RxFrames", "TxFrames"], [7, 0]),
+    };
+    let secy = SecYReport {
+        suite: "gcm-aes-128".into(),
+        protect_frames: true,
+        validate_frames: "strict".into(),
+        replay_protect: true,
+        replay_window: 32,
+        counters: Counters::new(NAMES, [0, 5, 6]),
+        transmit: TransmitScReport {
+            sci: "02:00:00:00:00:01/1".into(),
+            counters: Counters::new(&["OutPktsEncrypted"], [4]),
+            sas: vec![sa(Some(9), None)],
+        },
+        receive: vec![ReceiveScReport {
+            sci: "02:00:00:00:00:02/1".into(),
+            counters: Counters::new(&["InPktsOK"], [3]),
+            sas: vec![sa(None, Some(1 << 40))],
+        }],
+    };
+    let link = LinkReport { name: "press".into(), plain: port("eth0"), protected: port("eth1"), secy };
+    GatewayReport { name: name.into(), version: "0.1.0".into(), uptime_seconds: 93_784, links: vec![link] }
+}
+
+#[test]
+fn counters_keep_their_order_and_their_names() {
+    let json = serde_json::to_string(&sample("g").links[0].secy.counters).unwrap();
+    assert_eq!(json, r#"{"OutPktsUntagged":0,"InPktsNoTag":5,"InPktsBadTag":6}"#);
+    let back: Counters = serde_json::from_str(&json).unwrap();
+    assert_eq!(back, sample("g").links[0].secy.counters);
+}

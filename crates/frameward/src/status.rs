@@ -1,0 +1,119 @@
+//! The user's side of the status socket, and the report as text.
+
+mod text;
+
+use std::io::{self, Read as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::config::is_name;
+use crate::report::GatewayReport;
+pub use text::{Detail, StatusText};
+
+/// The environment variable that names another directory for status sockets.
+pub const RUNTIME_DIR_VARIABLE: &str = "FRAMEWARD_RUNTIME_DIR";
+
+const DEFAULT_RUNTIME_DIR: &str = "/run/frameward";
+const SOCKET_SUFFIX: &str = ".sock";
+/// The largest report that is read, in octets.
+const LARGEST_REPORT: u64 = 16 << 20;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum StatusError {
+    /// The name is none that a gateway can have.
+    #[error("{0:?} is no name of a gateway; use 1 to 32 of a-z, 0-9, _ and -")]
+    BadName(String),
+    /// No gateway is running.
+    #[error("no gateway is running (no socket in {}); start one with: frameward run CONFIG", .0.display())]
+    None(PathBuf),
+    /// Several are running.
+    #[error("several gateways are running; name one of {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// The gateway does not answer.
+    #[error("gateway {name} does not answer on {}: {source}; is it running, and may this user ask it?", path.display())]
+    Silent {
+        /// The gateway.
+        name: String,
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The answer is no report.
+    #[error(
+        "gateway {name} answered with no report this release reads: {source}; use its own release, or --json"
+    )]
+    Unreadable {
+        /// The gateway.
+        name: String,
+        /// What is wrong with the answer.
+        source: serde_json::Error,
+    },
+}
+
+/// The directory of the status sockets.
+pub fn runtime_dir() -> PathBuf {
+    std::env::var_os(RUNTIME_DIR_VARIABLE)
+        .filter(|directory| !directory.is_empty())
+        .map_or_else(|| DEFAULT_RUNTIME_DIR.into(), PathBuf::from)
+}
+
+/// The socket of a gateway.
+pub(crate) fn socket_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{SOCKET_SUFFIX}"))
+}
+
+/// The gateway that is meant: `name`, or the only one that has a socket.
+///
+/// # Errors
+///
+/// `BadName`, `None` and `Several`.
+pub fn choose(directory: &Path, name: Option<String>) -> Result<String, StatusError> {
+    if let Some(name) = name {
+        return if is_name(&name) { Ok(name) } else { Err(StatusError::BadName(name)) };
+    }
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(SOCKET_SUFFIX).map(str::to_owned))
+        .filter(|name| is_name(name))
+        .collect();
+    names.sort();
+    match names.as_slice() {
+        [] => Err(StatusError::None(directory.to_owned())),
+        [only] => Ok(only.clone()),
+        _ => Err(StatusError::Several(names)),
+    }
+}
+
+/// Asks a gateway for its report, as the JSON text that it sends.
+///
+/// # Errors
+///
+/// `Silent`.
+pub fn ask(directory: &Path, name: &str) -> Result<String, StatusError> {
+    let path = socket_path(directory, name);
+    let receive = || {
+        let socket = UnixStream::connect(&path)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        let mut document = String::new();
+        socket.take(LARGEST_REPORT).read_to_string(&mut document)?;
+        Ok(document)
+    };
+    receive().map_err(|source| StatusError::Silent { name: name.to_owned(), path: path.clone(), source })
+}
+
+/// Reads what [`ask`] returned.
+///
+/// # Errors
+///
+/// `Unreadable`.
+pub fn parse(name: &str, document: &str) -> Result<GatewayReport, StatusError> {
+    serde_json::from_str(document).map_err(|source| StatusError::Unreadable { name: name.to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
+
+use super::*;
+use crate::report::tests::sample;
+use crate::report::{ReportServer, ServeError};
+use crate::test_directory::TestDirectory;
+
+#[test]
+fn a_report_goes_round_through_a_real_socket() {
+    let directory = TestDirectory::new("status-round");
+    let runtime = directory.path().join("run");
+    let mut asked = 0;
+    let server = ReportServer::start(&runtime, "line", move || {
+        asked += 1;
+        crate::report::GatewayReport { uptime_seconds: asked, ..sample("line") }
+    })
+    .unwrap();
+    let mode = std::fs::metadata(socket_path(&runtime, "line")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o660);
+    assert_eq!(choose(&runtime, None).unwrap(), "line");
+    for expected in 1..4 {
+        let report = parse("line", &ask(&runtime, "line").unwrap()).unwrap();
+        assert_eq!(report.uptime_seconds, expected);
+        assert_eq!(report.links, sample("line").links);
+    }
+    let second = ReportServer::start(&runtime, "line", || sample("line"));
+    assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
+    drop(server);
+    assert!(matches!(choose(&runtime, None), Err(StatusError::None(_))));
+    assert!(matches!(ask(&runtime, "line"), Err(StatusError::Silent { .. })));
+}
+
+#[test]
+fn a_dead_gateways_socket_is_replaced() {
+    let directory = TestDirectory::new("status-stale");
+    drop(UnixListener::bind(socket_path(directory.path(), "line")).unwrap());
+    assert!(matches!(ask(directory.path(), "line"), Err(StatusError::Silent { .. })));
+    let _server = ReportServer::start(directory.path(), "line", || sample("line")).unwrap();
+    assert!(ask(directory.path(), "line").is_ok());
+}
+
+#[test]
+fn a_client_that_does_not_read_holds_up_nobody_for_long() {
+    let directory = TestDirectory::new("status-silent");
+    let many =
+        || crate::report::GatewayReport { links: vec![sample("x").links[0].clone(); 2000], ..sample("line") };
+    let _server = ReportServer::start(directory.path(), "line", many).unwrap();
+    let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
+    let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();
+    assert_eq!(report.links.len(), 2000);
+}
+
+#[test]
+fn the_gateway_that_is_meant_is_found_or_asked_for() {
+    let directory = TestDirectory::new("status-choose");
+    let chosen =
+        |name: Option<&str>| choose(directory.path(), name.map(str::to_owned)).map_err(|e| e.to_string());
+    let none = format!(
+        "no gateway is running (no socket in {}); start one with: frameward run CONFIG",
+        directory.path().display()
+    );
+    assert_eq!(chosen(None), Err(none));
+    for file in ["b.sock", "a.sock", "c.new", "UPPER.sock"] {
+        std::fs::write(directory.path().join(file), "").unwrap();
+    }
+    assert_eq!(chosen(None), Err("several gateways are running; name one of a, b".to_owned()));
+    assert_eq!(chosen(Some("b")), Ok("b".to_owned()));
+    assert!(chosen(Some("../b")).is_err());
+}
+
+#[test]
+fn the_text_shows_what_counted() {
+    let report = sample("line");
+    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    assert_eq!(
+        text,
+        "gateway line, version 0.1.0, up 1d 02:03:04
+
+link press
+  plain eth0, af_xdp native, MTU 1532
+    RxFrames                                            7
+  protected eth1, af_xdp native, MTU 1532
+    RxFrames                                            7
+  SecY gcm-aes-128, validate strict, replay window 32
+    InPktsNoTag                                         5
+    InPktsBadTag                                        6
+    transmit SC 02:00:00:00:00:01/1
+      OutPktsEncrypted                                  4
+      SA 1, key 0011223344556677, next PN 9
+        InPktsLate                   18446744073709551615
+    receive SC 02:00:00:00:00:02/1
+      InPktsOK                                          3
+      SA 1, key 0011223344556677, lowest PN 1099511627776, not in use
+        InPktsLate                   18446744073709551615
+"
+    );
+    let all = StatusText { report: &report, detail: Detail::All }.to_string();
+    assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
+}

@@ -1,0 +1,97 @@
+//! The report as text for people.
+
+use std::fmt;
+
+use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport};
+
+/// Which counters are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detail {
+    /// Those that are not 0.
+    NonZero,
+    /// All.
+    All,
+}
+
+/// A report that prints as text.
+#[derive(Clone, Copy, Debug)]
+pub struct StatusText<'r> {
+    /// The report.
+    pub report: &'r GatewayReport,
+    /// Which counters are shown.
+    pub detail: Detail,
+}
+
+impl fmt::Display for StatusText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let GatewayReport { name, version, uptime_seconds, links } = self.report;
+        writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
+        links.iter().try_for_each(|link| self.link(f, link))
+    }
+}
+
+impl StatusText<'_> {
+    fn link(&self, f: &mut fmt::Formatter<'_>, link: &LinkReport) -> fmt::Result {
+        writeln!(f, "\nlink {}", link.name)?;
+        self.port(f, "plain", &link.plain)?;
+        self.port(f, "protected", &link.protected)?;
+        let secy = &link.secy;
+        let protect = if secy.protect_frames { "" } else { ", FRAMES LEAVE IN CLEAR" };
+        let replay = match secy.replay_protect {
+            true => format!("replay window {}", secy.replay_window),
+            false => "no replay protection".to_owned(),
+        };
+        writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
+        self.counters(f, 4, &secy.counters)?;
+        writeln!(f, "    transmit SC {}", secy.transmit.sci)?;
+        self.counters(f, 6, &secy.transmit.counters)?;
+        secy.transmit.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
+        for sc in &secy.receive {
+            writeln!(f, "    receive SC {}", sc.sci)?;
+            self.counters(f, 6, &sc.counters)?;
+            sc.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
+        }
+        Ok(())
+    }
+
+    fn port(&self, f: &mut fmt::Formatter<'_>, side: &str, port: &PortReport) -> fmt::Result {
+        writeln!(f, "  {side} {}, {}, MTU {}", port.interface, port.engine, port.mtu)?;
+        self.counters(f, 4, &port.counters)
+    }
+
+    fn sa(&self, f: &mut fmt::Formatter<'_>, sa: &SaReport) -> fmt::Result {
+        write!(f, "      SA {}, key {}", sa.an, sa.key)?;
+        if let Some(pn) = sa.next_pn {
+            write!(f, ", next PN {pn}")?;
+        }
+        if let Some(pn) = sa.lowest_pn {
+            write!(f, ", lowest PN {pn}")?;
+        }
+        writeln!(f, "{}", if sa.in_use { "" } else { ", not in use" })?;
+        self.counters(f, 8, &sa.counters)
+    }
+
+    fn counters(&self, f: &mut fmt::Formatter<'_>, indent: usize, counters: &Counters) -> fmt::Result {
+        for (name, value) in counters.iter() {
+            if value != 0 || self.detail == Detail::All {
+                let width = 36_usize.saturating_sub(indent);
+                writeln!(f, "{:indent$}{name:<width$} {value:>20}", "")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Seconds as `1d 02:03:04`.
+struct Uptime(u64);
+
+impl fmt::Display for Uptime {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (days, hours, minutes, seconds) =
+            (self.0 / 86_400, self.0 / 3_600 % 24, self.0 / 60 % 60, self.0 % 60);
+        if days > 0 {
+            write!(f, "{days}d ")?;
+        }
+        write!(f, "{hours:02}:{minutes:02}:{seconds:02}")
+    }
+}

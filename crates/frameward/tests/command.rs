@@ -1,0 +1,186 @@
+//! The program itself: its exit status, its output, and that errors are one line each.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new(test: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("frameward-command-{test}-{}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.0.join(name), text).unwrap();
+    }
+
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_frameward"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .env("FRAMEWARD_RUNTIME_DIR", self.0.join("run"))
+            .output()
+            .unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const CONFIG: &str = r#"[gateway]
+name = "press-line"
+[[link]]
+name = "press"
+plain = "fw-no-plain"
+protected = "fw-no-prot"
+suite = "gcm-aes-128"
+[link.static]
+an = 0
+sci = "02:00:00:00:00:01/1"
+key_file = "press.key"
+[[link.static.peer]]
+an = 0
+sci = "02:00:00:00:00:02/1"
+key_file = "keys/peer.key"
+replay_floor = "off"
+"#;
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn keys_are_made_and_a_configuration_is_checked() {
+    let directory = Directory::new("check");
+    directory.write("gw.toml", CONFIG);
+    fs::create_dir(directory.0.join("keys")).unwrap();
+
+    let (status, output, errors) = directory.run(&["keygen", "static", "--out", "press.key"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let fingerprint = output.trim().strip_prefix("fingerprint ").unwrap().to_owned();
+    assert_eq!(mode(&directory.0.join("press.key")), 0o600);
+    let key = fs::read_to_string(directory.0.join("press.key")).unwrap();
+    assert_eq!(key.len(), 33);
+    assert!(!output.contains(key.trim()));
+
+    let (status, output, errors) = directory.run(&["keygen", "static", "--out", "press.key"]);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert_eq!(
+        errors,
+        "frameward: press.key exists already; name another file, or remove it if no gateway needs its key\n"
+    );
+    assert_eq!(fs::read_to_string(directory.0.join("press.key")).unwrap(), key);
+
+    let (status, output, _) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!((status, output.as_str()), (Some(2), ""), "the peer's key is missing");
+
+    let (status, output, _) =
+        directory.run(&["keygen", "static", "--bits", "128", "--salt", "--out", "keys/peer.key"]);
+    assert_eq!((status, output.lines().count()), (Some(0), 2));
+    let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        output.contains(&format!("own SA     SCI 02:00:00:00:00:01/1, AN 0, key {fingerprint}\n")),
+        "{output}"
+    );
+    assert!(errors.lines().all(|line| line.starts_with("warning: gw.toml:")), "{errors}");
+
+    // From elsewhere: key files are found beside the configuration.
+    let elsewhere = Directory::new("elsewhere");
+    let path = directory.0.join("gw.toml");
+    assert_eq!(elsewhere.run(&["check", "--offline", path.to_str().unwrap()]).0, Some(0));
+
+    let (status, output, errors) = directory.run(&["check", "gw.toml"]);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    let errors: Vec<_> = errors.lines().filter(|line| !line.starts_with("warning: ")).collect();
+    assert_eq!(errors, ["fw-no-plain", "fw-no-prot"].map(|name| format!("gw.toml:3: link \"press\": there is no interface {name}; ip link lists them, --offline checks without them")));
+}
+
+#[test]
+fn bad_configurations_end_with_2_and_one_line() {
+    let directory = Directory::new("bad");
+    let key = "00112233445566778899aabbccddeeff\n";
+    directory.write("press.key", key);
+    fs::set_permissions(directory.0.join("press.key"), fs::Permissions::from_mode(0o644)).unwrap();
+    directory.write("gw.toml", &CONFIG.replace("keys/peer.key", "press.key"));
+    directory.write("unknown.toml", "[gateway]\nname = \"x\"\ncolor = 1\n");
+    let open = |line| {
+        format!(
+            "gw.toml:{line}: link \"press\": press.key can be read by others (mode 0644); chmod 600 press.key\n"
+        )
+    };
+    for (file, expected) in [
+        ("gw.toml", open(11) + &open(15)),
+        ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, io, polling, allow_experimental, http, antedate, state_max_age\n".to_owned()),
+        ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
+    ] {
+        let (status, output, errors) = directory.run(&["check", file]);
+        assert_eq!((status, output.as_str(), errors), (Some(2), "", expected));
+    }
+    fs::set_permissions(directory.0.join("press.key"), fs::Permissions::from_mode(0o600)).unwrap();
+    directory.write(
+        "gw.toml",
+        &CONFIG.replace("keys/peer.key", "press.key").replace("gcm-aes-128", "gcm-aes-256"),
+    );
+    let (status, _, errors) = directory.run(&["check", "gw.toml"]);
+    assert_eq!(status, Some(2));
+    assert!(
+        errors.starts_with(
+            "gw.toml:11: link \"press\": press.key holds 128 bits where gcm-aes-256 needs 256; "
+        )
+    );
+    assert!(!errors.contains("00112233"));
+}
+
+#[test]
+fn usage_errors_end_with_2_and_failures_with_1() {
+    let directory = Directory::new("usage");
+    for (arguments, expected) in [
+        (&["--help"][..], 0),
+        (&["check", "--help"], 0),
+        (&["--version"], 0),
+        (&[], 2),
+        (&["fly"], 2),
+        (&["check"], 2),
+        (&["keygen", "cak", "--out", "x"], 2),
+        (&["keygen", "static"], 2),
+        (&["keygen", "static", "--bits", "64", "--out", "x"], 2),
+        (&["keygen", "static", "--out", "none/x"], 1),
+        (&["status"], 1),
+        (&["status", "press-line"], 1),
+        (&["status", "../x"], 2),
+    ] {
+        let (status, output, errors) = directory.run(arguments);
+        assert_eq!(status, Some(expected), "{arguments:?}");
+        assert_eq!(output.is_empty(), expected != 0, "{arguments:?}");
+        assert_eq!(errors.is_empty(), expected == 0, "{arguments:?}");
+        if expected == 1 {
+            assert_eq!(errors.lines().count(), 1, "{errors}");
+        }
+    }
+}
+
+/// A gateway's answer, sent by this test through a real socket.
+#[test]
+fn status_shows_a_running_gateway() {
+    use frameward::report::{GatewayReport, ReportServer};
+    let directory = Directory::new("status");
+    let report =
+        || GatewayReport { name: "line".into(), version: "9".into(), uptime_seconds: 61, links: vec![] };
+    let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
+    let (status, output, errors) = directory.run(&["status"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(output, "gateway line, version 9, up 00:01:01\n");
+    let (status, output, _) = directory.run(&["status", "--json", "line"]);
+    assert_eq!(status, Some(0));
+    assert_eq!(output, format!("{}\n", serde_json::to_string_pretty(&report()).unwrap()));
+}
