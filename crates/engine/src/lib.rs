@@ -10,6 +10,7 @@ pub mod lease;
 pub mod link;
 mod mapping;
 pub mod memory;
+pub mod open;
 mod packet_socket;
 pub mod path;
 pub mod pool;

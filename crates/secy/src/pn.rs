@@ -14,11 +14,11 @@ use wire::Pn;
 pub enum NextAction {
     /// Nothing: PNs are there.
     GoOn,
-    /// Half of the reserved block is used: reserve the next one.
-    Reserve,
     /// Three quarters of all PNs of the SA are used (`PENDING_PN_EXHAUSTION`, IEEE 802.1X-2020 clause 9.8): ask
     /// for a new SAK.
     Rekey,
+    /// Half of the reserved block is used: reserve the next one.
+    Reserve,
     /// The reserved block is used up; frames are being discarded until a new one is there.
     AwaitReservation,
     /// All PNs are used; this SA never sends again. Frames are being discarded until another SA is enabled.
@@ -93,18 +93,13 @@ impl TransmitPns {
         let Some(next) = self.next else { return NextAction::Exhausted };
         if next > self.reserved {
             NextAction::AwaitReservation
-        } else if next.number() >= self.rekey_at {
-            NextAction::Rekey
         } else if next.number() >= self.reserve_at {
             NextAction::Reserve
+        } else if next.number() >= self.rekey_at {
+            NextAction::Rekey
         } else {
             NextAction::GoOn
         }
-    }
-
-    /// True if a further block has to be reserved, whatever else has to be done.
-    pub fn needs_reservation(&self) -> bool {
-        self.next.is_some_and(|next| next > self.reserved || next.number() >= self.reserve_at)
     }
 }
 

@@ -1,0 +1,108 @@
+//! From two names of interfaces to two open ports: prepares the interfaces and chooses the engine.
+//!
+//! | `io` | what is opened |
+//! |---|---|
+//! | af_xdp | AF_XDP, native or else generic, or an error |
+//! | af_packet | AF_PACKET |
+//! | auto | AF_XDP; where it cannot be had, AF_PACKET, and the reason is told |
+
+use std::path::Path;
+
+use crate::af_packet::AfPacket;
+use crate::af_xdp::{AfXdp, Attach};
+use crate::burst::BURST_FRAMES;
+use crate::interface::{Interface, InterfaceError, Prepared};
+use crate::pool::{ChunkOctets, Pool, PoolError};
+use crate::port::{self, Port, PortError};
+
+/// Which engine is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Io {
+    /// The faster one that can be had.
+    #[default]
+    Auto,
+    /// AF_XDP.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+}
+
+/// Why a link's ports cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// An interface cannot be used.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// A port cannot be opened.
+    #[error(transparent)]
+    Port(#[from] PortError),
+    /// There is no memory for frames.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// No chunk holds a frame of this MTU.
+    #[error("{interface} has an MTU of {mtu}, more than any frame pool holds; set it to 9216 or less")]
+    Mtu {
+        /// The interface.
+        interface: String,
+        /// Its MTU.
+        mtu: u32,
+    },
+}
+
+/// The two ports of a link, open.
+pub struct OpenPorts {
+    /// The memory of their frames.
+    pub pool: Pool,
+    /// Towards the machine.
+    pub plain: Box<dyn Port>,
+    /// Towards the insecure network.
+    pub protected: Box<dyn Port>,
+    /// The interfaces, to be restored when the ports are closed: plain, protected.
+    pub prepared: [Prepared; 2],
+    /// Why AF_XDP could not be had, if `io` is auto and AF_PACKET was chosen.
+    pub fallback: Option<String>,
+}
+
+/// Prepares the two interfaces and opens a port on each.
+///
+/// # Errors
+/// [`OpenError`]; the interfaces are then as they were.
+pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Result<OpenPorts, OpenError> {
+    let (plain, protected) = (Interface::open(plain)?, Interface::open(protected)?);
+    let prepared = [Prepared::apply(plain, state_dir)?, Prepared::apply(protected, state_dir)?];
+    let [plain, protected] = prepared.each_ref().map(Prepared::interface);
+    let fallback = match io {
+        Io::AfPacket => None,
+        Io::Auto | Io::AfXdp => match open_af_xdp(plain, protected) {
+            Ok((pool, plain, protected)) => {
+                let (plain, protected) = (Box::new(plain), Box::new(protected));
+                return Ok(OpenPorts { pool, plain, protected, prepared, fallback: None });
+            }
+            Err(error) if io == Io::AfXdp => return Err(error),
+            Err(error) => Some(error.to_string()),
+        },
+    };
+    let pool = Pool::new(chunk_octets([plain, protected])?, 4 * BURST_FRAMES)?;
+    let (plain, protected) = (AfPacket::open(plain, &pool)?, AfPacket::open(protected, &pool)?);
+    Ok(OpenPorts { pool, plain: Box::new(plain), protected: Box::new(protected), prepared, fallback })
+}
+
+fn open_af_xdp(plain: &Interface, protected: &Interface) -> Result<(Pool, AfXdp, AfXdp), OpenError> {
+    // A UMEM's chunk must not exceed a page; the port says so if the MTU asks for more.
+    let chunk = chunk_octets([plain, protected])?.min(ChunkOctets::Octets4096);
+    let mut pool = Pool::new(chunk, AfXdp::chunks(plain, protected))?;
+    let (plain, protected) = AfXdp::open_pair(plain, protected, &mut pool, Attach::NativeElseGeneric)?;
+    Ok((pool, plain, protected))
+}
+
+/// The smallest chunk that holds what either interface can receive.
+fn chunk_octets(interfaces: [&Interface; 2]) -> Result<ChunkOctets, OpenError> {
+    let mut chunk = ChunkOctets::Octets2048;
+    for interface in interfaces {
+        let mtu = interface.mtu();
+        let fits = ChunkOctets::for_frame(port::longest_received(mtu));
+        let fits = fits.ok_or_else(|| OpenError::Mtu { interface: interface.name().into(), mtu })?;
+        chunk = chunk.max(fits);
+    }
+    Ok(chunk)
+}

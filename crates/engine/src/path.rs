@@ -1,0 +1,191 @@
+//! The way of a frame through a link: classified, protected or verified, and out on the other side.
+//!
+//! ```text
+//!  plain port     ──▶ outward: bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
+//!  protected port ──▶ inward:  bypass? EAPOL? ──no──▶ SecY verify ──▶ ToPlain ──▶ plain port
+//! ```
+//!
+//! EtherTypes mean something on the protected side only: whatever enters the plain port is an SDU, also a frame
+//! of EtherType 0x88E5 or 0x888E. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
+//! only with the proof that it may go there: no way around the SecY but the configured bypass.
+//!
+//! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
+
+use arrayvec::ArrayVec;
+use secy::{Frame, Incoming, NextAction, Outgoing, Protected, SecY, Verified};
+use wire::EtherType;
+use wire::ethernet::Header;
+
+use crate::burst::{BURST_FRAMES, Burst};
+use crate::pool::{FrameView, Pool, Slot};
+use crate::port::Port;
+
+/// Frames that were counted outside the SecY.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PathCounters {
+    /// Sent in clear, because their EtherType is in `bypass`.
+    pub out_pkts_bypass: u64,
+    /// Delivered though in clear, because their EtherType is in `bypass`.
+    pub in_pkts_bypass: u64,
+    /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
+    pub in_pkts_eapol: u64,
+}
+
+impl PathCounters {
+    /// The names, in the order of [`Self::values`].
+    pub const NAMES: &'static [&'static str] = &["OutPktsBypass", "InPktsBypass", "InPktsEapol"];
+
+    /// The values, in the order of [`Self::NAMES`].
+    pub const fn values(&self) -> [u64; 3] {
+        [self.out_pkts_bypass, self.in_pkts_bypass, self.in_pkts_eapol]
+    }
+}
+
+/// Why a frame may go to the protected side.
+enum MayLeave {
+    Protected(Protected),
+    Bypass,
+}
+
+/// Why a frame may go to the plain side.
+enum MayEnter {
+    Verified(Verified),
+    Bypass,
+}
+
+/// Frames that may go to the protected side, in order.
+#[derive(Debug, Default)]
+pub struct ToProtected(Burst);
+
+/// Frames that may go to the plain side, in order.
+#[derive(Debug, Default)]
+pub struct ToPlain(Burst);
+
+impl ToProtected {
+    /// Sends them.
+    pub fn transmit(&mut self, port: &mut dyn Port, pool: &mut Pool) {
+        port.transmit(pool, &mut self.0);
+    }
+
+    fn push(&mut self, slot: Slot, _proof: MayLeave, pool: &mut Pool) {
+        give_refused(self.0.push(slot), pool);
+    }
+}
+
+impl ToPlain {
+    /// Sends them.
+    pub fn transmit(&mut self, port: &mut dyn Port, pool: &mut Pool) {
+        port.transmit(pool, &mut self.0);
+    }
+
+    fn push(&mut self, slot: Slot, _proof: MayEnter, pool: &mut Pool) {
+        give_refused(self.0.push(slot), pool);
+    }
+}
+
+/// A burst out never holds more frames than the burst in, so nothing is refused; if it were, no chunk is lost.
+fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
+    if let Err(slot) = pushed {
+        pool.give(slot);
+    }
+}
+
+/// A link's SecY and what goes around it.
+#[derive(Debug)]
+pub struct Path {
+    /// The SecY.
+    pub secy: SecY,
+    /// EtherTypes that pass in clear, both ways; short, and mostly empty.
+    bypass: ArrayVec<EtherType, { Path::BYPASS }>,
+    counters: PathCounters,
+}
+
+impl Path {
+    /// The most EtherTypes that can be bypassed.
+    pub const BYPASS: usize = 8;
+
+    /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut).
+    pub fn new(secy: SecY, bypass: &[EtherType]) -> Self {
+        let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
+        Self { secy, bypass, counters: PathCounters::default() }
+    }
+
+    /// What was counted outside the SecY.
+    pub const fn counters(&self) -> &PathCounters {
+        &self.counters
+    }
+
+    /// Takes a burst from the plain port to `out`; what may not leave goes back to the pool. Leaves `burst` empty.
+    pub fn outward(&mut self, pool: &mut Pool, burst: &mut Burst, out: &mut ToProtected) -> NextAction {
+        let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
+        let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
+        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+        for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
+            let frame = Frame::new(chunk, *start, *len);
+            let bypass = frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
+            verdicts.push(bypass.then_some(MayLeave::Bypass));
+            self.counters.out_pkts_bypass += u64::from(bypass);
+            if let (Some(frame), false) = (frame, bypass) {
+                sdus.push(Outgoing::new(frame));
+                places.push((index, start, len));
+            }
+        }
+        let next = self.secy.protect(&mut sdus);
+        for (sdu, (index, start, len)) in sdus.into_iter().zip(places) {
+            (*start, *len) = (sdu.frame().start(), sdu.frame().len());
+            verdicts[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
+        }
+        for (slot, verdict) in burst.drain().zip(verdicts) {
+            match verdict {
+                Some(proof) => out.push(slot, proof, pool),
+                None => pool.give(slot),
+            }
+        }
+        next
+    }
+
+    /// Takes a burst from the protected port to `out`; what may not enter goes back to the pool. Leaves `burst`
+    /// empty.
+    pub fn inward(&mut self, pool: &mut Pool, burst: &mut Burst, out: &mut ToPlain) {
+        let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
+        let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
+        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+        for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
+            let Some(frame) = Frame::new(chunk, *start, *len) else {
+                verdicts.push(None);
+                continue;
+            };
+            let bypass = self.is_bypassed(frame.octets());
+            verdicts.push(bypass.then_some(MayEnter::Bypass));
+            if bypass {
+                self.counters.in_pkts_bypass += 1;
+            } else if untagged_ethertype(frame.octets()) == Some(EtherType::EAPOL) {
+                self.counters.in_pkts_eapol += 1;
+            } else {
+                frames.push(Incoming::new(frame));
+                places.push((index, start, len));
+            }
+        }
+        self.secy.verify(&mut frames);
+        for (frame, (index, start, len)) in frames.into_iter().zip(places) {
+            (*start, *len) = (frame.frame().start(), frame.frame().len());
+            verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
+        }
+        for (slot, verdict) in burst.drain().zip(verdicts) {
+            match verdict {
+                Some(proof) => out.push(slot, proof, pool),
+                None => pool.give(slot),
+            }
+        }
+    }
+
+    fn is_bypassed(&self, frame: &[u8]) -> bool {
+        !self.bypass.is_empty()
+            && untagged_ethertype(frame).is_some_and(|ethertype| self.bypass.contains(&ethertype))
+    }
+}
+
+/// The EtherType of a frame without VLAN tags. A tagged frame is none of ours: it is verified, or not delivered.
+fn untagged_ethertype(frame: &[u8]) -> Option<EtherType> {
+    Header::parse(frame).ok().filter(|header| header.vlan_tags == 0).map(|header| header.ethertype)
+}

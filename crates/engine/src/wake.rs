@@ -1,0 +1,71 @@
+//! Waiting for frames or for a word from control: `poll` over the ports' descriptors and a socket pair.
+
+#![allow(unsafe_code)]
+
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// The end that wakes.
+#[derive(Debug)]
+pub(crate) struct Waker(UnixStream);
+
+/// The end that waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    socket: UnixStream,
+    polled: Vec<libc::pollfd>,
+}
+
+/// A waker and its waiter, which waits for `descriptors` to become readable as well.
+pub(crate) fn pair(descriptors: impl Iterator<Item = RawFd>) -> io::Result<(Waker, Waiter)> {
+    let (waker, socket) = UnixStream::pair()?;
+    waker.set_nonblocking(true)?;
+    socket.set_nonblocking(true)?;
+    let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+    let polled = std::iter::once(socket.as_raw_fd()).chain(descriptors).map(readable).collect();
+    Ok((Waker(waker), Waiter { socket, polled }))
+}
+
+impl Waker {
+    /// Wakes the waiter, now or when it next waits.
+    pub(crate) fn wake(&self) {
+        // A full socket buffer means that wake-ups enough are on their way; a closed one, that nobody waits.
+        let _ = (&self.0).write(&[1]);
+    }
+}
+
+impl Waiter {
+    /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
+    pub(crate) fn wait(&mut self, most: Duration) {
+        let milliseconds = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the array lives across the call, and its length is given with it.
+        unsafe {
+            libc::poll(self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t, milliseconds);
+        }
+        if self.polled.first().is_some_and(|own| own.revents != 0) {
+            let mut woken = [0; 64];
+            while (&self.socket).read(&mut woken).is_ok_and(|octets| octets == woken.len()) {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Instant;
+
+    #[test]
+    fn a_wake_up_before_the_wait_is_not_lost_and_is_used_up() {
+        let (waker, mut waiter) = pair(std::iter::empty()).expect("a socket pair");
+        for _ in 0..10_000 {
+            waker.wake();
+        }
+        let start = Instant::now();
+        waiter.wait(Duration::from_secs(60));
+        assert!(start.elapsed() < Duration::from_secs(30), "the wake-up was lost");
+        waiter.wait(Duration::from_millis(20));
+        assert!(start.elapsed() >= Duration::from_millis(20), "old wake-ups were left");
+    }
+}

@@ -1,0 +1,115 @@
+//! Two ports of any engine, with a loop that forwards between them as a worker does.
+
+#![allow(unsafe_code, dead_code, unreachable_pub, clippy::unwrap_used)]
+
+use std::time::{Duration, Instant};
+
+use engine::af_packet::AfPacket;
+use engine::af_xdp::{AfXdp, Attach};
+use engine::burst::Burst;
+use engine::interface::Interface;
+use engine::pool::{ChunkOctets, Pool};
+use engine::port::{Port, PortError};
+
+/// What is under test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Engine {
+    AfPacket,
+    Native,
+    Generic,
+}
+
+pub const ENGINES: [Engine; 3] = [Engine::AfPacket, Engine::Native, Engine::Generic];
+
+/// The ports on interfaces `plain` and `protected`, and their pool.
+pub struct Forwarder {
+    pub ports: [Box<dyn Port>; 2],
+    pub pool: Pool,
+    burst: Burst,
+}
+
+impl Forwarder {
+    pub fn open(engine: Engine) -> Self {
+        Self::try_open(engine, ChunkOctets::Octets2048).unwrap()
+    }
+
+    pub fn try_open(engine: Engine, chunk_octets: ChunkOctets) -> Result<Self, PortError> {
+        let interfaces = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
+        let [plain, protected] = &interfaces;
+        let mut pool = Pool::new(chunk_octets, AfXdp::chunks(plain, protected)).unwrap();
+        let mut xdp = |attach| {
+            let (first, second) = AfXdp::open_pair(plain, protected, &mut pool, attach)?;
+            Ok::<[Box<dyn Port>; 2], PortError>([Box::new(first), Box::new(second)])
+        };
+        let ports: [Box<dyn Port>; 2] = match engine {
+            Engine::Native => xdp(Attach::Native)?,
+            Engine::Generic => xdp(Attach::Generic)?,
+            Engine::AfPacket => {
+                [Box::new(AfPacket::open(plain, &pool)?), Box::new(AfPacket::open(protected, &pool)?)]
+            }
+        };
+        Ok(Self { ports, pool, burst: Burst::new() })
+    }
+
+    /// One turn of a worker; how many frames it forwarded. `look` sees each frame.
+    pub fn turn(&mut self, mut look: impl FnMut(&[u8], usize)) -> usize {
+        let mut forwarded = 0;
+        for direction in 0..2 {
+            self.ports[direction].receive(&mut self.pool, &mut self.burst);
+            forwarded += self.burst.len();
+            for slot in self.burst.slots() {
+                look(self.pool.frame(slot), slot.start());
+            }
+            if !self.burst.is_empty() {
+                self.ports[1 - direction].transmit(&mut self.pool, &mut self.burst);
+            }
+            assert!(self.burst.is_empty());
+        }
+        for port in &mut self.ports {
+            port.housekeep(&mut self.pool);
+        }
+        forwarded
+    }
+
+    /// Waits until a port has something, at most so long.
+    pub fn wait(&self, patience: Duration) {
+        let mut descriptors: Vec<libc::pollfd> = self
+            .ports
+            .iter()
+            .flat_map(|port| port.poll_descriptors())
+            .map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        // SAFETY: as many entries as said.
+        unsafe {
+            libc::poll(
+                descriptors.as_mut_ptr(),
+                descriptors.len() as libc::nfds_t,
+                patience.as_millis() as i32,
+            )
+        };
+    }
+
+    /// Forwards until so many frames have gone over, or patience ends; how many did.
+    pub fn forward(&mut self, frames: usize, patience: Duration) -> usize {
+        let deadline = Instant::now() + patience;
+        let mut forwarded = 0;
+        while forwarded < frames && Instant::now() < deadline {
+            let now = self.turn(|_, start| assert!(start >= 64, "a headroom of {start}"));
+            if now == 0 {
+                self.wait(Duration::from_millis(20));
+            }
+            forwarded += now;
+        }
+        forwarded
+    }
+
+    /// Forwards until nothing has come for a while.
+    pub fn drain(&mut self) {
+        while self.forward(1, Duration::from_millis(100)) > 0 {}
+    }
+
+    /// Every chunk is free or in a ring.
+    pub fn assert_no_chunk_lost(&self) {
+        assert_eq!(self.pool.free() + self.pool.lent(), self.pool.total());
+    }
+}

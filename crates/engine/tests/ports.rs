@@ -1,0 +1,338 @@
+//! Both engines on real (virtual) wires, each test in a network namespace that it makes: needs root.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "netns/bench.rs"]
+mod bench;
+mod netns;
+
+use std::thread;
+use std::time::Duration;
+
+use bench::{ENGINES, Engine, Forwarder};
+use engine::pool::ChunkOctets;
+use engine::port::PortError;
+use netns::{Machine, OffloadHeader, PATIENCE, frame, in_namespace, run, tagged, wires};
+
+const C_TAG: [u8; 4] = [0x81, 0x00, 0xc0, 0x05];
+const S_TAG: [u8; 4] = [0x88, 0xa8, 0x20, 0x07];
+
+/// Sends frames both ways through the ports and checks each octet and the counters.
+fn exchange(forwarder: &mut Forwarder, frames: &[Vec<u8>]) {
+    let machines = [Machine::on("a0"), Machine::on("b0")];
+    for batch in frames.chunks(200) {
+        for direction in 0..2 {
+            batch.iter().for_each(|frame| machines[direction].send(frame));
+            assert_eq!(forwarder.forward(batch.len(), PATIENCE), batch.len(), "to {direction}");
+            for frame in batch {
+                let seen = machines[1 - direction].receive(PATIENCE).expect("a frame that was forwarded");
+                assert!(seen == *frame, "{} octets: {seen:x?} is not {frame:x?}", frame.len());
+            }
+        }
+    }
+    let octets: usize = frames.iter().map(Vec::len).sum();
+    for port in &mut forwarder.ports {
+        let counters = port.counters();
+        let expected = engine::port::PortCounters {
+            rx_frames: frames.len() as u64,
+            rx_octets: octets as u64,
+            tx_frames: frames.len() as u64,
+            tx_octets: octets as u64,
+            ..Default::default()
+        };
+        assert_eq!(counters, expected, "{}", port.description());
+    }
+    forwarder.assert_no_chunk_lost();
+}
+
+fn every_size_and_tag(engine: Engine, queues: u32) {
+    in_namespace(move || {
+        wires(queues, 1500);
+        let mut forwarder = Forwarder::open(engine);
+        let mut frames: Vec<Vec<u8>> = (14..=1514).map(|octets| frame(octets, octets)).collect();
+        for octets in [14, 15, 60, 64, 1000, 1506] {
+            let tag_pair = [S_TAG, C_TAG].concat();
+            for tags in [&C_TAG[..], &S_TAG, &tag_pair, &[C_TAG, C_TAG].concat()] {
+                frames.push(tagged(frame(octets, octets), tags));
+            }
+        }
+        frames.push(tagged(frame(1514, 1), &C_TAG));
+        exchange(&mut forwarder, &frames);
+    });
+}
+
+#[test]
+fn af_packet_forwards_every_size_and_tag() {
+    every_size_and_tag(Engine::AfPacket, 1);
+}
+
+#[test]
+fn af_xdp_native_forwards_every_size_and_tag() {
+    every_size_and_tag(Engine::Native, 1);
+}
+
+#[test]
+fn af_xdp_generic_forwards_every_size_and_tag() {
+    every_size_and_tag(Engine::Generic, 1);
+}
+
+/// An IPv4 UDP frame of flow `flow`, so that the sender's kernel spreads the flows over its queues.
+fn flow_frame(flow: u16) -> Vec<u8> {
+    let mut frame = frame(60, flow.into());
+    frame[12..14].copy_from_slice(&[0x08, 0x00]);
+    frame[14..34].copy_from_slice(&[0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+    frame[34..36].copy_from_slice(&flow.to_be_bytes());
+    frame[36..40].copy_from_slice(&[0, 9, 0, 26]);
+    frame
+}
+
+#[test]
+fn every_receive_queue_is_served() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(4, 1500);
+            let mut forwarder = Forwarder::open(engine);
+            if engine != Engine::AfPacket {
+                assert!(forwarder.ports[0].description().ends_with(", 4 queues"));
+                assert_eq!(forwarder.ports[0].poll_descriptors().len(), 4);
+            }
+            let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+            (0..400).for_each(|flow| sender.send(&flow_frame(flow)));
+            assert_eq!(forwarder.forward(400, PATIENCE), 400, "{engine:?}");
+            let mut seen: Vec<Vec<u8>> = (0..400).map(|_| receiver.receive(PATIENCE).unwrap()).collect();
+            seen.sort_unstable();
+            let mut sent: Vec<Vec<u8>> = (0..400).map(flow_frame).collect();
+            sent.sort_unstable();
+            assert!(seen == sent, "{engine:?}");
+            if engine == Engine::Native {
+                // The test would show nothing if all had come over one queue.
+                let statistics = run("ethtool -S plain");
+                for queue in 0..4 {
+                    let name = format!("rx_queue_{queue}_xdp_packets: ");
+                    let count = statistics.lines().find_map(|line| line.trim().strip_prefix(&name));
+                    assert!(count.is_some_and(|count| count != "0"), "queue {queue}: {statistics}");
+                }
+            }
+            forwarder.assert_no_chunk_lost();
+        });
+    }
+}
+
+#[test]
+fn no_chunk_is_lost_in_100_000_frames_at_full_speed() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            const FRAMES: usize = 100_000;
+            wires(1, 1500);
+            let mut forwarder = Forwarder::open(engine);
+            let at_rest = forwarder.pool.free();
+            let (left, right) = (Machine::on("a0"), Machine::on("b0"));
+            let sink = Machine::on("b0");
+            let (mut forwarded, mut seen) = (0, 0);
+            thread::scope(|scope| {
+                for machine in [&left, &right] {
+                    scope.spawn(move || {
+                        (0..FRAMES / 2).for_each(|number| machine.send(&frame(60 + number % 1400, number)))
+                    });
+                }
+                loop {
+                    let now = forwarder.forward(10_000, Duration::from_millis(500));
+                    while sink.receive_now().is_some() {
+                        seen += 1;
+                    }
+                    forwarded += now as u64;
+                    if now == 0 {
+                        break;
+                    }
+                }
+            });
+            forwarder.drain();
+            let [plain, protected] = &mut forwarder.ports;
+            let (plain, protected) = (plain.counters(), protected.counters());
+            // Whatever was not forwarded is in a counter, at least as often.
+            for counters in [plain, protected] {
+                let lost = counters.rx_kernel_dropped + counters.rx_fill_ring_empty + counters.rx_no_chunk;
+                assert!(counters.rx_frames + lost >= FRAMES as u64 / 2, "{engine:?}: {counters:?}");
+                assert_eq!((counters.bad_descriptors, counters.tx_malformed), (0, 0), "{engine:?}");
+                assert_eq!((counters.rx_invalid_descriptors, counters.tx_invalid_descriptors), (0, 0));
+            }
+            assert_eq!(plain.rx_frames + protected.rx_frames, forwarded, "{engine:?}");
+            assert_eq!(plain.rx_frames, protected.tx_frames + protected.tx_dropped, "{engine:?}");
+            assert!(forwarded > FRAMES as u64 / 10, "{engine:?} forwarded {forwarded}");
+            assert!(seen > 0);
+            forwarder.assert_no_chunk_lost();
+            // A fill ring is not topped up for less than a burst.
+            let back = forwarder.pool.free() - at_rest;
+            assert!(back < 2 * engine::burst::BURST_FRAMES, "{engine:?}: {back} not put up to receive");
+        });
+    }
+}
+
+#[test]
+fn a_dead_peer_costs_counted_frames_and_nothing_else() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(1, 1500);
+            let mut forwarder = Forwarder::open(engine);
+            let at_rest = forwarder.pool.free();
+            let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+            run("ip link set b0 down");
+            for batch in 0..10 {
+                (0..100).for_each(|number| sender.send(&frame(60, batch * 100 + number)));
+                assert_eq!(forwarder.forward(100, PATIENCE), 100, "{engine:?}");
+            }
+            forwarder.drain();
+            let counters = forwarder.ports[1].counters();
+            assert_eq!(counters.tx_dropped + counters.tx_kernel_dropped, 1000, "{engine:?}: {counters:?}");
+            assert!(forwarder.pool.free() >= at_rest, "{engine:?}: none is stuck");
+            run("ip link set b0 up");
+            sender.send(&frame(60, 7));
+            assert_eq!(forwarder.forward(1, PATIENCE), 1);
+            assert_eq!(receiver.receive(PATIENCE), Some(frame(60, 7)), "{engine:?}: alive again");
+        });
+    }
+}
+
+#[test]
+fn a_port_that_went_down_comes_back_and_does_not_spin() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(1, 1500);
+            let mut forwarder = Forwarder::open(engine);
+            let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+            run("ip link set protected down");
+            sender.send(&frame(60, 1));
+            assert_eq!(forwarder.forward(1, PATIENCE), 1);
+            // A worker that waits for frames sleeps although a socket has an error to tell.
+            let before = std::time::Instant::now();
+            for _ in 0..100 {
+                forwarder.turn(|_, _| {});
+                forwarder.wait(Duration::from_millis(10));
+            }
+            assert!(before.elapsed() > Duration::from_millis(200), "{engine:?}: {:?}", before.elapsed());
+            run("ip link set protected up");
+            sender.send(&frame(60, 2));
+            assert_eq!(forwarder.forward(1, PATIENCE), 1);
+            forwarder.drain();
+            let seen: Vec<_> = std::iter::from_fn(|| receiver.receive(Duration::from_millis(100))).collect();
+            assert!(seen.contains(&frame(60, 2)), "{engine:?}");
+            forwarder.assert_no_chunk_lost();
+        });
+    }
+}
+
+#[test]
+fn ports_open_again_right_after_being_closed() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(4, 1500);
+            for number in 0..5 {
+                let mut forwarder = Forwarder::open(engine);
+                let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+                sender.send(&frame(60, number));
+                assert_eq!(forwarder.forward(1, PATIENCE), 1, "{engine:?}");
+                assert_eq!(receiver.receive(PATIENCE), Some(frame(60, number)));
+            }
+        });
+    }
+}
+
+#[test]
+fn frames_too_long_for_the_other_side_are_counted() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            netns::wire("a0", "plain", 1, 1500);
+            netns::wire("b0", "protected", 1, 1000);
+            let mut forwarder = Forwarder::open(engine);
+            let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+            sender.send(&frame(1015, 0));
+            sender.send(&tagged(frame(1015, 0), &C_TAG));
+            sender.send(&frame(1014, 1));
+            sender.send(&tagged(frame(1014, 2), &C_TAG));
+            assert_eq!(forwarder.forward(4, PATIENCE), 4);
+            assert_eq!(receiver.receive(PATIENCE), Some(frame(1014, 1)), "{engine:?}");
+            assert_eq!(receiver.receive(PATIENCE), Some(tagged(frame(1014, 2), &C_TAG)), "{engine:?}");
+            assert_eq!(receiver.receive(Duration::from_millis(50)), None);
+            let counters = forwarder.ports[1].counters();
+            assert_eq!((counters.tx_frames, counters.tx_too_long), (2, 2), "{engine:?}");
+        });
+    }
+}
+
+#[test]
+fn jumbo_frames_need_larger_chunks_and_af_xdp_says_so() {
+    in_namespace(|| {
+        wires(1, 9000);
+        for (engine, chunk, most) in [
+            (Engine::AfPacket, ChunkOctets::Octets4096, 3786),
+            (Engine::Native, ChunkOctets::Octets2048, 3786),
+            (Engine::Generic, ChunkOctets::Octets4096, 3786),
+            (Engine::Generic, ChunkOctets::Octets16384, 3786),
+        ] {
+            let Err(error) = Forwarder::try_open(engine, chunk) else {
+                panic!("{engine:?} took an MTU of 9000")
+            };
+            assert!(error.to_string().contains("'ip link set plain mtu 3786'"), "{error}");
+            assert!(
+                matches!(error, PortError::MtuTooLarge { mtu: 9000, most: m, .. } if m == most),
+                "{error}"
+            );
+        }
+        let mut forwarder = Forwarder::try_open(Engine::AfPacket, ChunkOctets::Octets16384).unwrap();
+        exchange(&mut forwarder, &[9014, 9000, 4097, 60].map(|octets| frame(octets, octets)));
+    });
+}
+
+#[test]
+fn af_xdp_takes_an_mtu_that_needs_chunks_of_4096() {
+    for (mtu, attach) in [(3000, Engine::Native), (3786, Engine::Generic)] {
+        in_namespace(move || {
+            wires(1, mtu);
+            let mut forwarder = Forwarder::try_open(attach, ChunkOctets::Octets4096).unwrap();
+            let longest = mtu as usize + 14;
+            exchange(&mut forwarder, &[longest, longest - 1, 2048, 60].map(|octets| frame(octets, octets)));
+        });
+    }
+}
+
+#[test]
+fn af_packet_completes_checksums_and_counts_super_frames() {
+    in_namespace(|| {
+        wires(1, 1500);
+        let mut forwarder = Forwarder::open(Engine::AfPacket);
+        let (sender, receiver) = (Machine::offloading("a0"), Machine::on("b0"));
+        // UDP over IPv4 with the sum of the pseudo-header where the checksum belongs.
+        let mut udp = flow_frame(5);
+        let pseudo = (0x0a00u32 + 1 + 0x0a00 + 2 + 17 + 26) as u16;
+        udp[40..42].copy_from_slice(&pseudo.to_be_bytes());
+        let partial =
+            OffloadHeader { flags: 1, checksum_start: 34, checksum_offset: 6, ..Default::default() };
+        sender.send_offloaded(partial, &udp);
+        assert_eq!(forwarder.forward(1, PATIENCE), 1);
+        let seen = receiver.receive(PATIENCE).unwrap();
+        let sum: u32 =
+            seen[34..60].chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
+        let pseudo_sum = sum + u32::from(pseudo);
+        assert_eq!((pseudo_sum & 0xffff) + (pseudo_sum >> 16), 0xffff, "the sum over all is all ones");
+        assert_eq!(forwarder.ports[0].counters().rx_checksums_completed, 1);
+        // Eight TCP segments in one.
+        let mut tcp = frame(54 + 8000, 1);
+        tcp[12..14].copy_from_slice(&[0x08, 0x00]);
+        tcp[14..34]
+            .copy_from_slice(&[0x45, 0, 0x1f, 0x68, 0, 0, 0, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        tcp[46] = 0x50;
+        let merged = OffloadHeader {
+            flags: 1,
+            gso_type: 1,
+            header_octets: 54,
+            gso_octets: 1000,
+            checksum_start: 34,
+            checksum_offset: 16,
+        };
+        sender.send_offloaded(merged, &tcp);
+        forwarder.drain();
+        assert_eq!(forwarder.ports[0].counters().rx_super_frames, 1);
+        assert_eq!(receiver.receive(Duration::from_millis(50)), None);
+        forwarder.assert_no_chunk_lost();
+    });
+}
