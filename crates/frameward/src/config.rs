@@ -15,6 +15,7 @@ mod link;
 mod raw;
 mod static_keys;
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use engine::lease::LeaseName;
@@ -161,11 +162,12 @@ pub fn is_name(text: &str) -> bool {
 pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
     let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
-    let length = std::fs::metadata(file).map_err(unreadable)?.len();
-    if length > LARGEST_FILE {
+    let mut text = String::new();
+    let source = std::fs::File::open(file).map_err(unreadable)?;
+    source.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
+    if text.len() as u64 > LARGEST_FILE {
         return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
     }
-    let text = std::fs::read_to_string(file).map_err(unreadable)?;
     parse(file, &text, &key_file::read)
 }
 

@@ -118,7 +118,9 @@ fn bad_configurations_end_with_2_and_one_line() {
             "gw.toml:{line}: link \"press\": press.key can be read by others (mode 0644); chmod 600 press.key\n"
         )
     };
+    directory.write("large.toml", &"# much\n".repeat(200_000));
     for (file, expected) in [
+        ("large.toml", "large.toml: is larger than 1048576 octets; name a configuration file\n".to_owned()),
         ("gw.toml", open(11) + &open(15)),
         ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, io, polling, allow_experimental, http, antedate, state_max_age\n".to_owned()),
         ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
