@@ -50,7 +50,8 @@ fn every_size_and_tag(engine: Engine, queues: u32) {
         wires(queues, 1500);
         let mut forwarder = Forwarder::open(engine);
         let mut frames: Vec<Vec<u8>> = (14..=1514).map(|octets| frame(octets, octets)).collect();
-        for octets in [14, 15, 60, 64, 1000, 1506] {
+        // The kernel drops a tagged frame with less than two octets behind its EtherType.
+        for octets in [16, 17, 60, 64, 1000, 1506] {
             let tag_pair = [S_TAG, C_TAG].concat();
             for tags in [&C_TAG[..], &S_TAG, &tag_pair, &[C_TAG, C_TAG].concat()] {
                 frames.push(tagged(frame(octets, octets), tags));
@@ -74,6 +75,23 @@ fn af_xdp_native_forwards_every_size_and_tag() {
 #[test]
 fn af_xdp_generic_forwards_every_size_and_tag() {
     every_size_and_tag(Engine::Generic, 1);
+}
+
+#[test]
+fn a_tag_that_the_senders_kernel_keeps_beside_the_frame_is_on_the_wire() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(1, 1500);
+            run("ip link add link a0 name a0.5 type vlan id 5");
+            run("ip link set a0.5 up");
+            let mut forwarder = Forwarder::open(engine);
+            let (sender, receiver) = (Machine::on("a0.5"), Machine::on("b0"));
+            sender.send(&frame(60, 5));
+            assert_eq!(forwarder.forward(1, PATIENCE), 1);
+            let expected = tagged(frame(60, 5), &[0x81, 0x00, 0x00, 0x05]);
+            assert_eq!(receiver.receive(PATIENCE), Some(expected), "{engine:?}");
+        });
+    }
 }
 
 /// An IPv4 UDP frame of flow `flow`, so that the sender's kernel spreads the flows over its queues.
