@@ -13,6 +13,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
+use engine::interface::{Interface, InterfaceError};
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
@@ -21,16 +22,27 @@ use crate::config::{Config, Finding, Io, Link, Mtu, Polling, StaticSa};
 use crate::key_file::fingerprint;
 
 /// Reads the MTU of an interface, in octets.
-pub type ReadMtu<'m> = &'m dyn Fn(&str) -> io::Result<usize>;
+pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
 
-/// The MTU of an interface of this network namespace.
+/// The MTU of an interface that a gateway could use, in octets.
 ///
 /// # Errors
 ///
-/// `NotFound` if there is no such interface.
-pub fn interface_mtu(interface: &str) -> io::Result<usize> {
+/// [`InterfaceError`], but an XDP program is none: it may be that of the running gateway, whose next configuration
+/// is being checked.
+pub fn interface_mtu(interface: &str) -> Result<usize, InterfaceError> {
+    match Interface::open(interface) {
+        Ok(opened) => Ok(opened.mtu() as usize),
+        Err(InterfaceError::XdpBusy { name, .. }) => sysfs_mtu(&name).map_err(|source| {
+            InterfaceError::System { name, action: "read its MTU from /sys/class/net".to_owned(), source }
+        }),
+        Err(error) => Err(error),
+    }
+}
+
+fn sysfs_mtu(interface: &str) -> io::Result<usize> {
     let text = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu"))?;
-    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no MTU"))
+    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no number"))
 }
 
 /// Octets that a link adds to a frame: SecTAG and ICV; none if it does not protect.
@@ -65,7 +77,7 @@ pub fn link_mtus(config: &Config, link: &Link, read_mtu: ReadMtu) -> Result<Mtus
         line: Some(link.line),
         text: format!("link {:?}: {text}", link.name),
     };
-    let read = |interface: &str| read_mtu(interface).map_err(|error| finding(unreadable(interface, &error)));
+    let read = |interface: &str| read_mtu(interface).map_err(|error| finding(error.to_string()));
     let (plain, interface) = match (read(&link.plain), read(&link.protected)) {
         (Ok(plain), Ok(interface)) => (plain, interface),
         (plain, protected) => return Err([plain.err(), protected.err()].into_iter().flatten().collect()),
@@ -89,15 +101,6 @@ pub fn link_mtus(config: &Config, link: &Link, read_mtu: ReadMtu) -> Result<Mtus
         ))]);
     }
     Ok(Mtus { plain, protected })
-}
-
-fn unreadable(interface: &str, error: &io::Error) -> String {
-    match error.kind() {
-        io::ErrorKind::NotFound => {
-            format!("there is no interface {interface}; ip link lists them, --offline checks without them")
-        }
-        _ => format!("the MTU of {interface} cannot be read: {error}; --offline checks without it"),
-    }
 }
 
 /// The plan of a gateway: prints as text for people.

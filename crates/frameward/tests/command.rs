@@ -102,7 +102,12 @@ fn keys_are_made_and_a_configuration_is_checked() {
     let (status, output, errors) = directory.run(&["check", "gw.toml"]);
     assert_eq!((status, output.as_str()), (Some(1), ""));
     let errors: Vec<_> = errors.lines().filter(|line| !line.starts_with("warning: ")).collect();
-    assert_eq!(errors, ["fw-no-plain", "fw-no-prot"].map(|name| format!("gw.toml:3: link \"press\": there is no interface {name}; ip link lists them, --offline checks without them")));
+    assert_eq!(
+        errors,
+        ["fw-no-plain", "fw-no-prot"].map(|name| format!(
+            "gw.toml:3: link \"press\": interface {name} does not exist; 'ip link' lists those that do"
+        ))
+    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<S
     link_mtus(config, &config.links[0], &|name| match name {
         "eth0" if plain > 0 => Ok(plain),
         "eth1" if protected > 0 => Ok(protected),
-        _ => Err(io::ErrorKind::NotFound.into()),
+        _ => Err(InterfaceError::Missing { name: name.into() }),
     })
     .map_err(|errors| errors.iter().map(Finding::to_string).collect())
 }
@@ -54,8 +54,8 @@ fn the_protected_side_must_take_what_the_plain_side_sends() {
         ("mtu = 1600", 1500, 9000, fine(1500, 1600)),
         ("mtu = 1500", 1500, 9000, small(1500, 32, 1500, [1532, 1468])),
         ("mtu = 1600", 1500, 1532, Err(vec!["gw.toml:3: link \"press\": mtu = 1600 is more than the 1532 of eth1; set mtu to 1532 or less, or ip link set eth1 mtu 1600".to_owned()])),
-        ("", 0, 0, Err(["eth0", "eth1"].map(|name| format!("gw.toml:3: link \"press\": there is no interface {name}; ip link lists them, --offline checks without them")).to_vec())),
-        ("", 0, 1532, Err(vec!["gw.toml:3: link \"press\": there is no interface eth0; ip link lists them, --offline checks without them".to_owned()])),
+        ("", 0, 0, Err(["eth0", "eth1"].map(|name| format!("gw.toml:3: link \"press\": interface {name} does not exist; 'ip link' lists those that do")).to_vec())),
+        ("", 0, 1532, Err(vec!["gw.toml:3: link \"press\": interface eth0 does not exist; 'ip link' lists those that do".to_owned()])),
     ] {
         assert_eq!(judged(&configured(more), plain, protected), expected, "{more} {plain} {protected}");
     }
@@ -94,7 +94,8 @@ link press
 }
 
 #[test]
-fn the_loopback_interface_has_an_mtu_and_a_missing_one_has_none() {
-    assert!(interface_mtu("lo").unwrap() >= 1500);
-    assert_eq!(interface_mtu("no-such-if").unwrap_err().kind(), io::ErrorKind::NotFound);
+fn interfaces_that_no_gateway_can_use_are_named() {
+    assert!(matches!(interface_mtu("lo"), Err(InterfaceError::NotEthernet { .. })));
+    assert!(matches!(interface_mtu("no-such-if"), Err(InterfaceError::Missing { .. })));
+    assert!(sysfs_mtu("lo").unwrap() >= 1500);
 }
