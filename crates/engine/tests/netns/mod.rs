@@ -8,6 +8,8 @@
 
 #![allow(unsafe_code, dead_code, unreachable_pub, clippy::unwrap_used)]
 
+pub mod vlan_push;
+
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -150,9 +152,13 @@ impl Machine {
     }
 
     pub fn send(&self, frame: &[u8]) {
+        self.try_send(frame).unwrap_or_else(|error| panic!("{} octets: {error}", frame.len()));
+    }
+
+    pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: the frame is as long as said.
         let sent = unsafe { libc::send(self.socket.as_raw_fd(), frame.as_ptr().cast(), frame.len(), 0) };
-        assert_eq!(sent, frame.len() as isize, "{}: {}", frame.len(), io::Error::last_os_error());
+        if sent == frame.len() as isize { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     pub fn send_offloaded(&self, header: OffloadHeader, frame: &[u8]) {
