@@ -125,6 +125,52 @@ pub enum PortError {
     },
 }
 
+impl PortCounters {
+    /// The names, in the order of [`Self::values`].
+    pub const NAMES: &'static [&'static str] = &[
+        "RxFrames",
+        "RxOctets",
+        "TxFrames",
+        "TxOctets",
+        "RxNoChunk",
+        "RxTooLong",
+        "RxSuperFrames",
+        "RxChecksumsCompleted",
+        "RxKernelDropped",
+        "RxRingFull",
+        "RxFillRingEmpty",
+        "RxInvalidDescriptors",
+        "TxInvalidDescriptors",
+        "BadDescriptors",
+        "TxDropped",
+        "TxTooLong",
+        "TxMalformed",
+    ];
+
+    /// The values, in the order of [`Self::NAMES`].
+    pub const fn values(&self) -> [u64; 17] {
+        [
+            self.rx_frames,
+            self.rx_octets,
+            self.tx_frames,
+            self.tx_octets,
+            self.rx_no_chunk,
+            self.rx_too_long,
+            self.rx_super_frames,
+            self.rx_checksums_completed,
+            self.rx_kernel_dropped,
+            self.rx_ring_full,
+            self.rx_fill_ring_empty,
+            self.rx_invalid_descriptors,
+            self.tx_invalid_descriptors,
+            self.bad_descriptors,
+            self.tx_dropped,
+            self.tx_too_long,
+            self.tx_malformed,
+        ]
+    }
+}
+
 /// Octets of an Ethernet header without tags: the shortest frame that a port sends.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 

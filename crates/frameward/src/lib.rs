@@ -5,6 +5,7 @@ pub mod config;
 pub mod key_file;
 pub mod keygen;
 pub mod report;
+pub mod run;
 pub mod status;
 
 #[cfg(test)]

@@ -2,14 +2,18 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use signal_hook::consts::{SIGINT, SIGTERM};
 
 use frameward::check::{Plan, interface_mtu};
-use frameward::config::{self, Finding};
+use frameward::config::{self, Config, Finding};
 use frameward::keygen::{self, KeyLength};
+use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 
 #[derive(Parser)]
@@ -23,12 +27,24 @@ const AFTER_HELP: &str = "\
 Examples:
   frameward keygen static --out /etc/frameward/press.key
   frameward check /etc/frameward/press-line.toml
+  frameward run /etc/frameward/press-line.toml
   frameward status press-line
 
 Exit status: 0 done, 1 failed, 2 usage or configuration.";
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the gateway in the foreground until SIGTERM or SIGINT
+    #[command(after_help = "\
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (root has them). Says on standard error what it does, one line each.
+When it stops, the interfaces are as they were; what a killed gateway left is put right at the next start.
+
+Example:
+  frameward run /etc/frameward/press-line.toml")]
+    Run {
+        /// The configuration file (TOML)
+        config: PathBuf,
+    },
     /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload
     #[command(after_help = "\
 Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do.
@@ -112,6 +128,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
+        Command::Run { config } => run_gateway(&config),
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { json, all, name } => show_status(json, all, name),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
@@ -123,12 +140,35 @@ fn main() -> ExitCode {
     }
 }
 
-fn check(file: &std::path::Path, offline: bool) -> Result<(), Failure> {
+fn run_gateway(file: &Path) -> Result<(), Failure> {
+    let config = load(file)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
+    }
+    let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
+    run::run(&config, &status::runtime_dir(), &stop, told_line).map_err(|error| match error {
+        // Each of these lines names file and line itself.
+        run::RunError::Configuration(errors) => {
+            tell_all("", &errors);
+            Failure::Usage
+        }
+        other => told(&other, Failure::Failed),
+    })
+}
+
+fn load(file: &Path) -> Result<Config, Failure> {
     let (config, warnings) = config::load(file).map_err(|errors| {
         tell_all("", &errors);
         Failure::Usage
     })?;
     tell_all("warning: ", &warnings);
+    Ok(config)
+}
+
+fn check(file: &Path, offline: bool) -> Result<(), Failure> {
+    let config = load(file)?;
     let plan = Plan::new(&config, if offline { None } else { Some(&interface_mtu) }).map_err(|errors| {
         tell_all("", &errors);
         Failure::Failed
@@ -151,7 +191,7 @@ fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failur
     print(&StatusText { report: &report, detail })
 }
 
-fn keygen_static(bits: Bits, salt: bool, out: &std::path::Path) -> Result<(), Failure> {
+fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
     let length = match bits {
         Bits::Bits128 => KeyLength::Bits128,
         Bits::Bits256 => KeyLength::Bits256,

@@ -1,0 +1,131 @@
+//! One link, from its configuration to a SecY between two open ports.
+
+use std::fmt;
+
+use engine::burst::BURST_FRAMES;
+use engine::control::TransmitLease;
+use engine::interface::Prepared;
+use engine::lease::{BLOCK_PNS, LeaseStore, PnBlock, Reservation};
+use engine::link::Link as Forwarding;
+use engine::open::{self, OpenPorts, open_ports};
+use engine::path::Path;
+use secy::{InstallError, ReceiveSa, SecY, Settings, TransmitSa};
+use suite::{CipherSuite, Key, Sak};
+use wire::Pn;
+
+use super::RunError;
+use crate::check::Mtus;
+use crate::config::{Gateway, Io, Link, StaticSa};
+
+/// A link that is ready to be given to a worker.
+pub(super) struct StartedLink {
+    pub(super) link: Forwarding,
+    pub(super) lease: TransmitLease,
+    pub(super) about: About,
+    /// To be restored when the link is closed.
+    pub(super) prepared: [Prepared; 2],
+    fallback: Option<String>,
+}
+
+/// What does not change while a link runs.
+pub(super) struct About {
+    pub(super) mtus: Mtus,
+    pub(super) plain_engine: String,
+    pub(super) protected_engine: String,
+}
+
+impl StartedLink {
+    pub(super) fn start(
+        gateway: &Gateway,
+        link: &Link,
+        mtus: Mtus,
+        leases: &mut LeaseStore,
+    ) -> Result<Self, RunError> {
+        let last = link.suite.last_pn();
+        let lease = TransmitLease { name: link.transmit.lease_name(), an: link.transmit.an, last };
+        let ports = open_ports(&link.plain, &link.protected, io(gateway.io), &gateway.state);
+        let ports = ports.map_err(|source| RunError::Open { link: link.name.clone(), source })?;
+        // After the ports: a start that fails there burns no block.
+        let block = match leases.reserve(lease.name, last, BLOCK_PNS)? {
+            Reservation::Block(block) => block,
+            Reservation::Exhausted => return Err(RunError::PnExhausted { link: link.name.clone() }),
+        };
+        let secy = secy(link, mtus, block).expect("invariant: a judged configuration installs");
+        let OpenPorts { pool, plain, protected, prepared, fallback } = ports;
+        let about = About {
+            mtus,
+            plain_engine: plain.description().to_owned(),
+            protected_engine: protected.description().to_owned(),
+        };
+        let link = Forwarding::new(pool, plain, protected, Path::new(secy, &link.bypass));
+        Ok(Self { link, lease, about, prepared, fallback })
+    }
+
+    /// Says what was chosen.
+    pub(super) fn announce(&self, link: &Link, tell: &mut dyn FnMut(&dyn fmt::Display)) {
+        let name = &link.name;
+        if let Some(reason) = &self.fallback {
+            tell(&format_args!("link {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
+        }
+        let About { plain_engine, protected_engine, .. } = &self.about;
+        let (plain, protected, suite) = (&link.plain, &link.protected, link.suite);
+        tell(&format_args!(
+            "link {name:?}: {plain} ({plain_engine}) to {protected} ({protected_engine}), {suite}, bursts of {BURST_FRAMES}"
+        ));
+        for prepared in &self.prepared {
+            let interface = prepared.interface();
+            if !interface.addresses().is_empty() {
+                tell(&format_args!(
+                    "warning: link {name:?}: {} has addresses ({}) that nobody can reach while the gateway runs; remove them",
+                    interface.name(),
+                    interface.addresses().join(", ")
+                ));
+            }
+            for feature in prepared.still_on() {
+                tell(&format_args!(
+                    "warning: link {name:?}: {} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface",
+                    interface.name()
+                ));
+            }
+        }
+    }
+}
+
+const fn io(io: Io) -> open::Io {
+    match io {
+        Io::Auto => open::Io::Auto,
+        Io::AfXdp => open::Io::AfXdp,
+        Io::AfPacket => open::Io::AfPacket,
+    }
+}
+
+/// A SecY with all its static SAs enabled, whose transmit SA begins at the reserved block.
+fn secy(link: &Link, mtus: Mtus, block: PnBlock) -> Result<SecY, InstallError> {
+    let settings = Settings {
+        protect_frames: link.protect_frames,
+        protection: link.protection,
+        sci_inclusion: link.sci_inclusion,
+        validate_frames: link.validate_frames,
+        replay_protect: link.replay_protect,
+        clear_vlan: link.clear_vlan,
+        mtu: mtus.protected,
+    };
+    let StaticSa { an, sci, key: sak, xpn } = &link.transmit;
+    let mut secy = SecY::new(*sci, settings);
+    let transmit = TransmitSa::new(*an, key(link.suite, sak), *xpn, block.first, block.last)?;
+    secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
+    secy.enable_transmit(*an)?;
+    for StaticSa { an, sci, key: sak, xpn } in &link.receive {
+        if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
+            secy.install_receive_sc(*sci)?;
+        }
+        let receive = ReceiveSa::new(*an, key(link.suite, sak), *xpn, Pn::FIRST, link.replay_window)?;
+        secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
+        secy.enable_receive(*sci, *an)?;
+    }
+    Ok(secy)
+}
+
+fn key(suite: CipherSuite, sak: &Sak) -> Key {
+    Key::prepare(suite, sak).expect("invariant: a key file was judged for the link's suite")
+}

@@ -1,0 +1,124 @@
+//! From a link's snapshot to its report: names put to figures.
+
+use std::time::Instant;
+
+use engine::control::Gateway;
+use engine::path::PathCounters;
+use engine::port::PortCounters;
+use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
+use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
+
+use super::link::About;
+use crate::config::{Config, Link, StaticSa};
+use crate::key_file::fingerprint;
+use crate::report::{
+    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
+};
+
+/// All that a report needs besides the figures.
+pub(super) struct Reporter<'c> {
+    pub(super) config: &'c Config,
+    pub(super) started: Instant,
+    pub(super) about: Vec<About>,
+}
+
+/// The report of a gateway that has no figures yet, or no more.
+pub(super) fn without_links(config: &Config) -> GatewayReport {
+    GatewayReport {
+        name: config.gateway.name.clone(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        uptime_seconds: 0,
+        links: Vec::new(),
+    }
+}
+
+impl Reporter<'_> {
+    /// The gateway at this moment.
+    pub(super) fn report(&self, gateway: &mut Gateway) -> GatewayReport {
+        let snapshots = gateway.snapshots();
+        let links = self.config.links.iter().zip(&self.about);
+        let reports = links.filter_map(|(link, about)| {
+            let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == link.name)?;
+            Some(link_report(link, about, snapshot))
+        });
+        GatewayReport {
+            uptime_seconds: self.started.elapsed().as_secs(),
+            links: reports.collect(),
+            ..without_links(self.config)
+        }
+    }
+}
+
+fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> LinkReport {
+    let port = |interface: &str, engine: &str, mtu: usize, counters: &PortCounters| PortReport {
+        interface: interface.into(),
+        engine: engine.into(),
+        mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+        counters: Counters::new(PortCounters::NAMES, counters.values()),
+    };
+    LinkReport {
+        name: link.name.clone(),
+        plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
+        protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
+        secy: secy_report(link, snapshot),
+    }
+}
+
+fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
+    let validate_frames = match link.validate_frames {
+        ValidateFrames::Strict => "strict",
+        ValidateFrames::Check => "check",
+        ValidateFrames::Disabled => "disabled",
+    };
+    let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
+    let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
+    // The standard counts here what a receiver that is too slow loses; our ports see it happen.
+    let lost = &snapshot.protected;
+    let overrun = ("InPktsOverrun".into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
+    let named = |(name, value): (&str, u64)| (name.to_owned().into(), value);
+    SecYReport {
+        suite: link.suite.name().into(),
+        protect_frames: link.protect_frames,
+        validate_frames: validate_frames.into(),
+        replay_protect: link.replay_protect,
+        replay_window: link.replay_window,
+        counters: secy.iter().map(named).chain([overrun]).chain(path.iter().map(named)).collect(),
+        transmit: transmit_report(&link.transmit, snapshot),
+        receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc)).collect(),
+    }
+}
+
+fn transmit_report(configured: &StaticSa, snapshot: &LinkSnapshot) -> TransmitScReport {
+    let sas = snapshot.transmit_sas.iter().map(|sa| SaReport {
+        an: sa.an.number(),
+        in_use: sa.enabled,
+        key: fingerprint(configured.key.octets()),
+        next_pn: sa.next_pn.map(wire::Pn::number),
+        lowest_pn: None,
+        counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
+    });
+    TransmitScReport {
+        sci: configured.sci.to_string(),
+        counters: Counters::new(TransmitSaCounters::NAMES, snapshot.transmit.values()),
+        sas: sas.collect(),
+    }
+}
+
+fn receive_report(link: &Link, sc: &ReceiveScSnapshot) -> ReceiveScReport {
+    let key = |an| {
+        link.receive.iter().find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
+    };
+    let sas = sc.sas.iter().map(|sa| SaReport {
+        an: sa.an.number(),
+        in_use: sa.in_use,
+        key: key(sa.an).unwrap_or_default(),
+        next_pn: None,
+        lowest_pn: Some(sa.lowest_pn),
+        counters: Counters::new(ReceiveSaCounters::NAMES, sa.counters.values()),
+    });
+    ReceiveScReport {
+        sci: sc.sci.to_string(),
+        counters: Counters::new(ReceiveSaCounters::NAMES, sc.counters.values()),
+        sas: sas.collect(),
+    }
+}
