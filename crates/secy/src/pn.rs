@@ -53,7 +53,9 @@ impl TransmitPns {
     pub(crate) fn new(first: Pn, reserved: Pn, last: Pn) -> Self {
         // 0xC000_0000, or 0xC000_0000_0000_0000 with XPN: clause 9.8 of IEEE 802.1X-2020.
         let rekey_at = last.number() - last.number() / 4;
-        let mut pns = Self { next: Some(first), last, reserved: first, reserve_at: 0, rekey_at };
+        // A PN above the last one would repeat in its low 32 bits a nonce that was used: there is none left.
+        let next = Some(first).filter(|&first| first <= last);
+        let mut pns = Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at };
         pns.reserve_through(reserved);
         pns
     }
@@ -296,6 +298,21 @@ mod tests {
         );
         pns.reserve_through(pn(8));
         assert_eq!(pns.take(), Ok(pn(5)));
+    }
+
+    #[test]
+    fn nothing_is_sent_from_outside_the_block_or_the_suite() {
+        let mut below = TransmitPns::new(pn(5), pn(4), Pn::LAST_32);
+        assert_eq!(
+            (below.take(), below.next_action()),
+            (Err(NoPn::Unreserved), NextAction::AwaitReservation)
+        );
+        below.reserve_through(pn(5));
+        assert_eq!(below.take(), Ok(pn(5)));
+        for first in [1 << 32, (1 << 32) + 5, u64::MAX] {
+            let mut beyond = TransmitPns::new(pn(first), Pn::LAST_64, Pn::LAST_32);
+            assert_eq!((beyond.take(), beyond.next_action()), (Err(NoPn::Exhausted), NextAction::Exhausted));
+        }
     }
 
     #[test]

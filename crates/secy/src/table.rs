@@ -328,11 +328,15 @@ impl SecY {
         &self.counters
     }
 
-    /// Installs a transmit SA. It protects nothing before it is enabled.
+    /// Installs a transmit SA. It protects nothing before it is enabled. One that was retired goes on with its
+    /// PNs; its counters begin anew, for the SC's sum has the old ones already.
     ///
     /// # Errors
     /// With the SA, which is not installed.
-    pub fn install_transmit(&mut self, sa: Box<TransmitSa>) -> Result<(), (InstallError, Box<TransmitSa>)> {
+    pub fn install_transmit(
+        &mut self,
+        mut sa: Box<TransmitSa>,
+    ) -> Result<(), (InstallError, Box<TransmitSa>)> {
         let place = &mut self.transmit[sa.an.index()];
         if place.is_some() {
             return Err((InstallError::AnInUse, sa));
@@ -340,6 +344,7 @@ impl SecY {
         if let Err(error) = suits(&self.settings, &sa.key) {
             return Err((error, sa));
         }
+        sa.counters = TransmitSaCounters::default();
         *place = Some(sa);
         Ok(())
     }
@@ -394,14 +399,15 @@ impl SecY {
         Some(self.receive.swap_remove(index))
     }
 
-    /// Installs a receive SA. It verifies nothing before it is enabled.
+    /// Installs a receive SA. It verifies nothing before it is enabled. One that was retired goes on with its
+    /// replay window; its counters begin anew, for the SC's sum has the old ones already.
     ///
     /// # Errors
     /// With the SA, which is not installed.
     pub fn install_receive(
         &mut self,
         sci: Sci,
-        sa: Box<ReceiveSa>,
+        mut sa: Box<ReceiveSa>,
     ) -> Result<(), (InstallError, Box<ReceiveSa>)> {
         if let Err(error) = suits(&self.settings, &sa.key) {
             return Err((error, sa));
@@ -413,6 +419,7 @@ impl SecY {
         if place.is_some() {
             return Err((InstallError::AnInUse, sa));
         }
+        (sa.in_use, sa.counters) = (false, ReceiveSaCounters::default());
         *place = Some(sa);
         Ok(())
     }
