@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod config;
+pub mod demo;
 pub mod key_file;
 pub mod keygen;
 pub mod report;

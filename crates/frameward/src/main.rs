@@ -152,7 +152,7 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);
-            Failure::Usage
+            Failure::Failed
         }
         other => told(&other, Failure::Failed),
     })

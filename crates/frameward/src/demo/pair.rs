@@ -1,0 +1,243 @@
+//! Two gateways, run as what they are: the real program, twice, in the two gateway namespaces of a topology.
+//!
+//! ```text
+//!  machine A ── [frameward run a.toml] ~~ middle ~~ [frameward run b.toml] ── machine B
+//! ```
+//!
+//! Keys, configurations, state and status sockets stand in a directory of their own that goes with the pair.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use lab::topology::{PLAIN, PROTECTED};
+use lab::{Namespace, Program, Topology};
+use suite::CipherSuite;
+
+use crate::keygen::{self, KeyLength, KeygenError};
+use crate::report::GatewayReport;
+use crate::status::{self, RUNTIME_DIR_VARIABLE, StatusError};
+
+/// How long a gateway may take to run, and to stop.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What can go wrong with a pair.
+#[derive(Debug, thiserror::Error)]
+pub enum PairError {
+    /// The laboratory failed.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
+    /// A key could not be made.
+    #[error(transparent)]
+    Keygen(#[from] KeygenError),
+    /// A gateway does not answer.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// A file could not be written.
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// A directory below the system's temporary one; it goes when dropped.
+#[derive(Debug)]
+pub struct Scratch(PathBuf);
+
+impl Scratch {
+    /// A new empty directory.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn new() -> Result<Self, PairError> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("frameward-{}-{number}", std::process::id()));
+        fs::create_dir(&path).map_err(|source| PairError::Write { path: path.clone(), source })?;
+        Ok(Self(path))
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Writes a file into it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, name: &str, text: &str) -> Result<PathBuf, PairError> {
+        let path = self.0.join(name);
+        fs::write(&path, text).map_err(|source| PairError::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What is left is in the system's temporary directory.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// What the two configurations say, besides interfaces, names and keys.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// `io` of the gateways.
+    pub io: &'static str,
+    /// The suite of the link; not one of the XPN suites.
+    pub suite: CipherSuite,
+    /// Further lines of `[gateway]`.
+    pub gateway: &'static str,
+    /// Further lines of `[[link]]`.
+    pub link: &'static str,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { io: "auto", suite: CipherSuite::GcmAes128, gateway: "", link: "" }
+    }
+}
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Station {
+    name: &'static str,
+    program: Program,
+    runtime: PathBuf,
+}
+
+impl Station {
+    /// Starts the program `frameward` with a configuration, in a gateway's namespace, and waits until it runs.
+    ///
+    /// # Errors
+    /// If it does not run; with its last words.
+    pub fn start(
+        frameward: &Path,
+        namespace: &Namespace,
+        scratch: &Scratch,
+        name: &'static str,
+    ) -> Result<Self, PairError> {
+        let runtime = scratch.path().join("run");
+        let variable = format!("{RUNTIME_DIR_VARIABLE}={}", runtime.display());
+        let (frameward, config) = (
+            frameward.display().to_string(),
+            scratch.path().join(format!("{name}.toml")).display().to_string(),
+        );
+        let mut program = namespace.spawn(&["env", &variable, &frameward, "run", &config])?;
+        program.wait_for_line("is running", PATIENCE)?;
+        Ok(Self { name, program, runtime })
+    }
+
+    /// What it says of itself now, over its status socket.
+    ///
+    /// # Errors
+    /// If it does not answer.
+    pub fn report(&self) -> Result<GatewayReport, PairError> {
+        let document = status::ask(&self.runtime, self.name)?;
+        Ok(status::parse(self.name, &document)?)
+    }
+
+    /// The running program.
+    pub fn program(&mut self) -> &mut Program {
+        &mut self.program
+    }
+
+    /// Stops it with SIGTERM and returns what it wrote to standard error.
+    ///
+    /// # Errors
+    /// If it does not end by itself, or ends with an exit status other than 0.
+    pub fn stop(self) -> Result<String, PairError> {
+        let output = self.program.terminate(PATIENCE)?;
+        if output.status.success() {
+            return Ok(output.stderr);
+        }
+        let last = output.stderr.lines().last().unwrap_or_default();
+        Err(lab::Error::Unexpected(format!("gateway {} ended with {}: {last}", self.name, output.status))
+            .into())
+    }
+}
+
+/// Writes keys and configurations for two gateways, `a.toml` and `b.toml`, into `scratch`.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
+    let length = if choice.suite.key_octets() == 16 { KeyLength::Bits128 } else { KeyLength::Bits256 };
+    for name in ["a", "b"] {
+        keygen::static_key(length, &scratch.path().join(format!("{name}.key")))?;
+    }
+    for (name, own, peer, peer_name) in [("a", 1, 2, "b"), ("b", 2, 1, "a")] {
+        let state = scratch.path().join(format!("state-{name}"));
+        let text = format!(
+            "[gateway]\n\
+             name = \"{name}\"\n\
+             state = \"{state}\"\n\
+             io = \"{io}\"\n\
+             {gateway}\n\
+             [[link]]\n\
+             name = \"press\"\n\
+             plain = \"{PLAIN}\"\n\
+             protected = \"{PROTECTED}\"\n\
+             suite = \"{suite}\"\n\
+             {link}\n\
+             [link.static]\n\
+             an = 0\n\
+             sci = \"02:00:00:00:00:0{own}/1\"\n\
+             key_file = \"{name}.key\"\n\
+             [[link.static.peer]]\n\
+             an = 0\n\
+             sci = \"02:00:00:00:00:0{peer}/1\"\n\
+             key_file = \"{peer_name}.key\"\n\
+             replay_floor = \"off\"\n",
+            state = state.display(),
+            io = choice.io,
+            gateway = choice.gateway,
+            suite = choice.suite,
+            link = choice.link,
+        );
+        scratch.write(&format!("{name}.toml"), &text)?;
+    }
+    Ok(())
+}
+
+/// Two running gateways.
+#[derive(Debug)]
+pub struct Pair {
+    /// Gateway A.
+    pub a: Station,
+    /// Gateway B.
+    pub b: Station,
+    /// Their files.
+    pub scratch: Scratch,
+}
+
+impl Pair {
+    /// Configures and starts both gateways of a topology.
+    ///
+    /// # Errors
+    /// If one of them does not run.
+    pub fn start(frameward: &Path, topology: &Topology, choice: &Choice) -> Result<Self, PairError> {
+        let scratch = Scratch::new()?;
+        configure(&scratch, choice)?;
+        let a = Station::start(frameward, &topology.gateway_a.namespace, &scratch, "a")?;
+        let b = Station::start(frameward, &topology.gateway_b.namespace, &scratch, "b")?;
+        Ok(Self { a, b, scratch })
+    }
+
+    /// Stops both.
+    ///
+    /// # Errors
+    /// If one does not end well.
+    pub fn stop(self) -> Result<(), PairError> {
+        let Self { a, b, scratch } = self;
+        a.stop()?;
+        b.stop()?;
+        drop(scratch);
+        Ok(())
+    }
+}

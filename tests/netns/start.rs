@@ -1,0 +1,97 @@
+//! Starts that must fail: one clear line each, the right exit status, and nothing changed.
+
+use std::path::Path;
+
+use frameward::demo::pair::{Choice, Scratch, configure};
+use lab::program::Output;
+use lab::topology::{PLAIN, PROTECTED};
+use lab::{Shape, Topology};
+
+use super::{DEADLINE, program};
+
+/// Runs `frameward run a.toml` in gateway A's namespace until it ends by itself.
+fn run(topology: &Topology, scratch: &Scratch) -> Output {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
+    let config = scratch.path().join("a.toml");
+    let command = ["env", &variable, program().to_str().unwrap(), "run", config.to_str().unwrap()];
+    topology.gateway_a.namespace.spawn(&command).unwrap().wait(DEADLINE).unwrap()
+}
+
+fn refused(output: &Output, status: i32, words: &[&str]) {
+    assert_eq!(output.status.code(), Some(status), "{}", output.stderr);
+    let line = output.stderr.lines().last().unwrap_or_default();
+    for word in words {
+        assert!(line.contains(word), "{word:?} is not in {line:?}");
+    }
+    assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+}
+
+fn replace(path: &Path, from: &str, to: &str) {
+    let text = std::fs::read_to_string(path).unwrap();
+    assert!(text.contains(from), "{from} is not in {text}");
+    std::fs::write(path, text.replace(from, to)).unwrap();
+}
+
+#[test]
+fn a_missing_interface() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    replace(&scratch.path().join("a.toml"), "\"prot\"", "\"enp9s9\"");
+    refused(&run(&topology, &scratch), 1, &["a.toml:", "press", "enp9s9", "ip link"]);
+}
+
+#[test]
+fn an_interface_that_belongs_to_a_bridge() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    let namespace = &topology.gateway_a.namespace;
+    namespace.ip(&["link", "add", "br7", "type", "bridge"]).unwrap();
+    namespace.ip(&["link", "set", PROTECTED, "master", "br7"]).unwrap();
+    refused(&run(&topology, &scratch), 1, &["press", PROTECTED, "br7"]);
+}
+
+#[test]
+fn an_interface_that_another_gateway_has() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let pair = super::Pair::start(program(), &topology, &Choice::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    refused(&run(&topology, &scratch), 1, &["press", PLAIN]);
+    // The same state directory, and the same name.
+    refused(&run(&topology, &pair.scratch), 1, &["state-a", "another gateway"]);
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
+    pair.stop().unwrap();
+}
+
+#[test]
+fn a_protected_side_that_is_too_small() {
+    let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    refused(&run(&topology, &scratch), 1, &["a.toml:", "MTU too small", "1532", "1468"]);
+}
+
+#[test]
+fn a_key_that_others_can_read() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    let key = scratch.path().join("a.key");
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+    refused(&run(&topology, &scratch), 2, &["a.toml:", "a.key", "0644", "chmod 600"]);
+}
+
+#[test]
+fn both_ends_with_one_key_and_sci() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    let config = scratch.path().join("a.toml");
+    replace(&config, "02:00:00:00:00:02/1", "02:00:00:00:00:01/1");
+    replace(&config, "b.key", "a.key");
+    refused(&run(&topology, &scratch), 2, &["a.toml:", "key and SCI", "nonces would repeat"]);
+}
