@@ -197,7 +197,8 @@ impl Interface {
     }
 
     /// The kind of virtual interface (`veth`, `vlan`, `tun`); empty for hardware. On a `veth` the machine at the
-    /// other end may leave checksums to hardware that is not there: it needs `ethtool -K IF tx off`.
+    /// other end may leave checksums and VLAN tags to hardware that is not there: with AF_XDP it needs
+    /// `ethtool -K IF tx off txvlan off`.
     pub fn kind(&self) -> &str {
         &self.kind
     }

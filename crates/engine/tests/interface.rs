@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "netns/bench.rs"]
+mod bench;
 mod netns;
 
 use std::fs;
@@ -10,6 +12,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use bench::{ENGINES, Forwarder};
 use engine::af_packet::AfPacket;
 use engine::af_xdp::{AfXdp, Attach};
 use engine::burst::Burst;
@@ -279,4 +282,29 @@ fn the_hosts_stack_neither_speaks_nor_hears_while_the_port_does() {
         port.transmit(&mut pool, &mut burst);
         assert_eq!(machine.receive(PATIENCE), Some(arp_request()), "and it speaks");
     });
+}
+
+#[test]
+fn prepared_interfaces_forward_on_every_engine() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            let state = StateDirectory::new(&format!("forward-{engine:?}"));
+            wires(2, 1500);
+            run("ip link set plain down");
+            let prepared = ["plain", "protected"]
+                .map(|name| Prepared::apply(Interface::open(name).unwrap(), &state.0).unwrap());
+            let mut forwarder = Forwarder::open(engine);
+            let (left, right) = (Machine::on("a0"), Machine::on("b0"));
+            for (number, (from, to)) in [(&left, &right), (&right, &left)].into_iter().enumerate() {
+                from.send(&frame(1514, number));
+                assert_eq!(forwarder.forward(1, PATIENCE), 1, "{engine:?}");
+                assert_eq!(to.receive(PATIENCE), Some(frame(1514, number)), "{engine:?}");
+            }
+            drop(forwarder);
+            for prepared in prepared {
+                prepared.restore().unwrap();
+            }
+            assert!(!Interface::open("plain").unwrap().is_up());
+        });
+    }
 }

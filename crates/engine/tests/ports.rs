@@ -10,8 +10,10 @@ use std::thread;
 use std::time::Duration;
 
 use bench::{ENGINES, Engine, Forwarder};
-use engine::pool::ChunkOctets;
-use engine::port::PortError;
+use engine::af_xdp::{AfXdp, Attach};
+use engine::interface::Interface;
+use engine::pool::{ChunkOctets, Pool};
+use engine::port::{Port, PortError};
 use netns::{Machine, OffloadHeader, PATIENCE, frame, in_namespace, run, tagged, wires};
 
 const C_TAG: [u8; 4] = [0x81, 0x00, 0xc0, 0x05];
@@ -139,6 +141,17 @@ fn every_receive_queue_is_served() {
     }
 }
 
+/// What the kernel dropped at an end of a wire before any port or after every one.
+fn dropped_by_wire(name: &str) -> u64 {
+    let text = run(&format!("ip -s -o link show {name}"));
+    let rows: Vec<&str> = text.split('\\').map(str::trim).collect();
+    // A row of names, then a row of numbers; the fourth is "dropped".
+    rows.windows(2)
+        .filter(|pair| pair[0].starts_with("RX:") || pair[0].starts_with("TX:"))
+        .map(|pair| pair[1].split_whitespace().nth(3).unwrap().parse::<u64>().unwrap())
+        .sum()
+}
+
 #[test]
 fn no_chunk_is_lost_in_100_000_frames_at_full_speed() {
     for engine in ENGINES {
@@ -170,9 +183,12 @@ fn no_chunk_is_lost_in_100_000_frames_at_full_speed() {
             forwarder.drain();
             let [plain, protected] = &mut forwarder.ports;
             let (plain, protected) = (plain.counters(), protected.counters());
-            // Whatever was not forwarded is in a counter, at least as often.
-            for counters in [plain, protected] {
-                let lost = counters.rx_kernel_dropped + counters.rx_fill_ring_empty + counters.rx_no_chunk;
+            // Whatever was not forwarded is in a counter, ours or the wire's, at least as often.
+            for (counters, wire) in [(plain, ["a0", "plain"]), (protected, ["b0", "protected"])] {
+                let lost = counters.rx_kernel_dropped
+                    + counters.rx_fill_ring_empty
+                    + counters.rx_no_chunk
+                    + wire.map(dropped_by_wire).iter().sum::<u64>();
                 assert!(counters.rx_frames + lost >= FRAMES as u64 / 2, "{engine:?}: {counters:?}");
                 assert_eq!((counters.bad_descriptors, counters.tx_malformed), (0, 0), "{engine:?}");
                 assert_eq!((counters.rx_invalid_descriptors, counters.tx_invalid_descriptors), (0, 0));
@@ -314,6 +330,50 @@ fn af_xdp_takes_an_mtu_that_needs_chunks_of_4096() {
             exchange(&mut forwarder, &[longest, longest - 1, 2048, 60].map(|octets| frame(octets, octets)));
         });
     }
+}
+
+#[test]
+fn af_xdp_falls_back_to_generic_where_native_cannot_be_had() {
+    in_namespace(|| {
+        // Beyond what native mode on veth takes in one piece.
+        wires(1, 3786);
+        let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
+        let mut pool = Pool::new(ChunkOctets::Octets4096, AfXdp::chunks(&plain, &protected)).unwrap();
+        let free = pool.free();
+        AfXdp::open_pair(&plain, &protected, &mut pool, Attach::Native).unwrap_err();
+        assert_eq!(pool.free(), free, "a failure leaves the pool as it was");
+        let (first, _) = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
+        assert_eq!(first.description(), "af_xdp generic, 1 queue");
+        assert!(pool.lent() > 0);
+    });
+}
+
+#[test]
+fn af_xdp_finds_the_queues_of_drivers_that_do_not_tell() {
+    in_namespace(|| {
+        for name in ["plain", "protected"] {
+            run(&format!("ip tuntap add dev {name} mode tap"));
+            run(&format!("ip link set {name} up"));
+        }
+        let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
+        assert_eq!(plain.receive_queues(), None, "else this test shows nothing");
+        let mut pool = Pool::new(ChunkOctets::Octets2048, AfXdp::chunks(&plain, &protected)).unwrap();
+        let (first, _) = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
+        assert!(first.description().ends_with(", 1 queue"), "{}", first.description());
+    });
+}
+
+#[test]
+fn a_pool_too_small_is_told_how_large_it_must_be() {
+    in_namespace(|| {
+        wires(4, 1500);
+        let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 895).unwrap();
+        let error = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap_err();
+        assert!(matches!(error, PortError::PoolTooSmall { total: 895, wanted: 896 }), "{error}");
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 896).unwrap();
+        AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
+    });
 }
 
 #[test]

@@ -3,8 +3,9 @@
 //!
 //! - The pool's region is one UMEM for both ports of a link: a forwarded frame is not copied by us. Each socket has
 //!   a fill and a completion ring of its own (XDP_SHARED_UMEM across interfaces: Linux 5.10).
-//! - Every receive queue is bound: a frame on a queue without a socket would be lost. All sending goes through
-//!   queue 0's socket, for order: the far end's replay window may be 0.
+//! - Every receive queue is bound: a frame on a queue without a socket is dropped (in the driver's own counters), as
+//!   one added later with `ethtool -L` would be. All sending goes through queue 0's socket, for order: the far end's
+//!   replay window may be 0.
 //! - The program is attached first, with an empty map, which drops; the sockets are bound next, put into the map
 //!   last. Native, else generic (a driver without XDP, an MTU above what its native mode takes).
 //! - EBUSY right after a previous owner's exit is the kernel still cleaning up: tried again for a bounded time.
