@@ -1,0 +1,59 @@
+# What to type. Everything is set up on the way: scripts/setup.sh installs what is missing.
+
+CARGO ?= cargo
+SHELL := /bin/bash
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-long lint deny arrows docs fuzz ci
+
+help:
+	@echo "make demo       two gateways and two machines in network namespaces, real traffic, live figures (root)"
+	@echo "make test       every test (root for those in network namespaces)"
+	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
+	@echo "make lint       format, clippy, arrows between crates, documents, licences"
+	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
+	@echo "make ci         what CI runs"
+
+setup:
+	@scripts/setup.sh demo
+
+# The release build, in the default target CPU: what is shown is what is shipped.
+demo:
+	@scripts/setup.sh demo
+	$(CARGO) build --release --locked --package frameward
+	target/release/frameward demo
+
+# Tests in network namespaces fail without root instead of being skipped: a green run has run them all.
+test:
+	@scripts/setup.sh test
+	@if [ "$$(id -u)" != 0 ]; then \
+		echo "make test: not root; the tests in network namespaces will fail. Start it as root to run every test." >&2; fi
+	$(CARGO) test --workspace --locked --no-fail-fast
+
+FUZZ_SECONDS ?= 60
+
+test-long:
+	@scripts/setup.sh ci
+	PROPTEST_CASES=20000 $(CARGO) test --release --workspace --locked --no-fail-fast
+	$(MAKE) fuzz
+
+lint: arrows docs deny
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+arrows:
+	@scripts/arrows.sh
+	@scripts/arrows_test.sh
+
+docs:
+	@scripts/docs.sh
+
+deny:
+	$(CARGO) deny check licenses bans sources
+
+fuzz:
+	@scripts/setup.sh ci
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+ci:
+	.ci/run

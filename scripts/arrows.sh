@@ -1,0 +1,88 @@
+#!/usr/bin/env bash
+# The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
+#
+#   wire <- suite <- secy <- engine <- frameward        lab <- frameward
+#
+# Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
+set -euo pipefail
+cd "${1:-$(dirname "$0")/..}"
+
+breaches=0
+breach() {
+    printf 'arrows: %s\n' "$*" >&2
+    breaches=$((breaches + 1))
+}
+
+# What a crate may name in [dependencies] and [build-dependencies]; everything that is not here is a breach.
+allowed() {
+    case $1 in
+    frameward-wire) ;;
+    frameward-suite) echo frameward-wire ;;
+    frameward-secy) echo frameward-wire frameward-suite ;;
+    frameward-engine) echo frameward-wire frameward-suite frameward-secy ;;
+    # The laboratory: namespaces and traffic. It knows no product crate below the engine.
+    frameward-lab) echo frameward-engine ;;
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab ;;
+    # For tests and measurements; nobody names them but in [dev-dependencies].
+    frameward-testkit | frameward-bench)
+        echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward frameward-testkit
+        ;;
+    *) return 1 ;;
+    esac
+}
+
+metadata=$(cargo metadata --format-version 1 --no-deps --locked --offline)
+members=$(jq -r '.packages[].name' <<<"$metadata")
+for member in $members; do
+    allowed "$member" >/dev/null || breach "crate $member has no place among the arrows; give it one in scripts/arrows.sh and ARCHITECTURE.md"
+done
+while read -r from to kind; do
+    grep -qx -- "$to" <<<"$members" || continue
+    may=" $(allowed "$from") "
+    [[ $kind != dev ]] || may+="frameward-testkit frameward-lab "
+    [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
+done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
+
+# A crate's code without its tests: what stands before a file's test module, in files that are no test module.
+code_of() {
+    local crate=$1 file tests
+    tests=$(sed -nE '/^#\[cfg\(test\)\]/{n;s/^mod ([a-z0-9_]+);/\1/p}' "$crate/src/lib.rs" | tr '\n' ' ')
+    sources "$crate/src" | sort | while read -r file; do
+        [[ " $tests " != *" $(basename "$file" .rs) "* ]] || continue
+        awk -v file="$file" '/^#\[cfg\(test\)\]/ { getline; if (/\{/) exit; next } !/^[[:space:]]*\/\// { print file ":" FNR ":" $0 }' "$file"
+    done
+}
+
+sources() { find "$@" -name '*.rs' -not -path '*/target/*'; }
+
+# Unsafe code: in the engine alone, and there only where a module allows it by name.
+grep -qE '^unsafe_code = "(deny|forbid)"' Cargo.toml || breach "Cargo.toml: [workspace.lints.rust] must deny unsafe_code"
+for manifest in crates/*/Cargo.toml testkit/Cargo.toml bench/Cargo.toml; do
+    sed -n '/^\[lints\]/,/^\[/p' "$manifest" | grep -qx 'workspace = true' || breach "$manifest: [lints] workspace = true is missing"
+done
+while IFS=: read -r file line text; do
+    [[ $file == crates/engine/* ]] || breach "$file:$line: unsafe outside crates/engine: $text"
+done < <(sources crates testkit bench fuzz | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code\)|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
+
+# The protocol crates: no clock, no input and output, no log. no_std makes it so.
+for crate in wire suite secy; do
+    grep -qx '#!\[no_std\]' "crates/$crate/src/lib.rs" || breach "crates/$crate/src/lib.rs: #![no_std] is missing"
+    while IFS=: read -r file line text; do
+        breach "$file:$line: a protocol crate reaches for std: $text"
+    done < <(code_of "crates/$crate" | grep -E '\bstd::|\be?println!|\bextern crate std\b' || true)
+    if sed -n '/^\[features\]/,/^\[/p' "crates/$crate/Cargo.toml" | grep -qE '^[a-z]'; then
+        breach "crates/$crate/Cargo.toml: a protocol crate has feature flags"
+    fi
+done
+
+while read -r path; do
+    breach "$path: no room is called that; name it after what it is about"
+done < <(find crates testkit bench fuzz -not -path '*/target/*' \( -name utils -o -name 'utils.rs' -o -name util -o -name 'util.rs' \
+    -o -name common -o -name 'common.rs' -o -name misc -o -name 'misc.rs' -o -name helpers -o -name 'helpers.rs' \
+    -o -name helper -o -name 'helper.rs' -o -name manager -o -name 'manager.rs' -o -name '*_manager.rs' -o -name '*_utils.rs' \))
+
+if ((breaches)); then
+    echo "arrows: $breaches breaches" >&2
+    exit 1
+fi
+echo "arrows: fine: $(wc -w <<<"$members") crates"

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Shows that scripts/arrows.sh can fail: plants each kind of breach in a copy of the workspace and expects it to be told.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+copy=$(mktemp -d)
+trap 'rm -rf "$copy"' EXIT
+
+untouched() {
+    rm -rf "${copy:?}"/*
+    tar -c --exclude=./target --exclude=./fuzz/target --exclude=./fuzz/corpus --exclude=./.git --exclude=./tests . | tar -x -C "$copy"
+}
+
+# expect WORDS: the checks on the copy fail and say so in these words.
+expect() {
+    local told
+    if told=$(scripts/arrows.sh "$copy" 2>&1); then
+        echo "arrows_test: not noticed: $1" >&2
+        exit 1
+    fi
+    grep -qF -- "$1" <<<"$told" || {
+        printf 'arrows_test: expected "%s", was told:\n%s\n' "$1" "$told" >&2
+        exit 1
+    }
+    untouched
+}
+
+depends() { printf '\n[%s.frameward-%s]\npath = "../%s"\n' "$2" "$3" "${4:-$3}" >>"$copy/crates/$1/Cargo.toml"; }
+
+untouched
+scripts/arrows.sh "$copy" >/dev/null
+
+depends suite dependencies secy
+expect "frameward-suite must not depend on frameward-secy (normal)"
+depends wire build-dependencies suite
+expect "frameward-wire must not depend on frameward-suite (build)"
+depends secy dependencies testkit ../testkit
+expect "frameward-secy must not depend on frameward-testkit (normal)"
+depends secy dev-dependencies engine
+expect "frameward-secy must not depend on frameward-engine (dev)"
+echo 'pub fn f() { unsafe { core::hint::unreachable_unchecked() } }' >>"$copy/crates/wire/src/lib.rs"
+expect "unsafe outside crates/engine"
+sed -i '/no_std/d' "$copy/crates/secy/src/lib.rs"
+expect "crates/secy/src/lib.rs: #![no_std] is missing"
+sed -i '1a extern crate std;' "$copy/crates/wire/src/id.rs"
+expect "a protocol crate reaches for std"
+touch "$copy/crates/engine/src/utils.rs"
+expect "no room is called that"
+sed -i '/^\[lints\]/,$d' "$copy/crates/lab/Cargo.toml"
+expect "[lints] workspace = true is missing"
+printf '\n[features]\nfast = []\n' >>"$copy/crates/suite/Cargo.toml"
+expect "a protocol crate has feature flags"
+
+echo "arrows_test: every breach is told"

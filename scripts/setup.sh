@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
+#
+#   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
+#   scripts/setup.sh test    the same, and what tests need besides
+#   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
+#
+# Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+profile=${1:-}
+case $profile in
+demo | test | ci) ;;
+*)
+    echo "usage: scripts/setup.sh demo|test|ci" >&2
+    exit 2
+    ;;
+esac
+
+fail() {
+    printf 'setup: %s\n' "$@" >&2
+    exit 1
+}
+
+# The command that is looked for, and the Debian package that has it. The crates with C inside (aws-lc-sys, aegis) ask
+# for a C compiler and nothing else: no cmake, no clang, no C++.
+need_for() {
+    case $1 in
+    demo) printf '%s\n' cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool iperf3:iperf3 ;;
+    test) printf '%s\n' tcpdump:tcpdump ;;
+    # libFuzzer is C++.
+    ci) printf '%s\n' c++:g++ jq:jq valgrind:valgrind ;;
+    esac
+}
+
+profiles=(demo)
+[[ $profile == demo ]] || profiles+=(test)
+[[ $profile == ci ]] && profiles+=(ci)
+
+# ip, tc and ethtool stand in /usr/sbin, which is not on every user's PATH.
+has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1; }
+
+install_packages() {
+    local need packages=()
+    for need in $(for one in "${profiles[@]}"; do need_for "$one"; done); do
+        has "${need%%:*}" || packages+=("${need#*:}")
+    done
+    # The C library's headers are a package of their own.
+    [[ -e /usr/include/stdio.h ]] || packages+=(libc6-dev)
+    ((${#packages[@]})) || return 0
+    mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
+    has apt-get || fail "missing: ${packages[*]} (Debian's names), and there is no apt-get here" \
+        "install them with this distribution's package manager, then start again"
+    ((EUID == 0)) || fail "missing packages: ${packages[*]}" \
+        "installing needs root: sudo apt-get install ${packages[*]}"
+    echo "setup: installing ${packages[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q </dev/null
+    apt-get install -q -y --no-install-recommends "${packages[@]}" </dev/null
+}
+
+install_rust() {
+    # Debian has rustup since release 13.
+    if ! has cargo && ((EUID == 0)) && has apt-get && apt-cache show rustup >/dev/null 2>&1; then
+        apt-get install -q -y --no-install-recommends rustup </dev/null
+    fi
+    has cargo || fail "cargo is missing: install rustup from https://rustup.rs, then start again"
+    if ! has rustup; then
+        # Without rustup the distribution's compiler has to be new enough; cargo says so if it is not.
+        echo "setup: no rustup here; building with $(cargo --version), rust-toolchain.toml is not read"
+        return
+    fi
+    # rust-toolchain.toml names the toolchain; this installs it.
+    if ! rustc --version >/dev/null 2>&1 || ! cargo fmt --version >/dev/null 2>&1 || ! cargo clippy --version >/dev/null 2>&1; then
+        echo "setup: installing the toolchain of rust-toolchain.toml"
+        rustup toolchain install
+    fi
+}
+
+install_ci() {
+    has rustup || fail "fuzzing needs a nightly toolchain, and that needs rustup: https://rustup.rs"
+    if ! rustup run nightly rustc --version >/dev/null 2>&1; then
+        rustup toolchain install nightly --profile minimal \
+            || fail "no nightly toolchain: rustup toolchain install nightly --profile minimal"
+    fi
+    local tool
+    for tool in cargo-deny cargo-fuzz; do
+        has "$tool" || cargo install --locked "$tool"
+    done
+}
+
+install_packages
+install_rust
+[[ $profile != ci ]] || install_ci
+
+if ((EUID != 0)); then
+    echo "setup: not root. Network namespaces, raw sockets and XDP need root: the demo and the network tests will say so."
+fi
