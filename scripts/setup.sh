@@ -62,10 +62,11 @@ install_packages() {
 
 install_rust() {
     # Debian has rustup since release 13.
-    if ! has cargo && ((EUID == 0)) && has apt-get && apt-cache show rustup >/dev/null 2>&1; then
+    if ! has cargo && ((EUID == 0)) && has apt-get && apt-cache policy rustup | grep -q 'Candidate: [0-9]'; then
         apt-get install -q -y --no-install-recommends rustup </dev/null
     fi
-    has cargo || fail "cargo is missing: install rustup from https://rustup.rs, then start again"
+    has cargo || fail "cargo is missing: install rustup from https://rustup.rs, then start again" \
+        "if another user has it: sudo -E env PATH=\"\$PATH\" make ..."
     if ! has rustup; then
         # Without rustup the distribution's compiler has to be new enough; cargo says so if it is not.
         echo "setup: no rustup here; building with $(cargo --version), rust-toolchain.toml is not read"
