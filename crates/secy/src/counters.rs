@@ -7,7 +7,8 @@
 //! The edition of 2006 has other names for two of them: what it calls `InPktsUnknownSCI` and `InPktsUnusedSA` is
 //! `InPktsNoSA`; `InPktsNoSCI` and `InPktsNotUsingSA` are `InPktsNoSAError`.
 
-/// Declares a struct of counters, its table of names, and its sum.
+/// Declares a struct of counters, the table of their names, and their sum: one table for text, JSON and metrics.
+#[macro_export]
 macro_rules! counters {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident = $standard:literal,)* }) => {
         $(#[$doc])*

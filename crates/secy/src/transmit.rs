@@ -129,7 +129,7 @@ fn send_untagged(
     counters: &mut SecYCounters,
     frame: &Frame<'_>,
 ) -> Result<Protected, TransmitDiscard> {
-    let fits = frame.len() <= settings.mtu + HEADER_OCTETS;
+    let fits = frame.len() <= longest(settings);
     let discard = match (settings.protect_frames, frame.len() < HEADER_OCTETS, fits) {
         (true, _, _) => TransmitDiscard::NoSa,
         (false, true, _) => TransmitDiscard::TooShort,
@@ -141,6 +141,11 @@ fn send_untagged(
     };
     counters.count_transmit(discard);
     Err(discard)
+}
+
+/// Octets of the longest frame that the protected side carries.
+const fn longest(settings: &Settings) -> usize {
+    settings.mtu.saturating_add(HEADER_OCTETS)
 }
 
 /// Pass 1: takes a PN and writes the SecTAG. A PN is taken last, so that none is spent on a frame that is not sent.
@@ -159,7 +164,7 @@ fn admit(
         SciInclusion::EndStation => ScEncoding::EndStation,
     };
     let secure_data = frame.len() - ADDRESSES_OCTETS;
-    let fits = frame.len() + sc.tag_octets() + ICV_OCTETS <= settings.mtu + HEADER_OCTETS;
+    let fits = frame.len() + sc.tag_octets() + ICV_OCTETS <= longest(settings);
     if !fits || !frame.has_room(sc.tag_octets(), ICV_OCTETS) {
         return Err(TransmitDiscard::TooLong);
     }
