@@ -20,24 +20,15 @@ use crate::burst::{BURST_FRAMES, Burst};
 use crate::pool::{FrameView, Pool, Slot};
 use crate::port::Port;
 
-/// Frames that were counted outside the SecY.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct PathCounters {
-    /// Sent in clear, because their EtherType is in `bypass`.
-    pub out_pkts_bypass: u64,
-    /// Delivered though in clear, because their EtherType is in `bypass`.
-    pub in_pkts_bypass: u64,
-    /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
-    pub in_pkts_eapol: u64,
-}
-
-impl PathCounters {
-    /// The names, in the order of [`Self::values`].
-    pub const NAMES: &'static [&'static str] = &["OutPktsBypass", "InPktsBypass", "InPktsEapol"];
-
-    /// The values, in the order of [`Self::NAMES`].
-    pub const fn values(&self) -> [u64; 3] {
-        [self.out_pkts_bypass, self.in_pkts_bypass, self.in_pkts_eapol]
+secy::counters! {
+    /// Frames that were counted outside the SecY.
+    PathCounters {
+        /// Sent in clear, because their EtherType is in `bypass`.
+        out_pkts_bypass = "OutPktsBypass",
+        /// Delivered though in clear, because their EtherType is in `bypass`.
+        in_pkts_bypass = "InPktsBypass",
+        /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
+        in_pkts_eapol = "InPktsEapol",
     }
 }
 

@@ -45,48 +45,49 @@ pub trait Port: Send {
     fn description(&self) -> &str;
 }
 
-/// Cumulative counters of a port. "Frame octets" are those between destination address and FCS, without FCS.
-/// What does not apply to a kind of port stays 0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PortCounters {
-    /// Frames handed to the worker.
-    pub rx_frames: u64,
-    /// Their frame octets.
-    pub rx_octets: u64,
-    /// Frames that the interface took.
-    pub tx_frames: u64,
-    /// Their frame octets.
-    pub tx_octets: u64,
-    /// Received, but no chunk was free.
-    pub rx_no_chunk: u64,
-    /// Received, but longer than the interface's MTU allows, than a chunk's room, or cut by the kernel.
-    pub rx_too_long: u64,
-    /// Received as a merged or unsegmented super-frame (GRO here, TSO at a local sender). The cure is
-    /// `ethtool -K IF gro off` here, `tso off gso off` on the sender's virtual interface.
-    pub rx_super_frames: u64,
-    /// Received from a local sender that left the checksum to hardware that is not there, and completed here.
-    /// Not a drop. AF_XDP cannot see it: there the sender's virtual interface needs `ethtool -K IF tx off`.
-    pub rx_checksums_completed: u64,
-    /// Dropped by the kernel before it reached us (PACKET_STATISTICS drops; XDP_STATISTICS rx_dropped).
-    pub rx_kernel_dropped: u64,
-    /// Dropped by the kernel because the receive ring was full: the worker is too slow.
-    pub rx_ring_full: u64,
-    /// Times that the kernel found no chunk to receive into (rx_fill_ring_empty_descs).
-    pub rx_fill_ring_empty: u64,
-    /// Addresses in the fill ring that the kernel refused: a bug if not 0.
-    pub rx_invalid_descriptors: u64,
-    /// Transmit descriptors that the kernel refused: a bug if not 0.
-    pub tx_invalid_descriptors: u64,
-    /// Descriptors from the kernel that name no chunk it was lent, or reach beyond it: a bug if not 0.
-    pub bad_descriptors: u64,
-    /// To be sent, but the interface or its ring had no room, or was down.
-    pub tx_dropped: u64,
-    /// Among `tx_frames`: those that the kernel said it dropped after all (no carrier, no room in the driver).
-    pub tx_kernel_dropped: u64,
-    /// To be sent, but longer than the interface's MTU allows.
-    pub tx_too_long: u64,
-    /// To be sent, but shorter than an Ethernet header or placed beyond its chunk: a bug if not 0.
-    pub tx_malformed: u64,
+secy::counters! {
+    /// Cumulative counters of a port. "Frame octets" are those between destination address and FCS, without FCS.
+    /// What does not apply to a kind of port stays 0.
+    PortCounters {
+        /// Frames handed to the worker.
+        rx_frames = "RxFrames",
+        /// Their frame octets.
+        rx_octets = "RxOctets",
+        /// Frames that the interface took.
+        tx_frames = "TxFrames",
+        /// Their frame octets.
+        tx_octets = "TxOctets",
+        /// Received, but no chunk was free.
+        rx_no_chunk = "RxNoChunk",
+        /// Received, but longer than the interface's MTU allows, than a chunk's room, or cut by the kernel.
+        rx_too_long = "RxTooLong",
+        /// Received as a merged or unsegmented super-frame (GRO here, TSO at a local sender). The cure is
+        /// `ethtool -K IF gro off` here, `tso off gso off` on the sender's virtual interface.
+        rx_super_frames = "RxSuperFrames",
+        /// Received from a local sender that left the checksum to hardware that is not there, and completed here.
+        /// Not a drop. AF_XDP cannot see it: there the sender's virtual interface needs `ethtool -K IF tx off`.
+        rx_checksums_completed = "RxChecksumsCompleted",
+        /// Dropped by the kernel before it reached us (PACKET_STATISTICS drops; XDP_STATISTICS rx_dropped).
+        rx_kernel_dropped = "RxKernelDropped",
+        /// Dropped by the kernel because the receive ring was full: the worker is too slow.
+        rx_ring_full = "RxRingFull",
+        /// Times that the kernel found no chunk to receive into (rx_fill_ring_empty_descs).
+        rx_fill_ring_empty = "RxFillRingEmpty",
+        /// Addresses in the fill ring that the kernel refused: a bug if not 0.
+        rx_invalid_descriptors = "RxInvalidDescriptors",
+        /// Transmit descriptors that the kernel refused: a bug if not 0.
+        tx_invalid_descriptors = "TxInvalidDescriptors",
+        /// Descriptors from the kernel that name no chunk it was lent, or reach beyond it: a bug if not 0.
+        bad_descriptors = "BadDescriptors",
+        /// To be sent, but the interface or its ring had no room, or was down.
+        tx_dropped = "TxDropped",
+        /// Among `tx_frames`: those that the kernel said it dropped after all (no carrier, no room in the driver).
+        tx_kernel_dropped = "TxKernelDropped",
+        /// To be sent, but longer than the interface's MTU allows.
+        tx_too_long = "TxTooLong",
+        /// To be sent, but shorter than an Ethernet header or placed beyond its chunk: a bug if not 0.
+        tx_malformed = "TxMalformed",
+    }
 }
 
 /// Why a port could not be opened.
@@ -127,52 +128,6 @@ pub enum PortError {
         /// What the system said.
         source: io::Error,
     },
-}
-
-impl PortCounters {
-    /// The names, in the order of [`Self::values`].
-    pub const NAMES: &'static [&'static str] = &[
-        "RxFrames",
-        "RxOctets",
-        "TxFrames",
-        "TxOctets",
-        "RxNoChunk",
-        "RxTooLong",
-        "RxSuperFrames",
-        "RxChecksumsCompleted",
-        "RxKernelDropped",
-        "RxRingFull",
-        "RxFillRingEmpty",
-        "RxInvalidDescriptors",
-        "TxInvalidDescriptors",
-        "BadDescriptors",
-        "TxDropped",
-        "TxTooLong",
-        "TxMalformed",
-    ];
-
-    /// The values, in the order of [`Self::NAMES`].
-    pub const fn values(&self) -> [u64; 17] {
-        [
-            self.rx_frames,
-            self.rx_octets,
-            self.tx_frames,
-            self.tx_octets,
-            self.rx_no_chunk,
-            self.rx_too_long,
-            self.rx_super_frames,
-            self.rx_checksums_completed,
-            self.rx_kernel_dropped,
-            self.rx_ring_full,
-            self.rx_fill_ring_empty,
-            self.rx_invalid_descriptors,
-            self.tx_invalid_descriptors,
-            self.bad_descriptors,
-            self.tx_dropped,
-            self.tx_too_long,
-            self.tx_malformed,
-        ]
-    }
 }
 
 /// Octets of an Ethernet header without tags: the shortest frame that a port sends.
