@@ -15,6 +15,7 @@
 mod exchange;
 mod hostile;
 mod lifecycle;
+mod links;
 mod start;
 
 use std::path::Path;
