@@ -14,9 +14,15 @@ mod record;
 
 use std::io;
 use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
 
 use control::Control;
 pub use prepared::Prepared;
+
+/// How often, and how long apart, it is borne that a previous owner has not quite gone.
+const BUSY_RETRIES: usize = 30;
+const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// Octets of a MAC address, and nothing else.
 pub type MacAddress = [u8; 6];
@@ -134,13 +140,17 @@ impl Interface {
     /// Looks at the interface of that name.
     ///
     /// # Errors
-    /// If it is missing, not Ethernet, part of a bridge or bond, or has an XDP program.
+    /// If it is missing, not Ethernet, part of a bridge or bond, or has an XDP program (still after 300 ms).
     pub fn open(name: &str) -> Result<Self, InterfaceError> {
-        let link = link::query(link::Which::Name(name)).map_err(|source| match source.raw_os_error() {
-            // EINVAL and ERANGE: a name that no interface can have.
-            Some(libc::ENODEV | libc::EINVAL | libc::ERANGE) => InterfaceError::Missing { name: name.into() },
-            _ => system(name, "ask what it is", source),
-        })?;
+        let mut link = facts(name)?;
+        // The program of an owner that has just ended may still be there.
+        for _ in 0..BUSY_RETRIES {
+            if link.xdp_program.is_none() {
+                break;
+            }
+            thread::sleep(BUSY_PAUSE);
+            link = facts(name)?;
+        }
         // A name of an interface can be an alternative one: what the kernel calls it is what the ioctls know.
         let name = link.name.clone();
         if link.hardware_type != libc::ARPHRD_ETHER {
@@ -212,6 +222,25 @@ impl Interface {
     pub fn addresses(&self) -> &[String] {
         &self.addresses
     }
+}
+
+fn facts(name: &str) -> Result<link::LinkFacts, InterfaceError> {
+    link::query(link::Which::Name(name)).map_err(|source| match source.raw_os_error() {
+        // EINVAL and ERANGE: a name that no interface can have.
+        Some(libc::ENODEV | libc::EINVAL | libc::ERANGE) => InterfaceError::Missing { name: name.into() },
+        _ => system(name, "ask what it is", source),
+    })
+}
+
+/// Tries again while the kernel cleans up after a previous owner: at most 300 ms.
+pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..BUSY_RETRIES {
+        match attempt() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 fn system(name: &str, action: impl Into<String>, source: io::Error) -> InterfaceError {

@@ -24,12 +24,10 @@ mod socket;
 
 use std::io;
 use std::os::fd::{OwnedFd, RawFd};
-use std::thread;
-use std::time::Duration;
 
 use crate::bpf::{Hook, Link, Program, SocketMap, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
 use crate::burst::{BURST_FRAMES, Burst};
-use crate::interface::Interface;
+use crate::interface::{Interface, while_busy};
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
 use crate::port::{self, Port, PortCounters, PortError};
@@ -48,9 +46,6 @@ const RING_CHUNKS: usize = 16 * 1024;
 const MOST_UNKNOWN_QUEUES: u32 = 64;
 /// The kernel's limit: a chunk must not exceed a page.
 const LARGEST_CHUNK: ChunkOctets = ChunkOctets::Octets4096;
-/// How often, and how long apart, EBUSY is borne.
-const BUSY_RETRIES: usize = 30;
-const BUSY_PAUSE: Duration = Duration::from_millis(10);
 /// The most wake-ups of one call while the kernel says "again"; each sends 32 frames or more.
 const MOST_WAKEUPS: usize = 8;
 /// Turns without a frame between two looks at the sockets' errors.
@@ -380,17 +375,6 @@ fn depth(pool: &Pool, queues: usize) -> Result<usize, BindFailed> {
         return Err(BindFailed { error, zero_copy: false });
     }
     Ok(depth.min(MOST_DEPTH))
-}
-
-/// Tries again while the kernel cleans up after a previous owner: at most 300 ms.
-fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 0..BUSY_RETRIES {
-        match attempt() {
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
-            other => return other,
-        }
-    }
-    attempt()
 }
 
 fn failed(interface: &Interface, action: impl Into<String>, source: io::Error) -> PortError {
