@@ -24,7 +24,7 @@ allowed() {
     frameward-lab) echo frameward-engine ;;
     frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab ;;
     # For tests and measurements; nobody names them but in [dev-dependencies].
-    frameward-testkit | frameward-bench)
+    frameward-testkit | frameward-bench | frameward-corpus)
         echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
@@ -57,12 +57,13 @@ sources() { find "$@" -name '*.rs' -not -path '*/target/*'; }
 
 # Unsafe code: in the engine alone, and there only where a module allows it by name.
 grep -qE '^unsafe_code = "(deny|forbid)"' Cargo.toml || breach "Cargo.toml: [workspace.lints.rust] must deny unsafe_code"
-for manifest in crates/*/Cargo.toml testkit/Cargo.toml bench/Cargo.toml; do
+for manifest in crates/*/Cargo.toml testkit/Cargo.toml bench/Cargo.toml tests/*/Cargo.toml; do
+    [[ -e $manifest ]] || continue
     sed -n '/^\[lints\]/,/^\[/p' "$manifest" | grep -qx 'workspace = true' || breach "$manifest: [lints] workspace = true is missing"
 done
 while IFS=: read -r file line text; do
     [[ $file == crates/engine/* ]] || breach "$file:$line: unsafe outside crates/engine: $text"
-done < <(sources crates testkit bench fuzz | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code\)|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
+done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code\)|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
 
 # The protocol crates: no clock, no input and output, no log. no_std makes it so.
 for crate in wire suite secy; do
@@ -77,7 +78,7 @@ done
 
 while read -r path; do
     breach "$path: no room is called that; name it after what it is about"
-done < <(find crates testkit bench fuzz -not -path '*/target/*' \( -name utils -o -name 'utils.rs' -o -name util -o -name 'util.rs' \
+done < <(find crates testkit bench fuzz tests -not -path '*/target/*' \( -name utils -o -name 'utils.rs' -o -name util -o -name 'util.rs' \
     -o -name common -o -name 'common.rs' -o -name misc -o -name 'misc.rs' -o -name helpers -o -name 'helpers.rs' \
     -o -name helper -o -name 'helper.rs' -o -name manager -o -name 'manager.rs' -o -name '*_manager.rs' -o -name '*_utils.rs' \))
 

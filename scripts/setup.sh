@@ -66,7 +66,7 @@ install_rust() {
         apt-get install -q -y --no-install-recommends rustup </dev/null
     fi
     has cargo || fail "cargo is missing: install rustup from https://rustup.rs, then start again" \
-        "if another user has it: sudo -E env PATH=\"\$PATH\" make ..."
+        "if another user has it: sudo env PATH=\"\$PATH\" HOME=\"\$HOME\" make ..."
     if ! has rustup; then
         # Without rustup the distribution's compiler has to be new enough; cargo says so if it is not.
         echo "setup: no rustup here; building with $(cargo --version), rust-toolchain.toml is not read"

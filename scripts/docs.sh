@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Keeps the documents true: what they name has to exist, and what they show has to work.
+#
+#   - links to files, and paths between backticks, lead somewhere;
+#   - a link [`test`](file.rs) leads to a file with a function of that name;
+#   - identifiers of several words between backticks occur in the sources;
+#   - `make TARGET` is a target;
+#   - every configuration in README.md passes `frameward check --offline`, with new keys.
+#
+# With a directory as argument it looks at the documents there, and at the sources here.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+documents=${1:-.}
+
+breaches=0
+breach() {
+    printf 'docs: %s\n' "$*" >&2
+    breaches=$((breaches + 1))
+}
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+find crates testkit bench fuzz tests scripts .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
+    -o -type f -print0 | xargs -0 cat >"$scratch/sources"
+knows() { grep -qwF -- "$1" "$scratch/sources"; }
+
+names() {
+    local document=$1 text target word name
+    # Links: [text](target), without those to elsewhere and to sections.
+    while IFS=$'\t' read -r text target; do
+        target=${target%%#*}
+        case $target in http*://* | mailto:* | "") continue ;; esac
+        if [[ ! -e $(dirname "$document")/$target && ! -e $target ]]; then
+            breach "$document: the link to $target leads nowhere"
+        elif [[ $target == *.rs && $text =~ ^\`([a-z0-9_]+)\`$ ]]; then
+            grep -qE "fn ${BASH_REMATCH[1]}\(" "$target" || breach "$document: $target has no function ${BASH_REMATCH[1]}"
+        fi
+    done < <(grep -oE '\[[^][]*\]\([^)]*\)' "$document" | sed -E 's/^\[([^]]*)\]\(([^)]*)\)$/\1\t\2/')
+    while read -r word; do
+        case $word in
+        make\ *) grep -qE "^${word#make }:" Makefile || breach "$document: $word is no target" ;;
+        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | .ci/*)
+            word=${word%%::*}; compgen -G "${word%% *}" >/dev/null || breach "$document: $word does not exist"
+            ;;
+        *)
+            [[ $word =~ ^[A-Za-z_][A-Za-z0-9_]*(::[A-Za-z_][A-Za-z0-9_]*)*(\(\))?$ && ($word == *_* || $word == *::*) ]] || continue
+            name=${word%\(\)}
+            for name in ${name//::/ }; do knows "$name" || breach "$document: $word: nothing is called $name"; done
+            ;;
+        esac
+    done < <(grep -vE '^ {4,}' "$document" | awk '/^```/ { inside = !inside; next } !inside' | grep -oE '`[^`]+`' | tr -d '`' | sort -u)
+}
+
+checked=0
+for document in "$documents"/*.md "$documents"/docs/*.md; do
+    [[ -e $document ]] || continue
+    names "$document"
+    checked=$((checked + 1))
+done
+
+# The configurations: each block that begins with ```toml. Keys are made for the suite of the block.
+cargo build --quiet --locked --package frameward
+frameward=${CARGO_TARGET_DIR:-target}/debug/frameward
+awk -v to="$scratch" '/^```toml/ { file = to "/" ++n ".toml"; printf "" > file; next } /^```/ { file = ""; next } file { print > file }' "$documents/README.md"
+configurations=0
+for configuration in "$scratch"/*.toml; do
+    [[ -e $configuration ]] || break
+    bits=128
+    grep -qE '^suite *= *"(gcm-aes-(xpn-)?256|chacha20-poly1305|aegis-256)"' "$configuration" && bits=256
+    while read -r key; do
+        [[ -e $scratch/$key ]] || "$frameward" keygen static --bits "$bits" --out "$scratch/$key" >/dev/null
+    done < <(sed -nE 's/^ *key_file *= *"([^"]*)".*/\1/p' "$configuration")
+    if ! told=$("$frameward" check --offline "$configuration" 2>&1); then
+        breach "README.md: configuration $(basename "$configuration" .toml) is refused:"$'\n'"$told"
+    fi
+    rm -f "$scratch"/*.key
+    configurations=$((configurations + 1))
+done
+((configurations)) || breach "README.md shows no configuration"
+
+if ((breaches)); then
+    echo "docs: $breaches breaches" >&2
+    exit 1
+fi
+echo "docs: fine: $checked documents, $configurations configurations"
