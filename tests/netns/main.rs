@@ -16,6 +16,7 @@ mod exchange;
 mod hostile;
 mod lifecycle;
 mod links;
+mod protocols;
 mod start;
 
 use std::path::Path;

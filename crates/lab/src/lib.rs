@@ -7,6 +7,7 @@ pub mod namespace;
 pub mod packet;
 pub mod program;
 pub mod topology;
+pub mod traffic;
 
 pub use capture::{Capture, Captured};
 pub use error::{Error, require_root};
