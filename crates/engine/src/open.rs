@@ -4,7 +4,7 @@
 //! |---|---|
 //! | af_xdp | AF_XDP, native or else generic, or an error |
 //! | af_packet | AF_PACKET |
-//! | auto | AF_XDP; where it cannot be had, AF_PACKET, and the reason is told |
+//! | auto | AF_XDP; where it cannot be had or would lose VLAN tags, AF_PACKET, and the reason is told |
 
 use std::path::Path;
 
@@ -14,6 +14,9 @@ use crate::burst::BURST_FRAMES;
 use crate::interface::{Interface, InterfaceError, Prepared};
 use crate::pool::{ChunkOctets, Pool, PoolError};
 use crate::port::{self, Port, PortError};
+
+/// The offload that takes VLAN tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
+const VLAN_STRIPPING: &str = "rx-vlan-hw-parse";
 
 /// Which engine is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,9 +74,14 @@ pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Res
     let (plain, protected) = (Interface::open(plain)?, Interface::open(protected)?);
     let prepared = [Prepared::apply(plain, state_dir)?, Prepared::apply(protected, state_dir)?];
     let [plain, protected] = prepared.each_ref().map(Prepared::interface);
-    let fallback = match io {
-        Io::AfPacket => None,
-        Io::Auto | Io::AfXdp => match open_af_xdp(plain, protected) {
+    let stripping =
+        prepared.iter().find(|one| one.still_on().iter().any(|feature| feature == VLAN_STRIPPING));
+    let fallback = match (io, stripping) {
+        (Io::Auto, Some(one)) => {
+            Some(format!("{} cannot switch {VLAN_STRIPPING} off", one.interface().name()))
+        }
+        (Io::AfPacket, _) => None,
+        (Io::Auto | Io::AfXdp, _) => match open_af_xdp(plain, protected) {
             Ok((pool, plain, protected)) => {
                 let (plain, protected) = (Box::new(plain), Box::new(protected));
                 return Ok(OpenPorts { pool, plain, protected, prepared, fallback: None });

@@ -145,6 +145,19 @@ impl Namespace {
         Ok(swept)
     }
 
+    /// Removes all namespaces of this process, with the processes inside: for a process that is about to exit without
+    /// dropping them, because it was interrupted.
+    pub fn remove_own() {
+        let Ok(entries) = fs::read_dir(DIRECTORY) else { return };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if owner(&name) == Some(std::process::id()) {
+                // What cannot be removed now is swept away by the next laboratory.
+                let _ = remove(&name);
+            }
+        }
+    }
+
     fn prefixed<'a>(&'a self, args: &[&'a str]) -> Vec<&'a str> {
         let mut all = vec!["ip", "netns", "exec", &self.name];
         all.extend_from_slice(args);

@@ -7,6 +7,7 @@
 //! Keys, configurations, state and status sockets stand in a directory of their own that goes with the pair.
 
 use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -56,9 +57,19 @@ impl Scratch {
     pub fn new() -> Result<Self, PairError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("frameward-{}-{number}", std::process::id()));
-        fs::create_dir(&path).map_err(|source| PairError::Write { path: path.clone(), source })?;
+        let path = std::env::temp_dir().join(format!("{}{number}", own_prefix()));
+        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|source| PairError::Write { path: path.clone(), source })?;
         Ok(Self(path))
+    }
+
+    /// Removes all directories of this process: for one that is about to exit without dropping them, because it was
+    /// interrupted.
+    pub fn remove_own() {
+        let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own_prefix())) {
+            // Nobody is left to hear that it stays.
+            let _ = fs::remove_dir_all(entry.path());
+        }
     }
 
     /// The directory.
@@ -75,6 +86,10 @@ impl Scratch {
         fs::write(&path, text).map_err(|source| PairError::Write { path: path.clone(), source })?;
         Ok(path)
     }
+}
+
+fn own_prefix() -> String {
+    format!("frameward-{}-", std::process::id())
 }
 
 impl Drop for Scratch {

@@ -1,0 +1,45 @@
+//! The demo ends well, says what it must, leaves nothing behind, also when it is interrupted.
+
+use std::time::Duration;
+
+use lab::Program;
+use nix::sys::signal::Signal;
+
+use super::program;
+
+/// Namespaces and scratch directories of the process `pid`.
+fn left_by(pid: u32) -> Vec<String> {
+    let names = |directory: &str, prefix: String| {
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.filter(move |name| name.starts_with(&prefix)).collect::<Vec<_>>()
+    };
+    let scratch = std::env::temp_dir();
+    let mut left = names("/run/netns", format!("fw-{pid}-"));
+    left.extend(names(scratch.to_str().unwrap(), format!("frameward-{pid}-")));
+    left
+}
+
+#[test]
+fn it_shows_the_main_job() {
+    let demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
+    let pid = demo.id();
+    let output = demo.wait(Duration::from_secs(120)).unwrap();
+    assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
+    for words in ["0% packet loss", "cyclic frames", "all MACsec", "Mbit/s", "p99.9", "OutPktsEncrypted"] {
+        assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
+    }
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let mut demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
+    let pid = demo.id();
+    demo.wait_for_line("gateways ", Duration::from_secs(60)).unwrap();
+    assert!(!left_by(pid).is_empty(), "there is something to leave");
+    demo.signal(Signal::SIGINT).unwrap();
+    let output = demo.wait(Duration::from_secs(20)).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
