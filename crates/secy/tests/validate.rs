@@ -53,8 +53,11 @@ fn changed_with_right_icv() -> Vec<u8> {
     frame
 }
 
-/// Kinds of frames: name, octets, and for each mode what is delivered and which counters move.
-fn kinds() -> Vec<(&'static str, Vec<u8>, [(Expected, &'static str); 3])> {
+/// What is delivered, and which counters move.
+type Row = (Expected, &'static str);
+
+/// Kinds of frames: name, octets, and a row for each mode.
+fn kinds() -> Vec<(&'static str, Vec<u8>, [Row; 3])> {
     use ReceiveDiscard as D;
     let integrity = wire(Protection::Integrity);
     let encrypted = wire(ENCRYPT);

@@ -1,0 +1,38 @@
+//! A configuration text is accepted or refused with lines that exist, and never more than that.
+
+use std::path::Path;
+
+use suite::Sak;
+
+/// Parses `octets` as a configuration. Key files are not read: each holds its name, over and over.
+///
+/// # Panics
+/// If the parser does, or reports nonsense.
+pub fn run(octets: &[u8]) {
+    let Ok(text) = str::from_utf8(octets) else { return };
+    let read_key = |path: &Path, suite: suite::CipherSuite| {
+        let name = path.as_os_str().as_encoded_bytes().iter().copied().chain([0]);
+        let key: Vec<u8> = name.cycle().take(suite.key_octets()).collect();
+        Ok(Sak::new(suite, &key).expect("invariant: a key of the suite's length"))
+    };
+    let lines = text.split('\n').count();
+    let findings = match frameward::config::parse(Path::new("gw.toml"), text, &read_key) {
+        Ok((config, warnings)) => {
+            assert!(!config.links.is_empty());
+            for link in &config.links {
+                assert!(frameward::config::is_name(&link.name));
+                assert_ne!(link.plain, link.protected);
+                assert!((1..=lines).contains(&link.line));
+            }
+            warnings
+        }
+        Err(errors) => {
+            assert!(!errors.is_empty(), "refused without a word");
+            errors
+        }
+    };
+    for finding in findings {
+        assert!(finding.line.is_none_or(|line| (1..=lines).contains(&line)), "{finding}");
+        assert!(!finding.to_string().contains('\n'), "{finding:?} is one line");
+    }
+}

@@ -1,0 +1,52 @@
+//! A key file is read to the key that a slow and simple reader finds in it, or refused.
+//!
+//! The parser stands behind the checks of the file, so the octets go through a real file.
+
+use std::cell::OnceCell;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::PathBuf;
+
+use frameward::key_file;
+use suite::CipherSuite;
+
+thread_local! {
+    static FILE: OnceCell<PathBuf> = const { OnceCell::new() };
+}
+
+/// Reads `octets` as a key file for a suite of 128 and for one of 256 bits.
+///
+/// # Panics
+/// If the reader is wrong, or its refusal shows digits of the key.
+pub fn run(octets: &[u8]) {
+    let path =
+        FILE.with(|file| file.get_or_init(|| crate::scratch::directory("key").join("fuzz.key")).clone());
+    let mut options = fs::OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
+    file.and_then(|mut file| file.write_all(octets)).expect("invariant: scratch files can be written");
+    let expected = expected(octets);
+    for suite in [CipherSuite::GcmAes128, CipherSuite::GcmAes256] {
+        let wanted = expected.as_ref().filter(|key| key.len() == suite.key_octets());
+        match key_file::read(&path, suite) {
+            Ok(sak) => assert_eq!(Some(sak.octets()), wanted.map(|key| &key[..])),
+            Err(error) => {
+                assert_eq!(wanted, None, "{error}");
+                assert!(!error.to_string().contains('\n'), "{error:?} is one line");
+            }
+        }
+    }
+}
+
+fn expected(octets: &[u8]) -> Option<Vec<u8>> {
+    let mut digits = Vec::new();
+    let mut comment = false;
+    for &octet in octets {
+        comment = octet != b'\n' && (comment || octet == b'#');
+        if !comment && !octet.is_ascii_whitespace() {
+            digits.push((octet as char).to_digit(16)? as u8);
+        }
+    }
+    let whole = octets.len() <= 4096 && matches!(digits.len(), 32 | 64);
+    whole.then(|| digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
+}

@@ -1,0 +1,29 @@
+//! The bodies of the fuzz targets: one function from octets to a panic, or to nothing.
+//!
+//! A fuzzer calls them by way of `fuzz_targets/`, built with `--cfg fuzzing` and a sanitizer; the ordinary tests
+//! compile the same files again (`tests/corpus` at the root) and run the committed corpus through them, with real
+//! cipher suites where the fuzzer has the null suite.
+
+pub mod config;
+pub mod ethernet;
+mod key;
+pub mod key_file;
+pub mod lease;
+pub mod path;
+mod scratch;
+pub mod sectag;
+pub mod secy;
+
+/// A target: its name, and its body.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All targets.
+pub const TARGETS: [Target; 7] = [
+    ("config", config::run),
+    ("ethernet", ethernet::run),
+    ("key_file", key_file::run),
+    ("lease", lease::run),
+    ("path", path::run),
+    ("sectag", sectag::run),
+    ("secy", self::secy::run),
+];

@@ -1,0 +1,223 @@
+//! Two links, each with its path and its SecY, over one pool of chunks: octets from both sides, by a list of
+//! operations.
+//!
+//! What must hold: no panic; after each call all chunks are back in the pool or on their way out, none lost and
+//! none twice; what leaves for the network is a MACsec frame or in `bypass`; what reaches a machine was given to
+//! the other link by its machine, once each, or is in `bypass`.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+
+use arbitrary::{Arbitrary, Unstructured};
+use engine::burst::{BURST_FRAMES, Burst};
+use engine::memory::MemoryPort;
+use engine::path::{Path, ToPlain, ToProtected};
+use engine::pool::{ChunkOctets, HEADROOM, Pool};
+use secy::{
+    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, Settings, TransmitSa,
+    ValidateFrames,
+};
+use suite::CipherSuite;
+use wire::ethernet::Header;
+use wire::{An, EtherType, MacAddr, Pn, Sci};
+
+const SUITE: CipherSuite = CipherSuite::GcmAes128;
+const LEFT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);
+const RIGHT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1);
+const BYPASS: EtherType = EtherType::LLDP;
+/// The most operations of a run.
+const OPERATIONS: usize = 64;
+
+/// A frame as a port may hand it over, or worse.
+#[derive(Arbitrary, Debug)]
+struct Received {
+    kind: Kind,
+    octets: Vec<u8>,
+    /// Where the frame stands in its chunk, if not behind the headroom; perhaps beyond the chunk.
+    place: Option<(u16, u16)>,
+}
+
+/// What the EtherType of a frame is made to be.
+#[derive(Arbitrary, Debug)]
+enum Kind {
+    AsIs,
+    Macsec,
+    Eapol,
+    Bypass,
+}
+
+#[derive(Arbitrary, Debug)]
+enum Operation {
+    FromMachine {
+        left: bool,
+        frames: Vec<Received>,
+    },
+    FromNetwork {
+        left: bool,
+        frames: Vec<Received>,
+    },
+    /// What left one link reaches the other, the last first or in order, and once more if `twice`.
+    Relay {
+        left: bool,
+        reversed: bool,
+        twice: bool,
+    },
+}
+
+struct Room {
+    pool: Pool,
+    port: MemoryPort,
+    far: MemoryPort,
+}
+
+thread_local! {
+    static ROOM: RefCell<Room> = RefCell::new(room());
+}
+
+fn room() -> Room {
+    let pool = Pool::new(ChunkOctets::Octets2048, BURST_FRAMES).expect("invariant: memory for 64 chunks");
+    let (port, far) = MemoryPort::pair(BURST_FRAMES);
+    Room { pool, port, far }
+}
+
+/// Reads `octets` as a list of operations and carries it out.
+///
+/// # Panics
+/// If one of the promises above is broken.
+pub fn run(octets: &[u8]) {
+    let mut input = Unstructured::new(octets);
+    ROOM.with_borrow_mut(|room| {
+        let mut links = [Link::new(LEFT, RIGHT), Link::new(RIGHT, LEFT)];
+        for _ in 0..OPERATIONS {
+            let Ok(operation) = Operation::arbitrary(&mut input) else { break };
+            carry_out(room, &mut links, operation);
+            assert_eq!((room.pool.free(), room.pool.lent()), (room.pool.total(), 0), "every chunk is back");
+            if input.is_empty() {
+                break;
+            }
+        }
+    });
+}
+
+fn carry_out(room: &mut Room, links: &mut [Link; 2], operation: Operation) {
+    let [a, b] = links;
+    let (link, other) = match operation {
+        Operation::FromMachine { left: true, .. }
+        | Operation::FromNetwork { left: true, .. }
+        | Operation::Relay { left: true, .. } => (a, b),
+        _ => (b, a),
+    };
+    match operation {
+        Operation::FromMachine { frames, .. } => link.outward(room, frames),
+        Operation::FromNetwork { frames, .. } => link.inward(room, other, frames),
+        Operation::Relay { reversed, twice, .. } => {
+            let mut frames = std::mem::take(&mut other.sent);
+            if reversed {
+                frames.reverse();
+            }
+            let copies = if twice { 2 } else { 1 };
+            for frames in frames.chunks(BURST_FRAMES) {
+                for _ in 0..copies {
+                    let received =
+                        |octets: &Vec<u8>| Received { kind: Kind::AsIs, octets: octets.clone(), place: None };
+                    link.inward(room, other, frames.iter().map(received).collect());
+                }
+            }
+        }
+    }
+}
+
+struct Link {
+    path: Path,
+    /// What left for the network and has not been relayed yet.
+    sent: Vec<Vec<u8>>,
+    /// What its machine gave it and the other machine has not got yet, with how often it was given.
+    given: HashMap<Vec<u8>, usize>,
+}
+
+impl Link {
+    fn new(own: Sci, peer: Sci) -> Self {
+        let settings = Settings {
+            protect_frames: true,
+            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
+            sci_inclusion: SciInclusion::Always,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            clear_vlan: ClearVlan::Refuse,
+            mtu: 1532,
+        };
+        let an = An::from_tci(0);
+        let mut secy = SecY::new(own, settings);
+        let transmit = TransmitSa::new(an, crate::key::prepared(SUITE), None, Pn::FIRST, Pn::LAST_64);
+        let transmit = transmit.expect("invariant: no XPN suite, no binding");
+        secy.install_transmit(Box::new(transmit)).expect("invariant: a free AN");
+        secy.enable_transmit(an).expect("invariant: it is installed");
+        secy.install_receive_sc(peer).expect("invariant: another SCI");
+        let receive = ReceiveSa::new(an, crate::key::prepared(SUITE), None, Pn::FIRST, 64);
+        let receive = receive.expect("invariant: no XPN suite, no binding");
+        secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
+        secy.enable_receive(peer, an).expect("invariant: it is installed");
+        Self { path: Path::new(secy, &[BYPASS]), sent: Vec::new(), given: HashMap::new() }
+    }
+
+    fn outward(&mut self, room: &mut Room, frames: Vec<Received>) {
+        let mut burst = fill(&mut room.pool, frames);
+        let mut given = Vec::new();
+        for slot in burst.slots() {
+            given.push(room.pool.frame(slot).to_vec());
+        }
+        let mut out = ToProtected::default();
+        self.path.outward(&mut room.pool, &mut burst, &mut out);
+        assert!(burst.is_empty());
+        out.transmit(&mut room.port, &mut room.pool);
+        for frame in std::iter::from_fn(|| room.far.collect()) {
+            let ethertype = Header::parse(&frame).expect("what leaves has a header").ethertype;
+            assert!(ethertype == EtherType::MACSEC || ethertype == BYPASS, "{frame:02x?} leaves in clear");
+            self.sent.push(frame);
+        }
+        for sdu in given {
+            *self.given.entry(sdu).or_default() += 1;
+        }
+    }
+
+    fn inward(&mut self, room: &mut Room, other: &mut Self, frames: Vec<Received>) {
+        let mut burst = fill(&mut room.pool, frames);
+        let mut out = ToPlain::default();
+        self.path.inward(&mut room.pool, &mut burst, &mut out);
+        assert!(burst.is_empty());
+        out.transmit(&mut room.port, &mut room.pool);
+        for frame in std::iter::from_fn(|| room.far.collect()) {
+            if Header::parse(&frame).is_ok_and(|header| header.vlan_tags == 0 && header.ethertype == BYPASS) {
+                continue;
+            }
+            let left = other.given.get_mut(&frame);
+            let left = left.unwrap_or_else(|| panic!("{frame:02x?} was never sent"));
+            *left = left.checked_sub(1).unwrap_or_else(|| panic!("{frame:02x?} is delivered twice"));
+        }
+    }
+}
+
+/// Frames in chunks of the pool, at most one burst.
+fn fill(pool: &mut Pool, frames: Vec<Received>) -> Burst {
+    let mut burst = Burst::new();
+    for Received { kind, mut octets, place } in frames.into_iter().take(BURST_FRAMES) {
+        let ethertype = match kind {
+            Kind::AsIs => None,
+            Kind::Macsec => Some(EtherType::MACSEC),
+            Kind::Eapol => Some(EtherType::EAPOL),
+            Kind::Bypass => Some(BYPASS),
+        };
+        if let (Some(ethertype), Some(place)) = (ethertype, octets.get_mut(12..14)) {
+            place.copy_from_slice(&ethertype.0.to_be_bytes());
+        }
+        octets.truncate(pool.room());
+        let mut slot = pool.take().expect("invariant: as many chunks as a burst has frames");
+        let view = pool.view(&mut slot);
+        view.chunk.fill(0);
+        view.chunk[HEADROOM..HEADROOM + octets.len()].copy_from_slice(&octets);
+        let (start, len) = place.map_or((HEADROOM, octets.len()), |(start, len)| (start.into(), len.into()));
+        slot.place(start, len);
+        assert!(burst.push(slot).is_ok(), "at most one burst");
+    }
+    burst
+}
