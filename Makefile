@@ -2,6 +2,8 @@
 
 CARGO ?= cargo
 SHELL := /bin/bash
+# tc and ethtool stand there, and not every user's PATH has it.
+export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test test-long lint deny arrows docs fuzz ci

@@ -2,7 +2,7 @@
 # Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
-#   scripts/setup.sh test    the same, and what tests need besides
+#   scripts/setup.sh test    the same: tests bring their own traffic and captures
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
@@ -25,25 +25,16 @@ fail() {
 
 # The command that is looked for, and the Debian package that has it. The crates with C inside (aws-lc-sys, aegis) ask
 # for a C compiler and nothing else: no cmake, no clang, no C++.
-need_for() {
-    case $1 in
-    demo) printf '%s\n' cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool iperf3:iperf3 ;;
-    test) printf '%s\n' tcpdump:tcpdump ;;
-    # libFuzzer is C++.
-    ci) printf '%s\n' c++:g++ jq:jq valgrind:valgrind ;;
-    esac
-}
-
-profiles=(demo)
-[[ $profile == demo ]] || profiles+=(test)
-[[ $profile == ci ]] && profiles+=(ci)
+needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool)
+# libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
+[[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 
 # ip, tc and ethtool stand in /usr/sbin, which is not on every user's PATH.
 has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1; }
 
 install_packages() {
     local need packages=()
-    for need in $(for one in "${profiles[@]}"; do need_for "$one"; done); do
+    for need in "${needs[@]}"; do
         has "${need%%:*}" || packages+=("${need#*:}")
     done
     # The C library's headers are a package of their own.
