@@ -17,8 +17,12 @@ targets=("$@")
 ((${#targets[@]})) || mapfile -t targets < <(cargo "+$toolchain" fuzz list)
 binaries=target/$(rustc "+$toolchain" -vV | sed -n 's/^host: //p')/release
 
-finds=$(mktemp -d)
+# In memory, where there is one: two targets work on files.
+memory=/dev/shm
+[[ -w $memory ]] || memory=${TMPDIR:-/tmp}
+finds=$(mktemp -d -p "$memory" frameward-fuzz.XXXXXX)
 trap 'rm -rf "$finds"' EXIT
+export TMPDIR=$finds
 crashed=()
 printf '%-10s %10s %10s %9s %9s %8s\n' target runs runs/s edges features corpus
 for target in "${targets[@]}"; do

@@ -2,17 +2,17 @@
 //!
 //! The parser stands behind the checks of the file, so the octets go through a real file.
 
-use std::cell::OnceCell;
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::PathBuf;
 
 use frameward::key_file;
 use suite::CipherSuite;
 
+use crate::scratch::Scratch;
+
 thread_local! {
-    static FILE: OnceCell<PathBuf> = const { OnceCell::new() };
+    static DIRECTORY: Scratch = Scratch::new("key");
 }
 
 /// Reads `octets` as a key file for a suite of 128 and for one of 256 bits.
@@ -20,8 +20,7 @@ thread_local! {
 /// # Panics
 /// If the reader is wrong, or its refusal shows digits of the key.
 pub fn run(octets: &[u8]) {
-    let path =
-        FILE.with(|file| file.get_or_init(|| crate::scratch::directory("key").join("fuzz.key")).clone());
+    let path = DIRECTORY.with(|directory| directory.path().join("fuzz.key"));
     let mut options = fs::OpenOptions::new();
     let file = options.write(true).create(true).truncate(true).mode(0o600).open(&path);
     file.and_then(|mut file| file.write_all(octets)).expect("invariant: scratch files can be written");

@@ -3,14 +3,15 @@
 //! The parser is private to the store, so the octets go through a state directory. The first octet says whether
 //! the others are the file, or its records alone, in a frame with the right magic, number, machine and checksum.
 
-use std::cell::OnceCell;
 use std::fs;
 use std::num::NonZeroU64;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use engine::lease::{LeaseError, LeaseName, LeaseStore, Reservation};
 use sha2::{Digest as _, Sha256};
 use wire::{Pn, Sci};
+
+use crate::scratch::Scratch;
 
 /// Octets in front of the records: magic, version, number of records, machine.
 const HEADER: usize = 48;
@@ -19,7 +20,7 @@ const CHECKSUM: usize = 32;
 
 thread_local! {
     /// The state directory, and the machine's own header.
-    static STATE: OnceCell<(PathBuf, Vec<u8>)> = const { OnceCell::new() };
+    static STATE: (Scratch, Vec<u8>) = state();
 }
 
 /// Opens a state directory whose file of leases is made of `octets`.
@@ -27,15 +28,14 @@ thread_local! {
 /// # Panics
 /// If what was read is not what stands in the file.
 pub fn run(octets: &[u8]) {
-    STATE.with(|state| {
-        let (path, header) = state.get_or_init(|| {
-            let path = crate::scratch::directory("lease");
-            drop(LeaseStore::open(&path).expect("invariant: an empty state directory opens"));
-            let file = fs::read(path.join("leases")).expect("invariant: opening writes the file");
-            (path, file[..HEADER].to_vec())
-        });
-        open(path, header, octets);
-    });
+    STATE.with(|(state, header)| open(state.path(), header, octets));
+}
+
+fn state() -> (Scratch, Vec<u8>) {
+    let state = Scratch::new("lease");
+    drop(LeaseStore::open(state.path()).expect("invariant: an empty state directory opens"));
+    let file = fs::read(state.path().join("leases")).expect("invariant: opening writes the file");
+    (state, file[..HEADER].to_vec())
 }
 
 fn open(path: &Path, header: &[u8], octets: &[u8]) {

@@ -1,18 +1,33 @@
-//! Files for parsers that stand behind a file's checks: a directory of this process in memory, if there is one.
+//! Files for parsers that stand behind a file's checks.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// An empty directory of this process and thread, in memory where the system has `/dev/shm`.
-///
-/// # Panics
-/// If it cannot be made.
-pub(crate) fn directory(target: &str) -> PathBuf {
-    let memory = PathBuf::from("/dev/shm");
-    let base = if memory.is_dir() { memory } else { std::env::temp_dir() };
-    let thread =
-        format!("{:?}", std::thread::current().id()).replace(|c: char| !c.is_ascii_alphanumeric(), "");
-    let path = base.join(format!("frameward-fuzz-{target}-{}-{thread}", std::process::id()));
-    fs::create_dir_all(&path).expect("invariant: a directory for scratch files can be made");
-    path
+/// A directory of this process and thread below `TMPDIR`, removed with its thread. A fuzzer ends without that:
+/// `scripts/fuzz.sh` gives it a `TMPDIR` of its own.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes an empty one.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    pub(crate) fn new(target: &str) -> Self {
+        let thread = format!("{:?}", std::thread::current().id());
+        let thread: String = thread.chars().filter(char::is_ascii_digit).collect();
+        let name = format!("frameward-fuzz-{target}-{}-{thread}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("invariant: a directory for scratch files can be made");
+        Self(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
 }
