@@ -1,0 +1,104 @@
+//! One figure of one bench, as one line of JSON.
+
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+/// A figure, what it compares to, and where it comes from.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Row {
+    /// The bench: `instructions`, `suites`, `link`, ….
+    pub bench: String,
+    /// What was measured, within the bench.
+    pub case: String,
+    /// The figure: a median, if there is a spread.
+    pub value: f64,
+    /// Its unit, spelled out: `instructions/frame`, `Mbit/s`, `us`.
+    pub unit: String,
+    /// How far single samples were from it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread: Option<Spread>,
+    /// The figure divided by another one of the same run, or by a committed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ratio: Option<Ratio>,
+    /// How many samples, frames or rounds stand behind the figure.
+    pub samples: u64,
+    /// Architecture and CPUs.
+    pub machine: String,
+    /// The commit that was built, with `+` if the tree had changes.
+    pub commit: String,
+}
+
+/// The lowest and the highest sample.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Spread {
+    /// The lowest.
+    pub lowest: f64,
+    /// The highest.
+    pub highest: f64,
+}
+
+/// A figure divided by another.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Ratio {
+    /// The other: a case of the same run, or `committed`.
+    pub to: String,
+    /// The quotient.
+    pub value: f64,
+}
+
+impl Row {
+    /// A row of this machine and this commit, without spread or ratio.
+    pub fn new(bench: &str, case: &str, value: f64, unit: &str, samples: u64) -> Self {
+        Self {
+            bench: bench.into(),
+            case: case.into(),
+            value,
+            unit: unit.into(),
+            spread: None,
+            ratio: None,
+            samples,
+            machine: machine(),
+            commit: commit(),
+        }
+    }
+
+    /// The row as one line, without its end.
+    pub fn line(&self) -> String {
+        serde_json::to_string(self).expect("invariant: text and finite numbers become JSON")
+    }
+}
+
+fn machine() -> String {
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let model = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = model.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
+    let model = model.map_or("unknown CPU", |(_, name)| name);
+    format!("{}, {model}, {cpus} CPUs", std::env::consts::ARCH)
+}
+
+/// Outside a checkout there is no commit to name.
+fn commit() -> String {
+    let git = |arguments: &[&str]| {
+        let output =
+            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    let changed = git(&["status", "--porcelain"]).is_none_or(|changes| !changes.is_empty());
+    if changed { commit + "+" } else { commit }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_one_line_and_reads_back() {
+        let ratio = Ratio { to: "committed".into(), value: 1.5 };
+        let row = Row { ratio: Some(ratio), ..Row::new("instructions", "a \"case\"\n", 2.5, "us", 3) };
+        let line = row.line();
+        assert!(!line.contains('\n') && !line.contains("spread"));
+        assert_eq!(serde_json::from_str::<Row>(&line).expect("a row"), row);
+    }
+}
