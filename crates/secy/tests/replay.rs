@@ -136,6 +136,28 @@ fn without_replay_protection_the_late_are_delayed() {
     }
 }
 
+/// The ring of bits comes round many times; a PN never meets the bit of one that is long gone.
+#[test]
+fn a_long_stream_meets_no_stale_bit() {
+    for (suite, window) in [(SUITE, 1), (SUITE, 64), (XPN, 100), (SUITE, 200)] {
+        let frames = frames(suite, 1, 2000);
+        let mut rx = receiver(SETTINGS, suite, 1, window);
+        // Pairs change places, every fifth frame is lost, and each burst comes a second time.
+        let order = |burst: u64| (burst..burst + 40).map(|index| if window > 1 { index ^ 1 } else { index });
+        for burst in (0..2000).step_by(40) {
+            let on_the_way: Vec<_> =
+                order(burst).filter(|index| index % 5 != 3).map(|index| &frames[index as usize]).collect();
+            assert_eq!(
+                letters(&verify_all(&mut rx, &on_the_way)),
+                "+".repeat(32),
+                "window {window}, {burst}"
+            );
+            let again = letters(&verify_all(&mut rx, &on_the_way));
+            assert!(!again.contains('+'), "window {window}, {burst}: {again}");
+        }
+    }
+}
+
 /// Each discarded replay moves its counter, and no other.
 #[test]
 fn replays_are_counted() {
