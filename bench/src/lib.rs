@@ -1,6 +1,14 @@
-//! What benches and the instruction guard share: one JSON [`Row`] a figure.
+//! What benches and the instruction guard share: one row of JSON a figure.
+//!
+//! ```json
+//! {"bench":"instructions","case":"protect 64 octets, gcm-aes-128","value":712.4,"unit":"instructions/frame",
+//!  "ratio":{"to":"committed","value":1.002},"samples":64000,"machine":"x86_64, 2 CPUs","commit":"0c6be4a"}
+//! ```
+//!
+//! A comparison is a ratio to something measured in the same run, or to a committed figure where that is the point.
+//! Rows are appended to one another, one a line, so that runs can be concatenated.
 
-pub mod guard;
 pub mod row;
+pub mod secys;
 
-pub use row::{Machine, Ratio, Row, Spread};
+pub use row::{Ratio, Row, Spread};
