@@ -69,6 +69,12 @@ fn a_sweep_takes_the_dead_owners_and_no_others() {
     let limit = Duration::from_secs(5);
     program::run(&["ip", "netns", "add", &dead], limit).unwrap();
     let sleeper = program::Program::spawn(&["ip", "netns", "exec", &dead, "sleep", "60"]).unwrap();
+    // Another test's sweep may be quicker; otherwise the sleeper has to be inside before ours.
+    let empty =
+        || program::run(&["ip", "netns", "pids", &dead], limit).is_ok_and(|ids| ids.stdout.is_empty());
+    while empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
     Namespace::sweep().unwrap();
     assert!(!Path::new("/run/netns").join(&dead).exists());
     assert!(Path::new("/run/netns").join(live.name()).exists());
