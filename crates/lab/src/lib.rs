@@ -1,4 +1,4 @@
-//! Network namespaces, captures and traffic: the laboratory of demo, tests and benches.
+//! Network namespaces, captures, traffic and impairments: the laboratory of demo, tests and benches.
 #![forbid(unsafe_code)]
 
 pub mod capture;
@@ -6,6 +6,7 @@ pub mod error;
 pub mod namespace;
 pub mod packet;
 pub mod program;
+pub mod relay;
 pub mod topology;
 pub mod traffic;
 
@@ -14,4 +15,5 @@ pub use error::{Error, require_root};
 pub use namespace::{Namespace, Task};
 pub use packet::{Direction, Frame, InterfaceCounters, PacketSocket};
 pub use program::Program;
+pub use relay::{DirectionCounters, Impairments, Relay, RelayCounters};
 pub use topology::{Machine, Shape, Topology};

@@ -21,20 +21,21 @@ use nix::sys::time::TimeVal;
 use crate::{Error, Namespace};
 
 /// The longest frame taken: a merged one of 64 KiB and its header.
-const LONGEST: usize = 66_000;
+pub(crate) const LONGEST: usize = 66_000;
 /// Asked of the kernel for frames not yet read, in octets (each frame costs about 1 KiB more than its length).
-const RECEIVE_BUFFER: usize = 64 << 20;
+pub(crate) const RECEIVE_BUFFER: usize = 64 << 20;
 /// How long a read waits before it looks whether it shall stop.
 const READ_WAIT: i64 = 10_000;
 /// `struct tpacket_auxdata`: status at 0, VLAN TCI at 16, TPID at 18, host order.
-const AUXDATA_LENGTH: usize = 20;
+pub(crate) const AUXDATA_LENGTH: usize = 20;
 
-mod option {
-    //! Two options of packet(7) that nix has no name for; its macro makes them.
+pub(crate) mod option {
+    //! Options of packet(7) that nix has no name for; its macro makes them.
     #![allow(missing_docs, unreachable_pub)]
     use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
 
     sockopt_impl!(Auxdata, SetOnly, libc::SOL_PACKET, libc::PACKET_AUXDATA, bool);
+    sockopt_impl!(IgnoreOutgoing, SetOnly, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool);
     sockopt_impl!(Statistics, GetOnly, libc::SOL_PACKET, libc::PACKET_STATISTICS, libc::tpacket_stats);
 }
 
@@ -166,7 +167,7 @@ impl PacketSocket {
 }
 
 /// An address that names the interface by its index; the protocol stays the socket's.
-fn link_address(ifname: &str) -> Result<LinkAddr, io::Error> {
+pub(crate) fn link_address(ifname: &str) -> Result<LinkAddr, io::Error> {
     getifaddrs()?
         .filter(|interface| interface.interface_name == ifname)
         .find_map(|interface| interface.address?.as_link_addr().copied())
@@ -174,7 +175,7 @@ fn link_address(ifname: &str) -> Result<LinkAddr, io::Error> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no such interface"))
 }
 
-fn vlan_tag(message: ControlMessageOwned) -> Option<[u8; 4]> {
+pub(crate) fn vlan_tag(message: ControlMessageOwned) -> Option<[u8; 4]> {
     let ControlMessageOwned::Unknown(message) = message else { return None };
     let header = message.cmsg_header;
     if (header.cmsg_level, header.cmsg_type) != (libc::SOL_PACKET, libc::PACKET_AUXDATA) {

@@ -88,6 +88,8 @@ pub const PROTECTED: &str = "prot";
 pub const LEFT: &str = "left";
 /// The middle's port towards gateway B.
 pub const RIGHT: &str = "right";
+/// The bridge that is the wire.
+pub(crate) const WIRE: &str = "wire";
 
 /// Everything the kernel lets a bridge port forward of 01-80-C2-00-00-0x: all but MAC control (bit 1).
 const PORT_FORWARD_MASK: &str = "0xfffd";
@@ -152,7 +154,7 @@ impl Topology {
     }
 
     fn build_wire(&self) -> Result<(), Error> {
-        bridge(&self.middle, "wire", [LEFT, RIGHT])
+        bridge(&self.middle, WIRE, [LEFT, RIGHT])
     }
 
     /// A veth pair is usable only when both ends know that the other is up; the kernel tells them a moment later.
@@ -165,7 +167,7 @@ impl Topology {
             (&self.gateway_a.namespace, PROTECTED),
             (&self.middle, LEFT),
             (&self.middle, RIGHT),
-            (&self.middle, "wire"),
+            (&self.middle, WIRE),
             (&self.gateway_b.namespace, PROTECTED),
             (&self.gateway_b.namespace, PLAIN),
             (&self.machine_b.namespace, self.machine_b.ifname),
@@ -187,7 +189,7 @@ impl Topology {
             for port in [PLAIN, PROTECTED] {
                 offloads_off(&gateway.namespace, port)?;
             }
-            bridge(&gateway.namespace, "wire", [PLAIN, PROTECTED])?;
+            bridge(&gateway.namespace, WIRE, [PLAIN, PROTECTED])?;
         }
         Ok(())
     }

@@ -1,0 +1,216 @@
+//! A wire that can be bad: a relay in place of the middle's bridge, which loses, duplicates, corrupts and reorders.
+//!
+//! ```text
+//!  gateway A            middle                      gateway B
+//!  prot ---- left   ==== to right ====>   right ---- prot          bridge `wire`: down while the relay runs
+//!                   <==== to left =====
+//!
+//!  one direction: receive up to 64 -> fate of each by its number -> hold back | corrupt | copy -> send in batches
+//! ```
+//!
+//! What becomes of a frame follows from the seed, the direction and the frame's number in that direction alone
+//! ([`Impairments`]), so the same traffic meets the same fate again. Time has one part in it only: frames held back
+//! are let go when about 2 ms pass without traffic.
+//!
+//! Without impairments it is a wire, more so than the bridge: every frame passes unchanged and in order, MAC control
+//! and frames to the middle's own addresses included, VLAN tags too. What it cannot pass is counted: frames longer
+//! than the MTU + 14 (+ 4 behind 0x8100, not behind 0x88A8) are a `send_failed`.
+//!
+//! Captures on [`LEFT`](crate::topology::LEFT) and [`RIGHT`](crate::topology::RIGHT) see what comes in before the
+//! relay and what goes out behind it; rate limits hold for what goes out. A refusal to send counts at the interface,
+//! too, each attempt: leave `tx_dropped` of those two out of an account that has `send_failed` in it.
+//!
+//! Left out on purpose: delay and jitter beyond reordering, bursts of loss, changing impairments while it runs (stop
+//! it and start another), memory-mapped rings (they need `unsafe`).
+
+mod fate;
+mod socket;
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::topology::{LEFT, RIGHT, WIRE};
+use crate::{Error, Namespace, Task, Topology};
+use fate::Impairer;
+pub use fate::Impairments;
+use socket::{Receiver, Sender, Socket};
+
+/// How long what had arrived before a stop may still pass: longer than all the kernel can hold takes.
+const DRAIN_LIMIT: Duration = Duration::from_secs(5);
+/// What stopping may take.
+const STOP_LIMIT: Duration = Duration::from_secs(10);
+
+/// What one direction did, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
+/// held back at this moment; behind a stop none are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DirectionCounters {
+    /// Frames read.
+    pub received: u64,
+    /// Frames sent, copies included.
+    pub forwarded: u64,
+    /// Frames lost on purpose.
+    pub lost: u64,
+    /// Frames sent twice. The copy is never corrupted nor held back, even if the frame itself is.
+    pub duplicated: u64,
+    /// Frames with one bit flipped.
+    pub corrupted: u64,
+    /// Frames held back behind later ones.
+    pub reordered: u64,
+    /// Frames, copies included, that the outgoing interface did not take: too long, down, or still full after 16
+    /// attempts.
+    pub send_failed: u64,
+    /// Frames that arrived and were not read in time (PACKET_STATISTICS); not among `received`.
+    pub kernel_dropped: u64,
+}
+
+/// What the relay did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RelayCounters {
+    /// From gateway A to gateway B.
+    pub to_right: DirectionCounters,
+    /// From gateway B to gateway A.
+    pub to_left: DirectionCounters,
+}
+
+/// A running relay. Dropping it stops it and puts the bridge back.
+#[derive(Debug)]
+pub struct Relay<'t> {
+    middle: &'t Namespace,
+    stop: Arc<AtomicBool>,
+    counters: [Arc<Shared>; 2],
+    tasks: Vec<Task<Result<(), Error>>>,
+    ended: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared(Mutex<DirectionCounters>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, DirectionCounters> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<'t> Relay<'t> {
+    /// Replaces the middle's bridge, with the same impairments both ways (the fates of the two ways differ all the
+    /// same). Frames on their way while it starts may be lost uncounted.
+    ///
+    /// # Errors
+    /// If the impairments make no sense, if a relay already runs, or if the system refuses.
+    pub fn start(topology: &'t Topology, both: Impairments) -> Result<Relay<'t>, Error> {
+        Relay::start_each_way(topology, both, both)
+    }
+
+    /// The same, with impairments for each way.
+    ///
+    /// # Errors
+    /// As [`Relay::start`].
+    pub fn start_each_way(
+        topology: &'t Topology,
+        to_right: Impairments,
+        to_left: Impairments,
+    ) -> Result<Relay<'t>, Error> {
+        let middle = &topology.middle;
+        let impairers = [Impairer::new(to_right, 0)?, Impairer::new(to_left, 1)?];
+        if !middle.ip(&["-o", "link", "show", WIRE])?.stdout.contains("state UP") {
+            let why = format!("bridge {WIRE} in {} is down: does a relay run there already?", middle.name());
+            return Err(Error::Unexpected(why));
+        }
+        // From here on its drop puts the bridge up again.
+        let mut relay = Relay {
+            middle,
+            stop: Arc::default(),
+            counters: [Arc::default(), Arc::default()],
+            tasks: Vec::new(),
+            ended: false,
+        };
+        // Down first: what both the bridge and the relay forward would arrive twice.
+        middle.ip(&["link", "set", WIRE, "down"])?;
+        let left = Arc::new(Socket::open(middle, LEFT)?);
+        let right = Arc::new(Socket::open(middle, RIGHT)?);
+        let ways = [(Arc::clone(&left), Arc::clone(&right)), (right, left)];
+        for (((from, to), impairer), counters) in ways.into_iter().zip(impairers).zip(&relay.counters) {
+            let (stop, counters) = (Arc::clone(&relay.stop), Arc::clone(counters));
+            let way = Way { from, to, impairer, counters, stop };
+            relay.tasks.push(middle.spawn_thread(move || way.run())?);
+        }
+        Ok(relay)
+    }
+
+    /// What it has done so far; `kernel_dropped` as of the last pause in the traffic.
+    pub fn counters(&self) -> RelayCounters {
+        let [to_right, to_left] = &self.counters;
+        RelayCounters { to_right: *to_right.lock(), to_left: *to_left.lock() }
+    }
+
+    /// Passes on what has arrived and what is held back, ends, and puts the bridge back. Frames on their way between
+    /// the one and the other are lost uncounted.
+    ///
+    /// # Errors
+    /// If a direction failed while it ran, or the bridge cannot be put back.
+    pub fn stop(mut self) -> Result<RelayCounters, Error> {
+        self.end()?;
+        Ok(self.counters())
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        self.stop.store(true, Ordering::Release);
+        let mut outcomes: Vec<_> = self.tasks.drain(..).map(|task| task.join(STOP_LIMIT).flatten()).collect();
+        outcomes.push(self.middle.ip(&["link", "set", WIRE, "up"]).map(drop));
+        outcomes.into_iter().collect()
+    }
+}
+
+impl Drop for Relay<'_> {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if let Err(error) = self.end() {
+            eprintln!("the relay in {}: {error}", self.middle.name());
+        }
+    }
+}
+
+/// One direction, on its thread.
+struct Way {
+    from: Arc<Socket>,
+    to: Arc<Socket>,
+    impairer: Impairer,
+    counters: Arc<Shared>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Way {
+    fn run(mut self) -> Result<(), Error> {
+        let (mut receiver, mut sender) = (Receiver::new(&self.from), Sender::new(&self.to));
+        let mut stopped = None;
+        loop {
+            // Looked at before reading, so that what had arrived before the stop is read after it.
+            let stopping = self.stop.load(Ordering::Acquire);
+            let frames = receiver.receive(!stopping)?;
+            let idle = frames.is_empty();
+            let mut counters = *self.counters.lock();
+            let mut leaving: Vec<Cow<'_, [u8]>> = Vec::new();
+            for frame in frames {
+                self.impairer.pass(frame, &mut leaving, &mut counters);
+            }
+            let since = stopping.then(|| *stopped.get_or_insert_with(Instant::now));
+            let end = since.is_some_and(|since| idle || since.elapsed() > DRAIN_LIMIT);
+            if idle || end {
+                self.impairer.let_go(&mut leaving);
+                counters.kernel_dropped += self.from.dropped()?;
+            }
+            let failed = sender.send(&leaving)?;
+            counters.send_failed += failed;
+            counters.forwarded += leaving.len() as u64 - failed;
+            *self.counters.lock() = counters;
+            if end {
+                return Ok(());
+            }
+        }
+    }
+}
