@@ -14,7 +14,8 @@
 //!
 //! Without impairments it is a wire, more so than the bridge: every frame passes unchanged and in order, MAC control
 //! and frames to the middle's own addresses included, VLAN tags too. What it cannot pass is counted: frames longer
-//! than the MTU + 14 (+ 4 behind 0x8100, not behind 0x88A8) are a `send_failed`.
+//! than the MTU + 14 (+ 4 behind 0x8100, not behind 0x88A8) are a `send_failed`. Only tagged frames below 20 octets
+//! never reach it: every kernel that receives one throws it away.
 //!
 //! Captures on [`LEFT`](crate::topology::LEFT) and [`RIGHT`](crate::topology::RIGHT) see what comes in before the
 //! relay and what goes out behind it; rate limits hold for what goes out. A refusal to send counts at the interface,
