@@ -1,11 +1,11 @@
 //! Two SecYs that talk to each other, and a burst of frames between them: what benches run.
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outgoing, Protection, ReceiveSa, SciInclusion, SecY,
-    Settings, TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveSa, SciInclusion,
+    SecY, Settings, TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
-use wire::{An, MacAddr, Pn, Sci};
+use wire::{An, Instant, MacAddr, Pn, Sci};
 
 /// Frames of a burst.
 pub const BURST: usize = 64;
@@ -38,6 +38,7 @@ impl Ends {
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
             clear_vlan: ClearVlan::Refuse,
+            reassemble: false,
             mtu: CHUNK,
         };
         let octets_of_key = vec![0x5a; suite.key_octets()];
@@ -81,7 +82,7 @@ impl Ends {
         let (start, len) = (HEADROOM - 16, self.octets + 32);
         let frame = |chunk| Incoming::new(Frame::new(chunk, start, len).expect("inside"));
         let mut burst: Vec<_> = self.chunks.iter_mut().map(|chunk| frame(chunk)).collect();
-        self.receiver.verify(&mut burst);
+        self.receiver.verify(Instant::START, &mut burst, &mut Outbox::none());
         for incoming in burst {
             incoming.into_outcome().expect("verified");
         }

@@ -19,7 +19,7 @@ use secy::{
 };
 use suite::CipherSuite;
 use wire::ethernet::Header;
-use wire::{An, EtherType, MacAddr, Pn, Sci};
+use wire::{An, EtherType, Instant, MacAddr, Pn, Sci};
 
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
 const LEFT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);
@@ -144,6 +144,7 @@ impl Link {
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
             clear_vlan: ClearVlan::Refuse,
+            reassemble: false,
             mtu: 1532,
         };
         let an = An::from_tci(0);
@@ -157,7 +158,7 @@ impl Link {
         let receive = receive.expect("invariant: no XPN suite, no binding");
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
-        Self { path: Path::new(secy, &[BYPASS]), sent: Vec::new(), given: HashMap::new() }
+        Self { path: Path::new(secy, &[BYPASS], None), sent: Vec::new(), given: HashMap::new() }
     }
 
     fn outward(&mut self, room: &mut Room, frames: Vec<Received>) {
@@ -167,9 +168,8 @@ impl Link {
             given.push(room.pool.frame(slot).to_vec());
         }
         let mut out = ToProtected::default();
-        self.path.outward(&mut room.pool, &mut burst, &mut out);
+        self.path.outward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
         assert!(burst.is_empty());
-        out.transmit(&mut room.port, &mut room.pool);
         for frame in std::iter::from_fn(|| room.far.collect()) {
             let ethertype = Header::parse(&frame).expect("what leaves has a header").ethertype;
             assert!(ethertype == EtherType::MACSEC || ethertype == BYPASS, "{frame:02x?} leaves in clear");
@@ -183,9 +183,8 @@ impl Link {
     fn inward(&mut self, room: &mut Room, other: &mut Self, frames: Vec<Received>) {
         let mut burst = fill(&mut room.pool, frames);
         let mut out = ToPlain::default();
-        self.path.inward(&mut room.pool, &mut burst, &mut out);
+        self.path.inward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
         assert!(burst.is_empty());
-        out.transmit(&mut room.port, &mut room.pool);
         for frame in std::iter::from_fn(|| room.far.collect()) {
             if Header::parse(&frame).is_ok_and(|header| header.vlan_tags == 0 && header.ethertype == BYPASS) {
                 continue;

@@ -5,6 +5,7 @@ pub mod af_xdp;
 mod bpf;
 pub mod burst;
 pub mod control;
+pub mod divide;
 pub mod interface;
 pub mod lease;
 pub mod link;

@@ -1,6 +1,7 @@
 //! A link: two ports, the memory that their frames share, and the path between them.
 
 use secy::NextAction;
+use wire::Instant;
 
 use crate::burst::Burst;
 use crate::path::{Path, ToPlain, ToProtected};
@@ -13,6 +14,8 @@ pub struct Link {
     plain: Box<dyn Port>,
     protected: Box<dyn Port>,
     path: Path,
+    /// SDUs from the plain side: those just received, and those that are held.
+    waiting: Burst,
     burst: Burst,
     to_protected: ToProtected,
     to_plain: ToPlain,
@@ -26,6 +29,7 @@ impl Link {
             plain,
             protected,
             path,
+            waiting: Burst::new(),
             burst: Burst::new(),
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
@@ -34,24 +38,28 @@ impl Link {
 
     /// One turn: at most one burst from either side through the path. Returns how many frames came in, and what the
     /// transmit SA needs.
-    pub fn turn(&mut self) -> (usize, NextAction) {
-        let Self { pool, plain, protected, path, burst, to_protected, to_plain } = self;
-        plain.receive(pool, burst);
-        let mut received = burst.len();
+    pub fn turn(&mut self, now: Instant) -> (usize, NextAction) {
+        let Self { pool, plain, protected, path, waiting, burst, to_protected, to_plain } = self;
+        let held = waiting.len();
+        plain.receive(pool, waiting);
+        let mut received = waiting.len() - held;
         let mut next = NextAction::GoOn;
-        if received > 0 {
-            next = path.outward(pool, burst, to_protected);
-            to_protected.transmit(&mut **protected, pool);
+        if !waiting.is_empty() {
+            next = path.outward(now, pool, waiting, to_protected, &mut **protected);
         }
         protected.receive(pool, burst);
         received += burst.len();
         if !burst.is_empty() {
-            path.inward(pool, burst, to_plain);
-            to_plain.transmit(&mut **plain, pool);
+            path.inward(now, pool, burst, to_plain, &mut **plain);
         }
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)
+    }
+
+    /// When the next turn is due even if no frame comes.
+    pub fn due(&self) -> Option<Instant> {
+        self.path.held_until()
     }
 
     /// The path, for management between turns.

@@ -1,8 +1,8 @@
 //! The way of a frame through a link: classified, protected or verified, and out on the other side.
 //!
 //! ```text
-//!  plain port     ──▶ outward: bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
-//!  protected port ──▶ inward:  bypass? EAPOL? ──no──▶ SecY verify ──▶ ToPlain ──▶ plain port
+//!  plain port     ──▶ outward: [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
+//!  protected port ──▶ inward:  bypass? EAPOL? ──no──▶ SecY verify ──▶ [separate] ──▶ ToPlain ──▶ plain port
 //! ```
 //!
 //! EtherTypes mean something on the protected side only: whatever enters the plain port is an SDU, also a frame
@@ -12,11 +12,12 @@
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
 use arrayvec::ArrayVec;
-use secy::{Frame, Incoming, NextAction, Outgoing, Protected, SecY, Verified};
-use wire::EtherType;
-use wire::ethernet::Header;
+use secy::{Delivered, Division, Frame, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings};
+use wire::ethernet::{HEADER_OCTETS, Header};
+use wire::{EtherType, Instant};
 
 use crate::burst::{BURST_FRAMES, Burst};
+use crate::divide::{Divider, DividerCounters, Dividing};
 use crate::pool::{FrameView, Pool, Slot};
 use crate::port::Port;
 
@@ -29,6 +30,8 @@ secy::counters! {
         in_pkts_bypass = "InPktsBypass",
         /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
         in_pkts_eapol = "InPktsEapol",
+        /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
+        in_sdus_no_chunk = "InSdusNoChunk",
     }
 }
 
@@ -40,7 +43,7 @@ enum MayLeave {
 
 /// Why a frame may go to the plain side.
 enum MayEnter {
-    Verified(Verified),
+    Verified(Delivered),
     Bypass,
 }
 
@@ -74,7 +77,23 @@ impl ToPlain {
     }
 }
 
-/// A burst out never holds more frames than the burst in, so nothing is refused; if it were, no chunk is lost.
+impl ToPlain {
+    /// Puts an SDU from the outbox, which holds verified ones only, into a chunk. False if there is no chunk for it.
+    fn copy(&mut self, sdu: &[u8], pool: &mut Pool, port: &mut dyn Port) -> bool {
+        if self.0.is_full() {
+            self.transmit(port, pool);
+        }
+        let Some(mut slot) = pool.take() else { return false };
+        if !pool.append(&mut slot, sdu) {
+            pool.give(slot);
+            return false;
+        }
+        give_refused(self.0.push(slot), pool);
+        true
+    }
+}
+
+/// Who pushes has looked for room, so nothing is refused; if it were, no chunk is lost.
 fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
     if let Err(slot) = pushed {
         pool.give(slot);
@@ -88,6 +107,9 @@ pub struct Path {
     pub secy: SecY,
     /// EtherTypes that pass in clear, both ways; short, and mostly empty.
     bypass: ArrayVec<EtherType, { Path::BYPASS }>,
+    divider: Option<Box<Divider>>,
+    /// SDUs that are not a frame of their own, on their way to the plain side.
+    outbox: Outbox,
     counters: PathCounters,
 }
 
@@ -95,10 +117,21 @@ impl Path {
     /// The most EtherTypes that can be bypassed.
     pub const BYPASS: usize = 8;
 
-    /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut).
-    pub fn new(secy: SecY, bypass: &[EtherType]) -> Self {
+    /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut). SDUs
+    /// are divided and put together as `dividing` says.
+    pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
-        Self { secy, bypass, counters: PathCounters::default() }
+        let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing)));
+        let outbox = match secy.settings() {
+            Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
+            _ => Outbox::none(),
+        };
+        Self { secy, bypass, divider, outbox, counters: PathCounters::default() }
+    }
+
+    /// How SDUs were divided.
+    pub fn divider_counters(&self) -> DividerCounters {
+        self.divider.as_ref().map_or_else(DividerCounters::default, |divider| *divider.counters())
     }
 
     /// What was counted outside the SecY.
@@ -106,18 +139,63 @@ impl Path {
         &self.counters
     }
 
-    /// Takes a burst from the plain port to `out`; what may not leave goes back to the pool. Leaves `burst` empty.
-    pub fn outward(&mut self, pool: &mut Pool, burst: &mut Burst, out: &mut ToProtected) -> NextAction {
+    /// Takes a burst from the plain port to the protected one; what may not leave goes back to the pool. Leaves
+    /// `burst` empty, but for what is held until [`Path::held_until`] so that it shares a frame with what comes.
+    pub fn outward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToProtected,
+        port: &mut dyn Port,
+    ) -> NextAction {
+        let Some(mut divider) = self.divider.take() else {
+            let next = self.protect(pool, burst, &[], out);
+            out.transmit(port, pool);
+            return next;
+        };
+        let mut next = NextAction::GoOn;
+        divider.hold(now, pool, burst);
+        divider.plan(pool, |frame| self.is_bypassed(frame));
+        while divider.assemble(pool) {
+            let (frames, divisions) = divider.assembled();
+            next = next.max(self.protect(pool, frames, divisions, out));
+            out.transmit(port, pool);
+        }
+        divider.finish(pool);
+        self.divider = Some(divider);
+        next
+    }
+
+    /// Until when SDUs are held at most, if any are.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.divider.as_ref().and_then(|divider| divider.held_until())
+    }
+
+    /// Protects frames, each of which divides as `divisions` says (none: each is an SDU), and takes them to `out`.
+    fn protect(
+        &mut self,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        divisions: &[Option<Division>],
+        out: &mut ToProtected,
+    ) -> NextAction {
         let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
         let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
         let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
         for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
             let frame = Frame::new(chunk, *start, *len);
-            let bypass = frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
+            let division = divisions.get(index).copied().flatten();
+            // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
+            let bypass =
+                division.is_none() && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
             verdicts.push(bypass.then_some(MayLeave::Bypass));
             self.counters.out_pkts_bypass += u64::from(bypass);
             if let (Some(frame), false) = (frame, bypass) {
-                sdus.push(Outgoing::new(frame));
+                sdus.push(match division {
+                    None => Outgoing::new(frame),
+                    Some(division) => Outgoing::divided(frame, division),
+                });
                 places.push((index, start, len));
             }
         }
@@ -135,9 +213,16 @@ impl Path {
         next
     }
 
-    /// Takes a burst from the protected port to `out`; what may not enter goes back to the pool. Leaves `burst`
-    /// empty.
-    pub fn inward(&mut self, pool: &mut Pool, burst: &mut Burst, out: &mut ToPlain) {
+    /// Takes a burst from the protected port to the plain one; what may not enter goes back to the pool. Leaves
+    /// `burst` empty.
+    pub fn inward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToPlain,
+        port: &mut dyn Port,
+    ) {
         let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
         let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
         let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
@@ -157,17 +242,29 @@ impl Path {
                 places.push((index, start, len));
             }
         }
-        self.secy.verify(&mut frames);
+        self.secy.verify(now, &mut frames, &mut self.outbox);
         for (frame, (index, start, len)) in frames.into_iter().zip(places) {
             (*start, *len) = (frame.frame().start(), frame.frame().len());
             verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
         }
         for (slot, verdict) in burst.drain().zip(verdicts) {
             match verdict {
-                Some(proof) => out.push(slot, proof, pool),
+                Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
+                    pool.give(slot);
+                    for sdu in self.outbox.sdus(sdus) {
+                        self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
+                    }
+                }
+                Some(proof) => {
+                    if out.0.is_full() {
+                        out.transmit(port, pool);
+                    }
+                    out.push(slot, proof, pool);
+                }
                 None => pool.give(slot),
             }
         }
+        out.transmit(port, pool);
     }
 
     fn is_bypassed(&self, frame: &[u8]) -> bool {

@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 use secy::{ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, TransmitSa, TransmitSaCounters};
 use wire::{An, Pn, Sci};
 
+use crate::divide::DividerCounters;
 use crate::link::Link;
 use crate::path::PathCounters;
 use crate::port::PortCounters;
@@ -59,6 +60,8 @@ pub struct LinkSnapshot {
     pub protected: PortCounters,
     /// What went around the SecY.
     pub path: PathCounters,
+    /// How SDUs were divided.
+    pub divider: DividerCounters,
     /// The SecY's own counters.
     pub secy: SecYCounters,
     /// The transmit SC: the sum over its SAs.
@@ -80,6 +83,7 @@ impl LinkSnapshot {
         (self.plain, self.protected) = (plain, protected);
         (self.chunks_free, self.chunks) = (link.pool().free(), link.pool().total());
         self.path = *link.path().counters();
+        self.divider = link.path().divider_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
         self.transmit = secy.transmit_counters();

@@ -39,10 +39,17 @@ impl Waker {
 impl Waiter {
     /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
     pub(crate) fn wait(&mut self, most: Duration) {
-        let milliseconds = i32::try_from(most.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: the array lives across the call, and its length is given with it.
+        let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
+        let most = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
+        // SAFETY: the array and the time live across the call, and the array's length is given with it; no signal
+        // mask is set.
         unsafe {
-            libc::poll(self.polled.as_mut_ptr(), self.polled.len() as libc::nfds_t, milliseconds);
+            libc::ppoll(
+                self.polled.as_mut_ptr(),
+                self.polled.len() as libc::nfds_t,
+                &raw const most,
+                std::ptr::null(),
+            );
         }
         if self.polled.first().is_some_and(|own| own.revents != 0) {
             let mut woken = [0; 64];

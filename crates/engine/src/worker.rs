@@ -10,12 +10,12 @@
 
 use std::io;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::{self, Duration};
 
 use rtrb::{Consumer, Producer, RingBuffer};
 use secy::NextAction;
 use suite::{CipherSuite, Key, Sak};
-use wire::{An, Pn};
+use wire::{An, Instant, Pn};
 
 use crate::link::Link;
 use crate::snapshot::LinkSnapshot;
@@ -131,31 +131,38 @@ impl Worker {
         if let Ok(sak) = Sak::new(CipherSuite::GcmAes128, &[0; 16]) {
             drop(Key::prepare(CipherSuite::GcmAes128, &sak));
         }
+        let start = time::Instant::now();
         let mut idle_since = None;
         while self.obey() {
-            if self.turn() > 0 {
+            let now = Instant::after_start(start.elapsed());
+            if self.turn(now) > 0 {
                 idle_since = None;
                 continue;
             }
+            let idle = now.since(*idle_since.get_or_insert(now));
             match self.polling {
                 Polling::Busy => std::hint::spin_loop(),
-                Polling::Interrupt => self.waiter.wait(SLEEP),
-                Polling::Adaptive => {
-                    if idle_since.get_or_insert_with(Instant::now).elapsed() >= SPIN {
-                        self.waiter.wait(SLEEP);
-                        idle_since = None;
-                    }
+                Polling::Adaptive if idle < SPIN => {}
+                Polling::Adaptive | Polling::Interrupt => {
+                    self.waiter.wait(self.sleep(now));
+                    idle_since = None;
                 }
             }
         }
         self.links
     }
 
+    /// How long nothing is due.
+    fn sleep(&self, now: Instant) -> Duration {
+        let due = self.links.iter().filter_map(Link::due).map(|due| due.since(now));
+        due.fold(SLEEP, Duration::min)
+    }
+
     /// One turn of each link. Returns how many frames came in.
-    fn turn(&mut self) -> usize {
+    fn turn(&mut self, now: Instant) -> usize {
         let mut received = 0;
         for (index, link) in self.links.iter_mut().enumerate() {
-            let (frames, action) = link.turn();
+            let (frames, action) = link.turn(now);
             received += frames;
             // Without frames from the plain side the SA's need is what it was.
             if action != self.told[index] && action != NextAction::GoOn {

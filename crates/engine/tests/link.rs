@@ -43,6 +43,7 @@ fn settings() -> Settings {
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
         clear_vlan: ClearVlan::Refuse,
+        reassemble: false,
         mtu: 1532,
     }
 }
@@ -86,7 +87,7 @@ fn link(secy: SecY, bypass: &[EtherType]) -> (Link, MemoryPort, MemoryPort) {
     let (machine, plain) = MemoryPort::pair(256);
     let (wire, protected) = MemoryPort::pair(256);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass));
+    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, None));
     (link, machine, wire)
 }
 

@@ -6,13 +6,15 @@
 //!                                 the protected MTU counts from behind the SecTAG's EtherType on
 //! ```
 //!
-//! So a frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. This release does not split
-//! frames: a protected side that is too small for the plain side is an error, here and in `run`.
+//! So a frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. Where that is not there, frames
+//! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
+//! here and in `run`.
 
 use std::fmt;
 use std::io;
 use std::path::Path;
 
+use engine::divide::Dividing;
 use engine::interface::{Interface, InterfaceError};
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
@@ -66,6 +68,9 @@ pub struct Mtus {
     pub protected: usize,
 }
 
+/// The smallest MTU of a protected side that carries fragments.
+const LEAST_PROTECTED_MTU: usize = 576;
+
 /// Judges the interfaces of a link.
 ///
 /// # Errors
@@ -93,9 +98,15 @@ pub fn link_mtus(config: &Config, link: &Link, read_mtu: ReadMtu) -> Result<Mtus
         ))]);
     }
     let overhead = overhead_octets(link);
-    if protected < plain + overhead {
+    let fragment = link.dividing.is_some_and(|dividing| dividing.fragment);
+    if fragment && protected < LEAST_PROTECTED_MTU {
         return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {} or the machine's to {}",
+            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
+        ))]);
+    }
+    if !fragment && protected < plain + overhead {
+        return Err(vec![finding(format!(
+            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
             plain + overhead,
             protected.saturating_sub(overhead)
         ))]);
@@ -194,10 +205,20 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         let tagged = |tags: usize| mtus.plain.min(room.saturating_sub(tags * VLAN_TAG_OCTETS));
         writeln!(
             f,
-            "  largest    payload {} octets; {} behind a VLAN tag, {} behind two",
+            "  {}  payload {} octets; {} behind a VLAN tag, {} behind two",
+            if link.dividing.is_some_and(|dividing| dividing.fragment) { "in one   " } else { "largest  " },
             tagged(0),
             tagged(1),
             tagged(2)
+        )?;
+    }
+    if let Some(Dividing { fragment, concatenate, hold }) = link.dividing {
+        let on = |on| if on { "on" } else { "off" };
+        writeln!(
+            f,
+            "  dividing   fragment {}, concatenate {}, hold {hold:?}; 2 octets more for each segment but one",
+            on(fragment),
+            on(concatenate)
         )?;
     }
     for ether_type in &link.bypass {

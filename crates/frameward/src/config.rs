@@ -9,6 +9,7 @@
 //! otherwise: nothing is ignored. What depends on this machine's interfaces is not judged here but in
 //! [`crate::check`].
 
+mod dividing;
 mod findings;
 mod gateway;
 mod link;
@@ -18,6 +19,7 @@ mod static_keys;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use engine::divide::Dividing;
 use engine::lease::LeaseName;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames, XpnBinding};
 use suite::{CipherSuite, Sak};
@@ -117,6 +119,8 @@ pub struct Link {
     pub clear_vlan: ClearVlan,
     /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL or a VLAN tag.
     pub bypass: Vec<EtherType>,
+    /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them.
+    pub dividing: Option<Dividing>,
     /// The own SA. Its key and SCI (XPN: SSCI) are no other SA's.
     pub transmit: StaticSa,
     /// The peers' SAs: up to four of an SCI, with different ANs.

@@ -95,6 +95,24 @@ counters! {
         in_pkts_invalid = "InPktsInvalid",
         /// Discarded: the ICV is wrong, or the data is encrypted and `validate_frames` is disabled.
         in_pkts_not_valid = "InPktsNotValid",
+        /// Discarded: verified, but its extension headers break a rule. Ours.
+        in_pkts_malformed = "InPktsMalformed",
+        /// SDUs that were put together from pieces. Ours.
+        in_sdus_reassembled = "InSdusReassembled",
+        /// SDUs that shared a frame with others. Ours.
+        in_sdus_separated = "InSdusSeparated",
+        /// SDUs that were complete and discarded: longer than any that is sent. Ours.
+        in_sdus_too_long = "InSdusTooLong",
+        /// Pieces discarded: the missing neighbour has become late, so it cannot come any more. Ours.
+        in_pieces_lost = "InPiecesLost",
+        /// Pieces discarded: the missing neighbour did not come in time (without replay protection). Ours.
+        in_pieces_expired = "InPiecesExpired",
+        /// Pieces discarded: others needed their room. Ours.
+        in_pieces_overrun = "InPiecesOverrun",
+        /// Pieces discarded: the neighbour is of another SDU. Ours.
+        in_pieces_mismatched = "InPiecesMismatched",
+        /// Pieces discarded: their SA was retired. Ours.
+        in_pieces_retired = "InPiecesRetired",
         /// Octets of secure data in verified frames that were not encrypted.
         in_octets_validated = "InOctetsValidated",
         /// Octets of secure data in verified frames that were encrypted.

@@ -15,8 +15,10 @@
 extern crate alloc;
 
 pub mod counters;
+pub mod fragment;
 pub mod frame;
 pub mod pn;
+pub mod reassemble;
 pub mod receive;
 mod table;
 pub mod transmit;
@@ -24,9 +26,10 @@ pub mod transmit;
 pub use counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 pub use frame::Frame;
 pub use pn::NextAction;
-pub use receive::{Incoming, ReceiveDiscard, Verified};
+pub use reassemble::Outbox;
+pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
 pub use table::{
     ClearVlan, ConfidentialityOffset, InstallError, Protection, ReceiveSa, ReceiveSc, SciInclusion, SecY,
     Settings, TransmitSa, ValidateFrames, XpnBinding,
 };
-pub use transmit::{Outgoing, Protected, TransmitDiscard};
+pub use transmit::{Division, Outgoing, Protected, TransmitDiscard};

@@ -80,10 +80,14 @@ impl TransmitPns {
         self.reserved = reserved;
     }
 
-    /// Takes the next PN. Each is returned once.
-    pub(crate) fn take(&mut self) -> Result<Pn, NoPn> {
+    /// Takes the next PN, if `more` others follow it. Each is returned once.
+    pub(crate) fn take_first_of(&mut self, more: u64) -> Result<Pn, NoPn> {
         let pn = self.next.ok_or(NoPn::Exhausted)?;
-        if pn > self.reserved {
+        let chain_end = pn.number().saturating_add(more);
+        if chain_end > self.last.number() {
+            return Err(NoPn::Exhausted);
+        }
+        if chain_end > self.reserved.number() {
             return Err(NoPn::Unreserved);
         }
         self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };
@@ -248,23 +252,33 @@ mod tests {
     fn a_32_bit_sa_ends_after_2_32_minus_1() {
         let mut pns = TransmitPns::new(pn(0xffff_fffe), Pn::LAST_32, Pn::LAST_32);
         assert_eq!(pns.next_action(), NextAction::Rekey);
-        assert_eq!(pns.take(), Ok(pn(0xffff_fffe)));
-        assert_eq!(pns.take(), Ok(pn(0xffff_ffff)));
-        assert_eq!(pns.take(), Err(NoPn::Exhausted));
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_fffe)));
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
         assert_eq!((pns.next(), pns.next_action()), (None, NextAction::Exhausted));
         pns.reserve_through(Pn::LAST_64);
-        assert_eq!(pns.take(), Err(NoPn::Exhausted), "no reservation brings used PNs back");
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted), "no reservation brings used PNs back");
     }
 
     #[test]
     fn an_xpn_sa_goes_on_over_2_32_and_ends_after_2_64_minus_1() {
         let mut pns = TransmitPns::new(pn(0xffff_ffff), Pn::LAST_64, Pn::LAST_64);
-        assert_eq!(pns.take(), Ok(pn(0xffff_ffff)));
-        assert_eq!(pns.take().map(Pn::low), Ok(0));
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
+        assert_eq!(pns.take_first_of(0).map(Pn::low), Ok(0));
         assert_eq!(pns.next_action(), NextAction::GoOn);
         let mut pns = TransmitPns::new(Pn::LAST_64, Pn::LAST_64, Pn::LAST_64);
-        assert_eq!(pns.take(), Ok(Pn::LAST_64));
-        assert_eq!(pns.take(), Err(NoPn::Exhausted));
+        assert_eq!(pns.take_first_of(0), Ok(Pn::LAST_64));
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
+    }
+
+    #[test]
+    fn a_chain_that_would_cross_an_end_takes_nothing() {
+        let mut pns = TransmitPns::new(pn(1), pn(4), Pn::LAST_32);
+        assert_eq!(pns.take_first_of(4), Err(NoPn::Unreserved));
+        assert_eq!(pns.take_first_of(3), Ok(pn(1)));
+        let mut pns = TransmitPns::new(pn(0xffff_fffe), Pn::LAST_32, Pn::LAST_32);
+        assert_eq!(pns.take_first_of(2), Err(NoPn::Exhausted));
+        assert_eq!(pns.take_first_of(1), Ok(pn(0xffff_fffe)));
     }
 
     #[test]
@@ -279,7 +293,8 @@ mod tests {
     #[test]
     fn no_pn_leaves_that_is_not_reserved() {
         let mut pns = TransmitPns::new(pn(1), pn(4), Pn::LAST_32);
-        let seen: [_; 5] = core::array::from_fn(|_| (pns.next_action(), pns.take().ok().map(Pn::number)));
+        let seen: [_; 5] =
+            core::array::from_fn(|_| (pns.next_action(), pns.take_first_of(0).ok().map(Pn::number)));
         assert_eq!(
             seen,
             [
@@ -292,26 +307,29 @@ mod tests {
         );
         pns.reserve_through(pn(2));
         assert_eq!(
-            pns.take(),
+            pns.take_first_of(0),
             Err(NoPn::Unreserved),
             "a reservation never shrinks, and a stale one opens nothing"
         );
         pns.reserve_through(pn(8));
-        assert_eq!(pns.take(), Ok(pn(5)));
+        assert_eq!(pns.take_first_of(0), Ok(pn(5)));
     }
 
     #[test]
     fn nothing_is_sent_from_outside_the_block_or_the_suite() {
         let mut below = TransmitPns::new(pn(5), pn(4), Pn::LAST_32);
         assert_eq!(
-            (below.take(), below.next_action()),
+            (below.take_first_of(0), below.next_action()),
             (Err(NoPn::Unreserved), NextAction::AwaitReservation)
         );
         below.reserve_through(pn(5));
-        assert_eq!(below.take(), Ok(pn(5)));
+        assert_eq!(below.take_first_of(0), Ok(pn(5)));
         for first in [1 << 32, (1 << 32) + 5, u64::MAX] {
             let mut beyond = TransmitPns::new(pn(first), Pn::LAST_64, Pn::LAST_32);
-            assert_eq!((beyond.take(), beyond.next_action()), (Err(NoPn::Exhausted), NextAction::Exhausted));
+            assert_eq!(
+                (beyond.take_first_of(0), beyond.next_action()),
+                (Err(NoPn::Exhausted), NextAction::Exhausted)
+            );
         }
     }
 

@@ -11,6 +11,7 @@
 //! | the cipher | 2 |
 //! | ICV wrong: `InPktsInvalid` or `InPktsNotValid` | 3 |
 //! | PN judged again, `lowest_pn` moved, SecTAG and ICV taken off | 3 |
+//! | with MF or EXT: the secure data divided, its pieces joined to others | 3 |
 //!
 //! The PN is judged twice because two copies of a frame can stand in one burst: the first judgement saves the
 //! cipher's work on old frames, the second one decides. Only frames with a right ICV move the window: with
@@ -26,10 +27,14 @@
 use crate::counters::{ReceiveSaCounters, SecYCounters};
 use crate::frame::Frame;
 use crate::pn::{Freshness, recover};
-use crate::table::{ClearVlan, Protection, SecY, Settings, ValidateFrames};
+use crate::reassemble::{Outbox, Piece, TooLong};
+use crate::table::{ClearVlan, Protection, ReceiveSc, SecY, Settings, ValidateFrames};
+use core::iter;
+use core::ops::Range;
 use suite::{Nonce, OpenJob};
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
-use wire::{An, EtherType, Pn, Sci, SecTag, SecTagError, SecureData};
+use wire::extension::{self, ExtensionError, Segments};
+use wire::{An, EtherType, Instant, Pn, Sci, SecTag, SecTagError, SecureData};
 
 /// Why a received frame is not delivered. Each has its counter, in [`SecYCounters`] or [`ReceiveSaCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -52,6 +57,8 @@ pub enum ReceiveDiscard {
     Duplicate,
     /// Its ICV is wrong, or it is encrypted and `validate_frames` is disabled.
     NotValid,
+    /// Its extension headers break this rule.
+    Malformed(ExtensionError),
 }
 
 /// Why a frame is delivered. Each has its counter.
@@ -70,12 +77,21 @@ enum Delivery {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Verified(());
 
+/// What is delivered of a frame.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Delivered {
+    /// The frame itself, as it stands now.
+    Whole(Verified),
+    /// The SDUs with these numbers in the outbox; none, if it holds nothing but a piece that waits for its neighbour.
+    Separated(Range<usize>, Verified),
+}
+
 /// A frame on its way in.
 #[derive(Debug)]
 pub struct Incoming<'b> {
     frame: Frame<'b>,
     open: Option<Open>,
-    outcome: Result<Verified, ReceiveDiscard>,
+    outcome: Result<Delivered, ReceiveDiscard>,
 }
 
 /// What pass 1 prepares for the others.
@@ -90,6 +106,9 @@ struct Open {
     aad: usize,
     text: usize,
     data: SecureData,
+    /// Octets of extension headers; `None` if the frame is one whole SDU.
+    division: Option<usize>,
+    more_fragments: bool,
     authentic: bool,
 }
 
@@ -108,7 +127,7 @@ impl<'b> Incoming<'b> {
     ///
     /// # Errors
     /// The reason for which it must not be delivered.
-    pub fn into_outcome(self) -> Result<Verified, ReceiveDiscard> {
+    pub fn into_outcome(self) -> Result<Delivered, ReceiveDiscard> {
         self.outcome
     }
 
@@ -126,7 +145,7 @@ impl<'b> Incoming<'b> {
     fn deliver(&mut self, tag: usize, secure_data: usize) {
         self.frame.shrink(tag);
         self.frame.truncate(ADDRESSES_OCTETS + secure_data);
-        self.outcome = Ok(Verified(()));
+        self.outcome = Ok(Delivered::Whole(Verified(())));
     }
 }
 
@@ -154,8 +173,13 @@ impl From<ReceiveDiscard> for Refusal {
 }
 
 impl SecY {
-    /// Verifies a burst of frames in place, in order.
-    pub fn verify(&mut self, burst: &mut [Incoming<'_>]) {
+    /// Verifies a burst of frames in place, in order. SDUs that are not a frame of their own go to `outbox`, which is
+    /// emptied first; it is made for bursts at least as long as this one.
+    pub fn verify(&mut self, now: Instant, burst: &mut [Incoming<'_>], outbox: &mut Outbox) {
+        outbox.clear();
+        if !self.settings.replay_protect {
+            self.expire(now);
+        }
         for incoming in &mut *burst {
             match self.admit(&mut incoming.frame) {
                 Ok(Admission::Open(open)) => incoming.open = Some(open),
@@ -177,14 +201,87 @@ impl SecY {
         }
         for incoming in burst {
             if let Some(open) = incoming.open.take() {
-                let verdict = self.settle(&open);
+                let settled = self.settle(&open);
+                let verdict = match (settled, open.division) {
+                    (Ok(_), Some(_)) => {
+                        let before = outbox.len();
+                        let divided = self.divide(now, &open, incoming.frame.octets(), outbox);
+                        incoming.outcome =
+                            divided.map(|()| Delivered::Separated(before..outbox.len(), Verified(())));
+                        divided.and(settled)
+                    }
+                    (Ok(_), None) => {
+                        incoming.deliver(open.tag, open.secure_data);
+                        settled
+                    }
+                    (Err(discard), _) => {
+                        incoming.outcome = Err(discard);
+                        settled
+                    }
+                };
                 self.count(Some((open.sc, open.an)), verdict);
-                match verdict {
-                    Ok(_) => incoming.deliver(open.tag, open.secure_data),
-                    Err(discard) => incoming.outcome = Err(discard),
-                }
+                self.drop_hopeless_pieces(open.sc, open.an);
             }
         }
+    }
+
+    /// Drops pieces that have waited too long, where no `lowest_pn` decides about them.
+    fn expire(&mut self, now: Instant) {
+        for ReceiveSc { pieces, sas, .. } in self.receive.iter_mut().filter(|sc| !sc.pieces.is_empty()) {
+            pieces.expire(now, |an| {
+                if let Some(sa) = &mut sas[an.index()] {
+                    sa.counters.in_pieces_expired += 1;
+                }
+            });
+        }
+    }
+
+    /// Drops pieces that nothing can complete any more, now that `lowest_pn` of their SA has moved.
+    fn drop_hopeless_pieces(&mut self, sc: usize, an: An) {
+        let sc = &mut self.receive[sc];
+        if !self.settings.replay_protect || sc.pieces.is_empty() {
+            return;
+        }
+        if let Some(sa) = &mut sc.sas[an.index()] {
+            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+        }
+    }
+
+    /// Takes the SDUs out of a verified frame, and what of it belongs to others.
+    fn divide(
+        &mut self,
+        now: Instant,
+        open: &Open,
+        frame: &[u8],
+        outbox: &mut Outbox,
+    ) -> Result<(), ReceiveDiscard> {
+        let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
+        let (headers, data) = behind[open.tag..].split_at(open.division.unwrap_or(0));
+        let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
+        let sc = &mut self.receive[open.sc];
+        let sa = sc.sas[open.an.index()].as_mut().ok_or(ReceiveDiscard::NoSaError)?;
+        let (last, mut data) = (segments.lengths().len() - 1, data);
+        for (index, &octets) in segments.lengths().iter().enumerate() {
+            let segment;
+            (segment, data) = data.split_at(octets.into());
+            let continues = index == 0 && segments.continues();
+            let goes_on = index == last && open.more_fragments;
+            if !continues && !goes_on {
+                match outbox.push(addresses, iter::once(segment)) {
+                    Ok(()) => sa.counters.in_sdus_separated += 1,
+                    Err(TooLong) => sa.counters.in_sdus_too_long += 1,
+                }
+                continue;
+            }
+            let (an, pn) = (open.an, open.pn.number());
+            let piece = Piece { an, pn, addresses: *addresses, continues, goes_on, at: now };
+            let outcome = sc.pieces.offer(&piece, segment, outbox);
+            sa.counters.in_sdus_reassembled += outcome.reassembled;
+            sa.counters.in_sdus_too_long += outcome.too_long;
+            sa.counters.in_pieces_overrun += outcome.overrun;
+            sa.counters.in_pieces_mismatched += outcome.mismatched;
+        }
+        Ok(())
     }
 
     fn count(&mut self, at: At, verdict: Result<Delivery, ReceiveDiscard>) {
@@ -216,13 +313,35 @@ impl SecY {
         }
         let behind_addresses = &frame.octets()[ADDRESSES_OCTETS..];
         let tag = SecTag::parse(behind_addresses).map_err(ReceiveDiscard::BadTag)?;
-        let secure_data =
-            tag.secure_data_octets(behind_addresses.len() - tag.octets()).map_err(ReceiveDiscard::BadTag)?;
-        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data)
+        let division =
+            self.division(&tag, &behind_addresses[tag.octets()..]).map_err(ReceiveDiscard::BadTag)?;
+        let behind = behind_addresses.len() - tag.octets() - division.unwrap_or(0);
+        let secure_data = tag.secure_data_octets(behind).map_err(ReceiveDiscard::BadTag)?;
+        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data, division)
+    }
+
+    /// Octets of extension headers behind a SecTAG; `None` if the frame is one whole SDU. Who has not agreed on MF and
+    /// EXT takes them for reserved bits.
+    fn division(&self, tag: &SecTag, behind: &[u8]) -> Result<Option<usize>, SecTagError> {
+        match (tag.extended, tag.more_fragments) {
+            (false, false) => Ok(None),
+            _ if !self.settings.reassemble => Err(SecTagError::ReservedBits),
+            (false, true) => Ok(Some(0)),
+            (true, _) => {
+                let headers = extension::count(behind).map_err(|_| SecTagError::Extensions)?;
+                Ok(Some(headers * extension::EXTENSION_OCTETS))
+            }
+        }
     }
 
     /// Pass 1, from the SA on.
-    fn admit_to_sa(&self, tag: &SecTag, sci: Option<Sci>, secure_data: usize) -> Result<Admission, Refusal> {
+    fn admit_to_sa(
+        &self,
+        tag: &SecTag,
+        sci: Option<Sci>,
+        secure_data: usize,
+        division: Option<usize>,
+    ) -> Result<Admission, Refusal> {
         let settings = &self.settings;
         let index = match sci {
             Some(sci) => self.receive.iter().position(|sc| sc.sci() == sci),
@@ -258,9 +377,11 @@ impl SecY {
             nonce: sa.key.nonce(sci, pn),
             tag: tag.octets(),
             secure_data,
-            aad: ADDRESSES_OCTETS + tag.octets() + clear,
+            aad: ADDRESSES_OCTETS + tag.octets() + division.unwrap_or(0) + clear,
             text: secure_data - clear,
             data: tag.data,
+            division,
+            more_fragments: tag.more_fragments,
             authentic: false,
         }))
     }
@@ -316,6 +437,7 @@ const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
         Err(ReceiveDiscard::Late) => Sa(|counters| &mut counters.in_pkts_late),
         Err(ReceiveDiscard::Duplicate) => Sa(|counters| &mut counters.in_pkts_duplicate),
         Err(ReceiveDiscard::NotValid) => Sa(|counters| &mut counters.in_pkts_not_valid),
+        Err(ReceiveDiscard::Malformed(_)) => Sa(|counters| &mut counters.in_pkts_malformed),
     }
 }
 

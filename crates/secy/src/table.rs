@@ -11,6 +11,8 @@
 
 use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use crate::pn::{ReplayWindow, TransmitPns};
+use crate::reassemble::Reassembler;
+use crate::transmit::TransmitDiscard;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use suite::{Key, Nonce, Salt};
@@ -97,6 +99,9 @@ pub struct Settings {
     pub clear_vlan: ClearVlan,
     /// The most octets behind DA, SA and EtherType that a frame on the protected side may have.
     pub mtu: usize,
+    /// Whether MF and EXT are understood in received frames. Only with [`ValidateFrames::Strict`] and without
+    /// confidentiality offset; [`SecY::new`] takes it for false otherwise.
+    pub reassemble: bool,
 }
 
 /// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
@@ -163,6 +168,8 @@ pub struct TransmitSa {
     pub(crate) key: SaKey,
     pub(crate) pns: TransmitPns,
     pub(crate) counters: TransmitSaCounters,
+    /// The frame before was discarded for this reason, and was in a chain: what continues it must not be sent.
+    pub(crate) broken_chain: Option<TransmitDiscard>,
 }
 
 impl TransmitSa {
@@ -179,7 +186,8 @@ impl TransmitSa {
         reserved: Pn,
     ) -> Result<Self, InstallError> {
         let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
-        Ok(Self { an, key: SaKey::new(key, xpn)?, pns, counters: TransmitSaCounters::default() })
+        let counters = TransmitSaCounters::default();
+        Ok(Self { an, key: SaKey::new(key, xpn)?, pns, counters, broken_chain: None })
     }
 
     /// The AN.
@@ -250,8 +258,10 @@ impl ReceiveSa {
 #[derive(Debug)]
 pub struct ReceiveSc {
     sci: Sci,
-    sas: [Option<Box<ReceiveSa>>; An::COUNT],
+    pub(crate) sas: [Option<Box<ReceiveSa>>; An::COUNT],
     retired: ReceiveSaCounters,
+    /// Pieces of SDUs that wait for their neighbours.
+    pub(crate) pieces: Reassembler,
 }
 
 impl ReceiveSc {
@@ -302,6 +312,14 @@ impl SecY {
 
     /// A SecY that transmits as `sci`. It has no SA, so it discards every SDU and every protected frame.
     pub fn new(sci: Sci, settings: Settings) -> Self {
+        // An offset counts per frame and would send user data of every tail in clear; and what is not verified must
+        // not be joined to what is.
+        let offset = matches!(
+            settings.protection,
+            Protection::Encrypt(ConfidentialityOffset::Thirty | ConfidentialityOffset::Fifty)
+        );
+        let strict = settings.validate_frames == ValidateFrames::Strict;
+        let settings = Settings { reassemble: settings.reassemble && strict && !offset, ..settings };
         Self {
             sci,
             settings,
@@ -389,7 +407,8 @@ impl SecY {
             return Err(InstallError::TooManyScs);
         }
         let retired = ReceiveSaCounters::default();
-        self.receive.push(ReceiveSc { sci, sas: [const { None }; An::COUNT], retired });
+        let pieces = Reassembler::new(self.settings.reassemble);
+        self.receive.push(ReceiveSc { sci, sas: [const { None }; An::COUNT], retired, pieces });
         Ok(())
     }
 
@@ -437,7 +456,8 @@ impl SecY {
     /// Takes the receive SA under `an` out: frames under it are discarded from here on.
     pub fn retire_receive(&mut self, sci: Sci, an: An) -> Option<Box<ReceiveSa>> {
         let sc = self.receive.iter_mut().find(|sc| sc.sci == sci)?;
-        let sa = sc.sas[an.index()].take()?;
+        let mut sa = sc.sas[an.index()].take()?;
+        sa.counters.in_pieces_retired += sc.pieces.retire(an);
         sc.retired.add(&sa.counters);
         Some(sa)
     }

@@ -1,10 +1,14 @@
 //! Protecting frames (IEEE 802.1AE-2018 clause 10.5).
 //!
 //! ```text
-//!  DA 6 | SA 6 |                  SDU from its EtherType on
-//!  DA 6 | SA 6 | SecTAG 8 or 16 | secure data               | ICV 16
-//!  └──────────── AAD ───────────┴ offset ┘└──── text ───────┘         integrity only: all of it is AAD
+//!  DA 6 | SA 6 |                                               SDU from its EtherType on
+//!  DA 6 | SA 6 | SecTAG 8 or 16 | [extension headers 2 each] | secure data            | ICV 16
+//!  └───────────────────────── AAD ───────────────────────────┴ offset ┘└── text ─────┘   integrity only: all is AAD
 //! ```
+//!
+//! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]): then the caller says
+//! how the secure data divides. The frames that one SDU runs through are a *chain*: their PNs follow one another, so
+//! a chain for which the SA has not PNs enough is discarded whole, and so is what is left of one that has broken.
 //!
 //! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
 
@@ -14,7 +18,7 @@ use crate::pn::{NextAction, NoPn};
 use crate::table::{Protection, SciInclusion, SecY, Settings, TransmitSa};
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
-use wire::{ScEncoding, Sci, SecTag, SecureData, ShortLength};
+use wire::{ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 
 /// Why an SDU is not sent. Each has its counter in [`SecYCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -48,10 +52,20 @@ impl SecYCounters {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Protected(());
 
-/// An SDU on its way out.
+/// How the secure data of a frame divides into SDUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Division {
+    /// The segments; their lengths add up to the secure data.
+    pub segments: Segments,
+    /// How many frames follow in this one's chain: not 0 if its last SDU goes on in the next frame.
+    pub chain: u16,
+}
+
+/// A frame on its way out: an SDU, or what a division says.
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
+    division: Option<Division>,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
@@ -68,7 +82,12 @@ struct Seal {
 impl<'b> Outgoing<'b> {
     /// An SDU that waits to be protected. Until then its outcome is a discard.
     pub const fn new(frame: Frame<'b>) -> Self {
-        Self { frame, seal: None, outcome: Err(TransmitDiscard::NoSa) }
+        Self { frame, division: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
+    }
+
+    /// A frame of DA, SA and secure data that divides as told. Frames of a chain come one after the other.
+    pub const fn divided(frame: Frame<'b>, division: Division) -> Self {
+        Self { frame, division: Some(division), seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
     /// The frame, as it stands now.
@@ -102,7 +121,13 @@ impl SecY {
             return NextAction::GoOn;
         };
         for outgoing in &mut *burst {
-            match admit(sci, settings, sa, &mut outgoing.frame) {
+            let continues = outgoing.division.is_some_and(|division| division.segments.continues());
+            let admitted = match sa.broken_chain.filter(|_| continues) {
+                Some(discard) => Err(discard),
+                None => admit(sci, settings, sa, &mut outgoing.frame, outgoing.division.as_ref()),
+            };
+            sa.broken_chain = admitted.as_ref().err().copied();
+            match admitted {
                 Ok(seal) => outgoing.seal = Some(seal),
                 Err(discard) => {
                     counters.count_transmit(discard);
@@ -154,8 +179,11 @@ fn admit(
     settings: &Settings,
     sa: &mut TransmitSa,
     frame: &mut Frame<'_>,
+    division: Option<&Division>,
 ) -> Result<Seal, TransmitDiscard> {
-    if frame.len() < HEADER_OCTETS {
+    // A segment that continues an SDU may be shorter than an EtherType.
+    let shortest = if division.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
+    if frame.len() < shortest {
         return Err(TransmitDiscard::TooShort);
     }
     let sc = match settings.sci_inclusion {
@@ -164,22 +192,37 @@ fn admit(
         SciInclusion::EndStation => ScEncoding::EndStation,
     };
     let secure_data = frame.len() - ADDRESSES_OCTETS;
-    let fits = frame.len() + sc.tag_octets() + ICV_OCTETS <= longest(settings);
-    if !fits || !frame.has_room(sc.tag_octets(), ICV_OCTETS) {
+    let extensions = division.map_or(0, |division| division.segments.header_octets());
+    let chain = division.map_or(0, |division| division.chain);
+    let headers = sc.tag_octets() + extensions;
+    let fits = frame.len() + headers + ICV_OCTETS <= longest(settings);
+    if !fits || !frame.has_room(headers, ICV_OCTETS) {
         return Err(TransmitDiscard::TooLong);
     }
-    let pn = sa.pns.take().map_err(|none| match none {
+    let pn = sa.pns.take_first_of(chain.into()).map_err(|none| match none {
         NoPn::Unreserved => TransmitDiscard::PnUnreserved,
         NoPn::Exhausted => TransmitDiscard::PnExhausted,
     })?;
-    frame.grow(sc.tag_octets(), ICV_OCTETS);
+    frame.grow(headers, ICV_OCTETS);
     let (data, clear) = match settings.protection {
         Protection::Integrity => (SecureData::Clear, secure_data),
         Protection::Encrypt(offset) => (SecureData::Encrypted, offset.octets().min(secure_data)),
     };
-    let tag = SecTag { sc, data, an: sa.an(), short_length: ShortLength::of(secure_data), pn: pn.low() };
-    tag.encode(&mut frame.octets_mut()[ADDRESSES_OCTETS..]);
-    let aad = ADDRESSES_OCTETS + sc.tag_octets() + clear;
+    let tag = SecTag {
+        sc,
+        data,
+        an: sa.an(),
+        extended: extensions > 0,
+        more_fragments: chain > 0,
+        short_length: ShortLength::of(secure_data),
+        pn: pn.low(),
+    };
+    let behind_addresses = &mut frame.octets_mut()[ADDRESSES_OCTETS..];
+    tag.encode(behind_addresses);
+    if let Some(division) = division {
+        division.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
+    }
+    let aad = ADDRESSES_OCTETS + headers + clear;
     Ok(Seal { nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })
 }
 

@@ -36,6 +36,7 @@ fn settings(case: &MacsecCase) -> Settings {
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
         clear_vlan: ClearVlan::Refuse,
+        reassemble: false,
         mtu: 9216,
     }
 }

@@ -5,9 +5,13 @@
 #![no_std]
 
 pub mod ethernet;
+pub mod extension;
 pub mod id;
 pub mod sectag;
+pub mod time;
 
 pub use ethernet::EtherType;
+pub use extension::{ExtensionError, Segments};
 pub use id::{An, MacAddr, ParseIdError, Pn, Sci, Ssci};
 pub use sectag::{ScEncoding, SecTag, SecTagError, SecureData, ShortLength};
+pub use time::Instant;

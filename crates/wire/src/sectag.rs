@@ -3,16 +3,20 @@
 //! ```text
 //!  octet 0-1   EtherType 0x88E5
 //!  octet 2     V 0x80 | ES 0x40 | SC 0x20 | SCB 0x10 | E 0x08 | C 0x04 | AN 0x03
-//!  octet 3     reserved 0xC0 | SL 0x3F
+//!  octet 3     EXT 0x80 | MF 0x40 | SL 0x3F
 //!  octet 4-7   PN, or the low 32 bits of it (XPN)
 //!  octet 8-15  SCI, present if SC is set
 //! ```
 //!
-//! [`SecTag::parse`] holds every rule of clause 9 that can be judged without knowing the SA. Whether a PN field
+//! MF and EXT are reserved and zero in the standard; between stations that agreed on it they say that the last SDU
+//! of the frame goes on in the next one, and that an extension header follows (see [`crate::extension`]). Who has not
+//! agreed must take them for what they are in the standard: [`SecTagError::ReservedBits`].
+//!
+//! [`SecTag::parse`] holds every other rule of clause 9 that can be judged without knowing the SA. Whether a PN field
 //! of 0 is allowed depends on the cipher suite (it occurs at every 2^32 with XPN) and is judged with the PN.
 //! Octets 0-3 of a tag that parses always encode to the same octets again.
 
-use crate::ethernet::{ETHERTYPE_OCTETS, EtherType};
+use crate::ethernet::EtherType;
 use crate::id::{An, MacAddr, Sci};
 
 /// Octets of a SecTAG without SCI.
@@ -30,6 +34,8 @@ const SC: u8 = 0x20;
 const SCB: u8 = 0x10;
 const E: u8 = 0x08;
 const C: u8 = 0x04;
+const MF: u8 = 0x40;
+const EXT: u8 = 0x80;
 const SL: u8 = 0x3f;
 
 /// Which rule of clause 9 a SecTAG breaks. Each makes the frame an `InPktsBadTag`.
@@ -43,9 +49,11 @@ pub enum SecTagError {
     ScBits,
     /// E without C is reserved for frames that are not for the Controlled Port (clause 9.5).
     EncryptedUnchanged,
-    /// A reserved bit of octet 3 is set (clause 9.7).
+    /// A bit of octet 3 that the standard reserves is set, and nobody has agreed on its meaning (clause 9.7).
     ReservedBits,
-    /// SL is above 47 (clause 9.7), or 1: secure data begins with an EtherType of two octets.
+    /// More extension headers than [`crate::extension::EXTENSIONS`], or the frame ends inside them.
+    Extensions,
+    /// SL is above 47 (clause 9.7), or 1 without EXT: an SDU begins with an EtherType of two octets.
     ShortLength,
     /// The frame holds fewer octets than SL and the ICV ask for; with SL 0, fewer than 48 and the ICV (clause 9.7).
     TooShort,
@@ -96,7 +104,11 @@ pub struct SecTag {
     pub data: SecureData,
     /// The SA within the SC.
     pub an: An,
-    /// SL, if it is not 0.
+    /// EXT: an extension header follows the tag.
+    pub extended: bool,
+    /// MF: the last SDU of the frame goes on in the frame with the next PN.
+    pub more_fragments: bool,
+    /// SL, if it is not 0. Never counts extension headers.
     pub short_length: Option<ShortLength>,
     /// The PN field: the PN, or its low 32 bits with XPN.
     pub pn: u32,
@@ -113,18 +125,14 @@ pub enum SecureData {
     Encrypted,
 }
 
-/// A Short Length that is not 0: octets of secure data, 2 to 47 (clause 9.7).
+/// A Short Length that is not 0: octets of secure data, 1 to 47 (clause 9.7); 1 only of what continues an SDU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ShortLength(u8);
 
 impl ShortLength {
-    /// The Short Length that tells of `octets` of secure data: none from 48 octets on, nor below 2.
+    /// The Short Length that tells of `octets` of secure data: none from 48 octets on, nor of none.
     pub const fn of(octets: usize) -> Option<Self> {
-        if octets >= ETHERTYPE_OCTETS && octets < SHORT_LENGTH_LIMIT {
-            Some(Self(octets as u8))
-        } else {
-            None
-        }
+        if octets > 0 && octets < SHORT_LENGTH_LIMIT { Some(Self(octets as u8)) } else { None }
     }
 
     /// How many octets of secure data there are.
@@ -160,14 +168,20 @@ impl SecTag {
             (false, false) => SecureData::Clear,
             (true, false) => return Err(SecTagError::EncryptedUnchanged),
         };
-        if length & !SL != 0 {
-            return Err(SecTagError::ReservedBits);
-        }
-        let short_length = match length {
+        let short_length = match length & SL {
             0 => None,
+            1 if length & EXT == 0 => return Err(SecTagError::ShortLength),
             octets => Some(ShortLength::of(octets.into()).ok_or(SecTagError::ShortLength)?),
         };
-        Ok(Self { sc, data, an: An::from_tci(tci), short_length, pn: u32::from_be_bytes(pn) })
+        Ok(Self {
+            sc,
+            data,
+            an: An::from_tci(tci),
+            extended: length & EXT != 0,
+            more_fragments: length & MF != 0,
+            short_length,
+            pn: u32::from_be_bytes(pn),
+        })
     }
 
     /// Octets of this tag, 8 or 16.
@@ -175,8 +189,8 @@ impl SecTag {
         self.sc.tag_octets()
     }
 
-    /// How many octets of secure data a frame has that goes on for `behind_tag` octets behind this SecTAG. What
-    /// follows secure data and ICV is Ethernet padding, which only a frame with a Short Length can have: without
+    /// How many octets of secure data a frame has that goes on for `behind_tag` octets behind this SecTAG and its
+    /// extension headers. What follows secure data and ICV is Ethernet padding, which only a frame with a Short Length can have: without
     /// one, padding could not be told from data.
     ///
     /// # Errors
@@ -211,7 +225,8 @@ impl SecTag {
         };
         out[..2].copy_from_slice(&EtherType::MACSEC.0.to_be_bytes());
         out[2] = sc_bits | data_bits | self.an.number();
-        out[3] = self.short_length.map_or(0, |length| length.0);
+        let bits = if self.extended { EXT } else { 0 } | if self.more_fragments { MF } else { 0 };
+        out[3] = bits | self.short_length.map_or(0, |length| length.0);
         out[4..8].copy_from_slice(&self.pn.to_be_bytes());
         if let ScEncoding::Explicit(sci) = self.sc {
             out[SECTAG_OCTETS..SECTAG_SCI_OCTETS].copy_from_slice(&sci.octets());
@@ -265,13 +280,15 @@ mod tests {
         for length in 0..=u8::MAX {
             let mut octets = ANNEX_C;
             octets[3] = length;
-            let expected = match length {
+            let short_length = match length & 0x3f {
                 0 => Ok(None),
-                2..=47 => Ok(Some(length.into())),
-                1 | 48..=63 => Err(SecTagError::ShortLength),
-                64.. => Err(SecTagError::ReservedBits),
+                short @ 2..=47 => Ok(Some(short.into())),
+                1 if length & 0x80 != 0 => Ok(Some(1)),
+                _ => Err(SecTagError::ShortLength),
             };
-            let parsed = SecTag::parse(&octets).map(|tag| tag.short_length.map(ShortLength::octets));
+            let expected = short_length.map(|short| (length & 0x80 != 0, length & 0x40 != 0, short));
+            let parsed = SecTag::parse(&octets)
+                .map(|tag| (tag.extended, tag.more_fragments, tag.short_length.map(ShortLength::octets)));
             assert_eq!(parsed, expected, "octet 3 {length:#04x}");
         }
     }

@@ -3,11 +3,11 @@
 use std::collections::{HashMap, HashSet};
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, InstallError, Outgoing, Protection, ReceiveDiscard,
-    SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, InstallError, Outbox, Outgoing, Protection,
+    ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Salt};
-use wire::{An, MacAddr, Pn, Sci, SecTag, Ssci};
+use wire::{An, Instant, MacAddr, Pn, Sci, SecTag, Ssci};
 
 use super::{Gap, Setup};
 
@@ -54,6 +54,7 @@ pub(super) fn settings(setup: &Setup) -> Settings {
             _ => ValidateFrames::Disabled,
         },
         replay_protect: setup.replay_protect,
+        reassemble: false,
         clear_vlan: if setup.strip_vlan { ClearVlan::Strip } else { ClearVlan::Refuse },
         mtu: MTU,
     }
@@ -75,7 +76,7 @@ impl From<Result<Vec<u8>, ReceiveDiscard>> for Verdict {
 pub(super) fn verify(secy: &mut SecY, frames: &[Vec<u8>]) -> Vec<Result<Vec<u8>, ReceiveDiscard>> {
     let mut chunks = frames.to_vec();
     let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Incoming::new(whole(chunk, 0))).collect();
-    secy.verify(&mut burst);
+    secy.verify(Instant::START, &mut burst, &mut Outbox::none());
     burst
         .into_iter()
         .map(|incoming| {

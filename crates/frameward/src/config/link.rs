@@ -9,6 +9,7 @@ use suite::CipherSuite;
 use toml::{Spanned, Value};
 use wire::ethernet::EtherType;
 
+use super::dividing;
 use super::findings::{Findings, list};
 use super::gateway::bad_name;
 use super::raw::RawLink;
@@ -96,9 +97,6 @@ impl Judge {
         findings: &mut Findings,
     ) -> Option<Link> {
         let label = &self.label;
-        findings.later(label, "fragment", &raw.fragment, &["off", "auto"]);
-        findings.later(label, "concatenate", &raw.concatenate, &["off", "auto"]);
-        findings.later(label, "hold", &raw.hold, &["0us"]);
         if let Some(mka) = &raw.mka {
             findings
                 .error(mka.span(), format!("{label}[link.mka] is not in this release; use [link.static]"));
@@ -118,6 +116,7 @@ impl Judge {
         let clear_vlan = [("refuse", ClearVlan::Refuse), ("strip", ClearVlan::Strip)];
         let clear_vlan =
             findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
+        let dividing = dividing::judge(label, raw, protection, validate_frames, findings);
         let replay_window = self.replay_window(raw, findings);
         let mtu = self.mtu(raw, findings);
         let bypass = self.bypass(raw, findings);
@@ -140,6 +139,7 @@ impl Judge {
             mtu,
             clear_vlan,
             bypass,
+            dividing,
             transmit,
             receive,
         })

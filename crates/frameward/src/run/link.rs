@@ -57,7 +57,7 @@ impl StartedLink {
             plain_engine: plain.description().to_owned(),
             protected_engine: protected.description().to_owned(),
         };
-        let link = Forwarding::new(pool, plain, protected, Path::new(secy, &link.bypass));
+        let link = Forwarding::new(pool, plain, protected, Path::new(secy, &link.bypass, link.dividing));
         Ok(Self { link, lease, about, prepared, fallback })
     }
 
@@ -108,6 +108,7 @@ fn secy(link: &Link, mtus: Mtus, block: PnBlock) -> Result<SecY, InstallError> {
         validate_frames: link.validate_frames,
         replay_protect: link.replay_protect,
         clear_vlan: link.clear_vlan,
+        reassemble: link.dividing.is_some(),
         mtu: mtus.protected,
     };
     let StaticSa { an, sci, key: sak, xpn } = &link.transmit;

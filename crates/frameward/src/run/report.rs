@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use engine::control::Gateway;
+use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
@@ -72,6 +73,7 @@ fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
     };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
+    let divider = Counters::new(DividerCounters::NAMES, snapshot.divider.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
     let overrun = ("InPktsOverrun".into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
@@ -82,7 +84,12 @@ fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
         validate_frames: validate_frames.into(),
         replay_protect: link.replay_protect,
         replay_window: link.replay_window,
-        counters: secy.iter().map(named).chain([overrun]).chain(path.iter().map(named)).collect(),
+        counters: secy
+            .iter()
+            .map(named)
+            .chain([overrun])
+            .chain(path.iter().chain(divider.iter()).map(named))
+            .collect(),
         transmit: transmit_report(&link.transmit, snapshot),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc)).collect(),
     }

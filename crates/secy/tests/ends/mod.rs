@@ -2,13 +2,13 @@
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test binary uses its part
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, NextAction, Outgoing, Protection, ReceiveDiscard,
-    ReceiveSa, ReceiveSaCounters, SciInclusion, SecY, SecYCounters, Settings, TransmitDiscard, TransmitSa,
-    TransmitSaCounters, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, NextAction, Outbox, Outgoing, Protection,
+    ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SciInclusion, SecY, SecYCounters, Settings,
+    TransmitDiscard, TransmitSa, TransmitSaCounters, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Sak, Salt};
 use testkit::frames;
-use wire::{An, EtherType, MacAddr, Pn, Sci, Ssci};
+use wire::{An, EtherType, Instant, MacAddr, Pn, Sci, Ssci};
 
 /// Room in front of and behind a frame.
 const ROOM: usize = 64;
@@ -43,6 +43,7 @@ pub const SETTINGS: Settings = Settings {
     validate_frames: ValidateFrames::Strict,
     replay_protect: true,
     clear_vlan: ClearVlan::Refuse,
+    reassemble: false,
     mtu: 1532,
 };
 
@@ -164,7 +165,7 @@ pub fn verify_all(secy: &mut SecY, frames: &[impl AsRef<[u8]>]) -> Vec<Outcome<R
         .zip(frames)
         .map(|(chunk, frame)| Incoming::new(Frame::new(chunk, ROOM, frame.as_ref().len()).expect("inside")))
         .collect();
-    secy.verify(&mut burst);
+    secy.verify(Instant::START, &mut burst, &mut Outbox::none());
     let done = |incoming: Incoming<'_>| {
         let octets = incoming.frame().octets().to_vec();
         match incoming.into_outcome() {

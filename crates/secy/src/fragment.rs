@@ -1,0 +1,296 @@
+//! Dividing SDUs into frames: fragmentation and concatenation (thesis chapters 3 and 4; TII paper section IV).
+//!
+//! ```text
+//!  waiting:  | SDU 1        | SDU 2        | SDU 3  |           (of one DA and SA)
+//!  frames:   | SDU 1        | SDU ─ MF  CF ─ 2 | SDU 3 |        full ones, and what is left over
+//! ```
+//!
+//! A plan says of each frame which octets of which SDUs it takes; the caller copies them together and has the frames
+//! protected. Only what waits already is concatenated: a plan adds no delay.
+//!
+//! *Express* SDUs (cyclic process data: PROFINET RT, EtherCAT, GOOSE, and VLAN priorities 6 and 7) go before all
+//! others and are never put together with anything. Others keep their order among those of the same DA and SA.
+//!
+//! Work for n SDUs: at most n²/2 comparisons of addresses, and one step for each segment.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use wire::ethernet::{ADDRESSES_OCTETS, Header, VLAN_TAG_OCTETS};
+use wire::extension::{EXTENSION_OCTETS, SEGMENT_OCTETS, SEGMENTS};
+use wire::sectag::ICV_OCTETS;
+use wire::{EtherType, Segments};
+
+use crate::reassemble::SDU_OCTETS;
+use crate::table::{SciInclusion, Settings};
+use crate::transmit::Division;
+
+/// What may be done to SDUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rules {
+    /// Octets of extension headers and secure data that a frame has room for.
+    pub capacity: usize,
+    /// An SDU may span frames.
+    pub fragment: bool,
+    /// A frame may hold several SDUs.
+    pub concatenate: bool,
+}
+
+impl Rules {
+    /// The rules for frames of a SecY.
+    pub const fn new(settings: &Settings, fragment: bool, concatenate: bool) -> Self {
+        let tag = match settings.sci_inclusion {
+            SciInclusion::Always => wire::sectag::SECTAG_SCI_OCTETS,
+            SciInclusion::Never | SciInclusion::EndStation => wire::sectag::SECTAG_OCTETS,
+        };
+        // The MTU counts from behind the first EtherType, which is the SecTAG's.
+        let capacity = (settings.mtu + 2).saturating_sub(tag + ICV_OCTETS);
+        Self { capacity, fragment, concatenate }
+    }
+
+    /// Room for secure data in a frame with so many extension headers.
+    const fn room(&self, headers: usize) -> usize {
+        self.capacity.saturating_sub(headers * EXTENSION_OCTETS)
+    }
+}
+
+/// An SDU, as far as a plan needs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sdu {
+    addresses: [u8; ADDRESSES_OCTETS],
+    /// Octets from its EtherType on.
+    octets: usize,
+    express: bool,
+}
+
+impl Sdu {
+    /// What a plan needs of the frame `sdu`; `None` for one shorter than an Ethernet header.
+    pub fn of(sdu: &[u8]) -> Option<Self> {
+        let header = Header::parse(sdu).ok()?;
+        let addresses = *sdu.first_chunk()?;
+        let cyclic = matches!(header.ethertype, EtherType::PROFINET | EtherType::ETHERCAT | EtherType::GOOSE);
+        let priority = header.vlan_tags > 0 && sdu[ADDRESSES_OCTETS + VLAN_TAG_OCTETS / 2] >> 5 >= 6;
+        Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express: cyclic || priority })
+    }
+
+    /// It goes before all others, alone.
+    pub const fn is_express(&self) -> bool {
+        self.express
+    }
+
+    /// Octets of secure data that it makes.
+    pub const fn octets(&self) -> usize {
+        self.octets
+    }
+}
+
+/// A part of an SDU: octets counted from its EtherType on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// Its number among those that were planned.
+    pub sdu: usize,
+    /// Which octets.
+    pub octets: Range<usize>,
+}
+
+/// A frame to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Planned {
+    /// Its parts, as numbers in [`Plan::parts`].
+    parts: Range<usize>,
+    /// How the secure data divides; `None` for a frame that is one whole SDU.
+    pub division: Option<Division>,
+}
+
+/// Which frames are to be made of which SDUs. Made once for the largest burst, and used again.
+#[derive(Debug)]
+pub struct Plan {
+    frames: Vec<Planned>,
+    parts: Vec<Part>,
+    /// SDUs that are longer than any receiver takes, or than a frame if they must not be divided.
+    too_long: usize,
+    fragmented: usize,
+    concatenated: usize,
+}
+
+impl Plan {
+    /// Room for plans of up to `sdus` SDUs under `rules`.
+    pub fn new(sdus: usize, rules: &Rules) -> Self {
+        // Frames that are full but for a header, and one that is not, for each SDU.
+        let each = SDU_OCTETS / rules.room(1).max(1) + 2;
+        Self {
+            frames: Vec::with_capacity(sdus * each),
+            parts: Vec::with_capacity(sdus * (each + 1)),
+            too_long: 0,
+            fragmented: 0,
+            concatenated: 0,
+        }
+    }
+
+    /// The frames, in the order in which they are to be sent.
+    pub fn frames(&self) -> &[Planned] {
+        &self.frames
+    }
+
+    /// The parts of a frame, in order.
+    pub fn parts(&self, frame: &Planned) -> &[Part] {
+        &self.parts[frame.parts.clone()]
+    }
+
+    /// SDUs that are in no frame because they are too long.
+    pub const fn too_long(&self) -> usize {
+        self.too_long
+    }
+
+    /// SDUs that span frames.
+    pub const fn fragmented(&self) -> usize {
+        self.fragmented
+    }
+
+    /// SDUs that share a frame with others.
+    pub const fn concatenated(&self) -> usize {
+        self.concatenated
+    }
+
+    /// Plans anew.
+    pub fn make(&mut self, rules: &Rules, sdus: &[Sdu]) {
+        self.frames.clear();
+        self.parts.clear();
+        (self.too_long, self.fragmented, self.concatenated) = (0, 0, 0);
+        let numbered = || sdus.iter().enumerate();
+        for (number, sdu) in numbered().filter(|(_, sdu)| sdu.express) {
+            self.group(rules, core::iter::once((number, sdu)));
+        }
+        if !rules.concatenate {
+            for (number, sdu) in numbered().filter(|(_, sdu)| !sdu.express) {
+                self.group(rules, core::iter::once((number, sdu)));
+            }
+            return;
+        }
+        for (first, leader) in numbered() {
+            let of_group = |(_, sdu): &(usize, &Sdu)| !sdu.express && sdu.addresses == leader.addresses;
+            // A group is planned when its first SDU is met.
+            if leader.express || numbered().take(first).any(|one| of_group(&one)) {
+                continue;
+            }
+            self.group(rules, numbered().skip(first).filter(of_group));
+        }
+    }
+
+    /// Plans SDUs that share DA and SA.
+    fn group<'s>(&mut self, rules: &Rules, sdus: impl Iterator<Item = (usize, &'s Sdu)>) {
+        let first_frame = self.frames.len();
+        let mut open = OpenFrame::new(false, self.parts.len());
+        for (number, sdu) in sdus {
+            let longest = if rules.fragment { SDU_OCTETS - ADDRESSES_OCTETS } else { rules.room(0) };
+            if sdu.octets > longest {
+                self.too_long += 1;
+                continue;
+            }
+            self.place(rules, &mut open, number, sdu.octets);
+        }
+        self.close(&mut open, false);
+        self.number_chains(first_frame);
+    }
+
+    /// Puts one SDU into the open frame, and on into further ones if it may be divided.
+    fn place(&mut self, rules: &Rules, open: &mut OpenFrame, number: usize, octets: usize) {
+        if open.count > 0 && !open.takes_whole(rules, octets) {
+            // Cut only what fills the frame; a segment behind the first has a length that a header can tell.
+            let room = open.room_for_next(rules);
+            let cut = rules.fragment && (LEAST_CUT..=SEGMENT_OCTETS).contains(&room) && open.count < SEGMENTS;
+            if !cut || octets <= room {
+                self.close(open, false);
+            }
+        }
+        let mut from = 0;
+        while from < octets {
+            let part = (octets - from).min(open.room_for_next(rules));
+            open.add(part);
+            self.parts.push(Part { sdu: number, octets: from..from + part });
+            from += part;
+            if from < octets {
+                self.close(open, true);
+            }
+        }
+        if open.continues && open.count == 1 {
+            self.fragmented += 1;
+        }
+    }
+
+    /// Ends the open frame, if there is anything in it, and opens the next one.
+    fn close(&mut self, open: &mut OpenFrame, more: bool) {
+        if open.count > 0 {
+            let parts = open.first_part..self.parts.len();
+            // A whole SDU alone is left as it is: no header tells of it.
+            let whole = open.count == 1 && !open.continues && !more;
+            let division = (!whole).then_some(Division { segments: open.segments, chain: u16::from(more) });
+            self.concatenated += if open.count > 1 { open.count } else { 0 };
+            self.frames.push(Planned { parts, division });
+        }
+        *open = OpenFrame::new(more, self.parts.len());
+    }
+
+    /// Numbers the frames of each chain down to its last one.
+    fn number_chains(&mut self, first: usize) {
+        let mut behind = 0;
+        for frame in self.frames[first..].iter_mut().rev() {
+            behind = match &mut frame.division {
+                Some(division) if division.chain > 0 => {
+                    behind += 1;
+                    division.chain = behind;
+                    behind
+                }
+                _ => 0,
+            };
+        }
+    }
+}
+
+/// A cut leaves at least so much in the frame that it fills: below, the header and the work cost more than the octets.
+const LEAST_CUT: usize = 64;
+
+/// The frame that is being filled.
+struct OpenFrame {
+    segments: Segments,
+    count: usize,
+    filled: usize,
+    continues: bool,
+    first_part: usize,
+}
+
+impl OpenFrame {
+    const fn new(continues: bool, first_part: usize) -> Self {
+        Self { segments: Segments::one(0, continues), count: 0, filled: 0, continues, first_part }
+    }
+
+    /// Extension headers with one segment more than now.
+    const fn headers_with_next(&self) -> usize {
+        match (self.count, self.continues) {
+            (0, false) => 0,
+            (0, true) => 1,
+            (count, _) => count,
+        }
+    }
+
+    const fn room_for_next(&self, rules: &Rules) -> usize {
+        rules.room(self.headers_with_next()).saturating_sub(self.filled)
+    }
+
+    const fn takes_whole(&self, rules: &Rules, octets: usize) -> bool {
+        let told = self.count == 0 || octets <= SEGMENT_OCTETS;
+        told && rules.concatenate && self.count < SEGMENTS && octets <= self.room_for_next(rules)
+    }
+
+    fn add(&mut self, octets: usize) {
+        // A frame's capacity, and a segment in it, is below 2^16; the caller has looked for room.
+        let length = octets as u16;
+        if self.count == 0 {
+            self.segments = Segments::one(length, self.continues);
+        } else {
+            let pushed = self.segments.push(length);
+            debug_assert!(pushed.is_ok(), "the caller has looked for room");
+        }
+        self.count += 1;
+        self.filled += octets;
+    }
+}

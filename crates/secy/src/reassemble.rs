@@ -1,0 +1,333 @@
+//! Putting SDUs together again (thesis chapter 4; TII paper section IV, with our CF).
+//!
+//! A *piece* is a segment that is not a whole SDU. Two pieces join if their PNs are consecutive in one SA, DA and SA
+//! are equal, the first goes on (MF) and the second continues (CF):
+//!
+//! ```text
+//!  PN n:      … | head ─ MF      PN n+1:  CF ─ middle ─ MF      PN n+2:  CF ─ tail | …
+//! ```
+//!
+//! Pieces may come in any order inside the replay window. What can never be completed goes: a piece whose missing
+//! neighbour is below `lowest_pn`, so a window of 0 never waits; without replay protection one that is older than
+//! [`PATIENCE`]. An SC holds at most [`PIECES`] pieces and [`PIECES_OCTETS`] octets; the oldest goes first.
+//!
+//! Complete SDUs are copied to an [`Outbox`], which is as large as all that one burst can hold. Nothing allocates
+//! after creation. Work for a piece: at most [`PIECES`] comparisons for each step of its chain, and one move of the
+//! octets held.
+
+use alloc::vec::Vec;
+use arrayvec::ArrayVec;
+use core::ops::Range;
+use core::time::Duration;
+use wire::ethernet::ADDRESSES_OCTETS;
+use wire::extension::SEGMENTS;
+use wire::{An, Instant};
+
+/// The most pieces that an SC holds.
+pub const PIECES: usize = 32;
+/// The most octets that an SC's pieces hold.
+pub const PIECES_OCTETS: usize = 64 * 1024;
+/// How long a piece waits for its neighbour when no `lowest_pn` decides.
+pub const PATIENCE: Duration = Duration::from_millis(100);
+/// The longest SDU, DA to its last octet: 9000 octets behind the header and two VLAN tags.
+pub const SDU_OCTETS: usize = 9000 + 22;
+
+/// DA and SA of a frame.
+pub(crate) type Addresses = [u8; ADDRESSES_OCTETS];
+
+/// Where a piece belongs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) an: An,
+    pub(crate) pn: u64,
+    pub(crate) addresses: Addresses,
+    /// CF: it needs the piece with the preceding PN.
+    pub(crate) continues: bool,
+    /// MF: it needs the piece with the following PN.
+    pub(crate) goes_on: bool,
+    pub(crate) at: Instant,
+}
+
+/// What became of a piece, and of others because of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Outcome {
+    /// SDUs completed: 0 or 1.
+    pub(crate) reassembled: u64,
+    /// SDUs completed, but too long.
+    pub(crate) too_long: u64,
+    /// Pieces that were thrown out for want of room.
+    pub(crate) overrun: u64,
+    /// Pieces whose neighbour is of another SDU.
+    pub(crate) mismatched: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    piece: Piece,
+    octets: Range<usize>,
+}
+
+/// The pieces of one receive SC, oldest first.
+#[derive(Debug)]
+pub struct Reassembler {
+    held: ArrayVec<Held, PIECES>,
+    /// Their octets, in the same order, without gaps.
+    octets: Vec<u8>,
+}
+
+impl Reassembler {
+    /// Makes room for pieces, if any are going to come.
+    pub(crate) fn new(wanted: bool) -> Self {
+        Self { held: ArrayVec::new(), octets: Vec::with_capacity(if wanted { PIECES_OCTETS } else { 0 }) }
+    }
+
+    /// How many pieces wait.
+    pub const fn len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// True if no piece waits.
+    pub const fn is_empty(&self) -> bool {
+        self.held.is_empty()
+    }
+
+    /// Takes a piece: completes an SDU with it, or holds it.
+    pub(crate) fn offer(&mut self, piece: &Piece, octets: &[u8], outbox: &mut Outbox) -> Outcome {
+        let mut outcome = Outcome::default();
+        match (self.chain(piece, Towards::Head), self.chain(piece, Towards::Tail)) {
+            // The false neighbour goes when what it misses is late.
+            (Err(Mismatch), _) | (_, Err(Mismatch)) => outcome.mismatched += 1,
+            (Ok(Some(before)), Ok(Some(behind))) => {
+                let parts = before.iter().rev().map(|&index| self.part(index));
+                let parts = parts.chain([octets]).chain(behind.iter().map(|&index| self.part(index)));
+                match outbox.push(&piece.addresses, parts) {
+                    Ok(()) => outcome.reassembled += 1,
+                    Err(TooLong) => outcome.too_long += 1,
+                }
+                let mut index = 0;
+                self.retain(|_| {
+                    let used = before.contains(&index) || behind.contains(&index);
+                    index += 1;
+                    !used
+                });
+            }
+            _ => outcome.overrun += self.hold(piece, octets),
+        }
+        outcome
+    }
+
+    /// Drops the pieces of an SA whose missing neighbour is below `lowest`; returns how many.
+    pub(crate) fn drop_below(&mut self, an: An, lowest: u64) -> u64 {
+        let mut dropped = 0;
+        // One that goes can leave its neighbour without hope: at most as many rounds as there are pieces.
+        loop {
+            let hopeless: ArrayVec<bool, PIECES> = self
+                .held
+                .iter()
+                .map(|Held { piece, .. }| {
+                    let missing = |needed: bool, pn: Option<u64>| {
+                        needed && pn.is_none_or(|pn| pn < lowest && self.find(an, pn).next().is_none())
+                    };
+                    piece.an == an
+                        && (missing(piece.continues, piece.pn.checked_sub(1))
+                            || missing(piece.goes_on, piece.pn.checked_add(1)))
+                })
+                .collect();
+            let count = hopeless.iter().filter(|&&gone| gone).count();
+            if count == 0 {
+                return dropped;
+            }
+            let mut index = 0;
+            self.retain(|_| {
+                index += 1;
+                !hopeless[index - 1]
+            });
+            dropped += count as u64;
+        }
+    }
+
+    /// Drops the pieces that have waited too long, and says of which SAs they were.
+    pub(crate) fn expire(&mut self, now: Instant, mut dropped: impl FnMut(An)) {
+        self.retain(|piece| {
+            let old = now.since(piece.at) > PATIENCE;
+            if old {
+                dropped(piece.an);
+            }
+            !old
+        });
+    }
+
+    /// Drops the pieces of an SA; returns how many.
+    pub(crate) fn retire(&mut self, an: An) -> u64 {
+        let before = self.held.len();
+        self.retain(|piece| piece.an != an);
+        (before - self.held.len()) as u64
+    }
+
+    /// The pieces from `piece` on towards one end of its SDU, nearest first; `None` if one is missing.
+    ///
+    /// # Errors
+    /// If a neighbour is there, but is none of this SDU.
+    fn chain(&self, piece: &Piece, towards: Towards) -> Result<Option<ArrayVec<usize, PIECES>>, Mismatch> {
+        let mut found = ArrayVec::new();
+        let mut at = *piece;
+        while towards.needs(&at) {
+            let Some(pn) = towards.neighbour(at.pn) else { return Ok(None) };
+            let mut candidates = self.find(at.an, pn).peekable();
+            if candidates.peek().is_none() {
+                return Ok(None);
+            }
+            let joins = |&index: &usize| {
+                let other = &self.held[index].piece;
+                other.addresses == piece.addresses && towards.answers(other)
+            };
+            let index = candidates.find(joins).ok_or(Mismatch)?;
+            at = self.held[index].piece;
+            found.push(index);
+        }
+        Ok(Some(found))
+    }
+
+    /// Pieces of one frame: at most two, the end of one SDU and the beginning of another.
+    fn find(&self, an: An, pn: u64) -> impl Iterator<Item = usize> {
+        let of_frame = move |(_, held): &(usize, &Held)| held.piece.an == an && held.piece.pn == pn;
+        self.held.iter().enumerate().filter(of_frame).map(|(index, _)| index)
+    }
+
+    fn part(&self, index: usize) -> &[u8] {
+        &self.octets[self.held[index].octets.clone()]
+    }
+
+    /// Holds a piece; returns how many were thrown out for it, itself if there is no room at all.
+    fn hold(&mut self, piece: &Piece, octets: &[u8]) -> u64 {
+        if octets.len() > self.octets.capacity() {
+            return 1;
+        }
+        let mut thrown_out = 0;
+        while self.held.is_full() || self.octets.len() + octets.len() > self.octets.capacity() {
+            let mut first = true;
+            self.retain(|_| !core::mem::take(&mut first));
+            thrown_out += 1;
+        }
+        let start = self.octets.len();
+        self.octets.extend_from_slice(octets);
+        self.held.push(Held { piece: *piece, octets: start..self.octets.len() });
+        thrown_out
+    }
+
+    /// Keeps the pieces that `keep` says, and closes the gaps between their octets.
+    fn retain(&mut self, mut keep: impl FnMut(&Piece) -> bool) {
+        let Self { held, octets } = self;
+        let mut end = 0;
+        held.retain(|held| {
+            if !keep(&held.piece) {
+                return false;
+            }
+            let len = held.octets.len();
+            octets.copy_within(held.octets.clone(), end);
+            held.octets = end..end + len;
+            end += len;
+            true
+        });
+        octets.truncate(end);
+    }
+}
+
+/// A neighbour is there and is of another SDU.
+struct Mismatch;
+
+#[derive(Clone, Copy)]
+enum Towards {
+    Head,
+    Tail,
+}
+
+impl Towards {
+    const fn needs(self, piece: &Piece) -> bool {
+        match self {
+            Self::Head => piece.continues,
+            Self::Tail => piece.goes_on,
+        }
+    }
+
+    const fn answers(self, neighbour: &Piece) -> bool {
+        match self {
+            Self::Head => neighbour.goes_on,
+            Self::Tail => neighbour.continues,
+        }
+    }
+
+    const fn neighbour(self, pn: u64) -> Option<u64> {
+        match self {
+            Self::Head => pn.checked_sub(1),
+            Self::Tail => pn.checked_add(1),
+        }
+    }
+}
+
+/// The SDU is longer than [`SDU_OCTETS`].
+pub(crate) struct TooLong;
+
+/// SDUs that a burst of frames gave besides those that are delivered in place.
+#[derive(Debug)]
+pub struct Outbox {
+    octets: Vec<u8>,
+    ends: Vec<usize>,
+    frames: usize,
+}
+
+impl Outbox {
+    /// An outbox for bursts of at most `frames` frames of `frame_octets` each.
+    pub fn new(frames: usize, frame_octets: usize) -> Self {
+        // Each segment of a frame can become an SDU with addresses of its own; one of them ends what was held before.
+        let sdus = frames * (SEGMENTS + 1);
+        let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + PIECES_OCTETS;
+        Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames }
+    }
+
+    /// The most frames of a burst.
+    pub const fn frames(&self) -> usize {
+        self.frames
+    }
+
+    /// An outbox for a SecY that does not reassemble: nothing fits.
+    pub const fn none() -> Self {
+        Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
+    }
+
+    /// The SDUs with these numbers, as [`crate::receive::Delivered::Separated`] names them.
+    pub fn sdus(&self, numbers: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        numbers.filter_map(|number| {
+            let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
+            self.octets.get(start..*self.ends.get(number)?)
+        })
+    }
+
+    /// SDUs in it.
+    pub(crate) const fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.octets.clear();
+        self.ends.clear();
+    }
+
+    /// Appends an SDU of `parts`. What does not fit an outbox of the right size is longer than any SDU.
+    pub(crate) fn push<'p>(
+        &mut self,
+        addresses: &Addresses,
+        parts: impl Iterator<Item = &'p [u8]> + Clone,
+    ) -> Result<(), TooLong> {
+        let octets = ADDRESSES_OCTETS + parts.clone().map(<[u8]>::len).sum::<usize>();
+        let full =
+            self.octets.len() + octets > self.octets.capacity() || self.ends.len() == self.ends.capacity();
+        if octets > SDU_OCTETS || full {
+            return Err(TooLong);
+        }
+        self.octets.extend_from_slice(addresses);
+        parts.for_each(|part| self.octets.extend_from_slice(part));
+        self.ends.push(self.octets.len());
+        Ok(())
+    }
+}
