@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod demo;
+mod division;
 mod exchange;
 mod hostile;
 mod lifecycle;

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use engine::control::{Gateway, Notice, TransmitLease};
+use engine::divide::Dividing;
 use engine::lease::{LeaseName, LeaseStore, Reservation};
 use engine::link::Link;
 use engine::memory::MemoryPort;
@@ -35,7 +36,8 @@ const KEY_B: [u8; 16] = [0x0b; 16];
 /// How long a test waits for what must come.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-fn settings() -> Settings {
+/// The wire's MTU has room for the overhead, unless SDUs are divided.
+fn settings(dividing: Option<Dividing>) -> Settings {
     Settings {
         protect_frames: true,
         protection: Protection::Encrypt(ConfidentialityOffset::Zero),
@@ -43,8 +45,8 @@ fn settings() -> Settings {
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
         clear_vlan: ClearVlan::Refuse,
-        reassemble: false,
-        mtu: 1532,
+        reassemble: dividing.is_some(),
+        mtu: if dividing.is_some() { 1500 } else { 1532 },
     }
 }
 
@@ -53,9 +55,9 @@ fn key(octets: &[u8]) -> Key {
     Key::prepare(suite, &Sak::new(suite, octets).unwrap()).unwrap()
 }
 
-fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8])) -> SecY {
+fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), dividing: Option<Dividing>) -> SecY {
     let an = An::ALL[0];
-    let mut secy = SecY::new(own.0, settings());
+    let mut secy = SecY::new(own.0, settings(dividing));
     let transmit = TransmitSa::new(an, key(own.1), None, pns.0, pns.1).unwrap();
     secy.install_transmit(Box::new(transmit)).unwrap();
     secy.enable_transmit(an).unwrap();
@@ -83,11 +85,11 @@ impl Drop for State {
     }
 }
 
-fn link(secy: SecY, bypass: &[EtherType]) -> (Link, MemoryPort, MemoryPort) {
+fn link(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> (Link, MemoryPort, MemoryPort) {
     let (machine, plain) = MemoryPort::pair(256);
     let (wire, protected) = MemoryPort::pair(256);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, None));
+    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, dividing));
     (link, machine, wire)
 }
 
@@ -102,19 +104,31 @@ struct Station {
 /// PNs of the first block that a station reserves.
 const FIRST_BLOCK: u64 = 1000;
 
-fn station(name: &str, own: (Sci, [u8; 16]), peer: (Sci, [u8; 16]), bypass: &[EtherType]) -> Station {
-    start(State::new(name), own, peer, bypass)
+fn station(
+    name: &str,
+    own: (Sci, [u8; 16]),
+    peer: (Sci, [u8; 16]),
+    bypass: &[EtherType],
+    dividing: Option<Dividing>,
+) -> Station {
+    start(State::new(name), own, peer, bypass, dividing)
 }
 
-fn start(state: State, own: (Sci, [u8; 16]), peer: (Sci, [u8; 16]), bypass: &[EtherType]) -> Station {
+fn start(
+    state: State,
+    own: (Sci, [u8; 16]),
+    peer: (Sci, [u8; 16]),
+    bypass: &[EtherType],
+    dividing: Option<Dividing>,
+) -> Station {
     let mut leases = LeaseStore::open(&state.0).unwrap();
     let lease = TransmitLease { name: LeaseName::new(&own.1, own.0), an: An::ALL[0], last: Pn::LAST_32 };
     let pns = FIRST_BLOCK.try_into().unwrap();
     let Ok(Reservation::Block(block)) = leases.reserve(lease.name, lease.last, pns) else {
         panic!("no lease")
     };
-    let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1));
-    let (link, machine, wire) = link(secy, bypass);
+    let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1), dividing);
+    let (link, machine, wire) = link(secy, bypass, dividing);
     let gateway = Gateway::start(vec![("press".into(), link, lease)], leases, Polling::Busy).unwrap();
     Station { gateway, machine, wire, state }
 }
@@ -155,9 +169,13 @@ fn pn(on_wire: &[u8]) -> u64 {
 }
 
 fn pair(name: &str, bypass: &[EtherType]) -> (Station, Station) {
+    dividing_pair(name, bypass, None)
+}
+
+fn dividing_pair(name: &str, bypass: &[EtherType], dividing: Option<Dividing>) -> (Station, Station) {
     (
-        station(&format!("{name}-a"), (SCI_A, KEY_A), (SCI_B, KEY_B), bypass),
-        station(&format!("{name}-b"), (SCI_B, KEY_B), (SCI_A, KEY_A), bypass),
+        station(&format!("{name}-a"), (SCI_A, KEY_A), (SCI_B, KEY_B), bypass, dividing),
+        station(&format!("{name}-b"), (SCI_B, KEY_B), (SCI_A, KEY_A), bypass, dividing),
     )
 }
 
@@ -252,7 +270,7 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
 
 #[test]
 fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
-    let mut a = station("lease", (SCI_A, KEY_A), (SCI_B, KEY_B), &[]);
+    let mut a = station("lease", (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(50, 1));
     for number in 1..=FIRST_BLOCK + 500 {
         assert!(a.machine.inject(&sdu));
@@ -271,7 +289,7 @@ fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
     let reserved = a.snapshot().transmit_sas[0].reserved.number();
     let Station { gateway, state, .. } = a;
     gateway.stop();
-    let mut a = start(state, (SCI_A, KEY_A), (SCI_B, KEY_B), &[]);
+    let mut a = start(state, (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
     assert!(a.machine.inject(&sdu));
     assert_eq!(pn(&next(&mut a.wire)), reserved + 1);
 }
@@ -280,7 +298,7 @@ fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
 fn when_the_pns_are_used_up_nothing_leaves() {
     let near = Pn::new(u64::from(u32::MAX) - 2).unwrap();
     let (link, mut machine, mut wire) =
-        link(secy((SCI_A, &KEY_A), (near, Pn::LAST_32), (SCI_B, &KEY_B)), &[]);
+        link(secy((SCI_A, &KEY_A), (near, Pn::LAST_32), (SCI_B, &KEY_B), None), &[], None);
     let state = State::new("exhausted");
     let leases = LeaseStore::open(&state.0).unwrap();
     let lease = TransmitLease { name: LeaseName::new(&KEY_A, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
@@ -311,7 +329,8 @@ fn several_links_share_a_process_and_nothing_else() {
     let (mut ends, mut links) = (Vec::new(), Vec::new());
     for number in 0..5 {
         let (own, peer) = ([number + 1; 16], [number + 101; 16]);
-        let (link, machine, wire) = link(secy((SCI_A, &own), (Pn::FIRST, Pn::LAST_32), (SCI_B, &peer)), &[]);
+        let (link, machine, wire) =
+            link(secy((SCI_A, &own), (Pn::FIRST, Pn::LAST_32), (SCI_B, &peer), None), &[], None);
         let lease = TransmitLease { name: LeaseName::new(&own, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
         links.push((format!("link-{number}"), link, lease));
         ends.push((machine, wire));
@@ -330,4 +349,85 @@ fn several_links_share_a_process_and_nothing_else() {
     assert_eq!(names, ["link-0", "link-1", "link-2", "link-3", "link-4"]);
     assert!(snapshots.iter().all(|(_, snapshot)| snapshot.transmit.out_pkts_encrypted == 1));
     gateway.stop();
+}
+
+const DIVIDING: Dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };
+
+/// Takes what A sends to B until B's machine has got so many SDUs; returns the frames on the wire and the SDUs.
+fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut on_wire, mut delivered) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    while delivered.len() < sdus {
+        assert!(start.elapsed() < DEADLINE, "{} of {sdus} SDUs: {:#?}", delivered.len(), b.snapshot());
+        while let Some(frame) = a.wire.collect() {
+            assert!(b.wire.inject(&frame));
+            on_wire.push(frame);
+        }
+        delivered.extend(std::iter::from_fn(|| b.machine.collect()));
+    }
+    (on_wire, delivered)
+}
+
+#[test]
+fn sdus_of_every_size_pass_a_wire_of_1500() {
+    for dividing in [DIVIDING, Dividing { concatenate: false, ..DIVIDING }] {
+        let (mut a, mut b) = dividing_pair("divide", &[], Some(dividing));
+        for octets in (0..=1700).step_by(7) {
+            let sdus: Vec<_> = (0..3)
+                .map(|seed| ethernet(B, A, EtherType::IPV4, &payload(octets + seed, seed as u64)))
+                .collect();
+            for sdu in &sdus {
+                assert!(a.machine.inject(sdu));
+            }
+            let (on_wire, delivered) = relay(&mut a, &mut b, sdus.len());
+            assert_eq!(delivered, sdus, "{octets} octets, {dividing:?}");
+            assert!(on_wire.iter().all(|frame| frame.len() <= 1514 && frame[12..14] == [0x88, 0xe5]));
+        }
+        let (sent, received) = (a.snapshot(), b.snapshot());
+        assert!(
+            sent.divider.out_sdus_fragmented > 0 && received.receive_scs[0].counters.in_sdus_reassembled > 0
+        );
+        assert_eq!(sent.divider.out_sdus_concatenated > 0, dividing.concatenate);
+        assert_eq!(
+            (received.chunks_free, sent.chunks_free),
+            (received.chunks, sent.chunks),
+            "no chunk is lost"
+        );
+    }
+}
+
+#[test]
+fn a_machine_cannot_write_a_bypassed_ethertype_into_a_fragment() {
+    // A fragment begins with any octets of an SDU: here with those of a bypassed EtherType.
+    let (mut a, mut b) = dividing_pair("smuggle", &[EtherType::LLDP], Some(DIVIDING));
+    let sdu = ethernet(B, A, EtherType::IPV4, &EtherType::LLDP.0.to_be_bytes().repeat(750));
+    assert!(a.machine.inject(&sdu));
+    let (on_wire, delivered) = relay(&mut a, &mut b, 1);
+    assert_eq!((on_wire.len(), delivered), (2, vec![sdu]));
+    assert!(on_wire.iter().all(|frame| frame[12..14] == [0x88, 0xe5]), "a fragment left in clear");
+    let lldp = ethernet(B, A, EtherType::LLDP, &payload(60, 1));
+    assert_eq!(across(&mut a, &mut b, &lldp), lldp);
+}
+
+#[test]
+fn what_is_held_goes_when_its_time_has_come_and_express_sdus_never_wait() {
+    let hold = Duration::from_millis(10);
+    let (mut a, mut b) = dividing_pair("hold", &[], Some(Dividing { hold, ..DIVIDING }));
+    let small = |seed| ethernet(B, A, EtherType::IPV4, &payload(46, seed));
+    let express = ethernet(B, A, EtherType::PROFINET, &payload(46, 9));
+    for frame in [&small(1), &small(2), &express] {
+        assert!(a.machine.inject(frame));
+    }
+    let (on_wire, delivered) = relay(&mut a, &mut b, 3);
+    assert_eq!(delivered, [express, small(1), small(2)]);
+    assert_eq!(on_wire.len(), 2, "the two that were held share a frame");
+    // A full frame's worth goes at once, without waiting for its time.
+    let sdus: Vec<_> = (0..30).map(small).collect();
+    for sdu in &sdus {
+        assert!(a.machine.inject(sdu));
+    }
+    let (on_wire, delivered) = relay(&mut a, &mut b, sdus.len());
+    assert_eq!(delivered, sdus);
+    assert!(on_wire.len() <= 4, "{} frames for 30 small SDUs", on_wire.len());
+    assert!(a.snapshot().divider.out_sdus_held >= 2);
 }
