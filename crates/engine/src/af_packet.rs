@@ -79,7 +79,6 @@ impl AfPacket {
                 engine: "AF_PACKET with this pool",
                 mtu,
                 most: (pool.room() - (longest - mtu as usize)) as u32,
-                larger_by_af_packet: false,
             });
         }
         let failed = |action: &'static str| {

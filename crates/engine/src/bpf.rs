@@ -42,6 +42,9 @@ pub(crate) const XDP_FLAGS_SKB_MODE: u32 = 2;
 /// Link flag: native XDP, in the driver.
 pub(crate) const XDP_FLAGS_DRV_MODE: u32 = 4;
 
+/// Program flag: frames may come in several buffers. Linux 5.18.
+const BPF_F_XDP_HAS_FRAGS: u32 = 1 << 5;
+
 /// The `bpf()` system call's attributes: the widest of the commands used here, as 32-bit words.
 #[repr(C, align(8))]
 struct Attributes([u32; 32]);
@@ -122,10 +125,11 @@ pub(crate) struct Program(OwnedFd);
 
 impl Program {
     /// Every frame to the socket of its queue. A queue without a socket drops: what nobody here handles must not
-    /// reach the host's stack.
-    pub(crate) fn to_sockets(map: &SocketMap) -> io::Result<Self> {
+    /// reach the host's stack. `fragments`: frames may be longer than a driver's buffer.
+    pub(crate) fn to_sockets(map: &SocketMap, fragments: bool) -> io::Result<Self> {
         Self::load(
             PROGRAM_TYPE_XDP,
+            if fragments { BPF_F_XDP_HAS_FRAGS } else { 0 },
             &[
                 instruction(0x61, 2, 1, XDP_MD_RX_QUEUE_INDEX, 0), // r2 = context->rx_queue_index
                 instruction(0x18, 1, 1, 0, map.0.as_raw_fd()),     // r1 = map, 64 bits: two places
@@ -141,18 +145,20 @@ impl Program {
     pub(crate) fn drop_all() -> io::Result<Self> {
         Self::load(
             PROGRAM_TYPE_SCHED_CLS,
+            0,
             &[instruction(0xb7, 0, 0, 0, TCX_DROP), instruction(0x95, 0, 0, 0, 0)],
         )
     }
 
-    fn load(program_type: u32, instructions: &[u64]) -> io::Result<Self> {
+    fn load(program_type: u32, flags: u32, instructions: &[u64]) -> io::Result<Self> {
         const LICENCE: &[u8] = b"MIT\0";
-        // prog_type, insn_cnt, insns, license, log_level..., expected_attach_type at word 17
+        // prog_type, insn_cnt, insns, license, log_level..., prog_flags at word 11, expected_attach_type at word 17
         let attributes = Attributes::new()
             .word(0, program_type)
             .word(1, instructions.len() as u32)
             .pointer(2, instructions.as_ptr())
             .pointer(4, LICENCE.as_ptr())
+            .word(11, flags)
             .word(17, if program_type == PROGRAM_TYPE_XDP { Hook::Xdp as u32 } else { 0 });
         // SAFETY: as many instructions as said, a licence that ends in a zero; both live through the call.
         unsafe { attributes.open(BPF_PROG_LOAD) }.map(Self)

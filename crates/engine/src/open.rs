@@ -96,9 +96,8 @@ pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Res
 }
 
 fn open_af_xdp(plain: &Interface, protected: &Interface) -> Result<(Pool, AfXdp, AfXdp), OpenError> {
-    // A UMEM's chunk must not exceed a page; the port says so if the MTU asks for more.
-    let chunk = chunk_octets([plain, protected])?.min(ChunkOctets::Octets4096);
-    let mut pool = Pool::new(chunk, AfXdp::chunks(plain, protected))?;
+    let chunk = chunk_octets([plain, protected])?;
+    let mut pool = Pool::new(chunk, AfXdp::chunks(plain, protected, chunk))?;
     let (plain, protected) = AfXdp::open_pair(plain, protected, &mut pool, Attach::NativeElseGeneric)?;
     Ok((pool, plain, protected))
 }

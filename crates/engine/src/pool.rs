@@ -13,16 +13,22 @@
 //! `free + held + lent = total` holds at every moment, and an address that the kernel hands back is only
 //! believed if that very chunk was lent.
 //!
+//! The kernel's own chunks must not exceed a page: to it a chunk of 16,384 is four, its parts (see [`parts`]).
+//!
 //! Left out on purpose: growing (nothing is allocated after creation), sharing between threads (a worker owns
 //! its links, a link its pool), chunks of different sizes in one pool (the kernel's UMEM has one size).
 
 #![allow(unsafe_code)]
 
+mod parts;
+
 use std::io;
+use std::ops::Range;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mapping::Mapping;
+pub(crate) use parts::{PART_OCTETS, PARTS, Redeemed};
 
 /// Octets in front of a received frame, for tags that grow it to the front. It is what the kernel leaves on its
 /// own in AF_XDP (XDP_PACKET_HEADROOM); the other ports keep to the same.
@@ -31,14 +37,15 @@ pub const HEADROOM: usize = 256;
 /// Octets that stay free behind the longest frame a port receives, for an ICV.
 pub const TAILROOM: usize = 32;
 
-/// The size of each chunk of a pool. AF_XDP takes the first two (a chunk must not exceed a page).
+/// The size of each chunk of a pool. AF_XDP receives into chunks of the first two in place; for the third it copies
+/// what it receives out of chunks of its own, which must not exceed a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ChunkOctets {
     /// 2,048 octets: frames up to 1,760, for an MTU of 1500 and the protected side's 1532.
     Octets2048,
     /// 4,096 octets: frames up to 3,808.
     Octets4096,
-    /// 16,384 octets: jumbo frames, AF_PACKET only.
+    /// 16,384 octets: jumbo frames up to 16,096.
     Octets16384,
 }
 
@@ -131,6 +138,8 @@ enum Hand {
     Free,
     Held,
     Lent,
+    /// Lent in parts: a bit for each that the kernel has.
+    LentParts(u8),
 }
 
 /// A region of chunks and the books about them. Never allocates after [`Pool::new`].
@@ -193,6 +202,32 @@ impl Pool {
         // as the octets are, and so is the pool, so nobody writes them meanwhile.
         let chunk = unsafe { slice::from_raw_parts(self.chunk_base(slot.chunk), self.chunk_octets.octets()) };
         chunk.get(slot.start..slot.start.saturating_add(slot.len)).unwrap_or(&[])
+    }
+
+    /// Appends octets to the frame of `to`; false, and nothing changed, if its chunk has no room for them.
+    ///
+    /// # Panics
+    /// If another pool made the slot.
+    pub fn append(&mut self, to: &mut Slot, octets: &[u8]) -> bool {
+        let FrameView { chunk, start, len } = self.view(to);
+        let end = start.saturating_add(*len);
+        let Some(room) = chunk.get_mut(end..end.saturating_add(octets.len())) else { return false };
+        room.copy_from_slice(octets);
+        *len += octets.len();
+        true
+    }
+
+    /// Appends octets of another frame; false, and nothing changed, if the chunk has no room for them or the other
+    /// frame has them not.
+    ///
+    /// # Panics
+    /// If another pool made one of the slots.
+    pub fn append_from(&mut self, to: &mut Slot, from: &Slot, octets: Range<usize>) -> bool {
+        let Some(octets) = self.frame(from).get(octets) else { return false };
+        // SAFETY: two slots of a pool never name the same chunk (see `views`), so what is read here is not what
+        // append() writes; it lives as long as the region, and `from` is borrowed all the while.
+        let octets = unsafe { slice::from_raw_parts(octets.as_ptr(), octets.len()) };
+        self.append(to, octets)
     }
 
     /// One frame under work.

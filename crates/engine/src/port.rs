@@ -95,8 +95,8 @@ secy::counters! {
 pub enum PortError {
     /// Frames of this MTU do not fit into a chunk of the pool.
     #[error(
-        "interface {interface}: its MTU {mtu} is more than {engine} takes here, {most}; lower it with \
-         'ip link set {interface} mtu {most}'{}", if *larger_by_af_packet { ", or set io = \"af_packet\"" } else { "" }
+        "interface {interface}: its MTU {mtu} is more than {engine} takes, {most}; lower it with \
+         'ip link set {interface} mtu {most}'"
     )]
     MtuTooLarge {
         /// The interface.
@@ -107,8 +107,6 @@ pub enum PortError {
         mtu: u32,
         /// The largest MTU that the pool's chunks hold.
         most: u32,
-        /// Whether AF_PACKET with larger chunks would do.
-        larger_by_af_packet: bool,
     },
     /// The pool has not enough chunks for the rings.
     #[error("a pool of {total} chunks is too small for these ports: they need {wanted}")]

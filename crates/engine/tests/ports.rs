@@ -9,7 +9,7 @@ mod netns;
 use std::thread;
 use std::time::Duration;
 
-use bench::{ENGINES, Engine, Forwarder};
+use bench::{ENGINES, Engine, Forwarder, exchange};
 use engine::af_xdp::{AfXdp, Attach};
 use engine::interface::Interface;
 use engine::pool::{ChunkOctets, Pool};
@@ -18,34 +18,6 @@ use netns::{Machine, OffloadHeader, PATIENCE, frame, in_namespace, run, tagged, 
 
 const C_TAG: [u8; 4] = [0x81, 0x00, 0xc0, 0x05];
 const S_TAG: [u8; 4] = [0x88, 0xa8, 0x20, 0x07];
-
-/// Sends frames both ways through the ports and checks each octet and the counters.
-fn exchange(forwarder: &mut Forwarder, frames: &[Vec<u8>]) {
-    let machines = [Machine::on("a0"), Machine::on("b0")];
-    for batch in frames.chunks(200) {
-        for direction in 0..2 {
-            batch.iter().for_each(|frame| machines[direction].send(frame));
-            assert_eq!(forwarder.forward(batch.len(), PATIENCE), batch.len(), "to {direction}");
-            for frame in batch {
-                let seen = machines[1 - direction].receive(PATIENCE).expect("a frame that was forwarded");
-                assert!(seen == *frame, "{} octets: {seen:x?} is not {frame:x?}", frame.len());
-            }
-        }
-    }
-    let octets: usize = frames.iter().map(Vec::len).sum();
-    for port in &mut forwarder.ports {
-        let counters = port.counters();
-        let expected = engine::port::PortCounters {
-            rx_frames: frames.len() as u64,
-            rx_octets: octets as u64,
-            tx_frames: frames.len() as u64,
-            tx_octets: octets as u64,
-            ..Default::default()
-        };
-        assert_eq!(counters, expected, "{}", port.description());
-    }
-    forwarder.assert_no_chunk_lost();
-}
 
 fn every_size_and_tag(engine: Engine, queues: u32) {
     in_namespace(move || {
@@ -297,30 +269,6 @@ fn frames_too_long_for_the_other_side_are_counted() {
 }
 
 #[test]
-fn jumbo_frames_need_larger_chunks_and_af_xdp_says_so() {
-    in_namespace(|| {
-        wires(1, 9000);
-        for (engine, chunk, most) in [
-            (Engine::AfPacket, ChunkOctets::Octets4096, 3786),
-            (Engine::Native, ChunkOctets::Octets2048, 3786),
-            (Engine::Generic, ChunkOctets::Octets4096, 3786),
-            (Engine::Generic, ChunkOctets::Octets16384, 3786),
-        ] {
-            let Err(error) = Forwarder::try_open(engine, chunk) else {
-                panic!("{engine:?} took an MTU of 9000")
-            };
-            assert!(error.to_string().contains("'ip link set plain mtu 3786'"), "{error}");
-            assert!(
-                matches!(error, PortError::MtuTooLarge { mtu: 9000, most: m, .. } if m == most),
-                "{error}"
-            );
-        }
-        let mut forwarder = Forwarder::try_open(Engine::AfPacket, ChunkOctets::Octets16384).unwrap();
-        exchange(&mut forwarder, &[9014, 9000, 4097, 60].map(|octets| frame(octets, octets)));
-    });
-}
-
-#[test]
 fn af_xdp_takes_an_mtu_that_needs_chunks_of_4096() {
     for (mtu, attach) in [(3000, Engine::Native), (3786, Engine::Generic)] {
         in_namespace(move || {
@@ -338,7 +286,9 @@ fn af_xdp_falls_back_to_generic_where_native_cannot_be_had() {
         // Beyond what native mode on veth takes in one piece.
         wires(1, 3786);
         let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
-        let mut pool = Pool::new(ChunkOctets::Octets4096, AfXdp::chunks(&plain, &protected)).unwrap();
+        let mut pool =
+            Pool::new(ChunkOctets::Octets4096, AfXdp::chunks(&plain, &protected, ChunkOctets::Octets4096))
+                .unwrap();
         let free = pool.free();
         AfXdp::open_pair(&plain, &protected, &mut pool, Attach::Native).unwrap_err();
         assert_eq!(pool.free(), free, "a failure leaves the pool as it was");
@@ -357,7 +307,9 @@ fn af_xdp_finds_the_queues_of_drivers_that_do_not_tell() {
         }
         let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
         assert_eq!(plain.receive_queues(), None, "else this test shows nothing");
-        let mut pool = Pool::new(ChunkOctets::Octets2048, AfXdp::chunks(&plain, &protected)).unwrap();
+        let mut pool =
+            Pool::new(ChunkOctets::Octets2048, AfXdp::chunks(&plain, &protected, ChunkOctets::Octets2048))
+                .unwrap();
         let (first, _) = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
         assert!(first.description().ends_with(", 1 queue"), "{}", first.description());
     });

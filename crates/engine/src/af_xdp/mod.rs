@@ -15,37 +15,47 @@
 //! A chunk that is in a ring when a port is dropped does not come back to the pool: the ports of a link and their
 //! pool are made and dropped together.
 //!
-//! Left out on purpose: frames of several chunks (XDP_USE_SG), so the MTU is bounded by a chunk of 4,096; sending
-//! on several queues; busy polling by socket option.
+//! The kernel's chunks must not exceed a page. What is longer is several of them, and a pool of larger chunks says
+//! that such frames are wanted:
+//!
+//! | chunks of the pool | received | sent |
+//! |---|---|---|
+//! | 2,048 or 4,096: the kernel's own | in place | in place |
+//! | 16,384: four of the kernel's | gathered: copied out of up to five | in place, in up to four descriptors |
+//!
+//! The latter needs Linux 6.6 (XDP_USE_SG). Both ports of a link do the same.
+//!
+//! Left out on purpose: sending on several queues; busy polling by socket option.
 
+mod bind;
+mod gather;
 mod queue;
 mod ring;
+mod scatter;
+mod side;
 mod socket;
 
-use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
-use crate::bpf::{Hook, Link, Program, SocketMap, XDP_FLAGS_DRV_MODE, XDP_FLAGS_SKB_MODE};
+use crate::bpf::{Link, SocketMap};
 use crate::burst::{BURST_FRAMES, Burst};
-use crate::interface::{Interface, while_busy};
+use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
 use crate::port::{self, Port, PortCounters, PortError};
-use queue::{ReceiveSide, TransmitSide};
-use socket::{RingSizes, Rings, Socket, Umem, Woken};
+use bind::{Bound, Half, bind_all, failed};
+use side::{Receiving, Sending};
+use socket::{Socket, Woken};
 
-/// The most chunks of one direction of one socket.
+/// The most of the kernel's chunks of one direction of one socket.
 const MOST_DEPTH: usize = 2048;
-/// The least: one burst.
+/// The least chunks of the pool: one burst.
 const LEAST_DEPTH: usize = BURST_FRAMES;
 /// Chunks that are in no ring, for bursts under work.
 const IN_HAND: usize = 4 * BURST_FRAMES;
-/// Chunks that a pool of the recommended size has for all rings together, unless the queues are very many.
+/// Chunks of the kernel's that a pool of the recommended size has for all rings together, unless the queues are very
+/// many.
 const RING_CHUNKS: usize = 16 * 1024;
-/// Queues that are looked for where the driver does not say how many it has.
-const MOST_UNKNOWN_QUEUES: u32 = 64;
-/// The kernel's limit: a chunk must not exceed a page.
-const LARGEST_CHUNK: ChunkOctets = ChunkOctets::Octets4096;
 /// The most wake-ups of one call while the kernel says "again"; each sends 32 frames or more.
 const MOST_WAKEUPS: usize = 8;
 /// Turns without a frame between two looks at the sockets' errors.
@@ -71,9 +81,9 @@ pub struct AfXdp {
     _map: SocketMap,
     _promiscuous: OwnedFd,
     sockets: Vec<Socket>,
-    receive: Vec<ReceiveSide>,
+    receive: Vec<Receiving>,
     /// Of the first socket.
-    transmit: TransmitSide,
+    transmit: Sending,
     descriptors: Vec<RawFd>,
     pool: u32,
     mtu: u32,
@@ -85,11 +95,12 @@ pub struct AfXdp {
 }
 
 impl AfXdp {
-    /// How many chunks a pool for these two ports should have.
-    pub fn chunks(plain: &Interface, protected: &Interface) -> usize {
+    /// How many chunks of that size a pool for these two ports should have.
+    pub fn chunks(plain: &Interface, protected: &Interface, chunk_octets: ChunkOctets) -> usize {
         let queues = |interface: &Interface| interface.receive_queues().unwrap_or(1) as usize;
         let sides = queues(plain) + queues(protected) + 2;
-        sides * (RING_CHUNKS / sides).clamp(4 * LEAST_DEPTH, MOST_DEPTH) + IN_HAND
+        let parts = chunk_octets.parts();
+        sides * (RING_CHUNKS / parts / sides).clamp(4 * LEAST_DEPTH, MOST_DEPTH / parts) + IN_HAND
     }
 
     /// Opens a port on each of the two interfaces of a link, which are up, over one pool. From now on both are
@@ -107,7 +118,8 @@ impl AfXdp {
         for interface in [plain, protected] {
             check_mtu(interface, pool)?;
         }
-        let halves = [Half::attach(plain, attach)?, Half::attach(protected, attach)?];
+        let several = pool.chunk_octets().parts() > 1;
+        let halves = [Half::attach(plain, attach, several)?, Half::attach(protected, attach, several)?];
         let generic = halves.iter().any(|half| half.mode == "generic");
         let ([first_bound, second_bound], depth) = match bind_all(&halves, pool, generic) {
             // Zero copy on one interface, and not on the other: both must do the same, as they share the region.
@@ -117,11 +129,53 @@ impl AfXdp {
             other => other.map_err(|failed| failed.error)?,
         };
         let [first, second] = halves;
-        let mut first = first.finish(first_bound, depth, pool)?;
-        let mut second = second.finish(second_bound, depth, pool)?;
+        let mut first = Self::finish(first, first_bound, depth, pool)?;
+        let mut second = Self::finish(second, second_bound, depth, pool)?;
         first.housekeep(pool);
         second.housekeep(pool);
         Ok((first, second))
+    }
+
+    /// Puts the sockets to work.
+    fn finish(half: Half<'_>, bound: Bound, depth: usize, pool: &Pool) -> Result<Self, PortError> {
+        let interface = half.interface;
+        let zero_copy = bound.iter().any(|(socket, _)| socket.is_zero_copy());
+        let (mut sockets, mut receive, mut transmit) = (Vec::new(), Vec::new(), None);
+        for (queue, (socket, rings)) in bound.into_iter().enumerate() {
+            receive.push(Receiving::new(rings.fill, rings.received, depth, pool));
+            if let Some(frames) = rings.transmit {
+                transmit = Some(Sending::new(frames, rings.completion, depth, pool));
+            }
+            half.map
+                .set(queue as u32, socket.owned())
+                .map_err(|source| failed(interface, "put a socket into the XSKMAP", source))?;
+            sockets.push(socket);
+        }
+        let promiscuous = packet_socket::open()
+            .and_then(|socket| packet_socket::promiscuous(&socket, interface.index()).map(|()| socket))
+            .map_err(|source| failed(interface, "make it promiscuous", source))?;
+        let queues = sockets.len();
+        Ok(Self {
+            _link: half.link,
+            _map: half.map,
+            _promiscuous: promiscuous,
+            descriptors: sockets.iter().map(Socket::raw).collect(),
+            sockets,
+            receive,
+            transmit: transmit.expect("invariant: queue 0's socket sends"),
+            pool: pool.id(),
+            mtu: interface.mtu(),
+            first_queue: 0,
+            idle: 0,
+            counters: PortCounters::default(),
+            description: format!(
+                "af_xdp {}{}{}, {queues} queue{}",
+                half.mode,
+                if zero_copy { " zero-copy" } else { "" },
+                if pool.chunk_octets().parts() > 1 { " multi-buffer" } else { "" },
+                if queues == 1 { "" } else { "s" },
+            ),
+        })
     }
 
     fn check_pool(&self, pool: &Pool) {
@@ -132,7 +186,8 @@ impl AfXdp {
     fn wake_transmit(&mut self) {
         let (mut again, mut dropped) = (0, 0);
         while again < MOST_WAKEUPS && dropped < BURST_FRAMES {
-            if !self.transmit.frames.needs_wakeup() || self.transmit.frames.pending() == 0 {
+            let ring = self.transmit.ring();
+            if !ring.needs_wakeup() || ring.pending() == 0 {
                 return;
             }
             match self.sockets[0].wake_transmit() {
@@ -186,7 +241,7 @@ impl Port for AfXdp {
         for (side, socket) in self.receive.iter_mut().zip(&self.sockets) {
             if side.is_low() {
                 side.put_up(pool);
-                if side.fill.needs_wakeup() {
+                if side.fill_ring().needs_wakeup() {
                     socket.wake_receive();
                 }
             }
@@ -215,168 +270,14 @@ impl Port for AfXdp {
 }
 
 fn check_mtu(interface: &Interface, pool: &Pool) -> Result<(), PortError> {
-    let room = if pool.chunk_octets() <= LARGEST_CHUNK { pool.room() } else { 0 };
     let overhead = port::longest_received(0);
-    if interface.mtu() as usize + overhead <= room {
+    if interface.mtu() as usize + overhead <= pool.room() {
         return Ok(());
     }
     Err(PortError::MtuTooLarge {
         interface: interface.name().into(),
-        engine: "AF_XDP",
+        engine: "AF_XDP with this pool",
         mtu: interface.mtu(),
-        most: (LARGEST_CHUNK.room() - overhead) as u32,
-        larger_by_af_packet: true,
+        most: (pool.room() - overhead) as u32,
     })
-}
-
-/// A port without sockets.
-#[derive(Debug)]
-struct Half<'i> {
-    interface: &'i Interface,
-    map: SocketMap,
-    link: Link,
-    mode: &'static str,
-}
-
-/// The sockets of one port, bound to queues 0, 1, ....
-type Bound = Vec<(Socket, Rings)>;
-
-/// Why binding failed, and whether the kernel had chosen zero copy.
-struct BindFailed {
-    error: PortError,
-    zero_copy: bool,
-}
-
-impl<'i> Half<'i> {
-    fn attach(interface: &'i Interface, attach: Attach) -> Result<Self, PortError> {
-        let queues = interface.receive_queues().unwrap_or(MOST_UNKNOWN_QUEUES);
-        let map = SocketMap::new(queues).map_err(|source| failed(interface, "make an XSKMAP", source))?;
-        let program =
-            Program::to_sockets(&map).map_err(|source| failed(interface, "load the XDP program", source))?;
-        let native = (XDP_FLAGS_DRV_MODE, "native");
-        let generic = (XDP_FLAGS_SKB_MODE, "generic");
-        let modes = match attach {
-            Attach::NativeElseGeneric => [native, generic],
-            Attach::Native => [native; 2],
-            Attach::Generic => [generic; 2],
-        };
-        let link = |flags| {
-            while_busy(|| Link::create(&program, interface.index(), Hook::Xdp, flags))
-                .map_err(|source| failed(interface, "attach the XDP program", source))
-        };
-        let (link, mode) = match link(modes[0].0) {
-            Ok(made) => (made, modes[0].1),
-            Err(_) if modes[0] != modes[1] => (link(modes[1].0)?, modes[1].1),
-            Err(error) => return Err(error),
-        };
-        Ok(Self { interface, map, link, mode })
-    }
-
-    /// Binds a socket to each receive queue. `first` is the socket that has registered the region, if there is one.
-    fn bind(
-        &self,
-        pool: &Pool,
-        first: Option<&Socket>,
-        depth: usize,
-        copy: bool,
-    ) -> Result<Bound, BindFailed> {
-        let size = depth.next_power_of_two() as u32;
-        let known = self.interface.receive_queues();
-        let mut bound = Bound::new();
-        for queue in 0..known.unwrap_or(MOST_UNKNOWN_QUEUES) {
-            let umem = match first.or_else(|| bound.first().map(|(socket, _)| socket)) {
-                Some(first) => Umem::Share(first),
-                None => Umem::Register(pool),
-            };
-            let sizes = RingSizes { receive: size, transmit: (queue == 0).then_some(size) };
-            let opened = Socket::open(umem, sizes).and_then(|(socket, rings)| {
-                while_busy(|| socket.bind(umem, self.interface.index(), queue, copy))?;
-                Ok((socket, rings))
-            });
-            match opened {
-                Ok(both) => bound.push(both),
-                // No such queue: all have been found.
-                Err(error) if known.is_none() && queue > 0 && error.raw_os_error() == Some(libc::EINVAL) => {
-                    break;
-                }
-                Err(source) => {
-                    let zero_copy = match umem {
-                        Umem::Share(first) => first.is_zero_copy(),
-                        Umem::Register(_) => false,
-                    };
-                    let error =
-                        failed(self.interface, format!("bind an AF_XDP socket to queue {queue}"), source);
-                    return Err(BindFailed { error, zero_copy });
-                }
-            }
-        }
-        Ok(bound)
-    }
-
-    fn finish(self, bound: Bound, depth: usize, pool: &Pool) -> Result<AfXdp, PortError> {
-        let interface = self.interface;
-        let zero_copy = bound.iter().any(|(socket, _)| socket.is_zero_copy());
-        let (mut sockets, mut receive, mut transmit) = (Vec::new(), Vec::new(), None);
-        for (queue, (socket, rings)) in bound.into_iter().enumerate() {
-            receive.push(ReceiveSide::new(rings.fill, rings.received, depth));
-            if let Some(frames) = rings.transmit {
-                transmit = Some(TransmitSide::new(frames, rings.completion, depth));
-            }
-            self.map
-                .set(queue as u32, socket.owned())
-                .map_err(|source| failed(interface, "put a socket into the XSKMAP", source))?;
-            sockets.push(socket);
-        }
-        let promiscuous = packet_socket::open()
-            .and_then(|socket| packet_socket::promiscuous(&socket, interface.index()).map(|()| socket))
-            .map_err(|source| failed(interface, "make it promiscuous", source))?;
-        let queues = sockets.len();
-        Ok(AfXdp {
-            _link: self.link,
-            _map: self.map,
-            _promiscuous: promiscuous,
-            descriptors: sockets.iter().map(Socket::raw).collect(),
-            sockets,
-            receive,
-            transmit: transmit.expect("invariant: queue 0's socket sends"),
-            pool: pool.id(),
-            mtu: interface.mtu(),
-            first_queue: 0,
-            idle: 0,
-            counters: PortCounters::default(),
-            description: format!(
-                "af_xdp {}{}, {queues} queue{}",
-                self.mode,
-                if zero_copy { " zero-copy" } else { "" },
-                if queues == 1 { "" } else { "s" },
-            ),
-        })
-    }
-}
-
-/// Binds the sockets of both ports over one region, and says how many chunks each direction of each may hold.
-fn bind_all(halves: &[Half<'_>; 2], pool: &Pool, copy: bool) -> Result<([Bound; 2], usize), BindFailed> {
-    // Where a driver does not tell, the rings are made for one queue and shared out anew below.
-    let known = halves.iter().map(|half| half.interface.receive_queues().unwrap_or(1) as usize).sum();
-    let plain_depth = depth(pool, known)?;
-    let plain = halves[0].bind(pool, None, plain_depth, copy)?;
-    let protected = halves[1].bind(pool, plain.first().map(|(socket, _)| socket), plain_depth, copy)?;
-    let depth = depth(pool, plain.len() + protected.len())?;
-    Ok(([plain, protected], depth))
-}
-
-/// Chunks for each direction of each socket: a receiving one per queue, a sending one per port.
-fn depth(pool: &Pool, queues: usize) -> Result<usize, BindFailed> {
-    let sides = queues + 2;
-    let depth = pool.free().saturating_sub(IN_HAND) / sides;
-    if depth < LEAST_DEPTH {
-        let wanted = sides * LEAST_DEPTH + IN_HAND;
-        let error = PortError::PoolTooSmall { total: pool.free(), wanted };
-        return Err(BindFailed { error, zero_copy: false });
-    }
-    Ok(depth.min(MOST_DEPTH))
-}
-
-fn failed(interface: &Interface, action: impl Into<String>, source: io::Error) -> PortError {
-    PortError::System { interface: interface.name().into(), action: action.into(), source }
 }

@@ -26,7 +26,7 @@ pub(super) unsafe trait Entry: Copy {}
 // SAFETY: an integer.
 unsafe impl Entry for u64 {}
 
-/// A frame in receive and transmit rings (`struct xdp_desc`).
+/// A frame in receive and transmit rings, or a piece of one (`struct xdp_desc`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Descriptor {
@@ -35,6 +35,18 @@ pub(super) struct Descriptor {
     /// Octets of the frame.
     pub(super) len: u32,
     pub(super) options: u32,
+}
+
+impl Descriptor {
+    /// One to send; whether the frame goes on in the next.
+    pub(super) const fn new(address: u64, len: u32, continued: bool) -> Self {
+        Self { address, len, options: if continued { libc::XDP_PKT_CONTD } else { 0 } }
+    }
+
+    /// Whether the frame goes on in the next descriptor.
+    pub(super) const fn is_continued(self) -> bool {
+        self.options & libc::XDP_PKT_CONTD != 0
+    }
 }
 
 // SAFETY: three integers without padding between them.

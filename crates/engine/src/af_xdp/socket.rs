@@ -78,7 +78,7 @@ impl Socket {
             let region = libc::xdp_umem_reg_v1 {
                 addr: pool.region().base() as u64,
                 len: pool.region().octets() as u64,
-                chunk_size: pool.chunk_octets().octets() as u32,
+                chunk_size: pool.chunk_octets().kernel_chunk_octets() as u32,
                 headroom: 0,
             };
             socket.set(libc::XDP_UMEM_REG, &region)?;
@@ -128,8 +128,12 @@ impl Socket {
         let (flags, shared) = match umem {
             // Shared sockets inherit the flags of the first.
             Umem::Share(first) => (libc::XDP_SHARED_UMEM, first.descriptor.as_raw_fd() as u32),
-            Umem::Register(_) if copy => (libc::XDP_USE_NEED_WAKEUP | libc::XDP_COPY, 0),
-            Umem::Register(_) => (libc::XDP_USE_NEED_WAKEUP, 0),
+            Umem::Register(pool) => {
+                let copy = if copy { libc::XDP_COPY } else { 0 };
+                // Linux 6.6; the bind fails where the kernel does not know it.
+                let several = if pool.chunk_octets().parts() > 1 { libc::XDP_USE_SG } else { 0 };
+                (libc::XDP_USE_NEED_WAKEUP | copy | several, 0)
+            }
         };
         packet::bind_to(
             &self.descriptor,

@@ -11,6 +11,8 @@ use engine::interface::Interface;
 use engine::pool::{ChunkOctets, Pool};
 use engine::port::{Port, PortError};
 
+use crate::netns::{Machine, PATIENCE};
+
 /// What is under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -36,7 +38,7 @@ impl Forwarder {
     pub fn try_open(engine: Engine, chunk_octets: ChunkOctets) -> Result<Self, PortError> {
         let interfaces = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
         let [plain, protected] = &interfaces;
-        let mut pool = Pool::new(chunk_octets, AfXdp::chunks(plain, protected)).unwrap();
+        let mut pool = Pool::new(chunk_octets, AfXdp::chunks(plain, protected, chunk_octets)).unwrap();
         let mut xdp = |attach| {
             let (first, second) = AfXdp::open_pair(plain, protected, &mut pool, attach)?;
             Ok::<[Box<dyn Port>; 2], PortError>([Box::new(first), Box::new(second)])
@@ -69,6 +71,21 @@ impl Forwarder {
             port.housekeep(&mut self.pool);
         }
         forwarded
+    }
+
+    /// Forwards one frame from `plain`, changed: `change` writes another into its chunk and says where it stands.
+    pub fn forward_changed(&mut self, mut change: impl FnMut(&mut [u8]) -> (usize, usize)) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.burst.is_empty() && Instant::now() < deadline {
+            self.wait(Duration::from_millis(20));
+            self.ports[0].receive(&mut self.pool, &mut self.burst);
+        }
+        assert_eq!(self.burst.len(), 1);
+        for view in self.pool.views(self.burst.slots_mut()) {
+            (*view.start, *view.len) = change(view.chunk);
+        }
+        self.ports[1].transmit(&mut self.pool, &mut self.burst);
+        self.ports.iter_mut().for_each(|port| port.housekeep(&mut self.pool));
     }
 
     /// Waits until a port has something, at most so long.
@@ -112,4 +129,38 @@ impl Forwarder {
     pub fn assert_no_chunk_lost(&self) {
         assert_eq!(self.pool.free() + self.pool.lent(), self.pool.total());
     }
+}
+
+/// Sends frames both ways through the ports and checks each octet and the counters.
+pub fn exchange(forwarder: &mut Forwarder, frames: &[Vec<u8>]) {
+    let machines = [Machine::on("a0"), Machine::on("b0")];
+    for batch in frames.chunks(200) {
+        for direction in 0..2 {
+            batch.iter().for_each(|frame| machines[direction].send(frame));
+            assert_eq!(forwarder.forward(batch.len(), PATIENCE), batch.len(), "to {direction}");
+            for frame in batch {
+                let seen = machines[1 - direction].receive(PATIENCE).expect("a frame that was forwarded");
+                assert!(
+                    seen == *frame,
+                    "{} octets: {:x?}... is not {:x?}...",
+                    frame.len(),
+                    &seen[..seen.len().min(64)],
+                    &frame[..frame.len().min(64)]
+                );
+            }
+        }
+    }
+    let octets: usize = frames.iter().map(Vec::len).sum();
+    for port in &mut forwarder.ports {
+        let counters = port.counters();
+        let expected = engine::port::PortCounters {
+            rx_frames: frames.len() as u64,
+            rx_octets: octets as u64,
+            tx_frames: frames.len() as u64,
+            tx_octets: octets as u64,
+            ..Default::default()
+        };
+        assert_eq!(counters, expected, "{}", port.description());
+    }
+    forwarder.assert_no_chunk_lost();
 }

@@ -1,0 +1,125 @@
+//! The two ways of either direction: in place, or by several of the kernel's chunks. Chosen once per burst.
+
+use crate::burst::Burst;
+use crate::pool::Pool;
+use crate::port::PortCounters;
+
+use super::gather::GatherSide;
+use super::queue::{ReceiveSide, TransmitSide};
+use super::ring::{Consumer, Descriptor, Producer};
+use super::scatter::ScatterSide;
+
+/// Receiving from one queue.
+#[derive(Debug)]
+pub(super) enum Receiving {
+    InPlace(ReceiveSide),
+    Gathering(GatherSide),
+}
+
+impl Receiving {
+    pub(super) fn new(fill: Producer<u64>, frames: Consumer<Descriptor>, depth: usize, pool: &Pool) -> Self {
+        if pool.chunk_octets().parts() == 1 {
+            Self::InPlace(ReceiveSide::new(fill, frames, depth))
+        } else {
+            Self::Gathering(GatherSide::new(fill, frames, depth, pool))
+        }
+    }
+
+    /// Puts up chunks to receive into.
+    pub(super) fn put_up(&mut self, pool: &mut Pool) {
+        match self {
+            Self::InPlace(side) => side.put_up(pool),
+            Self::Gathering(side) => side.put_up(pool),
+        }
+    }
+
+    /// Whether it is time for that.
+    pub(super) fn is_low(&self) -> bool {
+        match self {
+            Self::InPlace(side) => side.is_low(),
+            Self::Gathering(side) => side.is_low(),
+        }
+    }
+
+    /// Takes received frames.
+    pub(super) fn receive(&mut self, pool: &mut Pool, burst: &mut Burst, counters: &mut PortCounters) {
+        match self {
+            Self::InPlace(side) => side.receive(pool, burst, counters),
+            Self::Gathering(side) => side.receive(pool, burst, counters),
+        }
+    }
+
+    pub(super) fn fill_ring(&self) -> &Producer<u64> {
+        match self {
+            Self::InPlace(side) => &side.fill,
+            Self::Gathering(side) => &side.fill,
+        }
+    }
+}
+
+/// Sending through one queue.
+#[derive(Debug)]
+pub(super) enum Sending {
+    InPlace(TransmitSide),
+    Scattering(ScatterSide),
+}
+
+impl Sending {
+    pub(super) fn new(
+        frames: Producer<Descriptor>,
+        completion: Consumer<u64>,
+        depth: usize,
+        pool: &Pool,
+    ) -> Self {
+        if pool.chunk_octets().parts() == 1 {
+            Self::InPlace(TransmitSide::new(frames, completion, depth))
+        } else {
+            Self::Scattering(ScatterSide::new(frames, completion, depth))
+        }
+    }
+
+    /// Puts every frame of the burst into the ring.
+    pub(super) fn transmit(
+        &mut self,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        mtu: u32,
+        counters: &mut PortCounters,
+    ) {
+        match self {
+            Self::InPlace(side) => side.transmit(pool, burst, mtu, counters),
+            Self::Scattering(side) => side.transmit(pool, burst, mtu, counters),
+        }
+    }
+
+    /// Takes back what has been sent.
+    pub(super) fn take_back(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+        match self {
+            Self::InPlace(side) => side.take_back(pool, counters),
+            Self::Scattering(side) => side.take_back(pool, counters),
+        }
+    }
+
+    /// Whether so many frames can be taken.
+    pub(super) fn has_room(&self, frames: usize) -> bool {
+        match self {
+            Self::InPlace(side) => side.has_room(frames),
+            Self::Scattering(side) => side.has_room(frames),
+        }
+    }
+
+    /// Whether all chunks have come back.
+    pub(super) fn is_idle(&self) -> bool {
+        match self {
+            Self::InPlace(side) => side.is_idle(),
+            Self::Scattering(side) => side.is_idle(),
+        }
+    }
+
+    pub(super) fn ring(&mut self) -> &mut Producer<Descriptor> {
+        match self {
+            Self::InPlace(side) => &mut side.frames,
+            Self::Scattering(side) => &mut side.frames,
+        }
+    }
+}
