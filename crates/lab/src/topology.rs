@@ -12,6 +12,7 @@
 //! Each line is a veth pair. MAC addresses are 02:00:00:00:00:xx, xx as drawn, so tests can speak of them.
 //! The middle's bridge `wire` is the insecure network: captures, rate limits and impairments stand on `left` and
 //! `right`, since AF_XDP passes by tc and captures on the gateways' own interfaces.
+//! A [`Relay`](crate::Relay) takes the bridge's place when frames shall be lost, doubled, damaged or overtaken.
 //!
 //! The middle behaves like a wire as far as the kernel lets it: no learning (a frame always goes to the other
 //! port), no STP, no snooping, link-local groups forwarded (EAPOL, LLDP, LACP, STP). It still eats: MAC control
