@@ -17,7 +17,7 @@
 //! than the MTU + 14 (+ 4 behind 0x8100, not behind 0x88A8) are a `send_failed`. Only tagged frames that
 //! end before the EtherType behind their tags never reach it: every kernel that receives one throws it away.
 //!
-//! Captures on [`LEFT`](crate::topology::LEFT) and [`RIGHT`](crate::topology::RIGHT) see what comes in before the
+//! Captures on [`LEFT`] and [`RIGHT`] see what comes in before the
 //! relay and what goes out behind it; rate limits hold for what goes out. A refusal to send counts at the interface,
 //! too, each attempt: leave `tx_dropped` of those two out of an account that has `send_failed` in it.
 //!
