@@ -106,7 +106,7 @@ pub struct Planned {
 pub struct Plan {
     frames: Vec<Planned>,
     parts: Vec<Part>,
-    /// SDUs that are longer than any receiver takes, or than a frame if they must not be divided.
+    /// SDUs that are longer than a frame and must not be divided: by the rules, or because no receiver takes them.
     too_long: usize,
     fragmented: usize,
     concatenated: usize,
@@ -181,12 +181,19 @@ impl Plan {
         let first_frame = self.frames.len();
         let mut open = OpenFrame::new(false, self.parts.len());
         for (number, sdu) in sdus {
-            let longest = if rules.fragment { SDU_OCTETS - ADDRESSES_OCTETS } else { rules.room(0) };
-            if sdu.octets > longest {
+            // A receiver puts no longer ones together, nor takes them out of a frame that they share.
+            let divisible = sdu.octets <= SDU_OCTETS - ADDRESSES_OCTETS;
+            if sdu.octets > rules.room(0) && !(rules.fragment && divisible) {
                 self.too_long += 1;
                 continue;
             }
-            self.place(rules, &mut open, number, sdu.octets);
+            if divisible {
+                self.place(rules, &mut open, number, sdu.octets);
+            } else {
+                self.close(&mut open, false);
+                self.place(rules, &mut open, number, sdu.octets);
+                self.close(&mut open, false);
+            }
         }
         self.close(&mut open, false);
         self.number_chains(first_frame);
@@ -224,10 +231,14 @@ impl Plan {
             // A whole SDU alone is left as it is: no header tells of it.
             let whole = open.count == 1 && !open.continues && !more;
             let division = (!whole).then_some(Division { segments: open.segments, chain: u16::from(more) });
-            self.concatenated += if open.count > 1 { open.count } else { 0 };
+            if open.count > 1 {
+                self.concatenated += open.count - usize::from(open.first_counted);
+            }
             self.frames.push(Planned { parts, division });
         }
+        let last_counted = open.count > 1 || open.first_counted;
         *open = OpenFrame::new(more, self.parts.len());
+        open.first_counted = more && last_counted;
     }
 
     /// Numbers the frames of each chain down to its last one.
@@ -256,11 +267,14 @@ struct OpenFrame {
     filled: usize,
     continues: bool,
     first_part: usize,
+    /// The SDU that it continues shares a frame before with others, and is counted already.
+    first_counted: bool,
 }
 
 impl OpenFrame {
     const fn new(continues: bool, first_part: usize) -> Self {
-        Self { segments: Segments::one(0, continues), count: 0, filled: 0, continues, first_part }
+        let segments = Segments::one(0, continues);
+        Self { segments, count: 0, filled: 0, continues, first_part, first_counted: false }
     }
 
     /// Extension headers with one segment more than now.

@@ -39,7 +39,7 @@ fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<S
 fn the_protected_side_must_take_what_the_plain_side_sends() {
     let small = |plain: usize, grow: usize, protected: usize, cure: [usize; 2]| {
         Err(vec![format!(
-            "gw.toml:3: link \"press\": MTU too small: frames of the machine's {plain} octets grow by {grow}, and the protected side takes {protected}; set the protected side's MTU to {} or the machine's to {}",
+            "gw.toml:3: link \"press\": MTU too small: frames of the machine's {plain} octets grow by {grow}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
             cure[0], cure[1]
         )])
     };

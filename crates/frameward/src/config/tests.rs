@@ -118,6 +118,7 @@ hold = "0us"
 "#,
         );
     let (config, warnings) = judge(&text).unwrap();
+    assert_eq!(config.links[0].dividing, None, "with static keys auto is off");
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::AfPacket, Polling::Busy));
     assert_eq!(config.gateway.state, Path::new("/s"));
     let link = &config.links[0];
@@ -227,18 +228,38 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "mtu = \"interface\"",
-        "fragment = \"on\"",
-        "9: link \"press\": fragment = \"on\" is not in this release; remove it or set \"off\"",
+        "fragment = \"yes\"",
+        "9: link \"press\": fragment = \"yes\" is no choice; use \"auto\", \"on\" or \"off\"",
     ),
     (
         "mtu = \"interface\"",
-        "concatenate = \"on\"",
-        "9: link \"press\": concatenate = \"on\" is not in this release; remove it or set \"off\"",
+        "fragment = \"on\"\nconfidentiality_offset = 30",
+        "9: link \"press\": fragment = \"on\" is not safe like this; set confidentiality_offset = 0",
+    ),
+    (
+        "mtu = \"interface\"",
+        "concatenate = \"on\"\nvalidate_frames = \"check\"",
+        "9: link \"press\": concatenate = \"on\" is not safe like this; set validate_frames = \"strict\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nprotect_frames = false",
+        "9: link \"press\": fragment = \"on\" is not safe like this; remove protect_frames = false",
     ),
     (
         "mtu = \"interface\"",
         "hold = \"5us\"",
-        "9: link \"press\": hold = \"5us\" is not in this release; remove it or set \"0us\"",
+        "9: link \"press\": hold = \"5us\" does nothing without concatenation; set concatenate = \"on\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "concatenate = \"on\"\nhold = \"11ms\"",
+        "10: link \"press\": hold = \"11ms\" is no time to hold a frame; use 0us to 10000us, or ms",
+    ),
+    (
+        "mtu = \"interface\"",
+        "concatenate = \"on\"\nhold = \"soon\"",
+        "10: link \"press\": hold = \"soon\" is no time to hold a frame; use 0us to 10000us, or ms",
     ),
     (
         "replay_floor = \"off\"",
