@@ -206,12 +206,17 @@ struct Way {
 impl Way {
     fn run(mut self) -> Result<(), Error> {
         let (mut receiver, mut sender) = (Receiver::new(&self.from), Sender::new(&self.to));
-        let mut stopped = None;
+        let (mut stopped, mut was_empty) = (None, false);
         loop {
             // Looked at before reading, so that what had arrived before the stop is read after it.
             let stopping = self.stop.load(Ordering::Acquire);
-            let frames = receiver.receive(!stopping)?;
-            let idle = frames.is_empty();
+            // Only a direction that found nothing waits, and only one that found nothing thereafter is idle.
+            if was_empty && !stopping {
+                receiver.wait()?;
+            }
+            let frames = receiver.receive()?;
+            let idle = frames.is_empty() && (was_empty || stopping);
+            was_empty = frames.is_empty();
             let mut counters = *self.counters.lock();
             let mut leaving: Vec<Cow<'_, [u8]>> = Vec::new();
             for frame in frames {

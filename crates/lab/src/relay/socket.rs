@@ -10,22 +10,23 @@
 
 use std::borrow::Cow;
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::socket::{
     AddressFamily, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType, bind, getsockopt,
     recvmmsg, sendmmsg, setsockopt, socket, sockopt,
 };
-use nix::sys::time::TimeVal;
 
 use crate::packet::{AUXDATA_LENGTH, LONGEST, RECEIVE_BUFFER, link_address, option, vlan_tag};
 use crate::{Error, Namespace};
 
 /// Frames read or sent with one system call.
 const BATCH: usize = 64;
-/// How long a read waits, in microseconds: that is also how long a frame can be held back without traffic.
-const READ_WAIT: i64 = 2_000;
+/// How long a read waits, in milliseconds: that is also how long a frame can be held back without traffic. By poll(),
+/// since a receive time-out of the socket would count in ticks of the kernel, up to 10 ms each.
+const READ_WAIT: u8 = 2;
 /// Asked of the kernel for frames not yet sent, in octets: a rate limit shall drop what it cannot queue, not stop us.
 const SEND_BUFFER: usize = 16 << 20;
 /// How often an interface that is full is asked again for one frame.
@@ -58,7 +59,6 @@ impl Socket {
         setsockopt(&descriptor, sockopt::RcvBufForce, &RECEIVE_BUFFER)?;
         setsockopt(&descriptor, sockopt::SndBufForce, &SEND_BUFFER)?;
         setsockopt(&descriptor, option::Auxdata, &true)?;
-        setsockopt(&descriptor, sockopt::ReceiveTimeout, &TimeVal::new(0, READ_WAIT))?;
         bind(descriptor.as_raw_fd(), &address)?;
         Ok(Socket { descriptor, ifname: ifname.to_owned(), index: address.ifindex() })
     }
@@ -86,14 +86,23 @@ impl<'s> Receiver<'s> {
         Receiver { socket, headers: MultiHeaders::preallocate(BATCH, Some(control)), buffers }
     }
 
-    /// Frames as they were on the wire, at most [`BATCH`]; with `wait`, none only if none arrived within about 2 ms.
-    pub(super) fn receive(&mut self, wait: bool) -> Result<Vec<&mut [u8]>, Error> {
-        let flags = if wait { MsgFlags::MSG_WAITFORONE } else { MsgFlags::MSG_DONTWAIT };
+    /// Waits until there is something to read, or for [`READ_WAIT`].
+    pub(super) fn wait(&self) -> Result<(), Error> {
+        let mut readable = [PollFd::new(self.socket.descriptor.as_fd(), PollFlags::POLLIN)];
+        match poll(&mut readable, READ_WAIT) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(Error::system(format!("wait for frames on {}", self.socket.ifname))(errno)),
+        }
+    }
+
+    /// Frames that have arrived, as they were on the wire, at most [`BATCH`].
+    pub(super) fn receive(&mut self) -> Result<Vec<&mut [u8]>, Error> {
         let Receiver { socket, headers, buffers } = self;
         let failed = || format!("receive on {}", socket.ifname);
         let mut parts: Vec<_> =
             buffers.iter_mut().map(|buffer| [IoSliceMut::new(&mut buffer[TAG..])]).collect();
-        let messages = recvmmsg(socket.descriptor.as_raw_fd(), headers, parts.iter_mut(), flags, None);
+        let messages =
+            recvmmsg(socket.descriptor.as_raw_fd(), headers, parts.iter_mut(), MsgFlags::MSG_DONTWAIT, None);
         let messages = match messages {
             // An interface that is down may come up again.
             Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => return Ok(Vec::new()),
