@@ -171,7 +171,6 @@ fn over_a_bad_wire_sdus_arrive_whole_once_or_not_at_all() {
         corrupt: 0.01,
         reorder: 0.02,
         reorder_by: 8,
-        ..Impairments::default()
     };
     let relay = Relay::start(&topology, bad).unwrap();
     let (a, b) = (&topology.machine_a, &topology.machine_b);
