@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
-#   wire <- suite <- secy <- engine <- frameward        lab <- frameward
+#   wire <- suite <- secy <- engine <- frameward        lab, bench <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -22,9 +22,11 @@ allowed() {
     frameward-engine) echo frameward-wire frameward-suite frameward-secy ;;
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab ;;
-    # For tests and measurements; nobody names them but in [dev-dependencies].
-    frameward-testkit | frameward-bench | frameward-corpus)
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward-bench ;;
+    # Rows, and SecYs in memory, that the instruction guard and `frameward bench` share.
+    frameward-bench) echo frameward-wire frameward-suite frameward-secy ;;
+    # For tests; nobody names them but in [dev-dependencies].
+    frameward-testkit | frameward-corpus)
         echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;

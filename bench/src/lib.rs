@@ -1,4 +1,4 @@
-//! What benches and the instruction guard share: one row of JSON a figure.
+//! What `frameward bench` and the instruction guard share: one row of JSON a figure, and SecYs to measure.
 //!
 //! ```json
 //! {"bench":"instructions","case":"protect 64 octets, gcm-aes-128","value":712.4,"unit":"instructions/frame",
@@ -8,6 +8,7 @@
 //! A comparison is a ratio to something measured in the same run, or to a committed figure where that is the point.
 //! Rows are appended to one another, one a line, so that runs can be concatenated.
 
+pub mod divided;
 pub mod row;
 pub mod secys;
 

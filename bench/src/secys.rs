@@ -10,9 +10,9 @@ use wire::{An, Instant, MacAddr, Pn, Sci};
 /// Frames of a burst.
 pub const BURST: usize = 64;
 /// Octets in front of a frame in its chunk, as the engine leaves them.
-const HEADROOM: usize = 256;
+pub(crate) const HEADROOM: usize = 256;
 /// Octets of a chunk.
-const CHUNK: usize = 2048;
+pub(crate) const CHUNK: usize = 2048;
 
 /// A transmitter, a receiver, and a burst of frames of one length.
 #[derive(Debug)]
@@ -31,29 +31,7 @@ impl Ends {
     /// If the suite is XPN, or the frames do not fit a chunk of 2048 octets.
     pub fn new(suite: CipherSuite, octets: usize) -> Self {
         assert!(octets + HEADROOM + 16 <= CHUNK, "a frame of {octets} octets fits no chunk");
-        let settings = Settings {
-            protect_frames: true,
-            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
-            sci_inclusion: SciInclusion::Always,
-            validate_frames: ValidateFrames::Strict,
-            replay_protect: true,
-            clear_vlan: ClearVlan::Refuse,
-            reassemble: false,
-            mtu: CHUNK,
-        };
-        let octets_of_key = vec![0x5a; suite.key_octets()];
-        let key =
-            || Key::prepare(suite, &Sak::new(suite, &octets_of_key).expect("its length")).expect("its suite");
-        let (an, sci) = (An::ALL[0], Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1));
-        let mut transmitter = SecY::new(sci, settings);
-        let sa = TransmitSa::new(an, key(), None, Pn::FIRST, Pn::LAST_64).expect("a suite without XPN");
-        transmitter.install_transmit(Box::new(sa)).expect("a free AN");
-        transmitter.enable_transmit(an).expect("installed");
-        let mut receiver = SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1), settings);
-        receiver.install_receive_sc(sci).expect("a free SCI");
-        let sa = ReceiveSa::new(an, key(), None, Pn::FIRST, 64).expect("a suite without XPN");
-        receiver.install_receive(sci, Box::new(sa)).expect("a free AN");
-        receiver.enable_receive(sci, an).expect("installed");
+        let (transmitter, receiver) = secys(suite, &settings(CHUNK, false));
         Self { transmitter, receiver, chunks: vec![vec![0xa5; CHUNK]; BURST], octets }
     }
 
@@ -87,6 +65,38 @@ impl Ends {
             incoming.into_outcome().expect("verified");
         }
     }
+}
+
+/// Encrypt everything, every SecTAG with SCI, strict, a protected side of `mtu` octets.
+pub(crate) const fn settings(mtu: usize, reassemble: bool) -> Settings {
+    Settings {
+        protect_frames: true,
+        protection: Protection::Encrypt(ConfidentialityOffset::Zero),
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        reassemble,
+        mtu,
+    }
+}
+
+/// A transmitter and a receiver of one SC, with a replay window of 64.
+pub(crate) fn secys(suite: CipherSuite, settings: &Settings) -> (SecY, SecY) {
+    let octets_of_key = vec![0x5a; suite.key_octets()];
+    let key =
+        || Key::prepare(suite, &Sak::new(suite, &octets_of_key).expect("its length")).expect("its suite");
+    let (an, sci) = (An::ALL[0], Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1));
+    let mut transmitter = SecY::new(sci, *settings);
+    let sa = TransmitSa::new(an, key(), None, Pn::FIRST, Pn::LAST_64).expect("a suite without XPN");
+    transmitter.install_transmit(Box::new(sa)).expect("a free AN");
+    transmitter.enable_transmit(an).expect("installed");
+    let mut receiver = SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1), *settings);
+    receiver.install_receive_sc(sci).expect("a free SCI");
+    let sa = ReceiveSa::new(an, key(), None, Pn::FIRST, 64).expect("a suite without XPN");
+    receiver.install_receive(sci, Box::new(sa)).expect("a free AN");
+    receiver.enable_receive(sci, an).expect("installed");
+    (transmitter, receiver)
 }
 
 #[cfg(test)]

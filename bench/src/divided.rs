@@ -1,0 +1,125 @@
+//! Two SecYs between which SDUs are divided into frames and put together again, as the engine does it: a plan, a copy
+//! of every octet that is divided, and an outbox.
+//!
+//! ```text
+//!  SDUs ──▶ plan, copy, protect ──▶ frames ──▶ verify, reassemble ──▶ outbox
+//! ```
+
+use secy::fragment::{Plan, Rules, Sdu};
+use secy::{Delivered, Frame, Incoming, Outbox, Outgoing, SecY};
+use suite::CipherSuite;
+use wire::Instant;
+use wire::ethernet::ADDRESSES_OCTETS;
+
+use crate::secys::{BURST, CHUNK, HEADROOM, secys, settings};
+
+/// A transmitter, a receiver, and a burst of SDUs of one length that fit no frame whole.
+#[derive(Debug)]
+pub struct DividedEnds {
+    transmitter: SecY,
+    receiver: SecY,
+    rules: Rules,
+    plan: Plan,
+    sdus: Vec<Vec<u8>>,
+    chunks: Vec<Vec<u8>>,
+    /// Where the frames stand in their chunks.
+    places: Vec<(usize, usize)>,
+    outbox: Outbox,
+}
+
+impl DividedEnds {
+    /// How many SDUs a burst has: each becomes two frames.
+    pub const SDUS: usize = BURST / 2;
+
+    /// Ends that encrypt SDUs of `octets` (DA to their end) over a protected side of `mtu` octets.
+    ///
+    /// # Panics
+    /// If the suite is XPN.
+    pub fn new(suite: CipherSuite, octets: usize, mtu: usize, concatenate: bool) -> Self {
+        let settings = settings(mtu, true);
+        let (transmitter, receiver) = secys(suite, &settings);
+        let rules = Rules::new(&settings, true, concatenate);
+        Self {
+            transmitter,
+            receiver,
+            plan: Plan::new(Self::SDUS, &rules),
+            rules,
+            sdus: vec![vec![0xa5; octets]; Self::SDUS],
+            chunks: vec![vec![0; CHUNK]; BURST],
+            places: Vec::with_capacity(BURST),
+            outbox: Outbox::new(BURST, CHUNK),
+        }
+    }
+
+    /// Divides one burst of SDUs and protects the frames.
+    ///
+    /// # Panics
+    /// If a frame is discarded, or there are more than a burst holds.
+    pub fn protect(&mut self) {
+        let Self { transmitter, rules, plan, sdus, chunks, places, .. } = self;
+        let mut described = [None; Self::SDUS];
+        for (place, sdu) in described.iter_mut().zip(sdus.iter()) {
+            *place = Sdu::of(sdu);
+        }
+        plan.make(rules, &described.map(|sdu| sdu.expect("an Ethernet header")));
+        assert!(plan.frames().len() <= chunks.len(), "more frames than a burst holds");
+        let mut burst: Vec<_> = Vec::with_capacity(BURST);
+        for (frame, chunk) in plan.frames().iter().zip(chunks.iter_mut()) {
+            let parts = plan.parts(frame);
+            let mut end = HEADROOM + ADDRESSES_OCTETS;
+            chunk[HEADROOM..end].copy_from_slice(&sdus[parts[0].sdu][..ADDRESSES_OCTETS]);
+            for part in parts {
+                let octets = &sdus[part.sdu][ADDRESSES_OCTETS..][part.octets.clone()];
+                chunk[end..end + octets.len()].copy_from_slice(octets);
+                end += octets.len();
+            }
+            let octets = Frame::new(chunk, HEADROOM, end - HEADROOM).expect("inside");
+            burst.push(match frame.division {
+                None => Outgoing::new(octets),
+                Some(division) => Outgoing::divided(octets, division),
+            });
+        }
+        transmitter.protect(&mut burst);
+        places.clear();
+        for outgoing in burst {
+            places.push((outgoing.frame().start(), outgoing.frame().len()));
+            outgoing.into_outcome().expect("protected");
+        }
+    }
+
+    /// Verifies the frames that were protected last and puts the SDUs together; how many there are.
+    ///
+    /// # Panics
+    /// If a frame is discarded, as all are the second time.
+    pub fn verify(&mut self) -> usize {
+        let Self { receiver, chunks, places, outbox, .. } = self;
+        let frame = |chunk, (start, len)| Incoming::new(Frame::new(chunk, start, len).expect("inside"));
+        let mut burst: Vec<_> =
+            chunks.iter_mut().zip(places.iter()).map(|(chunk, place)| frame(chunk, *place)).collect();
+        receiver.verify(Instant::START, &mut burst, outbox);
+        let delivered = burst.into_iter().map(|incoming| incoming.into_outcome().expect("verified"));
+        delivered
+            .map(|delivered| match delivered {
+                Delivered::Whole(_) => 1,
+                Delivered::Separated(numbers, _) => outbox.sdus(numbers).count(),
+            })
+            .sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_divided_comes_whole() {
+        for concatenate in [false, true] {
+            let mut ends = DividedEnds::new(CipherSuite::GcmAes128, 1514, 1500, concatenate);
+            for _ in 0..3 {
+                ends.protect();
+                assert!(ends.places.iter().all(|(_, len)| *len <= 1514));
+                assert_eq!(ends.verify(), DividedEnds::SDUS);
+            }
+        }
+    }
+}
