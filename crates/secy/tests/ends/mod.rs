@@ -10,8 +10,10 @@ use suite::{CipherSuite, Key, Sak, Salt};
 use testkit::frames;
 use wire::{An, EtherType, Instant, MacAddr, Pn, Sci, Ssci};
 
+pub mod division;
+
 /// Room in front of and behind a frame.
-const ROOM: usize = 64;
+const ROOM: usize = 128;
 
 pub const MAC_A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 pub const MAC_B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
