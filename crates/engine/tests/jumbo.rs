@@ -198,11 +198,13 @@ fn no_chunk_is_lost_in_50_000_frames_at_full_speed() {
                 loop {
                     let now = forwarder.forward(5_000, Duration::from_millis(500));
                     while let Some(octets) = sink.receive_now() {
-                        // Nothing is glued or cut: each is one of those that were sent.
-                        let number = (0..FRAMES / 2).find(|&number| {
+                        // Nothing is glued or cut: what comes out is one of those that were sent.
+                        let sent = |number: usize| {
                             size(number) == octets.len() && frame(size(number), number) == octets
-                        });
-                        assert!(seen % 50 != 0 || number.is_some(), "{} octets", octets.len());
+                        };
+                        if seen % 20 == 0 {
+                            assert!((0..FRAMES / 2).any(sent), "{} octets", octets.len());
+                        }
                         seen += 1;
                     }
                     forwarded += now as u64;
@@ -299,19 +301,22 @@ fn a_pool_of_chunks_too_small_is_refused() {
 
 #[test]
 fn the_larger_mtu_decides_what_is_opened() {
-    for (plain, protected, chunk, description) in [
-        (1500, 1532, ChunkOctets::Octets2048, "af_xdp native, 1 queue"),
-        (3600, 1500, ChunkOctets::Octets4096, "af_xdp native, 1 queue"),
-        (9000, 1500, ChunkOctets::Octets16384, "af_xdp native multi-buffer, 1 queue"),
-        (1500, 9032, ChunkOctets::Octets16384, "af_xdp native multi-buffer, 1 queue"),
+    let (native, generic) = ("af_xdp native, 1 queue", "af_xdp generic, 1 queue");
+    let several = "af_xdp native multi-buffer, 1 queue";
+    for (mtus, chunk, descriptions) in [
+        ([1500, 1532], ChunkOctets::Octets2048, [native, native]),
+        // One piece, but too long for veth's native mode.
+        ([3600, 1500], ChunkOctets::Octets4096, [generic, native]),
+        ([9000, 1500], ChunkOctets::Octets16384, [several, several]),
+        ([1500, 9032], ChunkOctets::Octets16384, [several, several]),
     ] {
         in_namespace(move || {
-            wire("a0", "plain", 1, plain);
-            wire("b0", "protected", 1, protected);
-            let state = StateDirectory::new(&format!("jumbo-{plain}-{protected}"));
+            wire("a0", "plain", 1, mtus[0]);
+            wire("b0", "protected", 1, mtus[1]);
+            let state = StateDirectory::new(&format!("jumbo-{}-{}", mtus[0], mtus[1]));
             let opened = open_ports("plain", "protected", Io::Auto, &state.0).unwrap();
             assert_eq!(opened.pool.chunk_octets(), chunk);
-            assert_eq!(opened.protected.description(), description);
+            assert_eq!([opened.plain.description(), opened.protected.description()], descriptions);
             assert_eq!(opened.fallback, None);
         });
     }

@@ -136,8 +136,7 @@ impl GatherSide {
             }
             Gather::Holding(slot) => {
                 let appended = pool.append_lent(slot, descriptor.address, descriptor.len as usize);
-                debug_assert!(appended, "all was just seen to");
-                None
+                (!appended).then_some(&mut counters.bad_descriptors)
             }
             Gather::Between | Gather::Skipping => None,
         };

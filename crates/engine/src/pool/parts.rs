@@ -136,6 +136,7 @@ impl Pool {
 mod tests {
     use super::*;
     use crate::pool::TAILROOM;
+    use proptest::prelude::*;
 
     fn pool(chunks: usize) -> Pool {
         Pool::new(ChunkOctets::Octets16384, chunks).unwrap()
@@ -226,5 +227,68 @@ mod tests {
         assert!(!pool.append_lent(&mut slot, base, TAILROOM + 1), "beyond the chunk");
         pool.give(slot);
         pool.give(held);
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Operation {
+        Take,
+        Give,
+        LendParts(usize, usize),
+        /// The kernel is done with one of those that it has.
+        Done(usize),
+        Invented(u64),
+    }
+
+    fn operation() -> impl Strategy<Value = Operation> {
+        prop_oneof![
+            Just(Operation::Take),
+            Just(Operation::Give),
+            (0usize..16000, 1usize..16384).prop_map(|(start, len)| Operation::LendParts(start, len)),
+            any::<usize>().prop_map(Operation::Done),
+            any::<usize>().prop_map(Operation::Done),
+            prop_oneof![0..7 * 16384u64, any::<u64>()].prop_map(Operation::Invented),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_chunk_comes_back_once_and_with_its_last_part(operations in prop::collection::vec(operation(), 0..300)) {
+            let mut pool = pool(6);
+            let (mut held, mut parts): (Vec<Slot>, Vec<u64>) = (Vec::new(), Vec::new());
+            for operation in operations {
+                let address = match operation {
+                    Operation::Take => {
+                        held.extend(pool.take());
+                        continue;
+                    }
+                    Operation::Give => {
+                        held.pop().into_iter().for_each(|slot| pool.give(slot));
+                        continue;
+                    }
+                    Operation::LendParts(start, len) => {
+                        if let Some(mut slot) = held.pop() {
+                            slot.place(start, len.min(16384 - start));
+                            let lent = pool.lend_parts(slot);
+                            prop_assert_eq!(lent.iter().map(|part| part.len as usize).sum::<usize>(), len.min(16384 - start));
+                            parts.extend(lent.iter().map(|part| part.address));
+                        }
+                        continue;
+                    }
+                    Operation::Done(which) if !parts.is_empty() => parts[which % parts.len()],
+                    Operation::Done(_) => continue,
+                    Operation::Invented(address) => address,
+                };
+                let part = |address: u64| address / PART_OCTETS as u64;
+                let known = parts.iter().position(|&one| part(one) == part(address)).map(|at| parts.swap_remove(at));
+                let chunk = address / 16384;
+                let others = parts.iter().any(|one| one / 16384 == chunk);
+                match (pool.redeem_part(address), known, others) {
+                    (Redeemed::Unknown, None, _) | (Redeemed::Part, Some(_), true) => {}
+                    (Redeemed::Whole(slot), Some(_), false) => held.push(slot),
+                    other => prop_assert!(false, "{other:?}"),
+                }
+                prop_assert_eq!(pool.free() + held.len() + pool.lent(), pool.total());
+            }
+        }
     }
 }
