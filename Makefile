@@ -36,7 +36,7 @@ FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
-	PROPTEST_CASES=20000 $(CARGO) test --release --workspace --locked --no-fail-fast
+	PROPTEST_CASES=20000 FRAMEWARD_RELAY_FRAMES=10000000 $(CARGO) test --release --workspace --locked --no-fail-fast
 	$(MAKE) fuzz
 
 lint: arrows docs deny

@@ -140,13 +140,13 @@ impl<'b> Incoming<'b> {
         let (aad, text, icv) = self.frame.sections(open.aad, open.text)?;
         Some(OpenJob { nonce: open.nonce, aad, text, icv, authentic: &mut open.authentic })
     }
+}
 
-    /// Takes off SecTAG, ICV and what follows them, and delivers.
-    fn deliver(&mut self, tag: usize, secure_data: usize) {
-        self.frame.shrink(tag);
-        self.frame.truncate(ADDRESSES_OCTETS + secure_data);
-        self.outcome = Ok(Delivered::Whole(Verified(())));
-    }
+/// Takes off SecTAG, ICV and what follows them, and delivers.
+fn unprotect(frame: &mut Frame<'_>, tag: usize, secure_data: usize) -> Delivered {
+    frame.shrink(tag);
+    frame.truncate(ADDRESSES_OCTETS + secure_data);
+    Delivered::Whole(Verified(()))
 }
 
 /// What pass 1 finds.
@@ -185,7 +185,7 @@ impl SecY {
                 Ok(Admission::Open(open)) => incoming.open = Some(open),
                 Ok(Admission::Deliver { delivery, at, tag, secure_data }) => {
                     self.count(at, Ok(delivery));
-                    incoming.deliver(tag, secure_data);
+                    incoming.outcome = Ok(unprotect(&mut incoming.frame, tag, secure_data));
                 }
                 Err(Refusal { discard, at }) => {
                     self.count(at, Err(discard));
@@ -199,27 +199,21 @@ impl SecY {
                 sa.key.key.open_each(run.iter_mut().filter_map(Incoming::open_job));
             }
         }
-        for incoming in burst {
-            if let Some(open) = incoming.open.take() {
-                let settled = self.settle(&open);
-                let verdict = match (settled, open.division) {
-                    (Ok(_), Some(_)) => {
-                        let before = outbox.len();
-                        let divided = self.divide(now, &open, incoming.frame.octets(), outbox);
-                        incoming.outcome =
-                            divided.map(|()| Delivered::Separated(before..outbox.len(), Verified(())));
-                        divided.and(settled)
-                    }
-                    (Ok(_), None) => {
-                        incoming.deliver(open.tag, open.secure_data);
-                        settled
-                    }
-                    (Err(discard), _) => {
-                        incoming.outcome = Err(discard);
-                        settled
-                    }
-                };
-                self.count(Some((open.sc, open.an)), verdict);
+        for Incoming { frame, open, outcome } in burst {
+            let Some(open) = open else { continue };
+            let mut verdict = self.settle(open);
+            *outcome = match (verdict, open.division) {
+                (Ok(_), None) => Ok(unprotect(frame, open.tag, open.secure_data)),
+                (Ok(_), Some(_)) => {
+                    let before = outbox.len();
+                    let divided = self.divide(now, open, frame.octets(), outbox);
+                    verdict = divided.and(verdict);
+                    divided.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
+                }
+                (Err(discard), _) => Err(discard),
+            };
+            self.count(Some((open.sc, open.an)), verdict);
+            if self.settings.reassemble {
                 self.drop_hopeless_pieces(open.sc, open.an);
             }
         }

@@ -138,7 +138,7 @@ impl SecY {
         sa.key.key.seal_each(burst.iter_mut().filter_map(Outgoing::seal_job));
         let encrypted = matches!(settings.protection, Protection::Encrypt(_));
         for outgoing in burst {
-            if let Some(seal) = outgoing.seal.take() {
+            if let Some(seal) = &outgoing.seal {
                 outgoing.outcome = Ok(Protected(()));
                 count_sent(sa, encrypted, seal.secure_data as u64);
             }
