@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod error;
+pub mod flood;
 pub mod namespace;
 pub mod packet;
 pub mod program;
@@ -12,6 +13,7 @@ pub mod traffic;
 
 pub use capture::{Capture, Captured};
 pub use error::{Error, require_root};
+pub use flood::Flood;
 pub use namespace::{Namespace, Task};
 pub use packet::{Direction, Frame, InterfaceCounters, PacketSocket};
 pub use program::Program;

@@ -6,15 +6,15 @@
 //! 0x8100, not behind 0x88A8). Left out on purpose: memory-mapped rings, which need `unsafe`; about 300,000 frames a second do here.
 
 use std::fs;
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{
-    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrLike,
-    bind, getsockopt, recvmsg, send, setsockopt, socket, sockopt,
+    AddressFamily, ControlMessageOwned, LinkAddr, MsgFlags, MultiHeaders, SockFlag, SockProtocol, SockType,
+    SockaddrLike, bind, getsockopt, recvmsg, send, sendmmsg, setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 
@@ -88,6 +88,9 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
+    /// The most frames of one [`PacketSocket::send_repeatedly`].
+    pub(crate) const REPEATS: usize = 32;
+
     /// Opens a socket that takes and sends every EtherType on `ifname`, which must be up.
     pub fn open(namespace: &Namespace, ifname: &str) -> Result<PacketSocket, Error> {
         namespace
@@ -122,6 +125,30 @@ impl PacketSocket {
                 // A full transmit queue empties itself.
                 Err(Errno::ENOBUFS | Errno::EINTR) if Instant::now() < end => std::thread::yield_now(),
                 Err(errno) => return Err(Error::system(what())(errno)),
+            }
+        }
+    }
+
+    /// Sends `frame` up to `count` times (at most [`PacketSocket::REPEATS`]) with one system call; says how often
+    /// the interface took it.
+    pub(crate) fn send_repeatedly(&self, frame: &[u8], count: usize) -> Result<usize, Error> {
+        let parts = [[IoSlice::new(frame)]; Self::REPEATS];
+        let mut headers: MultiHeaders<LinkAddr> = MultiHeaders::preallocate(Self::REPEATS, None);
+        let repeats = &parts[..count.min(Self::REPEATS)];
+        let sent = sendmmsg(
+            self.descriptor.as_raw_fd(),
+            &mut headers,
+            repeats,
+            [None; Self::REPEATS],
+            [],
+            MsgFlags::empty(),
+        );
+        match sent.map(Iterator::count) {
+            Ok(sent) => Ok(sent),
+            // A full transmit queue empties itself.
+            Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR) => Ok(0),
+            Err(errno) => {
+                Err(Error::system(format!("send {} octets on {}", frame.len(), self.ifname))(errno))
             }
         }
     }

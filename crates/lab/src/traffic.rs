@@ -23,6 +23,8 @@ const PROFINET: u16 = 0x8892;
 const FRAME_ID: u16 = 0x8001;
 /// Octets of the TCP pattern: a prime, so that no part of it falls on segment borders again and again.
 const PATTERN_OCTETS: usize = 65_521;
+/// Octets of the longest datagram that comes back whole.
+const LONGEST_DATAGRAM: usize = 9216;
 /// How long anything may take beyond its own duration.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -215,7 +217,7 @@ pub fn round_trips(
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut buffer = [0; 2048];
+            let mut buffer = [0; LONGEST_DATAGRAM];
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 if let Ok((octets, peer)) = echo.recv_from(&mut buffer) {
                     // What cannot be sent back is a lost round trip, and is seen as one.
@@ -234,7 +236,7 @@ fn measure(socket: &UdpSocket, target: SocketAddr, octets: usize, count: u64) ->
     let mut trips = RoundTrips { sent: 0, times: histogram() };
     let mut datagram = vec![0; octets.max(24)];
     datagram[..16].copy_from_slice(MARKER);
-    let mut answer = [0; 2048];
+    let mut answer = [0; LONGEST_DATAGRAM];
     for number in 0..count {
         datagram[16..24].copy_from_slice(&number.to_be_bytes());
         let start = Instant::now();
