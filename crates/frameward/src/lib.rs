@@ -1,5 +1,6 @@
 //! An open-source MACsec encryption gateway for industrial networks: the library of the program.
 
+pub mod bench;
 pub mod check;
 pub mod config;
 pub mod demo;

@@ -11,6 +11,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use frameward::bench::table::Table;
+use frameward::bench::{Bench, Effort};
 use frameward::check::{Plan, interface_mtu};
 use frameward::config::{self, Config, Finding};
 use frameward::demo;
@@ -91,6 +93,24 @@ Example:
         #[arg(value_enum, default_value = "link")]
         what: Demo,
     },
+    /// Measure on this machine; every figure is compared with another one of the same run
+    #[command(after_help = "\
+Needs root, ip, tc and ethtool. Leaves nothing behind. Says on standard error what it measures, and the figures at the
+end on standard output: as a table, or with --json as one line of JSON for each figure.
+
+Example:
+  sudo frameward bench fragment --quick")]
+    Bench {
+        /// What to measure
+        #[arg(value_enum)]
+        what: Measured,
+        /// Short rounds: the figures spread more
+        #[arg(long)]
+        quick: bool,
+        /// One line of JSON for each figure
+        #[arg(long)]
+        json: bool,
+    },
     /// Make keys
     #[command(subcommand, arg_required_else_help = true)]
     Keygen(Keygen),
@@ -130,6 +150,12 @@ enum Demo {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
+enum Measured {
+    /// What it costs and gains to split frames and to put them together
+    Fragment,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
 enum Bits {
     #[value(name = "128")]
     Bits128,
@@ -151,6 +177,7 @@ fn main() -> ExitCode {
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { json, all, name } => show_status(json, all, name),
         Command::Demo { what: Demo::Link } => demo_link(),
+        Command::Bench { what: Measured::Fragment, quick, json } => bench_fragment(quick, json),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
     };
     match done {
@@ -214,13 +241,7 @@ fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failur
 fn demo_link() -> Result<(), Failure> {
     let failed = |error: &dyn Display| told(&format_args!("demo: {error}"), Failure::Failed);
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
-    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(|error| failed(&error))?;
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            demo::abandon();
-            std::process::exit(1);
-        }
-    });
+    abandon_when_interrupted().map_err(|error| failed(&error))?;
     let mut broken = Ok(());
     let shown = demo::link(&program, &mut |line: &dyn Display| {
         let printed = print(&format_args!("{line}\n"));
@@ -229,6 +250,39 @@ fn demo_link() -> Result<(), Failure> {
         }
     });
     shown.map_err(|error| failed(&error)).and(broken)
+}
+
+/// From now on a signal removes what the laboratory has made, and ends the program.
+fn abandon_when_interrupted() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    std::thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            demo::abandon();
+            std::process::exit(1);
+        }
+    });
+    Ok(())
+}
+
+fn bench_fragment(quick: bool, json: bool) -> Result<(), Failure> {
+    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+    let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
+    abandon_when_interrupted().map_err(|error| failed(&error))?;
+    let (mut rows, mut printed) = (Vec::new(), Ok(()));
+    let mut bench = Bench {
+        frameward: &frameward,
+        effort: if quick { Effort::QUICK } else { Effort::FULL },
+        progress: &mut |line| tell(&format_args!("bench: {line}")),
+        // A row is printed at once: what was measured before an interruption is kept.
+        figure: &mut |row| {
+            if json && printed.is_ok() {
+                printed = print(&format_args!("{}\n", row.line()));
+            }
+            rows.push(row);
+        },
+    };
+    bench.fragment().map_err(|error| failed(&error))?;
+    if json { printed } else { print(&Table(&rows)) }
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {

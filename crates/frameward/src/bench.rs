@@ -1,0 +1,121 @@
+//! `bench`: what the program costs and what it gains, measured on this machine.
+//!
+//! Every figure is compared with another one of the same run: all cases of a comparison stand ready side by side,
+//! and each round measures each of them in turn, so that what else the machine does hits all alike. A ratio is the
+//! median of the rounds' ratios. Absolute figures of a small or busy machine say little.
+//!
+//! | bench | module | compares |
+//! |---|---|---|
+//! | `fragment` | [`full_size`] | full-size frames over MTU 1500, divided, with the same over a jumbo path |
+//! | | [`small`] | small frames, concatenated, with the same frames unprotected |
+//! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
+
+pub mod full_size;
+pub mod memory;
+pub mod samples;
+pub mod small;
+pub mod table;
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use bench::Row;
+use lab::{Shape, Topology};
+
+use crate::demo::pair::{Choice, Pair, PairError};
+
+/// What a bench needs to know and where it tells.
+pub struct Bench<'b> {
+    /// The program, to be run as gateways.
+    pub frameward: &'b Path,
+    /// How long and how often is measured.
+    pub effort: Effort,
+    /// Told what is being measured.
+    pub progress: &'b mut dyn FnMut(&dyn Display),
+    /// Told every figure.
+    pub figure: &'b mut dyn FnMut(Row),
+}
+
+/// How long and how often is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Effort {
+    /// Rounds of each comparison.
+    pub rounds: usize,
+    /// How long each throughput is measured in each round.
+    pub time: Duration,
+    /// Round trips in each round.
+    pub round_trips: u64,
+}
+
+impl Effort {
+    /// Short rounds: about two minutes for `fragment`.
+    pub const QUICK: Self = Self { rounds: 5, time: Duration::from_millis(1500), round_trips: 300 };
+    /// Long ones: about six minutes.
+    pub const FULL: Self = Self { rounds: 7, time: Duration::from_secs(4), round_trips: 1000 };
+}
+
+/// Why a bench failed.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// The gateways failed.
+    #[error(transparent)]
+    Pair(#[from] PairError),
+    /// The laboratory failed, or traffic did not arrive.
+    #[error(transparent)]
+    Lab(#[from] lab::Error),
+    /// Nothing arrived, so there is nothing to compare.
+    #[error("{0}: nothing arrived")]
+    Silent(String),
+}
+
+impl Bench<'_> {
+    /// Measures what dividing SDUs costs and gains.
+    ///
+    /// # Errors
+    /// The first thing that fails. Nothing is left behind.
+    pub fn fragment(&mut self) -> Result<(), BenchError> {
+        lab::require_root()?;
+        memory::measure(self);
+        full_size::measure(self)?;
+        small::measure(self)
+    }
+}
+
+/// A case with its network and, unless it is unprotected, its gateways.
+pub(crate) struct Stand {
+    /// What is measured.
+    pub(crate) case: String,
+    /// Dropped before the namespaces in which it runs.
+    pair: Option<Pair>,
+    pub(crate) topology: Topology,
+}
+
+impl Stand {
+    /// A case with gateways; `link` says how they treat frames.
+    pub(crate) fn new(
+        frameward: &Path,
+        case: &str,
+        shape: &Shape,
+        link: &'static str,
+    ) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        let pair = Pair::start(frameward, &topology, &Choice { link, ..Choice::default() })?;
+        Ok(Self { case: case.into(), pair: Some(pair), topology })
+    }
+
+    /// A case without protection: plain bridges where the gateways would be.
+    pub(crate) fn bridged(case: &str, shape: &Shape) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        topology.bridge_gateways()?;
+        Ok(Self { case: case.into(), pair: None, topology })
+    }
+
+    /// Stops the gateways, which must end well.
+    pub(crate) fn stop(self) -> Result<(), BenchError> {
+        if let Some(pair) = self.pair {
+            pair.stop()?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,138 @@
+//! Full-size frames over a network of MTU 1500 (TII paper, section IV), on a wire of 100 Mbit/s.
+//!
+//! A protected frame of MTU 1500 has room for 1468 octets of payload. The paper's scenarios are payloads of 1468 (fits),
+//! 1500 (a frame and a scrap) and 2936 octets (two frames); each is measured
+//!
+//! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is divided, the reference;
+//! - over MTU 1500 with fragmentation alone;
+//! - with concatenation of what waits in a burst, which delays nothing;
+//! - with concatenation and `hold`, which delays every SDU by at most that long.
+//!
+//! Goodput is that of one TCP stream with full-size segments and CUBIC. Round trips are UDP echoes, one at a time: of
+//! small datagrams, and of the longest that make one packet. They are taken on an unlimited wire: on the other one the
+//! time to send a frame would hide what the gateways cost; the ratio is the worse for it.
+
+use std::time::Duration;
+
+use lab::traffic::{self, Ip, Until};
+use lab::{Machine, Shape};
+
+use super::samples::Samples;
+use super::{Bench, BenchError, Stand};
+
+const BENCH: &str = "fragment";
+/// Bits per second of the wire.
+const WIRE: u64 = 100_000_000;
+/// How long a frame may wait at the wire: enough for TCP, as in a switch.
+const QUEUE: Duration = Duration::from_millis(50);
+/// Payloads of the paper's scenarios, in octets.
+const PAYLOADS: [u32; 3] = [1468, 1500, 2936];
+/// Octets of IPv4 and UDP headers.
+const HEADERS: usize = 28;
+/// Octets of the small datagrams: of a ping.
+const SMALL: usize = 56;
+
+/// How a network carries a payload.
+struct Way {
+    name: &'static str,
+    /// The MTU of the insecure network, if it is not the jumbo path's.
+    mtu: Option<u32>,
+    link: &'static str,
+}
+
+const WAYS: [Way; 4] = [
+    Way { name: "jumbo", mtu: None, link: "" },
+    Way { name: "fragment", mtu: Some(1500), link: "fragment = \"on\"\nconcatenate = \"off\"" },
+    Way { name: "concatenate", mtu: Some(1500), link: "fragment = \"on\"\nconcatenate = \"on\"" },
+    Way {
+        name: "concatenate, hold 2ms",
+        mtu: Some(1500),
+        link: "fragment = \"on\"\nconcatenate = \"on\"\nhold = \"2ms\"",
+    },
+];
+
+pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
+    for payload in PAYLOADS {
+        let stands = stands(bench, payload)?;
+        goodput(bench, &stands)?;
+        for octets in [SMALL, payload as usize - HEADERS] {
+            round_trips(bench, &stands, octets)?;
+        }
+        for stand in stands {
+            stand.stop()?;
+        }
+    }
+    Ok(())
+}
+
+fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError> {
+    (bench.progress)(&format_args!("networks for payloads of {payload} octets"));
+    let mut stands = Vec::new();
+    for Way { name, mtu, link } in WAYS {
+        let shape = Shape {
+            plain_mtu: payload,
+            protected_mtu: mtu.unwrap_or(payload + 32),
+            static_neighbours: true,
+            ..Shape::default()
+        };
+        let stand = Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, link)?;
+        for machine in machines(&stand) {
+            machine.namespace.sysctl("net/ipv4/tcp_congestion_control", "cubic")?;
+        }
+        stands.push(stand);
+    }
+    Ok(stands)
+}
+
+fn machines(stand: &Stand) -> [&Machine; 2] {
+    [&stand.topology.machine_a, &stand.topology.machine_b]
+}
+
+fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
+    let mut samples: Vec<_> =
+        stands.iter().map(|stand| Samples::new(&format!("TCP {}", stand.case))).collect();
+    for stand in stands {
+        stand.topology.limit_rate(WIRE, QUEUE)?;
+    }
+    for round in 1..=bench.effort.rounds {
+        for (stand, samples) in stands.iter().zip(&mut samples) {
+            let [a, b] = machines(stand);
+            let transfer = traffic::tcp(a, b, Ip::V4, Until::Elapsed(bench.effort.time))?;
+            samples.push(transfer.megabits_per_second());
+            (bench.progress)(&format_args!(
+                "round {round}: {}: {:.2} Mbit/s",
+                samples.case,
+                transfer.megabits_per_second()
+            ));
+        }
+    }
+    for stand in stands {
+        stand.topology.unlimit_rate()?;
+    }
+    figures(bench, &samples, "Mbit/s");
+    Ok(())
+}
+
+fn round_trips(bench: &mut Bench<'_>, stands: &[Stand], octets: usize) -> Result<(), BenchError> {
+    let mut samples: Vec<_> =
+        stands.iter().map(|stand| Samples::new(&format!("round trip of {octets}, {}", stand.case))).collect();
+    for _ in 0..bench.effort.rounds {
+        for (stand, samples) in stands.iter().zip(&mut samples) {
+            let [a, b] = machines(stand);
+            let trips = traffic::round_trips(a, b, Ip::V4, octets, bench.effort.round_trips)?;
+            if trips.times.is_empty() {
+                return Err(BenchError::Silent(samples.case.clone()));
+            }
+            samples.push(trips.percentile(50.0).as_secs_f64() * 1e6);
+        }
+    }
+    figures(bench, &samples, "us");
+    Ok(())
+}
+
+/// Tells the figures, each compared with the first case.
+fn figures(bench: &mut Bench<'_>, samples: &[Samples], unit: &str) {
+    for (number, one) in samples.iter().enumerate() {
+        (bench.figure)(one.row(BENCH, unit, samples.first().filter(|_| number > 0)));
+    }
+}
