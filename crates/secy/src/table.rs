@@ -265,6 +265,11 @@ pub struct ReceiveSc {
 }
 
 impl ReceiveSc {
+    /// Pieces of SDUs that wait for their neighbours.
+    pub const fn pieces(&self) -> &Reassembler {
+        &self.pieces
+    }
+
     /// The SCI.
     pub const fn sci(&self) -> Sci {
         self.sci

@@ -8,7 +8,7 @@ use secy::{
 use suite::{CipherSuite, Nonce, SealJob};
 use wire::{EtherType, Instant, SecTag};
 
-use super::{A, Outcome, ROOM, SETTINGS, chunk, key, pn, xpn};
+use super::{A, Outcome, ROOM, SETTINGS, chunk, key, pn, sdu, xpn};
 
 /// The most SDUs of a burst.
 pub const BURST: usize = 64;
@@ -179,6 +179,26 @@ impl Forged {
         key(self.suite, self.an).seal_each([SealJob { nonce, aad, text, icv }].into_iter());
         frame
     }
+}
+
+/// An SDU of these octets behind the addresses of forged frames.
+pub fn sdu_of(data: &[u8]) -> Vec<u8> {
+    [&Forged::new(CipherSuite::GcmAes128, 1, data).addresses, data].concat()
+}
+
+/// The octets of an SDU behind its addresses; no other number has these.
+pub fn data(octets: usize, number: u64) -> Vec<u8> {
+    sdu(octets, number)[12..].to_vec()
+}
+
+/// An SDU, and it in `count` pieces of `octets` octets each, with the PNs from `first` on.
+pub fn chain(first: u64, count: usize, octets: usize) -> (Vec<u8>, Vec<Forged>) {
+    let whole = data(octets * count, first);
+    let piece = |(index, part): (usize, &[u8])| {
+        let frame = Forged::new(CipherSuite::GcmAes128, first + index as u64, part);
+        frame.piece(index > 0, index + 1 < count)
+    };
+    (sdu_of(&whole), whole.chunks(octets).enumerate().map(piece).collect())
 }
 
 /// An extension header without EXT.
