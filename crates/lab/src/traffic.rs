@@ -3,12 +3,18 @@
 //! Each runs on threads inside the machines' namespaces and ends by itself: every wait has a deadline. What is sent
 //! carries [`MARKER`], so that a search for it tells whether plaintext is somewhere.
 
+use std::ffi::OsString;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockProtocol, SockType, SockaddrStorage, setsockopt, socket, sockopt,
+};
+use nix::sys::time::TimeVal;
 
 use crate::packet::Direction;
 use crate::topology::{Mac, Machine};
@@ -74,6 +80,20 @@ pub enum Until {
 /// # Errors
 /// If there is no connection, if it breaks, or if what arrives is not what was sent.
 pub fn tcp(from: &Machine, to: &Machine, ip: Ip, until: Until) -> Result<Transfer, Error> {
+    tcp_with(from, to, ip, until, None)
+}
+
+/// [`tcp`], with a congestion control of the sender's choice (`cubic`) instead of the system's.
+///
+/// # Errors
+/// As [`tcp`], and if the kernel has not that congestion control.
+pub fn tcp_with(
+    from: &Machine,
+    to: &Machine,
+    ip: Ip,
+    until: Until,
+    congestion: Option<&'static str>,
+) -> Result<Transfer, Error> {
     let limit = GRACE
         + match until {
             Until::Elapsed(time) => time,
@@ -83,7 +103,9 @@ pub fn tcp(from: &Machine, to: &Machine, ip: Ip, until: Until) -> Result<Transfe
     let (to_address, from_address) = (address(to, ip), address(from, ip));
     let receiver = to.namespace.spawn_thread(move || receive_pattern(to_address, &bound, limit))?;
     let listening = port.recv_timeout(GRACE).map_err(|_| deadline("a TCP listener", GRACE))??;
-    let sender = from.namespace.spawn_thread(move || send_pattern(from_address, listening, until, limit))?;
+    let sender = from
+        .namespace
+        .spawn_thread(move || send_pattern(from_address, listening, until, limit, congestion))?;
     let sent = sender.join(limit + GRACE)??;
     let transfer = receiver.join(limit + GRACE)??;
     if transfer.octets == sent {
@@ -146,9 +168,27 @@ fn receive_pattern(
     Err(deadline("a TCP transfer", limit))
 }
 
-fn send_pattern(from: IpAddr, to: SocketAddr, until: Until, limit: Duration) -> Result<u64, Error> {
+/// A connection. Its congestion control is chosen before it stands: another one would leave its pacing behind.
+fn connect(to: SocketAddr, congestion: Option<&str>) -> Result<TcpStream, std::io::Error> {
+    let Some(congestion) = congestion else { return TcpStream::connect_timeout(&to, GRACE) };
+    let family = if to.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
+    let socket = socket(family, SockType::Stream, SockFlag::SOCK_CLOEXEC, SockProtocol::Tcp)?;
+    setsockopt(&socket, sockopt::TcpCongestion, &OsString::from(congestion))?;
+    // It bounds the wait for the connection too.
+    setsockopt(&socket, sockopt::SendTimeout, &TimeVal::new(GRACE.as_secs() as i64, 0))?;
+    nix::sys::socket::connect(socket.as_raw_fd(), &SockaddrStorage::from(to))?;
+    Ok(TcpStream::from(socket))
+}
+
+fn send_pattern(
+    from: IpAddr,
+    to: SocketAddr,
+    until: Until,
+    limit: Duration,
+    congestion: Option<&str>,
+) -> Result<u64, Error> {
     let what = format!("send over TCP from {from} to {to}");
-    let mut stream = TcpStream::connect_timeout(&to, GRACE).map_err(Error::system(what.as_str()))?;
+    let mut stream = connect(to, congestion).map_err(Error::system(what.as_str()))?;
     stream.set_write_timeout(Some(GRACE)).map_err(Error::system(what.as_str()))?;
     let (pattern, start) = (pattern(), Instant::now());
     let mut octets = 0u64;

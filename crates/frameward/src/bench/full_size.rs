@@ -75,11 +75,7 @@ fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError>
             static_neighbours: true,
             ..Shape::default()
         };
-        let stand = Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, link)?;
-        for machine in machines(&stand) {
-            machine.namespace.sysctl("net/ipv4/tcp_congestion_control", "cubic")?;
-        }
-        stands.push(stand);
+        stands.push(Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, link)?);
     }
     Ok(stands)
 }
@@ -97,7 +93,7 @@ fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
     for round in 1..=bench.effort.rounds {
         for (stand, samples) in stands.iter().zip(&mut samples) {
             let [a, b] = machines(stand);
-            let transfer = traffic::tcp(a, b, Ip::V4, Until::Elapsed(bench.effort.time))?;
+            let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
             samples.push(transfer.megabits_per_second());
             (bench.progress)(&format_args!(
                 "round {round}: {}: {:.2} Mbit/s",
