@@ -331,3 +331,170 @@ impl Outbox {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec;
+
+    fn piece(an: u8, pn: u64, continues: bool, goes_on: bool, milliseconds: u64) -> Piece {
+        let at = Instant::after_start(Duration::from_millis(milliseconds));
+        Piece { an: An::from_tci(an), pn, addresses: [0; 12], continues, goes_on, at }
+    }
+
+    /// The octets of a piece tell which one it is.
+    fn octets(an: u8, pn: u64, len: usize) -> Vec<u8> {
+        vec![(pn as u8) << 2 | an; len]
+    }
+
+    #[test]
+    fn no_neighbour_beyond_either_end_of_the_pns() {
+        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        assert_eq!(
+            pieces.offer(&piece(0, u64::MAX, false, true, 0), &[1; 9], &mut outbox),
+            Outcome::default()
+        );
+        assert_eq!(pieces.offer(&piece(0, 0, true, false, 0), &[1; 9], &mut outbox), Outcome::default());
+        assert_eq!(pieces.drop_below(An::from_tci(0), 1), 2, "nobody can answer them");
+        assert!(pieces.is_empty());
+    }
+
+    #[test]
+    fn dropping_below_spares_other_sas_and_those_with_a_neighbour() {
+        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        for (an, pn, continues, goes_on) in [
+            (0, 1, false, true),
+            (0, 5, true, true),
+            (0, 6, true, true),
+            (1, 1, false, true),
+            (0, 9, true, false),
+        ] {
+            pieces.offer(&piece(an, pn, continues, goes_on, 0), &octets(an, pn, 7), &mut outbox);
+        }
+        // (lowest PN, dropped, left): 1 misses 2; 5 misses 4; 6 misses 7 and, afterwards, 5; 9 misses 8.
+        for (lowest, dropped, left) in
+            [(2, 0, 5), (3, 1, 4), (4, 0, 4), (5, 1, 3), (6, 1, 2), (8, 0, 2), (9, 1, 1)]
+        {
+            assert_eq!(pieces.drop_below(An::from_tci(0), lowest), dropped, "below {lowest}");
+            assert_eq!(pieces.len(), left);
+        }
+        assert_eq!(pieces.held[0].piece.an, An::from_tci(1));
+        assert_eq!(pieces.part(0), octets(1, 1, 7));
+    }
+
+    #[test]
+    fn expiry_tells_whose_pieces_went() {
+        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        for (an, milliseconds) in [(0, 0), (1, 10), (0, 20)] {
+            let pn = 10 * milliseconds + 1;
+            pieces.offer(&piece(an, pn, false, true, milliseconds), &octets(an, pn, 5), &mut outbox);
+        }
+        for (milliseconds, expected) in [(100, vec![]), (110, vec![0]), (111, vec![1]), (500, vec![0])] {
+            let mut ans = vec![];
+            let now = Instant::after_start(Duration::from_millis(milliseconds));
+            pieces.expire(now, |an| ans.push(an.number()));
+            assert_eq!(ans, expected, "after {milliseconds} ms");
+        }
+    }
+
+    #[test]
+    fn a_piece_that_is_longer_than_all_room_goes_itself() {
+        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        pieces.offer(&piece(0, 1, false, true, 0), &[1; 9], &mut outbox);
+        let outcome = pieces.offer(&piece(0, 5, false, true, 0), &[1; PIECES_OCTETS + 1], &mut outbox);
+        assert_eq!((outcome, pieces.len()), (Outcome { overrun: 1, ..Outcome::default() }, 1));
+        let mut unwanted = Reassembler::new(false);
+        assert_eq!(unwanted.offer(&piece(0, 1, false, true, 0), &[1; 9], &mut outbox).overrun, 1);
+        assert_eq!(unwanted.octets.capacity(), 0);
+    }
+
+    #[test]
+    fn an_outbox_takes_what_fits_and_grows_never() {
+        let mut outbox = Outbox::new(1, 1514);
+        let (octets, ends) = (outbox.octets.capacity(), outbox.ends.capacity());
+        let room = octets / SDU_OCTETS;
+        let long = vec![3; SDU_OCTETS - ADDRESSES_OCTETS];
+        for _ in 0..3 {
+            for taken in 0..room + 2 {
+                let pushed = outbox.push(&[9; 12], [&long[..100], &long[100..]].into_iter());
+                assert_eq!(pushed.is_ok(), taken < room);
+            }
+            assert_eq!(outbox.sdus(0..room + 2).count(), room);
+            assert!(outbox.sdus(0..room).all(|sdu| sdu[..12] == [9; 12] && sdu[12..] == long));
+            outbox.clear();
+            for taken in 0..ends + 2 {
+                assert_eq!(outbox.push(&[9; 12], core::iter::once(&long[..2])).is_ok(), taken < ends);
+            }
+            outbox.clear();
+        }
+        assert_eq!((outbox.octets.capacity(), outbox.ends.capacity()), (octets, ends));
+        assert!(Outbox::none().push(&[9; 12], core::iter::once(&long[..2])).is_err());
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Offer { an: u8, pn: u64, continues: bool, goes_on: bool, len: usize },
+        DropBelow { an: u8, lowest: u64 },
+        Expire { milliseconds: u64 },
+        Retire { an: u8 },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let offer = (0..4u8, 1..60u64, any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..9000usize]);
+        prop_oneof![
+            12 => offer.prop_map(|(an, pn, continues, goes_on, len)| Step::Offer { an, pn, continues, goes_on, len }),
+            1 => (0..4u8, 1..60u64).prop_map(|(an, lowest)| Step::DropBelow { an, lowest }),
+            1 => (0..400u64).prop_map(|milliseconds| Step::Expire { milliseconds }),
+            1 => (0..4u8).prop_map(|an| Step::Retire { an }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever comes: pieces in are pieces joined, dropped and held; what is held is what came; no memory grows.
+        #[test]
+        fn pieces_add_up_and_memory_does_not_grow(steps in proptest::collection::vec(step(), 1..300)) {
+            let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 9216));
+            let capacities = (pieces.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            let (mut offered, mut gone, mut clock) = (0, 0, 0);
+            for step in steps {
+                clock += 1;
+                match step {
+                    Step::Offer { continues: false, goes_on: false, .. } => {}
+                    Step::Offer { an, pn, continues, goes_on, len } => {
+                        outbox.clear();
+                        let before = pieces.len() as u64;
+                        let one = piece(an, pn, continues, goes_on, clock);
+                        let outcome = pieces.offer(&one, &octets(an, pn, len), &mut outbox);
+                        offered += 1;
+                        let whole = outcome.reassembled + outcome.too_long;
+                        prop_assert!(whole <= 1 && outcome.reassembled == outbox.len() as u64);
+                        gone += if whole == 1 { before + 1 - pieces.len() as u64 } else { 0 };
+                        gone += outcome.overrun + outcome.mismatched;
+                        for sdu in outbox.sdus(0..outbox.len()) {
+                            // Runs of octets that count up the PNs of one SA.
+                            let (mut tags, mut sdu) = (vec![], sdu[12..].to_vec());
+                            sdu.dedup();
+                            tags.append(&mut sdu);
+                            prop_assert!(tags.windows(2).all(|pair| pair[1] == pair[0] + 4), "{:?}", tags);
+                        }
+                    }
+                    Step::DropBelow { an, lowest } => gone += pieces.drop_below(An::from_tci(an), lowest),
+                    Step::Retire { an } => gone += pieces.retire(An::from_tci(an)),
+                    Step::Expire { milliseconds } => {
+                        let now = Instant::after_start(Duration::from_millis(milliseconds));
+                        pieces.expire(now, |_| gone += 1);
+                    }
+                }
+                prop_assert_eq!(offered, gone + pieces.len() as u64);
+                prop_assert_eq!(pieces.octets.len(), pieces.held.iter().map(|held| held.octets.len()).sum::<usize>());
+                for (index, Held { piece, octets: range }) in pieces.held.iter().enumerate() {
+                    prop_assert_eq!(pieces.part(index), octets(piece.an.number(), piece.pn, range.len()));
+                }
+            }
+            let now = (pieces.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            prop_assert_eq!(now, capacities);
+        }
+    }
+}
