@@ -164,14 +164,8 @@ fn over_a_bad_wire_sdus_arrive_whole_once_or_not_at_all() {
     let topology = Topology::build(&shape(1500, 1500)).unwrap();
     let mut pair =
         super::Pair::start(super::program(), &topology, &Choice { link: ON, ..Choice::default() }).unwrap();
-    let bad = Impairments {
-        seed: 7,
-        loss: 0.01,
-        duplicate: 0.01,
-        corrupt: 0.01,
-        reorder: 0.02,
-        reorder_by: 8,
-    };
+    let bad =
+        Impairments { seed: 7, loss: 0.01, duplicate: 0.01, corrupt: 0.01, reorder: 0.02, reorder_by: 8 };
     let relay = Relay::start(&topology, bad).unwrap();
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let mut receiver = PacketSocket::open(&b.namespace, b.ifname).unwrap();
