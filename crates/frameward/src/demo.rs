@@ -95,7 +95,9 @@ fn watched(topology: &Topology, say: Say<'_>) -> Result<(), DemoError> {
     }
     if wire.frames.len() < marked {
         let seen = wire.frames.len();
-        return Err(DemoError::Seen(format!("the network carried {seen} frames, and machine B saw {marked}")));
+        return Err(DemoError::Seen(format!(
+            "the network carried {seen} frames, and machine B saw {marked}"
+        )));
     }
     if !wire.all_ethertype(EtherType::MACSEC.0) {
         return Err(DemoError::Seen("a frame on the insecure network is not MACsec".into()));
@@ -140,7 +142,11 @@ fn measured(topology: &Topology, say: Say<'_>) -> Result<(), DemoError> {
 
 fn trips_line(trips: &RoundTrips) -> Result<String, DemoError> {
     if trips.lost() > 0 {
-        return Err(DemoError::Seen(format!("{} of {} datagrams did not come back", trips.lost(), trips.sent)));
+        return Err(DemoError::Seen(format!(
+            "{} of {} datagrams did not come back",
+            trips.lost(),
+            trips.sent
+        )));
     }
     let microseconds = |percent| trips.percentile(percent).as_secs_f64() * 1e6;
     Ok(format!(
@@ -165,7 +171,9 @@ fn counters(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
             "  counters    {way}: OutPktsEncrypted {sent}, InPktsOK {received}, lost on the way {}",
             sent.saturating_sub(received)
         ));
-        for (name, count) in receiver.secy.counters.iter().chain(peer.into_iter().flat_map(|sc| sc.counters.iter())) {
+        for (name, count) in
+            receiver.secy.counters.iter().chain(peer.into_iter().flat_map(|sc| sc.counters.iter()))
+        {
             let expected = ["InPktsOK", "InOctetsDecrypted"].contains(&name) || name.starts_with("Out");
             if count > 0 && !expected {
                 return Err(DemoError::Seen(format!("{way}: {name} is {count}")));

@@ -58,7 +58,10 @@ impl Scratch {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("{}{number}", own_prefix()));
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|source| PairError::Write { path: path.clone(), source })?;
+        fs::DirBuilder::new()
+            .mode(0o700)
+            .create(&path)
+            .map_err(|source| PairError::Write { path: path.clone(), source })?;
         Ok(Self(path))
     }
 
