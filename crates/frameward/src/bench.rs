@@ -49,11 +49,15 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Short rounds: about two minutes for `fragment`.
+    /// Short rounds: about five minutes for `fragment`.
     pub const QUICK: Self = Self { rounds: 5, time: Duration::from_millis(1500), round_trips: 300 };
-    /// Long ones: about six minutes.
-    pub const FULL: Self = Self { rounds: 7, time: Duration::from_secs(4), round_trips: 1000 };
+    /// Long ones: about twelve minutes.
+    pub const FULL: Self = Self { rounds: 7, time: Duration::from_secs(4), round_trips: 500 };
 }
+
+/// Between two round trips: longer than a gateway looks for frames before it sleeps. Without it some rounds would find
+/// all gateways awake and others none, and the figures would be of two kinds.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Why a bench failed.
 #[derive(Debug, thiserror::Error)]

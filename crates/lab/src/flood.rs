@@ -57,6 +57,7 @@ pub fn flood(
     let mut frame = [&to.mac[..], &from.mac, &EXPERIMENT.to_be_bytes()].concat();
     frame.resize(14 + payload_octets, 0);
     let socket = PacketSocket::open(&from.namespace, from.ifname)?;
+    socket.never_wait()?;
     let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
     let sender = {
         let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));

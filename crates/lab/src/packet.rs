@@ -129,6 +129,13 @@ impl PacketSocket {
         }
     }
 
+    /// Makes so much room for frames not yet sent that a rate limit further on drops what it cannot queue, instead of
+    /// holding us up.
+    pub(crate) fn never_wait(&self) -> Result<(), Error> {
+        setsockopt(&self.descriptor, sockopt::SndBufForce, &(16 << 20))
+            .map_err(Error::system(format!("widen the send buffer on {}", self.ifname)))
+    }
+
     /// Sends `frame` up to `count` times (at most [`PacketSocket::REPEATS`]) with one system call; says how often
     /// the interface took it.
     pub(crate) fn send_repeatedly(&self, frame: &[u8], count: usize) -> Result<usize, Error> {

@@ -244,6 +244,21 @@ pub fn round_trips(
     payload_octets: usize,
     count: u64,
 ) -> Result<RoundTrips, Error> {
+    lone_round_trips(from, to, ip, payload_octets, count, Duration::ZERO)
+}
+
+/// [`round_trips`] with a pause before each, so that whoever dozes between datagrams is asleep when one comes.
+///
+/// # Errors
+/// As [`round_trips`].
+pub fn lone_round_trips(
+    from: &Machine,
+    to: &Machine,
+    ip: Ip,
+    payload_octets: usize,
+    count: u64,
+    pause: Duration,
+) -> Result<RoundTrips, Error> {
     let failed = Error::system::<std::io::Error>;
     let (to_address, from_address) = (address(to, ip), address(from, ip));
     let bind = move |address: IpAddr| {
@@ -265,13 +280,19 @@ pub fn round_trips(
                 }
             }
         });
-        let measured = measure(&socket, target, payload_octets, count);
+        let measured = measure(&socket, target, payload_octets, count, pause);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
         measured
     })
 }
 
-fn measure(socket: &UdpSocket, target: SocketAddr, octets: usize, count: u64) -> Result<RoundTrips, Error> {
+fn measure(
+    socket: &UdpSocket,
+    target: SocketAddr,
+    octets: usize,
+    count: u64,
+    pause: Duration,
+) -> Result<RoundTrips, Error> {
     let what = "send datagrams";
     let mut trips = RoundTrips { sent: 0, times: histogram() };
     let mut datagram = vec![0; octets.max(24)];
@@ -279,6 +300,9 @@ fn measure(socket: &UdpSocket, target: SocketAddr, octets: usize, count: u64) ->
     let mut answer = [0; LONGEST_DATAGRAM];
     for number in 0..count {
         datagram[16..24].copy_from_slice(&number.to_be_bytes());
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
         let start = Instant::now();
         socket.send_to(&datagram, target).map_err(Error::system(what))?;
         trips.sent += 1;
