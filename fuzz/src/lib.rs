@@ -6,10 +6,12 @@
 
 pub mod config;
 pub mod ethernet;
+pub mod extension;
 mod key;
 pub mod key_file;
 pub mod lease;
 pub mod path;
+pub mod reassembler;
 mod scratch;
 pub mod sectag;
 pub mod secy;
@@ -18,12 +20,14 @@ pub mod secy;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 9] = [
     ("config", config::run),
     ("ethernet", ethernet::run),
+    ("extension", extension::run),
     ("key_file", key_file::run),
     ("lease", lease::run),
     ("path", path::run),
+    ("reassembler", reassembler::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
 ];

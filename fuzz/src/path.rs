@@ -7,9 +7,11 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use engine::burst::{BURST_FRAMES, Burst};
+use engine::divide::Dividing;
 use engine::memory::MemoryPort;
 use engine::path::{Path, ToPlain, ToProtected};
 use engine::pool::{ChunkOctets, HEADROOM, Pool};
@@ -27,6 +29,16 @@ const RIGHT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1);
 const BYPASS: EtherType = EtherType::LLDP;
 /// The most operations of a run.
 const OPERATIONS: usize = 64;
+
+/// How a link divides SDUs.
+#[derive(Arbitrary, Debug, Clone, Copy)]
+struct Setup {
+    small_frames: bool,
+    reassemble: bool,
+    divide: bool,
+    fragment: bool,
+    concatenate: bool,
+}
 
 /// A frame as a port may hand it over, or worse.
 #[derive(Arbitrary, Debug)]
@@ -75,8 +87,10 @@ thread_local! {
 }
 
 fn room() -> Room {
-    let pool = Pool::new(ChunkOctets::Octets2048, BURST_FRAMES).expect("invariant: memory for 64 chunks");
-    let (port, far) = MemoryPort::pair(BURST_FRAMES);
+    // Chunks for SDUs, and for most of the frames that are made of them.
+    let pool =
+        Pool::new(ChunkOctets::Octets2048, 2 * BURST_FRAMES).expect("invariant: memory for 128 chunks");
+    let (port, far) = MemoryPort::pair(4 * BURST_FRAMES);
     Room { pool, port, far }
 }
 
@@ -86,8 +100,9 @@ fn room() -> Room {
 /// If one of the promises above is broken.
 pub fn run(octets: &[u8]) {
     let mut input = Unstructured::new(octets);
+    let Ok(setups) = <[Setup; 2]>::arbitrary(&mut input) else { return };
     ROOM.with_borrow_mut(|room| {
-        let mut links = [Link::new(LEFT, RIGHT), Link::new(RIGHT, LEFT)];
+        let mut links = [Link::new(LEFT, RIGHT, setups[0]), Link::new(RIGHT, LEFT, setups[1])];
         for _ in 0..OPERATIONS {
             let Ok(operation) = Operation::arbitrary(&mut input) else { break };
             carry_out(room, &mut links, operation);
@@ -136,7 +151,7 @@ struct Link {
 }
 
 impl Link {
-    fn new(own: Sci, peer: Sci) -> Self {
+    fn new(own: Sci, peer: Sci, setup: Setup) -> Self {
         let settings = Settings {
             protect_frames: true,
             protection: Protection::Encrypt(ConfidentialityOffset::Zero),
@@ -144,8 +159,8 @@ impl Link {
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
             clear_vlan: ClearVlan::Refuse,
-            reassemble: false,
-            mtu: 1532,
+            reassemble: setup.reassemble,
+            mtu: if setup.small_frames { 300 } else { 1532 },
         };
         let an = An::from_tci(0);
         let mut secy = SecY::new(own, settings);
@@ -158,7 +173,10 @@ impl Link {
         let receive = receive.expect("invariant: no XPN suite, no binding");
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
-        Self { path: Path::new(secy, &[BYPASS], None), sent: Vec::new(), given: HashMap::new() }
+        let Setup { fragment, concatenate, .. } = setup;
+        let dividing = Dividing { fragment, concatenate, hold: Duration::ZERO };
+        let path = Path::new(secy, &[BYPASS], setup.divide.then_some(dividing));
+        Self { path, sent: Vec::new(), given: HashMap::new() }
     }
 
     fn outward(&mut self, room: &mut Room, frames: Vec<Received>) {

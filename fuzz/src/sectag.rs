@@ -18,7 +18,9 @@ pub fn run(octets: &[u8]) {
     assert_eq!(tci & 0x80, 0, "version");
     assert!(tci & 0x20 == 0 || tci & 0x50 == 0, "SC with ES or SCB");
     assert!(tci & 0x0c != 0x08, "E without C");
-    assert!(matches!(length, 0 | 2..=47), "SL {length}");
+    assert_eq!((tag.extended, tag.more_fragments), (length & 0x80 != 0, length & 0x40 != 0));
+    let length = length & 0x3f;
+    assert!(matches!(length, 0 | 2..=47) || (length == 1 && tag.extended), "SL {length}");
     let behind = octets.len() - tag.octets();
     match tag.secure_data_octets(behind) {
         Ok(data) if length == 0 => assert!(data >= 48 && data + 16 == behind),

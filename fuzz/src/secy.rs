@@ -9,15 +9,15 @@
 //! All SAs have one static key: the transmitter's take their PNs from blocks that never overlap, as leases make
 //! them, and the receiver's begin above all that their AN has received, as the replay floor makes them. What must
 //! hold: no panic; no PN twice on the wire; with `validate_frames` strict, only sent SDUs are delivered; with
-//! replay protection on top, each of them once, and exactly those that the window's rule lets pass; every frame is
-//! counted once.
+//! replay protection on top, each of them once, and exactly those frames that the window's rule lets pass; every
+//! frame is counted once. SDUs may be divided and put together; who has not agreed on that takes no such frame.
 
 mod model;
-mod secys;
+pub(crate) mod secys;
 
 use arbitrary::{Arbitrary, Unstructured};
 use model::Receiver;
-use secys::{Transmitter, Verdict};
+use secys::Transmitter;
 
 /// The most operations of a run.
 const OPERATIONS: usize = 200;
@@ -38,6 +38,10 @@ pub(crate) struct Setup {
     pub(crate) window: u8,
     /// Installs and enables AN 0 on both sides first, so that short lists of operations move frames.
     pub(crate) begin: bool,
+    /// Whether MF and EXT are understood.
+    pub(crate) reassemble: bool,
+    /// 1: the transmitter fragments, 2: it concatenates.
+    pub(crate) divide: u8,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -210,7 +214,11 @@ impl Pair {
         let outcomes = self.receiver.verify(&burst);
         for (frame, outcome) in burst.iter().zip(outcomes) {
             let sent = self.transmitter.sent_as(frame);
-            self.receiver.judge(frame, sent, &Verdict::from(outcome));
+            self.receiver.judge(frame, sent, &outcome);
+            let divided = sent.is_some_and(|sent| sent.sdu.is_none());
+            for sdu in outcome.iter().flatten().filter(|_| divided && self.receiver.is_strict()) {
+                assert!(self.transmitter.take_divided(sdu), "{sdu:02x?} was never sent, or came twice");
+            }
         }
         self.receiver.balance();
     }

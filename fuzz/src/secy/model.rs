@@ -2,9 +2,11 @@
 
 use std::collections::HashSet;
 
-use secy::ReceiveDiscard::{Duplicate, Late};
-use secy::{InstallError, ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SecY, Settings, ValidateFrames};
-use wire::{An, Pn};
+use secy::ReceiveDiscard::{BadTag, Duplicate, Late};
+use secy::{
+    InstallError, Outbox, ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SecY, Settings, ValidateFrames,
+};
+use wire::{An, Instant, Pn, SecTagError};
 
 use super::Setup;
 use super::secys::{self, RECEIVER, Sent, TRANSMITTER, Verdict, an};
@@ -30,6 +32,7 @@ pub(super) struct Receiver {
     before_burst: [u64; An::COUNT],
     received: u64,
     delivered: u64,
+    outbox: Outbox,
 }
 
 impl Receiver {
@@ -38,7 +41,16 @@ impl Receiver {
         let mut secy = SecY::new(RECEIVER, settings);
         secy.install_receive_sc(TRANSMITTER).expect("invariant: the first SC");
         let ans = Default::default();
-        Self { secy, setup: *setup, settings, ans, before_burst: [0; 4], received: 0, delivered: 0 }
+        Self {
+            secy,
+            setup: *setup,
+            settings,
+            ans,
+            before_burst: [0; 4],
+            received: 0,
+            delivered: 0,
+            outbox: secys::outbox(setup.reassemble),
+        }
     }
 
     pub(super) fn install(&mut self, number: u8) {
@@ -73,12 +85,17 @@ impl Receiver {
         (remembered.installed, remembered.in_use) = (false, false);
     }
 
-    pub(super) fn verify(&mut self, burst: &[Vec<u8>]) -> Vec<Result<Vec<u8>, ReceiveDiscard>> {
+    pub(super) fn verify(&mut self, burst: &[Vec<u8>]) -> Vec<Verdict> {
         self.before_burst = self.ans.each_ref().map(|remembered| remembered.highest);
-        let outcomes = secys::verify(&mut self.secy, burst);
+        let outcomes = secys::verify(&mut self.secy, Instant::START, burst, &mut self.outbox);
         self.received += burst.len() as u64;
         self.delivered += outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
         outcomes
+    }
+
+    /// Whether what is delivered must have been sent.
+    pub(super) fn is_strict(&self) -> bool {
+        self.settings.validate_frames == ValidateFrames::Strict && !self.setup.strip_vlan
     }
 
     /// Holds the verdict on `frame` against the model. `sent` says what it was sent as, if nothing was changed.
@@ -87,28 +104,32 @@ impl Receiver {
         let strict = self.settings.validate_frames == ValidateFrames::Strict;
         let Some(sent) = sent else {
             // Tags that were stripped from in front of the SecTAG leave a sent frame behind.
-            if let (Verdict::Delivered(sdu), true, false) = (verdict, strict, self.setup.strip_vlan) {
-                panic!("{frame:02x?} was never sent and came out as {sdu:02x?}");
+            if let (Ok(sdus), true, false) = (verdict, strict, self.setup.strip_vlan) {
+                panic!("{frame:02x?} was never sent and came out as {sdus:02x?}");
             }
             return;
         };
-        if let Verdict::Delivered(sdu) = verdict {
-            assert_eq!(*sdu, sent.sdu);
+        if let (Ok(sdus), Some(sdu)) = (verdict, &sent.sdu) {
+            assert_eq!(sdus[..], *std::slice::from_ref(sdu));
         }
         let far = self.setup.xpn && self.before_burst[sent.an.index()].abs_diff(sent.pn) >= 1 << 31;
-        if !strict || (far && matches!(verdict, Verdict::Discarded(_))) {
+        if !strict || (far && verdict.is_err()) {
             return; // so far away that 32 bits need not name it
+        }
+        if sent.sdu.is_none() && !self.secy.settings().reassemble {
+            assert_eq!(*verdict, Err(BadTag(SecTagError::ReservedBits)), "without agreement");
+            return;
         }
         let expected = self.expected(sent);
         match (verdict, expected) {
-            (Verdict::Delivered(_), Ok(())) => {}
-            (Verdict::Discarded(discard), Err(expected)) if *discard == expected => {}
+            (Ok(_), Ok(())) => {}
+            (Err(discard), Err(expected)) if *discard == expected => {}
             // Which of the two depends on where in a burst the window was moved.
-            (Verdict::Discarded(Late | Duplicate), Err(Late | Duplicate)) => {}
-            (Verdict::Delivered(_), Err(expected)) => {
+            (Err(Late | Duplicate), Err(Late | Duplicate)) => {}
+            (Ok(_), Err(expected)) => {
                 panic!("PN {} of {:?} is delivered, not {expected:?}", sent.pn, sent.an)
             }
-            (Verdict::Discarded(discard), expected) => {
+            (Err(discard), expected) => {
                 panic!("PN {} of {:?} is {discard:?}, not {expected:?}", sent.pn, sent.an)
             }
         }
@@ -152,6 +173,7 @@ impl Receiver {
             + sc.in_pkts_late
             + sc.in_pkts_duplicate
             + sc.in_pkts_not_valid;
+        assert_eq!(sc.in_pkts_malformed + sc.in_sdus_too_long, 0, "nothing of the kind is sent");
         assert_eq!(delivered, self.delivered, "delivered: {secy:?} {sc:?}");
         assert_eq!(delivered + discarded, self.received, "received: {secy:?} {sc:?}");
     }

@@ -1,25 +1,28 @@
-//! The sending side, and what both sides share: settings, the key, bursts.
+//! The sending side, and what both sides share: settings, the key, bursts, and plans carried out.
 
 use std::collections::{HashMap, HashSet};
 
+use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, InstallError, Outbox, Outgoing, Protection,
-    ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, Division, Frame, Incoming, InstallError, Outbox, Outgoing,
+    Protection, ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa, ValidateFrames,
+    XpnBinding,
 };
 use suite::{CipherSuite, Salt};
-use wire::{An, Instant, MacAddr, Pn, Sci, SecTag, Ssci};
+use wire::{An, Instant, MacAddr, Pn, Sci, SecTag, Ssci, extension};
 
 use super::{Gap, Setup};
 
 const MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 /// The transmitter's SCI, also by ES.
-pub(super) const TRANSMITTER: Sci = Sci::new(MAC, Sci::PORT_END_STATION);
+pub(crate) const TRANSMITTER: Sci = Sci::new(MAC, Sci::PORT_END_STATION);
 /// The receiver's own SCI.
-pub(super) const RECEIVER: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 0xb]), 1);
+pub(crate) const RECEIVER: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 0xb]), 1);
 /// DA and SA of what the transmitter sends.
 pub(super) const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 0xb, 2, 0, 0, 0, 0, 0xa];
 const MTU: usize = 300;
-const ROOM: usize = 40;
+/// In front of a frame and behind it: a SecTAG and all extension headers.
+const ROOM: usize = 80;
 
 pub(super) const fn suite(setup: &Setup) -> CipherSuite {
     if setup.xpn { CipherSuite::GcmAesXpn128 } else { CipherSuite::GcmAes128 }
@@ -54,41 +57,66 @@ pub(super) fn settings(setup: &Setup) -> Settings {
             _ => ValidateFrames::Disabled,
         },
         replay_protect: setup.replay_protect,
-        reassemble: false,
+        reassemble: setup.reassemble,
         clear_vlan: if setup.strip_vlan { ClearVlan::Strip } else { ClearVlan::Refuse },
         mtu: MTU,
     }
 }
 
-/// What the receiver said of a frame.
-pub(super) enum Verdict {
-    Delivered(Vec<u8>),
-    Discarded(ReceiveDiscard),
-}
+/// What the receiver said of a frame: the SDUs that came of it, or why none may.
+pub(super) type Verdict = Result<Vec<Vec<u8>>, ReceiveDiscard>;
 
-impl From<Result<Vec<u8>, ReceiveDiscard>> for Verdict {
-    fn from(outcome: Result<Vec<u8>, ReceiveDiscard>) -> Self {
-        outcome.map_or_else(Self::Discarded, Self::Delivered)
-    }
+/// An outbox for what is on the wire, if anything is going to be in it.
+pub(super) fn outbox(reassemble: bool) -> Outbox {
+    if reassemble { Outbox::new(super::WIRE, MTU + 14) } else { Outbox::none() }
 }
 
 /// One burst through `SecY::verify`.
-pub(super) fn verify(secy: &mut SecY, frames: &[Vec<u8>]) -> Vec<Result<Vec<u8>, ReceiveDiscard>> {
+pub(crate) fn verify(
+    secy: &mut SecY,
+    now: Instant,
+    frames: &[Vec<u8>],
+    outbox: &mut Outbox,
+) -> Vec<Result<Vec<Vec<u8>>, ReceiveDiscard>> {
     let mut chunks = frames.to_vec();
     let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Incoming::new(whole(chunk, 0))).collect();
-    secy.verify(Instant::START, &mut burst, &mut Outbox::none());
-    burst
-        .into_iter()
-        .map(|incoming| {
-            let octets = incoming.frame().octets().to_vec();
-            incoming.into_outcome().map(|_| octets)
+    secy.verify(now, &mut burst, outbox);
+    let done = |incoming: Incoming<'_>| {
+        let octets = incoming.frame().octets().to_vec();
+        Ok(match incoming.into_outcome()? {
+            Delivered::Whole(_) => vec![octets],
+            Delivered::Separated(numbers, _) => outbox.sdus(numbers).map(<[u8]>::to_vec).collect(),
         })
-        .collect()
+    };
+    burst.into_iter().map(done).collect()
 }
 
-fn protect(secy: &mut SecY, sdus: &[Vec<u8>]) -> Vec<Result<Vec<u8>, TransmitDiscard>> {
-    let mut chunks: Vec<_> = sdus.iter().map(|sdu| [&[0; ROOM][..], sdu, &[0; ROOM]].concat()).collect();
-    let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Outgoing::new(whole(chunk, ROOM))).collect();
+/// A frame before it is protected, and how it divides.
+pub(crate) type Assembled = (Vec<u8>, Option<Division>);
+
+/// Copies SDUs together as planned.
+pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
+    let assemble = |frame| {
+        let parts = plan.parts(frame);
+        let mut octets = sdus[parts[0].sdu][..12].to_vec();
+        for part in parts {
+            assert_eq!(octets[..12], sdus[part.sdu][..12], "SDUs of a frame share DA and SA");
+            octets.extend(&sdus[part.sdu][12..][part.octets.clone()]);
+        }
+        octets
+    };
+    plan.frames().iter().map(|frame| (assemble(frame), frame.division)).collect()
+}
+
+/// One burst through `SecY::protect`.
+pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u8>, TransmitDiscard>> {
+    let mut chunks: Vec<_> =
+        frames.iter().map(|(octets, _)| [&[0; ROOM], &octets[..], &[0; ROOM]].concat()).collect();
+    let outgoing = |(chunk, (_, division)): (_, &Assembled)| match division {
+        Some(division) => Outgoing::divided(whole(chunk, ROOM), *division),
+        None => Outgoing::new(whole(chunk, ROOM)),
+    };
+    let mut burst: Vec<_> = chunks.iter_mut().map(Vec::as_mut_slice).zip(frames).map(outgoing).collect();
     secy.protect(&mut burst);
     burst
         .into_iter()
@@ -107,7 +135,8 @@ fn whole(chunk: &mut [u8], room: usize) -> Frame<'_> {
 /// A frame that was sent.
 #[derive(Clone)]
 pub(super) struct Sent {
-    pub(super) sdu: Vec<u8>,
+    /// The SDU, if the frame is one.
+    pub(super) sdu: Option<Vec<u8>>,
     pub(super) an: An,
     pub(super) pn: u64,
     octets: usize,
@@ -124,6 +153,8 @@ pub(super) struct Transmitter {
     used: HashSet<u64>,
     /// By the octets on the wire, which no two frames share.
     sent: HashMap<Vec<u8>, Sent>,
+    /// SDUs that were sent in divided frames, and with replay protection not delivered yet.
+    divided: HashSet<Vec<u8>>,
     given: u64,
     number: u64,
 }
@@ -137,6 +168,7 @@ impl Transmitter {
             top: (0, None),
             used: HashSet::new(),
             sent: HashMap::new(),
+            divided: HashSet::new(),
             given: 0,
             number: 0,
         }
@@ -218,21 +250,38 @@ impl Transmitter {
                 ADDRESSES.into_iter().chain([0x08, 0x00]).chain(number).chain(body).collect()
             })
             .collect();
-        self.send(sdus)
+        if !self.setup.protect_frames || self.setup.divide & 3 == 0 {
+            return self.send(sdus.into_iter().map(|sdu| (sdu, None)).collect());
+        }
+        let settings = settings(&self.setup);
+        let rules = Rules::new(&settings, self.setup.divide & 1 != 0, self.setup.divide & 2 != 0);
+        let mut plan = Plan::new(sdus.len(), &rules);
+        let described: Vec<_> = sdus.iter().map(|sdu| Sdu::of(sdu).expect("invariant: a header")).collect();
+        plan.make(&rules, &described);
+        let frames = carry_out(&plan, &sdus);
+        let whole =
+            |sdu: &Vec<u8>| frames.iter().any(|(octets, division)| division.is_none() && octets == sdu);
+        self.divided.extend(sdus.into_iter().filter(|sdu| !whole(sdu)));
+        self.send(frames)
     }
 
     /// One SDU of any octets.
     pub(super) fn protect_raw(&mut self, octets: Vec<u8>) -> Vec<Vec<u8>> {
-        self.send(vec![octets])
+        self.send(vec![(octets, None)])
     }
 
-    fn send(&mut self, sdus: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    /// Whether `sdu` was sent in divided frames; with replay protection it says so once.
+    pub(super) fn take_divided(&mut self, sdu: &[u8]) -> bool {
+        if self.setup.replay_protect { self.divided.remove(sdu) } else { self.divided.contains(sdu) }
+    }
+
+    fn send(&mut self, frames: Vec<Assembled>) -> Vec<Vec<u8>> {
         let sa = self.secy.encoding_sa().and_then(|an| self.secy.transmit_sas().find(|sa| sa.an() == an));
         let sa = sa.map(|sa| (sa.an(), sa.pns().next(), sa.pns().reserved().number()));
-        let outcomes = protect(&mut self.secy, &sdus);
-        self.given += sdus.len() as u64;
+        let outcomes = protect(&mut self.secy, &frames);
+        self.given += frames.len() as u64;
         let (mut out, mut taken) = (Vec::new(), 0);
-        for (sdu, outcome) in sdus.into_iter().zip(outcomes) {
+        for ((sdu, division), outcome) in frames.into_iter().zip(outcomes) {
             let Ok(frame) = outcome else { continue };
             assert!(frame.len() <= MTU + 14, "no frame exceeds the MTU");
             if self.setup.protect_frames {
@@ -240,7 +289,7 @@ impl Transmitter {
                 let pn = next.expect("without a PN nothing is sent").number() + taken;
                 taken += 1;
                 assert!(pn <= reserved && pn <= suite(&self.setup).last_pn().number());
-                self.note(sdu, &frame, an, pn);
+                self.note(division.is_none().then_some(sdu), &frame, an, pn);
             } else {
                 assert_eq!(frame, sdu);
             }
@@ -250,7 +299,7 @@ impl Transmitter {
         out
     }
 
-    fn note(&mut self, sdu: Vec<u8>, frame: &[u8], an: An, pn: u64) {
+    fn note(&mut self, sdu: Option<Vec<u8>>, frame: &[u8], an: An, pn: u64) {
         let tag = SecTag::parse(&frame[12..]).expect("what is sent has a valid SecTAG");
         assert_eq!((tag.an, tag.pn), (an, pn as u32));
         assert!(self.used.insert(pn), "PN {pn} is used twice");
@@ -266,13 +315,15 @@ impl Transmitter {
     pub(super) fn sent_as(&self, frame: &[u8]) -> Option<&Sent> {
         self.sent.get(frame).or_else(|| {
             let tag = SecTag::parse(frame.get(12..)?).ok()?;
-            let octets = 12 + tag.octets() + tag.short_length?.octets() + 16;
+            let headers =
+                if tag.extended { extension::count(&frame[12 + tag.octets()..]).ok()? * 2 } else { 0 };
+            let octets = 12 + tag.octets() + headers + tag.short_length?.octets() + 16;
             let sent = self.sent.get(frame.get(..octets)?)?;
             (sent.short && sent.octets == octets).then_some(sent)
         })
     }
 
-    /// Each SDU is counted once.
+    /// Each SDU, or divided frame, is counted once.
     fn balance(&self) {
         let (secy, sc) = (self.secy.counters(), self.secy.transmit_counters());
         let of_secy = [
