@@ -6,10 +6,11 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-long lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench-fragment test test-long lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       two gateways and two machines in network namespaces, real traffic, live figures (root)"
+	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
@@ -24,6 +25,12 @@ demo:
 	@scripts/setup.sh demo
 	$(CARGO) build --release --locked --package frameward
 	target/release/frameward demo
+
+# Short rounds: without --quick it takes twice as long, and the figures spread less.
+bench-fragment:
+	@scripts/setup.sh demo
+	$(CARGO) build --release --locked --package frameward
+	target/release/frameward bench fragment --quick
 
 # Tests in network namespaces fail without root instead of being skipped: a green run has run them all.
 test:
