@@ -20,7 +20,7 @@ fn every_case_has_a_figure_and_every_figure_a_comparison() {
     bench.fragment().unwrap();
     assert!(rows.iter().all(|row| row.value > 0.0 && row.bench == "fragment"), "{rows:?}");
     // Six in memory; four ways for three payloads, each with goodput and twice two round trips; small frames.
-    assert_eq!(rows.len(), 6 + 3 * 4 * 5 + 5 + 5 + 4);
+    assert_eq!(rows.len(), 6 + 3 * 4 * 5 + 6 + 5 + 4);
     let references = rows.iter().filter(|row| row.ratio.is_none()).count();
     assert_eq!(references, 2 + 3 * 5 + 3, "each comparison has one reference");
     for row in rows.iter().filter_map(|row| row.ratio.as_ref()) {
