@@ -121,6 +121,8 @@ impl Path {
     /// are divided and put together as `dividing` says.
     pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
+        // What leaves unprotected must leave as it came: no station could tell its parts.
+        let dividing = dividing.filter(|_| secy.settings().protect_frames);
         let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing)));
         let outbox = match secy.settings() {
             Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
