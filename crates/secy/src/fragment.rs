@@ -21,7 +21,7 @@ use wire::sectag::ICV_OCTETS;
 use wire::{EtherType, Segments};
 
 use crate::reassemble::SDU_OCTETS;
-use crate::table::{SciInclusion, Settings};
+use crate::settings::{SciInclusion, Settings};
 use crate::transmit::Division;
 
 /// What may be done to SDUs.

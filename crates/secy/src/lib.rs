@@ -20,6 +20,7 @@ pub mod frame;
 pub mod pn;
 pub mod reassemble;
 pub mod receive;
+mod settings;
 mod table;
 pub mod transmit;
 
@@ -28,8 +29,6 @@ pub use frame::Frame;
 pub use pn::NextAction;
 pub use reassemble::Outbox;
 pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
-pub use table::{
-    ClearVlan, ConfidentialityOffset, InstallError, Protection, ReceiveSa, ReceiveSc, SciInclusion, SecY,
-    Settings, TransmitSa, ValidateFrames, XpnBinding,
-};
+pub use settings::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, Settings, ValidateFrames};
+pub use table::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa, XpnBinding};
 pub use transmit::{Division, Outgoing, Protected, TransmitDiscard};

@@ -15,7 +15,8 @@
 use crate::counters::SecYCounters;
 use crate::frame::Frame;
 use crate::pn::{NextAction, NoPn};
-use crate::table::{Protection, SciInclusion, SecY, Settings, TransmitSa};
+use crate::settings::{Protection, SciInclusion, Settings};
+use crate::table::{SecY, TransmitSa};
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
