@@ -206,7 +206,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         writeln!(
             f,
             "  {}  payload {} octets; {} behind a VLAN tag, {} behind two",
-            if link.dividing.is_some_and(|dividing| dividing.fragment) { "in one   " } else { "largest  " },
+            if link.dividing.is_some_and(|dividing| dividing.fragment) { "unsplit  " } else { "largest  " },
             tagged(0),
             tagged(1),
             tagged(2)
@@ -216,9 +216,10 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         let on = |on| if on { "on" } else { "off" };
         writeln!(
             f,
-            "  dividing   fragment {}, concatenate {}, hold {hold:?}; 2 octets more for each segment but one",
+            "  dividing   fragment {}, concatenate {}, hold {} us; 2 octets more for each segment but one",
             on(fragment),
-            on(concatenate)
+            on(concatenate),
+            hold.as_micros()
         )?;
     }
     for ether_type in &link.bypass {

@@ -35,7 +35,9 @@ pub struct KeyFileError {
 
 #[derive(Debug, thiserror::Error)]
 enum Reason {
-    #[error("cannot be read: {0}; make one with: frameward keygen static --out FILE")]
+    #[error(
+        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen static --out FILE"
+    )]
     Missing(io::Error),
     #[error("cannot be read: {0}; let the gateway's user read it")]
     Unreadable(io::Error),

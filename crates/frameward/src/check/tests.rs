@@ -99,3 +99,12 @@ fn interfaces_that_no_gateway_can_use_are_named() {
     assert!(matches!(interface_mtu("no-such-if"), Err(InterfaceError::Missing { .. })));
     assert!(sysfs_mtu("lo").unwrap() >= 1500);
 }
+
+#[test]
+fn the_plan_tells_what_stays_whole_and_what_is_divided() {
+    let config = configured("fragment = \"on\"\nconcatenate = \"on\"\nhold = \"250us\"");
+    let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+    for words in ["unsplit", "payload 1468 octets", "fragment on, concatenate on, hold 250 us"] {
+        assert!(plan.contains(words), "{words:?} is not in\n{plan}");
+    }
+}
