@@ -56,6 +56,7 @@ enum Kind {
     Macsec,
     Eapol,
     Bypass,
+    MacControl,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -194,6 +195,10 @@ impl Link {
             self.sent.push(frame);
         }
         for sdu in given {
+            // Never an SDU: it must not arrive.
+            if sdu.get(12..14) == Some(&EtherType::MAC_CONTROL.0.to_be_bytes()) {
+                continue;
+            }
             *self.given.entry(sdu).or_default() += 1;
         }
     }
@@ -223,6 +228,7 @@ fn fill(pool: &mut Pool, frames: Vec<Received>) -> Burst {
             Kind::Macsec => Some(EtherType::MACSEC),
             Kind::Eapol => Some(EtherType::EAPOL),
             Kind::Bypass => Some(BYPASS),
+            Kind::MacControl => Some(EtherType::MAC_CONTROL),
         };
         if let (Some(ethertype), Some(place)) = (ethertype, octets.get_mut(12..14)) {
             place.copy_from_slice(&ethertype.0.to_be_bytes());

@@ -19,6 +19,7 @@ mod exchange;
 mod hostile;
 mod lifecycle;
 mod links;
+mod neighbours;
 mod protocols;
 mod start;
 

@@ -1,19 +1,21 @@
 //! The way of a frame through a link: classified, protected or verified, and out on the other side.
 //!
 //! ```text
-//!  plain port     ──▶ outward: [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
-//!  protected port ──▶ inward:  bypass? EAPOL? ──no──▶ SecY verify ──▶ [separate] ──▶ ToPlain ──▶ plain port
+//!  plain port     ──▶ outward: MAC control? ──no──▶ [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
+//!  protected port ──▶ inward:  MAC control? bypass? EAPOL? ──no──▶ SecY verify ──▶ [separate] ──▶ ToPlain ──▶ plain port
 //! ```
 //!
 //! EtherTypes mean something on the protected side only: whatever enters the plain port is an SDU, also a frame
-//! of EtherType 0x88E5 or 0x888E. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
+//! of EtherType 0x88E5 or 0x888E, and whatever its destination address. The exception is MAC control (IEEE 802.3
+//! clause 31: PAUSE, priority-based flow control): it speaks to the other end of one cable and never goes further. At
+//! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
 //! only with the proof that it may go there: no way around the SecY but the configured bypass.
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
 use arrayvec::ArrayVec;
 use secy::{Delivered, Division, Frame, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings};
-use wire::ethernet::{HEADER_OCTETS, Header};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::{EtherType, Instant};
 
 use crate::burst::{BURST_FRAMES, Burst};
@@ -28,6 +30,10 @@ secy::counters! {
         out_pkts_bypass = "OutPktsBypass",
         /// Delivered though in clear, because their EtherType is in `bypass`.
         in_pkts_bypass = "InPktsBypass",
+        /// Discarded: MAC control from the machine, such as PAUSE, which never goes further than one hop.
+        out_pkts_mac_control = "OutPktsMacControl",
+        /// Discarded: MAC control from the network.
+        in_pkts_mac_control = "InPktsMacControl",
         /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
         in_pkts_eapol = "InPktsEapol",
         /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
@@ -151,6 +157,7 @@ impl Path {
         out: &mut ToProtected,
         port: &mut dyn Port,
     ) -> NextAction {
+        self.drop_mac_control(pool, burst);
         let Some(mut divider) = self.divider.take() else {
             let next = self.protect(pool, burst, &[], out);
             out.transmit(port, pool);
@@ -167,6 +174,24 @@ impl Path {
         divider.finish(pool);
         self.divider = Some(divider);
         next
+    }
+
+    /// Gives the MAC control frames of a burst back to the pool. Before SDUs are divided, since a part tells no
+    /// EtherType.
+    fn drop_mac_control(&mut self, pool: &mut Pool, burst: &mut Burst) {
+        if !burst.slots().iter().any(|slot| is_mac_control(pool.frame(slot))) {
+            return;
+        }
+        let mut kept = Burst::new();
+        for slot in burst.drain() {
+            if is_mac_control(pool.frame(&slot)) {
+                self.counters.out_pkts_mac_control += 1;
+                pool.give(slot);
+            } else {
+                give_refused(kept.push(slot), pool);
+            }
+        }
+        *burst = kept;
     }
 
     /// Until when SDUs are held at most, if any are.
@@ -233,9 +258,12 @@ impl Path {
                 verdicts.push(None);
                 continue;
             };
-            let bypass = self.is_bypassed(frame.octets());
+            let control = is_mac_control(frame.octets());
+            let bypass = !control && self.is_bypassed(frame.octets());
             verdicts.push(bypass.then_some(MayEnter::Bypass));
-            if bypass {
+            if control {
+                self.counters.in_pkts_mac_control += 1;
+            } else if bypass {
                 self.counters.in_pkts_bypass += 1;
             } else if untagged_ethertype(frame.octets()) == Some(EtherType::EAPOL) {
                 self.counters.in_pkts_eapol += 1;
@@ -273,6 +301,11 @@ impl Path {
         !self.bypass.is_empty()
             && untagged_ethertype(frame).is_some_and(|ethertype| self.bypass.contains(&ethertype))
     }
+}
+
+/// Whether a frame is MAC control, which has no VLAN tag; whatever its address, opcode and length.
+fn is_mac_control(frame: &[u8]) -> bool {
+    frame.get(ADDRESSES_OCTETS..HEADER_OCTETS) == Some(&EtherType::MAC_CONTROL.0.to_be_bytes())
 }
 
 /// The EtherType of a frame without VLAN tags. A tagged frame is none of ours: it is verified, or not delivered.

@@ -269,6 +269,33 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
 }
 
 #[test]
+fn mac_control_goes_nowhere() {
+    // Neither a bypass that names it nor the divider lets it through.
+    let dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };
+    for (name, dividing) in [("control", None), ("control-divided", Some(dividing))] {
+        let (mut a, mut b) = dividing_pair(name, &[EtherType::MAC_CONTROL], dividing);
+        let group = MacAddr([1, 0x80, 0xc2, 0, 0, 1]);
+        let pause = ethernet(group, A, EtherType::MAC_CONTROL, &[&[0, 1, 0xff, 0xff][..], &[0; 42]].concat());
+        let to_one = ethernet(B, A, EtherType::MAC_CONTROL, &[1, 1]);
+        let sdu = ethernet(B, A, EtherType::IPV4, &payload(100, 1));
+        for frame in [&pause, &sdu, &to_one] {
+            assert!(a.machine.inject(frame));
+            assert!(b.wire.inject(frame));
+        }
+        let on_wire = next(&mut a.wire);
+        a.wait_for(2, |snapshot| snapshot.path.out_pkts_mac_control);
+        let snapshot = b.wait_for(2, |snapshot| snapshot.path.in_pkts_mac_control);
+        assert_eq!((snapshot.secy.in_pkts_no_tag, snapshot.path.in_pkts_bypass), (1, 0));
+        assert_eq!((a.wire.collect(), b.machine.collect()), (None, None));
+        assert!(b.wire.inject(&on_wire));
+        assert_eq!(next(&mut b.machine), sdu);
+        // Behind a VLAN tag the number is no MAC control: the frame is data.
+        across(&mut a, &mut b, &tagged(&pause, EtherType::VLAN, 1));
+        assert_eq!(a.snapshot().chunks_free, a.snapshot().chunks, "no chunk is lost");
+    }
+}
+
+#[test]
 fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
     let mut a = station("lease", (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(50, 1));

@@ -20,6 +20,7 @@ use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
+use crate::config::bypass;
 use crate::config::{Config, Finding, Io, Link, Mtu, Polling, StaticSa};
 use crate::key_file::fingerprint;
 
@@ -223,7 +224,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         )?;
     }
     for ether_type in &link.bypass {
-        writeln!(f, "  in clear   EtherType {ether_type}")?;
+        writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
     }
     write_sa(f, "own SA", &link.transmit)?;
     link.receive.iter().try_for_each(|peer| write_sa(f, "peer SA", peer))

@@ -9,6 +9,7 @@
 //! otherwise: nothing is ignored. What depends on this machine's interfaces is not judged here but in
 //! [`crate::check`].
 
+pub mod bypass;
 mod dividing;
 mod findings;
 mod gateway;
@@ -117,7 +118,7 @@ pub struct Link {
     pub mtu: Mtu,
     /// The rule for VLAN tags in front of a SecTAG.
     pub clear_vlan: ClearVlan,
-    /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL or a VLAN tag.
+    /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL, MAC control or a VLAN tag.
     pub bypass: Vec<EtherType>,
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them.
     pub dividing: Option<Dividing>,

@@ -33,7 +33,15 @@ impl EtherType {
     pub const VLAN: Self = Self(0x8100);
     /// Service VLAN tag (IEEE 802.1ad, "QinQ").
     pub const SERVICE_VLAN: Self = Self(0x88a8);
-    /// PROFINET RT.
+    /// MAC control (IEEE 802.3 clause 31): PAUSE, priority-based flow control. Never goes further than one hop.
+    pub const MAC_CONTROL: Self = Self(0x8808);
+    /// Slow protocols (IEEE 802.3 annex 57A): LACP, OAM, ESMC.
+    pub const SLOW_PROTOCOLS: Self = Self(0x8809);
+    /// MRP, the ring redundancy of IEC 62439-2.
+    pub const MRP: Self = Self(0x88e3);
+    /// PTP and gPTP (IEEE 1588, IEEE 802.1AS).
+    pub const PTP: Self = Self(0x88f7);
+    /// PROFINET RT; PTCP and DCP too.
     pub const PROFINET: Self = Self(0x8892);
     /// EtherCAT.
     pub const ETHERCAT: Self = Self(0x88a4);

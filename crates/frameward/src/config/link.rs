@@ -7,8 +7,8 @@ use secy::pn::ReplayWindow;
 use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use toml::{Spanned, Value};
-use wire::ethernet::EtherType;
 
+use super::bypass;
 use super::dividing;
 use super::findings::{Findings, list};
 use super::gateway::bad_name;
@@ -18,10 +18,6 @@ use super::{Link, Mtu, is_name};
 
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
-
-/// EtherTypes of protocols between neighbours, which a bypass is for.
-const NAMED_ETHER_TYPES: [(&str, EtherType); 3] =
-    [("lldp", EtherType::LLDP), ("ptp", EtherType(0x88f7)), ("mrp", EtherType(0x88e3))];
 
 pub(super) fn judge_all(
     raw: &[Spanned<RawLink>],
@@ -119,7 +115,7 @@ impl Judge {
         let dividing = dividing::judge(label, raw, protection, validate_frames, findings);
         let replay_window = self.replay_window(raw, findings);
         let mtu = self.mtu(raw, findings);
-        let bypass = self.bypass(raw, findings);
+        let bypass = bypass::judge(label, raw, findings);
         let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
         let replay_protect = self.switch("replay_protect", &raw.replay_protect, REPLAYABLE, findings);
         let scope = static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
@@ -324,49 +320,7 @@ impl Judge {
         findings.error(value.span(), text);
         Mtu::Interface
     }
-
-    fn bypass(&self, raw: &RawLink, findings: &mut Findings) -> Vec<EtherType> {
-        let mut bypass = Vec::new();
-        for value in raw.bypass.iter().flatten() {
-            match ether_type(value.get_ref()) {
-                Ok(ether_type) if bypass.contains(&ether_type) => {
-                    let text =
-                        format!("{}bypass names {:?} twice; once is enough", self.label, value.get_ref());
-                    findings.error(value.span(), text);
-                }
-                Ok(ether_type) => {
-                    let text = format!(
-                        "{}bypass {:?}: such frames pass in clear, both ways",
-                        self.label,
-                        value.get_ref()
-                    );
-                    findings.warn(value.span(), text);
-                    bypass.push(ether_type);
-                }
-                Err(why) => {
-                    findings.error(value.span(), format!("{}bypass {:?} {why}", self.label, value.get_ref()));
-                }
-            }
-        }
-        bypass
-    }
 }
 
 const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";
 const REPLAYABLE: &str = "recorded frames can be sent again and reach the machine";
-
-/// An EtherType by name or as `0x` and four digits, if it may pass in clear.
-fn ether_type(text: &str) -> Result<EtherType, &'static str> {
-    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 4 && !digits.starts_with('+'));
-    let named = NAMED_ETHER_TYPES.iter().find(|(name, _)| *name == text).map(|(_, ether_type)| *ether_type);
-    let numbered = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()).map(EtherType);
-    match named.or(numbered) {
-        None => Err("is no EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\""),
-        Some(EtherType(0..0x0600)) => Err("is a length, not an EtherType; use 0x0600 or above"),
-        Some(EtherType::MACSEC | EtherType::EAPOL) => Err("is the gateway's own protocol; remove it"),
-        Some(EtherType::VLAN | EtherType::SERVICE_VLAN) => {
-            Err("would pass all that a VLAN tag covers; remove it")
-        }
-        Some(ether_type) => Ok(ether_type),
-    }
-}

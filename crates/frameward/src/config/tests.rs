@@ -129,6 +129,11 @@ hold = "0us"
     assert_eq!(link.bypass, [EtherType::LLDP, EtherType(0x88f7)]);
     let warned: Vec<_> = warnings.iter().filter_map(|warning| warning.line).collect();
     assert_eq!(warned, [16, 17, 18, 21, 21, 22, 34]);
+    let ptp = warnings.iter().find(|warning| warning.text.contains("0x88f7")).unwrap();
+    assert!(
+        ptp.text
+            .ends_with("can set the machine's clock; forwarding times stay in the measured delay either way")
+    );
     let (config, _) = judge(&xpn()).unwrap();
     let sas = [&config.links[0].transmit, &config.links[0].receive[0]];
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().ssci.0), [1, 2]);
@@ -372,6 +377,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "mtu = \"interface\"",
         "bypass = [\"0x88E5\"]",
         "9: link \"press\": bypass \"0x88E5\" is the gateway's own protocol; remove it",
+    ),
+    (
+        "mtu = \"interface\"",
+        "bypass = [\"0x8808\"]",
+        "9: link \"press\": bypass \"0x8808\" is MAC control (PAUSE), which never goes further than one hop; remove it",
     ),
     (
         "mtu = \"interface\"",
