@@ -2,7 +2,7 @@
 # Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
-#   scripts/setup.sh test    the same: tests bring their own traffic and captures
+#   scripts/setup.sh test    the same, and a Linux kernel with macsec to test against: user-mode-linux, kmod, iperf3
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
@@ -26,6 +26,12 @@ fail() {
 # The command that is looked for, and the Debian package that has it. The crates with C inside (aws-lc-sys, aegis) ask
 # for a C compiler and nothing else: no cmake, no clang, no C++.
 needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool)
+# A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
+# User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
+if [[ $profile != demo ]]; then
+    needs+=(insmod:kmod iperf3:iperf3)
+    [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux)
+fi
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
 [[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 

@@ -1,0 +1,20 @@
+//! Frameward against an implementation that is not ours: the macsec driver of a Linux kernel, running in a guest.
+//!
+//! What that kernel does and where it departs from the standard stands in the modules that found it. Common traps: its
+//! defaults are `encrypt off` and `replay off`; with static keys it begins at PN 1 whenever its interface is made, so a
+//! gateway beside it needs `replay_floor = "off"`.
+#![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
+
+#[path = "../../crates/secy/tests/ends/mod.rs"]
+mod ends;
+mod exchange;
+mod guest;
+mod kernel;
+mod live;
+
+use std::path::Path;
+
+/// The program under test.
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_frameward"))
+}
