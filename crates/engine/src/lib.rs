@@ -17,5 +17,5 @@ pub mod path;
 pub mod pool;
 pub mod port;
 pub mod snapshot;
-mod wake;
+pub mod wake;
 pub mod worker;

@@ -9,17 +9,20 @@ use std::time::Duration;
 
 /// The end that wakes.
 #[derive(Debug)]
-pub(crate) struct Waker(UnixStream);
+pub struct Waker(UnixStream);
 
 /// The end that waits.
 #[derive(Debug)]
-pub(crate) struct Waiter {
+pub struct Waiter {
     socket: UnixStream,
     polled: Vec<libc::pollfd>,
 }
 
 /// A waker and its waiter, which waits for `descriptors` to become readable as well.
-pub(crate) fn pair(descriptors: impl Iterator<Item = RawFd>) -> io::Result<(Waker, Waiter)> {
+///
+/// # Errors
+/// If no socket pair can be had.
+pub fn pair(descriptors: impl Iterator<Item = RawFd>) -> io::Result<(Waker, Waiter)> {
     let (waker, socket) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     socket.set_nonblocking(true)?;
@@ -30,7 +33,7 @@ pub(crate) fn pair(descriptors: impl Iterator<Item = RawFd>) -> io::Result<(Wake
 
 impl Waker {
     /// Wakes the waiter, now or when it next waits.
-    pub(crate) fn wake(&self) {
+    pub fn wake(&self) {
         // A full socket buffer means that wake-ups enough are on their way; a closed one, that nobody waits.
         let _ = (&self.0).write(&[1]);
     }
@@ -38,7 +41,7 @@ impl Waker {
 
 impl Waiter {
     /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
-    pub(crate) fn wait(&mut self, most: Duration) {
+    pub fn wait(&mut self, most: Duration) {
         let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
         let most = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
         // SAFETY: the array and the time live across the call, and the array's length is given with it; no signal

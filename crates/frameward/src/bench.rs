@@ -9,11 +9,15 @@
 //! | `fragment` | [`full_size`] | full-size frames over MTU 1500, divided, with the same over a jumbo path |
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
+//! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 
+mod forwarder;
 pub mod full_size;
+pub mod link;
 pub mod memory;
 pub mod samples;
 pub mod small;
+mod stand;
 pub mod table;
 
 use std::fmt::Display;
@@ -21,9 +25,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use bench::Row;
-use lab::{Shape, Topology};
 
-use crate::demo::pair::{Choice, Pair, PairError};
+use crate::demo::pair::PairError;
 
 /// What a bench needs to know and where it tells.
 pub struct Bench<'b> {
@@ -49,9 +52,9 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// Short rounds: about five minutes for `fragment`.
+    /// Short rounds: about five minutes for `fragment`, ten for `link`.
     pub const QUICK: Self = Self { rounds: 5, time: Duration::from_millis(1500), round_trips: 300 };
-    /// Long ones: about twelve minutes.
+    /// Long ones: about twelve minutes for `fragment`, thirty for `link`.
     pub const FULL: Self = Self { rounds: 7, time: Duration::from_secs(4), round_trips: 500 };
 }
 
@@ -84,42 +87,13 @@ impl Bench<'_> {
         full_size::measure(self)?;
         small::measure(self)
     }
-}
 
-/// A case with its network and, unless it is unprotected, its gateways.
-pub(crate) struct Stand {
-    /// What is measured.
-    pub(crate) case: String,
-    /// Dropped before the namespaces in which it runs.
-    pair: Option<Pair>,
-    pub(crate) topology: Topology,
-}
-
-impl Stand {
-    /// A case with gateways; `link` says how they treat frames.
-    pub(crate) fn new(
-        frameward: &Path,
-        case: &str,
-        shape: &Shape,
-        link: &'static str,
-    ) -> Result<Self, BenchError> {
-        let topology = Topology::build(shape)?;
-        let pair = Pair::start(frameward, &topology, &Choice { link, ..Choice::default() })?;
-        Ok(Self { case: case.into(), pair: Some(pair), topology })
-    }
-
-    /// A case without protection: plain bridges where the gateways would be.
-    pub(crate) fn bridged(case: &str, shape: &Shape) -> Result<Self, BenchError> {
-        let topology = Topology::build(shape)?;
-        topology.bridge_gateways()?;
-        Ok(Self { case: case.into(), pair: None, topology })
-    }
-
-    /// Stops the gateways, which must end well.
-    pub(crate) fn stop(self) -> Result<(), BenchError> {
-        if let Some(pair) = self.pair {
-            pair.stop()?;
-        }
-        Ok(())
+    /// Measures the link as a whole, beside what stands around it.
+    ///
+    /// # Errors
+    /// The first thing that fails. Nothing is left behind.
+    pub fn link(&mut self) -> Result<(), BenchError> {
+        lab::require_root()?;
+        link::measure(self)
     }
 }

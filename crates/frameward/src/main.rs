@@ -153,6 +153,8 @@ enum Demo {
 enum Measured {
     /// What it costs and gains to split frames and to put them together
     Fragment,
+    /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
+    Link,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -177,7 +179,7 @@ fn main() -> ExitCode {
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { json, all, name } => show_status(json, all, name),
         Command::Demo { what: Demo::Link } => demo_link(),
-        Command::Bench { what: Measured::Fragment, quick, json } => bench_fragment(quick, json),
+        Command::Bench { what, quick, json } => bench(what, quick, json),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
     };
     match done {
@@ -264,7 +266,7 @@ fn abandon_when_interrupted() -> io::Result<()> {
     Ok(())
 }
 
-fn bench_fragment(quick: bool, json: bool) -> Result<(), Failure> {
+fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
     let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
     let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
@@ -281,7 +283,11 @@ fn bench_fragment(quick: bool, json: bool) -> Result<(), Failure> {
             rows.push(row);
         },
     };
-    bench.fragment().map_err(|error| failed(&error))?;
+    match what {
+        Measured::Fragment => bench.fragment(),
+        Measured::Link => bench.link(),
+    }
+    .map_err(|error| failed(&error))?;
     if json { printed } else { print(&Table(&rows)) }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::packet::InterfaceCounters;
 use crate::topology::Machine;
-use crate::{Error, PacketSocket};
+use crate::{Error, PacketSocket, Task};
 
 /// An EtherType for experiments (IEEE 802): the kernel's stack ignores it.
 const EXPERIMENT: u16 = 0x88B5;
@@ -54,20 +54,54 @@ pub fn flood(
     per_second: Option<u32>,
     time: Duration,
 ) -> Result<Flood, Error> {
-    let mut frame = [&to.mac[..], &from.mac, &EXPERIMENT.to_be_bytes()].concat();
-    frame.resize(14 + payload_octets, 0);
-    let socket = PacketSocket::open(&from.namespace, from.ifname)?;
-    socket.never_wait()?;
-    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-    let sender = {
-        let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
-        let limit = WARM_UP + time + GRACE;
-        from.namespace.spawn_thread(move || send_until(&socket, &frame, per_second, &stop, &sent, limit))?
-    };
-    let counted = count(to, &sent, time);
-    stop.store(true, Ordering::Relaxed);
-    sender.join(GRACE)??;
+    let load = Load::start(from, to, payload_octets, per_second, WARM_UP + time + GRACE)?;
+    let counted = count(to, &load.sent, time);
+    load.stop()?;
     counted
+}
+
+/// A flood that goes on until it is stopped, as a background for other measurements.
+#[derive(Debug)]
+pub struct Load {
+    sender: Task<Result<(), Error>>,
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Load {
+    /// Starts to send as [`flood`] does, for at most `limit`.
+    ///
+    /// # Errors
+    /// If the socket or the thread fails.
+    pub fn start(
+        from: &Machine,
+        to: &Machine,
+        payload_octets: usize,
+        per_second: Option<u32>,
+        limit: Duration,
+    ) -> Result<Self, Error> {
+        let mut frame = [&to.mac[..], &from.mac, &EXPERIMENT.to_be_bytes()].concat();
+        frame.resize(14 + payload_octets, 0);
+        let socket = PacketSocket::open(&from.namespace, from.ifname)?;
+        socket.never_wait()?;
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let sender = {
+            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
+            from.namespace
+                .spawn_thread(move || send_until(&socket, &frame, per_second, &stop, &sent, limit))?
+        };
+        Ok(Self { sender, stop, sent })
+    }
+
+    /// Stops it and returns how many frames were sent.
+    ///
+    /// # Errors
+    /// If the sender failed or does not end.
+    pub fn stop(self) -> Result<u64, Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sender.join(GRACE)??;
+        Ok(self.sent.load(Ordering::Relaxed))
+    }
 }
 
 fn count(to: &Machine, sent: &AtomicU64, time: Duration) -> Result<Flood, Error> {

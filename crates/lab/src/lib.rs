@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod capture;
+pub mod cpu;
 pub mod error;
 pub mod flood;
 pub mod namespace;
@@ -12,6 +13,7 @@ pub mod topology;
 pub mod traffic;
 
 pub use capture::{Capture, Captured};
+pub use cpu::{CpuTimes, Runner};
 pub use error::{Error, require_root};
 pub use flood::Flood;
 pub use namespace::{Namespace, Task};

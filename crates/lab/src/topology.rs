@@ -186,13 +186,8 @@ impl Topology {
 
     /// Puts a plain Linux bridge into both gateways: what a network without Frameward does.
     pub fn bridge_gateways(&self) -> Result<(), Error> {
-        for gateway in [&self.gateway_a, &self.gateway_b] {
-            for port in [PLAIN, PROTECTED] {
-                offloads_off(&gateway.namespace, port)?;
-            }
-            bridge(&gateway.namespace, WIRE, [PLAIN, PROTECTED])?;
-        }
-        Ok(())
+        self.gateway_a.bridge()?;
+        self.gateway_b.bridge()
     }
 
     /// Limits the insecure network to `bits_per_second` each way, counted as on a real wire: with preamble, frame
@@ -223,6 +218,19 @@ impl Topology {
         let mut all = vec!["tc"];
         all.extend_from_slice(args);
         self.middle.run(&all).map(drop)
+    }
+}
+
+impl Gateway {
+    /// Puts a plain Linux bridge into it.
+    ///
+    /// # Errors
+    /// If the bridge cannot be made.
+    pub fn bridge(&self) -> Result<(), Error> {
+        for port in [PLAIN, PROTECTED] {
+            offloads_off(&self.namespace, port)?;
+        }
+        bridge(&self.namespace, WIRE, [PLAIN, PROTECTED])
     }
 }
 

@@ -19,7 +19,9 @@ use lab::traffic::{self, Ip, Until};
 use lab::{Machine, Shape};
 
 use super::samples::Samples;
-use super::{Bench, BenchError, PAUSE, Stand};
+use super::stand::Stand;
+use super::{Bench, BenchError, PAUSE};
+use crate::demo::pair::Choice;
 
 const BENCH: &str = "fragment";
 /// Bits per second of the wire.
@@ -76,7 +78,8 @@ fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError>
             static_neighbours: true,
             ..Shape::default()
         };
-        stands.push(Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, link)?);
+        let choice = Choice { link, ..Choice::default() };
+        stands.push(Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, &choice)?);
     }
     Ok(stands)
 }

@@ -15,7 +15,9 @@ use lab::traffic::{self, Ip};
 use lab::{Shape, flood};
 
 use super::samples::Samples;
-use super::{Bench, BenchError, PAUSE, Stand};
+use super::stand::Stand;
+use super::{Bench, BenchError, PAUSE};
+use crate::demo::pair::Choice;
 
 const BENCH: &str = "fragment";
 /// Octets of payload of the smallest Ethernet frame.
@@ -43,13 +45,14 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     (bench.progress)(&"networks for small frames");
     // 32 octets less, so that gateways without fragmentation run too.
     let shape = Shape { plain_mtu: 1468, protected_mtu: 1500, static_neighbours: true, ..Shape::default() };
-    let frameward = bench.frameward;
+    let gateways =
+        |case, link| Stand::new(bench.frameward, case, &shape, &Choice { link, ..Choice::default() });
     let stands = [
         Stand::bridged("unprotected, bridges", &shape)?,
-        Stand::new(frameward, "unprotected, our gateways", &shape, UNPROTECTED)?,
-        Stand::new(frameward, "encrypted, one by one", &shape, "")?,
-        Stand::new(frameward, "concatenate", &shape, CONCATENATE)?,
-        Stand::new(frameward, "concatenate, hold 500us", &shape, HOLD)?,
+        gateways("unprotected, our gateways", UNPROTECTED)?,
+        gateways("encrypted, one by one", "")?,
+        gateways("concatenate", CONCATENATE)?,
+        gateways("concatenate, hold 500us", HOLD)?,
     ];
     for stand in &stands {
         stand.topology.limit_rate(WIRE, QUEUE)?;

@@ -107,7 +107,7 @@ impl Drop for Scratch {
 pub struct Choice {
     /// `io` of the gateways.
     pub io: &'static str,
-    /// The suite of the link; not one of the XPN suites.
+    /// The suite of the link.
     pub suite: CipherSuite,
     /// Further lines of `[gateway]`.
     pub gateway: &'static str,
@@ -189,6 +189,12 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
     for name in ["a", "b"] {
         keygen::static_key(length, &scratch.path().join(format!("{name}.key")))?;
     }
+    // One salt for all keys of this pair: it is not secret, and each key has one SSCI at each end.
+    let salt = if choice.suite.is_xpn() { Some(keygen::salt()?) } else { None };
+    let xpn = |ssci: u32| match &salt {
+        Some(salt) => format!("ssci = {ssci}\nsalt = \"{salt}\"\n"),
+        None => String::new(),
+    };
     for (name, own, peer, peer_name) in [("a", 1, 2, "b"), ("b", 2, 1, "a")] {
         let state = scratch.path().join(format!("state-{name}"));
         let text = format!(
@@ -207,11 +213,15 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
              an = 0\n\
              sci = \"02:00:00:00:00:0{own}/1\"\n\
              key_file = \"{name}.key\"\n\
+             {own_xpn}\
              [[link.static.peer]]\n\
              an = 0\n\
              sci = \"02:00:00:00:00:0{peer}/1\"\n\
              key_file = \"{peer_name}.key\"\n\
+             {peer_xpn}\
              replay_floor = \"off\"\n",
+            own_xpn = xpn(own),
+            peer_xpn = xpn(peer),
             state = state.display(),
             io = choice.io,
             gateway = choice.gateway,

@@ -1,0 +1,108 @@
+//! A case of a bench: a network with two boxes in it, and what stands in the boxes.
+
+use std::path::Path;
+
+use engine::open::Io;
+use lab::cpu::Runner;
+use lab::{Shape, Topology};
+
+use super::BenchError;
+use super::forwarder::Forwarder;
+use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
+
+/// A case with its network.
+pub(crate) struct Stand {
+    /// What is measured.
+    pub(crate) case: String,
+    /// Dropped before the namespaces in which it runs.
+    inside: Inside,
+    pub(crate) topology: Topology,
+}
+
+/// What stands in the two boxes.
+enum Inside {
+    /// Plain Linux bridges.
+    Bridges,
+    /// Gateways.
+    Gateways(Box<Pair>),
+    /// Forwarders without a path, and where they keep their records.
+    Forwarders([Forwarder; 2], Scratch),
+    /// A gateway in the first box and a bridge in the second.
+    OneGateway(Station, Scratch),
+}
+
+impl Stand {
+    /// A case with gateways; `choice` says how they treat frames.
+    pub(crate) fn new(
+        frameward: &Path,
+        case: &str,
+        shape: &Shape,
+        choice: &Choice,
+    ) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        let pair = Pair::start(frameward, &topology, choice)?;
+        Ok(Self { case: case.into(), inside: Inside::Gateways(Box::new(pair)), topology })
+    }
+
+    /// A case without protection: plain bridges where the gateways would be.
+    pub(crate) fn bridged(case: &str, shape: &Shape) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        topology.bridge_gateways()?;
+        Ok(Self { case: case.into(), inside: Inside::Bridges, topology })
+    }
+
+    /// A case with bare forwarders where the gateways would be.
+    pub(crate) fn forwarded(case: &str, shape: &Shape, io: Io) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        let scratch = Scratch::new()?;
+        let start = |gateway, name| Forwarder::start(gateway, io, scratch.path().join(name));
+        let forwarders = [start(&topology.gateway_a, "a")?, start(&topology.gateway_b, "b")?];
+        Ok(Self { case: case.into(), inside: Inside::Forwarders(forwarders, scratch), topology })
+    }
+
+    /// A case with one gateway, which must protect nothing, and a bridge in place of the other.
+    pub(crate) fn one_hop(
+        frameward: &Path,
+        case: &str,
+        shape: &Shape,
+        choice: &Choice,
+    ) -> Result<Self, BenchError> {
+        let topology = Topology::build(shape)?;
+        topology.gateway_b.bridge()?;
+        let scratch = Scratch::new()?;
+        configure(&scratch, choice)?;
+        let station = Station::start(frameward, &topology.gateway_a.namespace, &scratch, "a")?;
+        Ok(Self { case: case.into(), inside: Inside::OneGateway(station, scratch), topology })
+    }
+
+    /// Whose CPU time is the boxes', besides softirqs.
+    pub(crate) fn runners(&mut self) -> Vec<Runner> {
+        match &mut self.inside {
+            Inside::Bridges => Vec::new(),
+            Inside::Gateways(pair) => {
+                [&mut pair.a, &mut pair.b].map(|station| Runner::Process(station.program().id())).to_vec()
+            }
+            Inside::Forwarders(forwarders, _) => forwarders.iter().map(Forwarder::runner).collect(),
+            Inside::OneGateway(station, _) => vec![Runner::Process(station.program().id())],
+        }
+    }
+
+    /// Stops what stands in the boxes, which must end well.
+    pub(crate) fn stop(self) -> Result<(), BenchError> {
+        match self.inside {
+            Inside::Bridges => {}
+            Inside::Gateways(pair) => pair.stop()?,
+            Inside::Forwarders(forwarders, scratch) => {
+                for forwarder in forwarders {
+                    forwarder.stop()?;
+                }
+                drop(scratch);
+            }
+            Inside::OneGateway(station, scratch) => {
+                station.stop()?;
+                drop(scratch);
+            }
+        }
+        Ok(())
+    }
+}
