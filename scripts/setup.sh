@@ -2,8 +2,11 @@
 # Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
-#   scripts/setup.sh test    the same, and a Linux kernel with macsec to test against: user-mode-linux, kmod, iperf3
+#   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), and
+#                            what reads the systemd unit
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
+#   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
+#   scripts/setup.sh package to judge and test the Debian package
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -11,9 +14,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci) ;;
+demo | test | ci | cross | package) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package" >&2
     exit 2
     ;;
 esac
@@ -26,9 +29,13 @@ fail() {
 # The command that is looked for, and the Debian package that has it. The crates with C inside (aws-lc-sys, aegis) ask
 # for a C compiler and nothing else: no cmake, no clang, no C++.
 needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool)
+# Tests of the systemd unit: its groups of system calls, and those that the gateway makes.
+[[ $profile != test && $profile != ci ]] || needs+=(systemd-analyze:systemd strace:strace)
+[[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
+[[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
-if [[ $profile != demo ]]; then
+if [[ $profile == test || $profile == ci ]]; then
     needs+=(insmod:kmod iperf3:iperf3)
     [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux)
 fi
@@ -45,6 +52,7 @@ install_packages() {
     done
     # The C library's headers are a package of their own.
     [[ -e /usr/include/stdio.h ]] || packages+=(libc6-dev)
+    [[ $profile != cross || -e /usr/aarch64-linux-gnu/include/stdio.h ]] || packages+=(libc6-dev-arm64-cross)
     ((${#packages[@]})) || return 0
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
     has apt-get || fail "missing: ${packages[*]} (Debian's names), and there is no apt-get here" \
@@ -88,8 +96,15 @@ install_ci() {
     done
 }
 
+install_cross() {
+    has rustup || fail "Rust's library for AArch64 comes with rustup: https://rustup.rs"
+    # The toolchain is that of rust-toolchain.toml.
+    rustup target list --installed | grep -qx aarch64-unknown-linux-gnu || rustup target add aarch64-unknown-linux-gnu
+}
+
 install_packages
 install_rust
+[[ $profile != cross ]] || install_cross
 [[ $profile != ci ]] || install_ci
 
 if ((EUID != 0)); then

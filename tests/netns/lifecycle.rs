@@ -12,7 +12,7 @@ use wire::EtherType;
 use super::{EXPERIMENT, MARKER, exchange, lab, marked, program};
 
 /// All that can be told of a gateway's two interfaces, without what counts traffic.
-fn settings(namespace: &Namespace) -> String {
+pub(crate) fn settings(namespace: &Namespace) -> String {
     let mut text = String::new();
     for interface in [PLAIN, PROTECTED] {
         text += &namespace.ip(&["-d", "link", "show", interface]).unwrap().stdout;
@@ -27,7 +27,7 @@ fn settings(namespace: &Namespace) -> String {
 }
 
 /// Waits until the settings are `before`: the kernel takes some things back a moment after a process has ended.
-fn wait_until_restored(namespace: &Namespace, before: &str) {
+pub(crate) fn wait_until_restored(namespace: &Namespace, before: &str) {
     let end = Instant::now() + Duration::from_secs(5);
     while settings(namespace) != before {
         assert!(Instant::now() < end, "left behind:\n{}\ninstead of\n{before}", settings(namespace));

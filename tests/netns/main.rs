@@ -20,7 +20,9 @@ mod hostile;
 mod lifecycle;
 mod links;
 mod neighbours;
+mod privileges;
 mod protocols;
+mod service;
 mod start;
 
 use std::path::Path;

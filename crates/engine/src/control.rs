@@ -16,6 +16,7 @@ use wire::{An, Pn};
 
 use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
 use crate::link::Link;
+use crate::scheduling::Scheduling;
 use crate::snapshot::LinkSnapshot;
 use crate::worker::{Command, Event, Polling, WorkerHandle};
 
@@ -62,6 +63,16 @@ pub enum Notice {
     },
 }
 
+/// CPUs that this process may use.
+pub fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Workers of a gateway with so many links: one for each, but no more than CPUs.
+pub fn workers(links: usize) -> usize {
+    links.min(cpus())
+}
+
 /// A running gateway.
 pub struct Gateway {
     workers: Vec<WorkerHandle>,
@@ -93,8 +104,7 @@ impl Gateway {
         leases: LeaseStore,
         polling: Polling,
     ) -> io::Result<Self> {
-        let cpus = thread::available_parallelism().map_or(1, usize::from);
-        let count = links.len().min(cpus);
+        let count = workers(links.len());
         let mut shares: Vec<Vec<Link>> = (0..count).map(|_| Vec::new()).collect();
         let mut controls = Vec::new();
         for (number, (name, link, lease)) in links.into_iter().enumerate() {
@@ -105,6 +115,14 @@ impl Gateway {
         let start = |(number, share)| WorkerHandle::start(format!("fw-worker-{number}"), share, polling);
         let workers = shares.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
         Ok(Self { workers, links: controls, leases, notices: Vec::new(), ended: false })
+    }
+
+    /// Has the kernel schedule all workers so from now on.
+    ///
+    /// # Errors
+    /// As [`Scheduling::probe`].
+    pub fn schedule(&self, scheduling: Scheduling) -> io::Result<()> {
+        self.workers.iter().try_for_each(|worker| worker.schedule(scheduling))
     }
 
     /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.

@@ -16,6 +16,7 @@ mod packet_socket;
 pub mod path;
 pub mod pool;
 pub mod port;
+pub mod scheduling;
 pub mod snapshot;
 pub mod wake;
 pub mod worker;

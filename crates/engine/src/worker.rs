@@ -18,6 +18,7 @@ use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, Pn};
 
 use crate::link::Link;
+use crate::scheduling::Scheduling;
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
 
@@ -99,6 +100,11 @@ impl WorkerHandle {
     /// The next event, if there is one.
     pub(crate) fn event(&mut self) -> Option<Event> {
         self.events.pop().ok()
+    }
+
+    /// Schedules the thread so from now on.
+    pub(crate) fn schedule(&self, scheduling: Scheduling) -> io::Result<()> {
+        scheduling.apply_to(&self.thread)
     }
 
     /// False once the thread has ended.

@@ -21,7 +21,7 @@ use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::config::bypass;
-use crate::config::{Config, Finding, Io, Link, Mtu, Polling, StaticSa};
+use crate::config::{Config, Finding, Io, Link, Mtu, Polling, Realtime, StaticSa};
 use crate::key_file::fingerprint;
 
 /// Reads the MTU of an interface, in octets.
@@ -158,7 +158,12 @@ impl fmt::Display for Plan<'_> {
         };
         writeln!(f, "gateway {}", gateway.name)?;
         writeln!(f, "  state      {}", gateway.state.display())?;
-        writeln!(f, "  io         {io}, polling {polling}")?;
+        let realtime = match gateway.realtime {
+            Realtime::Auto => "auto",
+            Realtime::On => "on",
+            Realtime::Off => "off",
+        };
+        writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
         for (at, link) in self.config.links.iter().enumerate() {
             write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
         }

@@ -56,6 +56,8 @@ pub struct Gateway {
     pub io: Io,
     /// How a worker waits.
     pub polling: Polling,
+    /// Whether workers go before all ordinary threads.
+    pub realtime: Realtime,
 }
 
 /// Which engine moves the frames.
@@ -78,6 +80,17 @@ pub enum Polling {
     Busy,
     /// Sleeps.
     Interrupt,
+}
+
+/// Whether workers go before all ordinary threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Realtime {
+    /// Where it is allowed and the rest of the box keeps a CPU.
+    Auto,
+    /// Yes, and memory locked; else there is no start.
+    On,
+    /// No.
+    Off,
 }
 
 /// The MTU of a link's protected side.

@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo;
 pub mod key_file;
 pub mod keygen;
+pub mod privilege;
 pub mod report;
 pub mod run;
 pub mod status;

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap_complete::{Shell, generate_to};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -17,6 +18,7 @@ use frameward::check::{Plan, interface_mtu};
 use frameward::config::{self, Config, Finding};
 use frameward::demo;
 use frameward::keygen::{self, KeyLength};
+use frameward::privilege;
 use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 
@@ -40,7 +42,8 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF (root has them). Says on standard error what it does, one line each.
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; root has them, and gives up all others before the configuration is read.
+Says on standard error what it does, one line each.
 When it stops, the interfaces are as they were; what a killed gateway left is put right at the next start.
 
 Example:
@@ -111,6 +114,12 @@ Example:
         #[arg(long)]
         json: bool,
     },
+    /// Write manual pages and shell completions into a directory, for packages
+    #[command(hide = true)]
+    Manual {
+        /// The directory; it exists
+        directory: PathBuf,
+    },
     /// Make keys
     #[command(subcommand, arg_required_else_help = true)]
     Keygen(Keygen),
@@ -180,6 +189,7 @@ fn main() -> ExitCode {
         Command::Status { json, all, name } => show_status(json, all, name),
         Command::Demo { what: Demo::Link } => demo_link(),
         Command::Bench { what, quick, json } => bench(what, quick, json),
+        Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
     };
     match done {
@@ -190,6 +200,8 @@ fn main() -> ExitCode {
 }
 
 fn run_gateway(file: &Path) -> Result<(), Failure> {
+    // Before the configuration is read: a reload must be able to read whatever a start can.
+    privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
     let config = load(file)?;
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT] {
@@ -208,6 +220,7 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
 }
 
 fn load(file: &Path) -> Result<Config, Failure> {
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let (config, warnings) = config::load(file).map_err(|errors| {
         tell_all("", &errors);
         Failure::Usage
@@ -291,11 +304,23 @@ fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
     if json { printed } else { print(&Table(&rows)) }
 }
 
+fn write_manual(directory: &Path) -> Result<(), Failure> {
+    let written = [Shell::Bash, Shell::Zsh, Shell::Fish]
+        .into_iter()
+        .try_for_each(|shell| generate_to(shell, &mut Arguments::command(), "frameward", directory).map(drop))
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), directory));
+    let place = directory.display();
+    written.map_err(|error| {
+        told(&format_args!("cannot write to {place}: {error}; name a directory"), Failure::Failed)
+    })
+}
+
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
     let length = match bits {
         Bits::Bits128 => KeyLength::Bits128,
         Bits::Bits256 => KeyLength::Bits256,
     };
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let failed = |error| told(&error, Failure::Failed);
     let fingerprint = keygen::static_key(length, out).map_err(failed)?;
     print(&format_args!("fingerprint {fingerprint}\n"))?;

@@ -1,7 +1,8 @@
 //! What a running gateway tells about itself: one JSON document.
 //!
 //! ```text
-//! GatewayReport ── LinkReport ─┬─ PortReport (plain, protected) ── counters
+//! GatewayReport ─┬─ PrivilegeReport
+//!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
 //!                              └─ SecYReport ── counters
 //!                                   ├─ TransmitScReport ── SaReport ── counters
 //!                                   └─ ReceiveScReport  ── SaReport ── counters
@@ -13,6 +14,8 @@
 
 mod counters;
 mod server;
+
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +31,43 @@ pub struct GatewayReport {
     pub version: String,
     /// Seconds since the start.
     pub uptime_seconds: u64,
+    /// What the operating system granted; none while the gateway starts or stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privileges: Option<PrivilegeReport>,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
+}
+
+/// What the operating system granted beside the interfaces.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PrivilegeReport {
+    /// Whether workers go before all ordinary threads.
+    pub realtime: Grant,
+    /// Whether memory, and keys in it, stay out of the swap.
+    pub locked_memory: Grant,
+}
+
+impl PrivilegeReport {
+    /// Each with its name for people.
+    pub fn named(&self) -> [(&'static str, &Grant); 2] {
+        [("real time", &self.realtime), ("locked memory", &self.locked_memory)]
+    }
+}
+
+/// Something that was asked of the operating system.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// Whether it was granted.
+    pub granted: bool,
+    /// What exactly, or why not and what to do.
+    pub detail: String,
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { granted, detail } = self;
+        write!(f, "{}, {detail}", if *granted { "yes" } else { "no" })
+    }
 }
 
 /// A link.

@@ -11,6 +11,7 @@
 
 mod link;
 mod report;
+mod supervisor;
 
 use std::fmt;
 use std::io;
@@ -28,8 +29,10 @@ use engine::worker;
 
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{Config, Finding, Polling};
+use crate::privilege;
 use crate::report::{GatewayReport, ReportServer, ServeError};
 use link::StartedLink;
+use supervisor::Supervisor;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
 /// lasts 350 ms.
@@ -67,6 +70,9 @@ pub enum RunError {
     /// The status socket cannot be made.
     #[error(transparent)]
     Serve(#[from] ServeError),
+    /// `realtime = "on"`, and something is not granted.
+    #[error("{0}")]
+    NotGranted(String),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of tasks")]
     Thread(io::Error),
@@ -103,6 +109,12 @@ pub fn run(
     tell: &mut dyn FnMut(&dyn fmt::Display),
 ) -> Result<(), RunError> {
     let started = Instant::now();
+    let wished = &config.gateway;
+    let (scheduling, privileges) =
+        privilege::ask(wished.realtime, wished.polling, config.links.len()).map_err(RunError::NotGranted)?;
+    for (what, grant) in privileges.named() {
+        tell(&format_args!("{what}: {grant}"));
+    }
     let mut leases = LeaseStore::open(&config.gateway.state)?;
     Prepared::restore_stale(&config.gateway.state)?;
     let mut links = Vec::new();
@@ -124,6 +136,10 @@ pub fn run(
     }
     let gateway =
         Gateway::start(running, leases, polling(config.gateway.polling)).map_err(RunError::Thread)?;
+    if let Err(error) = gateway.schedule(scheduling) {
+        gateway.stop();
+        return Err(RunError::NotGranted(format!("workers cannot be scheduled in real time: {error}")));
+    }
     let (requests, asked) = mpsc::channel();
     let server = serve(config, runtime_dir, requests);
     let outcome = match server {
@@ -133,7 +149,7 @@ pub fn run(
         }
         Ok(server) => {
             tell(&format_args!("gateway {} is running: frameward status {0}", config.gateway.name));
-            let reporter = report::Reporter { config, started, about: told };
+            let reporter = report::Reporter { config, started, about: told, privileges };
             let outcome = forward(gateway, &reporter, &asked, stop, tell);
             // No request may wait for the main thread any more.
             drop(asked);
@@ -154,6 +170,7 @@ fn forward(
     tell: &mut dyn FnMut(&dyn fmt::Display),
 ) -> Result<(), RunError> {
     let mut outcome = Ok(());
+    let mut supervisor = Supervisor::ready();
     while !stop.load(Ordering::Relaxed) && outcome.is_ok() {
         match asked.recv_timeout(TICK) {
             // Who asked may have gone.
@@ -161,13 +178,16 @@ fn forward(
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
         }
-        for notice in gateway.turn(Instant::now()) {
+        let now = Instant::now();
+        supervisor.alive(now);
+        for notice in gateway.turn(now) {
             match notice {
                 Notice::WorkerEnded { links } => outcome = Err(RunError::WorkerEnded(links)),
                 other => tell(&Told(&other)),
             }
         }
     }
+    drop(supervisor);
     gateway.stop();
     outcome
 }

@@ -127,7 +127,7 @@ fn bad_configurations_end_with_2_and_one_line() {
     for (file, expected) in [
         ("large.toml", "large.toml: is larger than 1048576 octets; name a configuration file\n".to_owned()),
         ("gw.toml", open(11) + &open(15)),
-        ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, io, polling, allow_experimental, http, antedate, state_max_age\n".to_owned()),
+        ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, io, polling, realtime, allow_experimental, http, antedate, state_max_age\n".to_owned()),
         ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
     ] {
         let (status, output, errors) = directory.run(&["check", file]);
@@ -181,8 +181,13 @@ fn usage_errors_end_with_2_and_failures_with_1() {
 fn status_shows_a_running_gateway() {
     use frameward::report::{GatewayReport, ReportServer};
     let directory = Directory::new("status");
-    let report =
-        || GatewayReport { name: "line".into(), version: "9".into(), uptime_seconds: 61, links: vec![] };
+    let report = || GatewayReport {
+        name: "line".into(),
+        version: "9".into(),
+        uptime_seconds: 61,
+        privileges: None,
+        links: vec![],
+    };
     let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
     let (status, output, errors) = directory.run(&["status"]);
     assert_eq!((status, errors.as_str()), (Some(0), ""));

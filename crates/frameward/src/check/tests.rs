@@ -72,7 +72,7 @@ fn the_plan_names_what_counts() {
         format!(
             "gateway press-line
   state      /var/lib/frameward
-  io         auto, polling adaptive
+  io         auto, polling adaptive, realtime auto
 
 link press
   plain      eth0, MTU 1500

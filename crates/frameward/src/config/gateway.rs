@@ -6,7 +6,7 @@ use toml::Spanned;
 
 use super::findings::Findings;
 use super::raw::RawGateway;
-use super::{Gateway, Io, Polling, is_name};
+use super::{Gateway, Io, Polling, Realtime, is_name};
 
 const DEFAULT_STATE: &str = "/var/lib/frameward";
 
@@ -22,6 +22,8 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     let polling =
         [("adaptive", Polling::Adaptive), ("busy", Polling::Busy), ("interrupt", Polling::Interrupt)];
     let polling = findings.choice("", "polling", &raw.polling, &polling, Polling::Adaptive);
+    let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
+    let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
     findings.later("", "antedate", &raw.antedate, &["off", "auto"]);
     for (key, value) in [("http", &raw.http), ("state_max_age", &raw.state_max_age)] {
         if let Some(value) = value {
@@ -40,7 +42,7 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
         findings.error(name.span(), bad_name("", name.get_ref()));
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
-    Some((Gateway { name: name.get_ref().clone(), state, io, polling }, allow_experimental))
+    Some((Gateway { name: name.get_ref().clone(), state, io, polling, realtime }, allow_experimental))
 }
 
 fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {

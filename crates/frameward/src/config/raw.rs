@@ -27,6 +27,7 @@ pub(super) struct RawGateway {
     pub(super) state: Text,
     pub(super) io: Text,
     pub(super) polling: Text,
+    pub(super) realtime: Text,
     pub(super) allow_experimental: Switch,
     pub(super) http: Option<Spanned<IgnoredAny>>,
     pub(super) antedate: Text,

@@ -23,6 +23,9 @@ use crate::status::{self, RUNTIME_DIR_VARIABLE, StatusError};
 /// How long a gateway may take to run, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Two gateways and two machines share this box: real-time workers would keep the machines from their CPUs.
+const ORDINARY: &str = "realtime = \"off\"\n";
+
 /// What can go wrong with a pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
@@ -140,13 +143,29 @@ impl Station {
         scratch: &Scratch,
         name: &'static str,
     ) -> Result<Self, PairError> {
+        Self::start_by(&[], frameward, namespace, scratch, name)
+    }
+
+    /// As [`Self::start`], by a program that takes privileges away, say: `by` is its command, to which the gateway's is
+    /// appended.
+    ///
+    /// # Errors
+    /// If it does not run; with its last words.
+    pub fn start_by(
+        by: &[&str],
+        frameward: &Path,
+        namespace: &Namespace,
+        scratch: &Scratch,
+        name: &'static str,
+    ) -> Result<Self, PairError> {
         let runtime = scratch.path().join("run");
         let variable = format!("{RUNTIME_DIR_VARIABLE}={}", runtime.display());
         let (frameward, config) = (
             frameward.display().to_string(),
             scratch.path().join(format!("{name}.toml")).display().to_string(),
         );
-        let mut program = namespace.spawn(&["env", &variable, &frameward, "run", &config])?;
+        let command = [&["env", &variable], by, &[&frameward, "run", &config]].concat();
+        let mut program = namespace.spawn(&command)?;
         program.wait_for_line("is running", PATIENCE)?;
         Ok(Self { name, program, runtime })
     }
@@ -202,6 +221,7 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
              name = \"{name}\"\n\
              state = \"{state}\"\n\
              io = \"{io}\"\n\
+             {realtime}\
              {gateway}\n\
              [[link]]\n\
              name = \"press\"\n\
@@ -224,6 +244,7 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
             peer_xpn = xpn(peer),
             state = state.display(),
             io = choice.io,
+            realtime = if choice.gateway.contains("realtime") { "" } else { ORDINARY },
             gateway = choice.gateway,
             suite = choice.suite,
             link = choice.link,

@@ -36,7 +36,18 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         }],
     };
     let link = LinkReport { name: "press".into(), plain: port("eth0"), protected: port("eth1"), secy };
-    GatewayReport { name: name.into(), version: "0.1.0".into(), uptime_seconds: 93_784, links: vec![link] }
+    let grant = |granted, detail: &str| Grant { granted, detail: detail.into() };
+    let privileges = PrivilegeReport {
+        realtime: grant(true, "SCHED_FIFO, priority 10"),
+        locked_memory: grant(false, "only 7 octets may be locked"),
+    };
+    GatewayReport {
+        name: name.into(),
+        version: "0.1.0".into(),
+        uptime_seconds: 93_784,
+        privileges: Some(privileges),
+        links: vec![link],
+    }
 }
 
 #[test]

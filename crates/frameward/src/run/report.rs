@@ -13,7 +13,8 @@ use super::link::About;
 use crate::config::{Config, Link, StaticSa};
 use crate::key_file::fingerprint;
 use crate::report::{
-    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
+    Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReceiveScReport, SaReport, SecYReport,
+    TransmitScReport,
 };
 
 /// All that a report needs besides the figures.
@@ -21,6 +22,7 @@ pub(super) struct Reporter<'c> {
     pub(super) config: &'c Config,
     pub(super) started: Instant,
     pub(super) about: Vec<About>,
+    pub(super) privileges: PrivilegeReport,
 }
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -29,6 +31,7 @@ pub(super) fn without_links(config: &Config) -> GatewayReport {
         name: config.gateway.name.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: 0,
+        privileges: None,
         links: Vec::new(),
     }
 }
@@ -44,6 +47,7 @@ impl Reporter<'_> {
         });
         GatewayReport {
             uptime_seconds: self.started.elapsed().as_secs(),
+            privileges: Some(self.privileges.clone()),
             links: reports.collect(),
             ..without_links(self.config)
         }

@@ -76,6 +76,8 @@ fn the_text_shows_what_counted() {
     assert_eq!(
         text,
         "gateway line, version 0.1.0, up 1d 02:03:04
+  real time      yes, SCHED_FIFO, priority 10
+  locked memory  no, only 7 octets may be locked
 
 link press
   plain eth0, af_xdp native, MTU 1532

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport};
+use crate::report::{Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
 
 /// Which counters are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,8 +24,11 @@ pub struct StatusText<'r> {
 
 impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayReport { name, version, uptime_seconds, links } = self.report;
+        let GatewayReport { name, version, uptime_seconds, privileges, links } = self.report;
         writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
+        for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
+            writeln!(f, "  {what:<14} {grant}")?;
+        }
         links.iter().try_for_each(|link| self.link(f, link))
     }
 }

@@ -1,0 +1,95 @@
+//! What the gateway asks of the operating system, granted and refused.
+
+use std::fs;
+
+use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
+use frameward::privilege::PRIORITY;
+use lab::{Shape, Topology};
+
+use super::{EXPERIMENT, exchange, lab, marked, program};
+
+/// Neither capability nor limit for real time, nor for locked memory.
+const NEITHER: &[&str] =
+    &["prlimit", "--rtprio=0", "--memlock=65536", "setpriv", "--bounding-set=-sys_nice,-ipc_lock"];
+/// Real time, but no locked memory.
+const UNLOCKED: &[&str] = &["prlimit", "--memlock=65536", "setpriv", "--bounding-set=-ipc_lock"];
+/// A real-time worker could take the whole box.
+const ONE_CPU: &[&str] = &["taskset", "--cpu-list", "0"];
+
+/// Scheduling policy and real-time priority of a process's threads, by their names (proc(5), stat).
+fn schedules(process: u32) -> Vec<(String, u32, u32)> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let of = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
+        let (begin, end) = stat.rsplit_once(')').unwrap();
+        let fields: Vec<&str> = end.split_whitespace().collect();
+        // The first of these is field 3.
+        let number = |field: usize| fields[field - 3].parse().unwrap();
+        (begin.split_once('(').unwrap().1.to_owned(), number(41), number(40))
+    };
+    threads.map(|thread| of(thread.unwrap())).collect()
+}
+
+fn locked_kib(process: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().trim().parse().unwrap()
+}
+
+fn choice(gateway: &'static str) -> Choice {
+    Choice { gateway, ..Choice::default() }
+}
+
+#[test]
+fn workers_alone_go_first_and_all_memory_stays() {
+    let (topology, mut pair) = lab(&Shape::default(), &choice("realtime = \"on\""));
+    let process = pair.a.program().id();
+    for (name, policy, priority) in schedules(process) {
+        let expected = if name.starts_with("fw-worker") { (1, u32::from(PRIORITY)) } else { (0, 0) };
+        assert_eq!((policy, priority), expected, "{name}");
+    }
+    assert!(locked_kib(process) > 1000, "{} KiB are locked", locked_kib(process));
+    let privileges = pair.a.report().unwrap().privileges.unwrap();
+    assert!(privileges.realtime.granted && privileges.locked_memory.granted, "{privileges:?}");
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 90, 1)]);
+    pair.stop().unwrap();
+}
+
+#[test]
+fn what_is_not_granted_is_said_and_ends_only_a_start_that_needs_it() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let start = |scratch: &Scratch, by: &[&str]| {
+        Station::start_by(by, program(), &topology.gateway_a.namespace, scratch, "a")
+    };
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &choice("realtime = \"auto\"")).unwrap();
+    let mut a = start(&scratch, NEITHER).unwrap();
+    let process = a.program().id();
+    assert!(schedules(process).iter().all(|(_, policy, _)| *policy == 0));
+    assert_eq!(locked_kib(process), 0);
+    let granted = a.report().unwrap().privileges.unwrap();
+    for (grant, cure) in
+        [(granted.realtime, "LimitRTPRIO=10"), (granted.locked_memory, "LimitMEMLOCK=infinity")]
+    {
+        assert!(!grant.granted && grant.detail.contains(cure), "{grant:?}");
+    }
+    let said = a.stop().unwrap();
+    assert!(said.contains("real time: no, ") && said.contains("locked memory: no, "), "{said}");
+    let a = start(&scratch, ONE_CPU).unwrap();
+    let realtime = a.report().unwrap().privileges.unwrap().realtime;
+    assert!(!realtime.granted && realtime.detail.contains("every CPU has a worker"), "{realtime:?}");
+    a.stop().unwrap();
+
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &choice("realtime = \"on\"")).unwrap();
+    for (by, words) in [
+        (NEITHER, ["real-time scheduling", "CAP_SYS_NICE"]),
+        (UNLOCKED, ["memory cannot be locked", "CAP_IPC_LOCK"]),
+        (ONE_CPU, ["every CPU has a worker", "fewer links"]),
+    ] {
+        let Err(PairError::Lab(error)) = start(&scratch, by) else { panic!("it started by {by:?}") };
+        let error = error.to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+}

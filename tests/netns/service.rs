@@ -1,0 +1,231 @@
+//! The gateway as its systemd unit runs it: another user, the unit's capabilities and no more, the unit's system
+//! calls and no more. Without systemd: the test reads the unit and does to the process what systemd would.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::chown;
+use std::path::Path;
+
+use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
+use frameward::status;
+use lab::{Machine, Shape, Topology};
+
+use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
+
+const UNIT: &str = include_str!("../../packaging/frameward@.service");
+/// Any user but root; Debian's nobody.
+const USER: u32 = 65534;
+
+/// The words of a setting of the unit, all its lines together.
+fn setting(name: &str) -> Vec<&'static str> {
+    let lines = UNIT.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+    lines.flat_map(str::split_whitespace).collect()
+}
+
+/// The command that makes of the test's process what the unit makes of the service's, with these capabilities.
+fn as_service(capabilities: &[&str]) -> Vec<String> {
+    let list: String = capabilities
+        .iter()
+        .map(|one| format!(",+{}", one.trim_start_matches("CAP_").to_lowercase()))
+        .collect();
+    let user = [format!("--reuid={USER}"), format!("--regid={USER}")];
+    let sets = ["inh-caps", "ambient-caps", "bounding-set"].map(|set| format!("--{set}=-all{list}"));
+    // The limits are those that a system without systemd has.
+    let words = ["prlimit", "--memlock=65536", "--rtprio=0", "setpriv", "--clear-groups", "--no-new-privs"];
+    words.map(str::to_owned).into_iter().chain(user).chain(sets).collect()
+}
+
+/// Two configurations, with the program, for the user; nothing of it is root's.
+fn files() -> Scratch {
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    fs::copy(program(), scratch.path().join("frameward")).unwrap();
+    for entry in fs::read_dir(scratch.path()).unwrap() {
+        chown(entry.unwrap().path(), Some(USER), Some(USER)).unwrap();
+    }
+    chown(scratch.path(), Some(USER), Some(USER)).unwrap();
+    scratch
+}
+
+fn start(
+    by: &[String],
+    machine: &lab::topology::Gateway,
+    scratch: &Scratch,
+    name: &'static str,
+) -> Result<Station, PairError> {
+    let by: Vec<&str> = by.iter().map(String::as_str).collect();
+    Station::start_by(&by, &scratch.path().join("frameward"), &machine.namespace, scratch, name)
+}
+
+fn pass(a: &Machine, b: &Machine) {
+    exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 90, 1), marked(b.mac, a.mac, EXPERIMENT, 1500, 2)]);
+    exchange(b, a, &[marked(a.mac, b.mac, EXPERIMENT, 90, 3)]);
+}
+
+/// A line of `/proc/PID/status`.
+fn process_status(process: u32, name: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(":\t"));
+    line.unwrap().to_owned()
+}
+
+#[test]
+fn the_units_user_and_capabilities_are_enough() {
+    let capabilities = setting("AmbientCapabilities");
+    assert_eq!(capabilities, setting("CapabilityBoundingSet"));
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let before = super::lifecycle::settings(&topology.gateway_a.namespace);
+    let scratch = files();
+    let by = as_service(&capabilities);
+    let mut a = start(&by, &topology.gateway_a, &scratch, "a").unwrap();
+    let b = start(&by, &topology.gateway_b, &scratch, "b").unwrap();
+    let process = a.program().id();
+    assert_eq!(process_status(process, "Uid"), format!("{USER}\t{USER}\t{USER}\t{USER}"));
+    assert_eq!(process_status(process, "NoNewPrivs"), "1");
+    // CAP_NET_ADMIN 12, CAP_NET_RAW 13, CAP_IPC_LOCK 14, CAP_BPF 39.
+    let mask = format!("{:016x}", 1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 39);
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        assert_eq!(process_status(process, set), mask, "{set}");
+    }
+    // Its memory is nobody's to read, not even its own user's: /proc says so by giving it to root.
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{process}/mem")).unwrap());
+    assert_eq!(owner, 0, "the process could be dumped");
+    pass(&topology.machine_a, &topology.machine_b);
+    assert!(a.report().unwrap().privileges.unwrap().locked_memory.granted);
+    a.stop().unwrap();
+    b.stop().unwrap();
+    super::lifecycle::wait_until_restored(&topology.gateway_a.namespace, &before);
+    assert!(scratch.path().join("state-a").exists());
+}
+
+#[test]
+fn each_of_the_units_capabilities_is_needed() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = files();
+    let all = setting("AmbientCapabilities");
+    for missing in &all {
+        let others: Vec<&str> = all.iter().copied().filter(|one| one != missing).collect();
+        let started = start(&as_service(&others), &topology.gateway_a, &scratch, "a");
+        match (*missing, started) {
+            ("CAP_IPC_LOCK", Ok(station)) => {
+                let locked = station.report().unwrap().privileges.unwrap().locked_memory;
+                assert!(!locked.granted && locked.detail.contains(missing), "{locked:?}");
+                station.stop().unwrap();
+            }
+            ("CAP_NET_ADMIN" | "CAP_NET_RAW" | "CAP_BPF", Err(error)) => {
+                let error = error.to_string();
+                assert!(error.contains("not permitted") && error.contains(missing), "{error}");
+            }
+            (_, started) => panic!("without {missing}: {started:?}"),
+        }
+    }
+}
+
+#[test]
+fn as_root_it_keeps_what_it_needs_alone() {
+    let (_topology, mut pair) = super::lab(&Shape::default(), &Choice::default());
+    let process = pair.a.program().id();
+    // Beside those of the unit CAP_SYS_NICE, 23: without a unit no limit allows real time.
+    let mask = 1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 23 | 1 << 39;
+    for set in ["CapPrm", "CapEff", "CapBnd"] {
+        let has = u64::from_str_radix(&process_status(process, set), 16).unwrap();
+        assert_eq!(has & !mask, 0, "{set}: {has:016x}");
+    }
+    pair.stop().unwrap();
+}
+
+/// What the unit's filter lets through. To every such list systemd itself adds what a process needs to begin and end;
+/// that is part of @default.
+fn allowed_calls() -> BTreeSet<String> {
+    let filters = UNIT.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
+    let (denied, allowed): (Vec<&str>, Vec<&str>) = filters.partition(|filter| filter.starts_with('~'));
+    let calls = |filters: Vec<&'static str>| -> BTreeSet<String> {
+        filters
+            .into_iter()
+            .flat_map(|filter| filter.trim_start_matches('~').split_whitespace())
+            .flat_map(expand)
+            .collect()
+    };
+    let mut all = calls(allowed);
+    all.extend(expand("@default"));
+    &all - &calls(denied)
+}
+
+fn expand(word: &str) -> Vec<String> {
+    if !word.starts_with('@') {
+        return vec![word.to_owned()];
+    }
+    let output = lab::program::run(&["systemd-analyze", "syscall-filter", word], DEADLINE).unwrap().stdout;
+    let words =
+        output.lines().skip(1).map(str::trim).filter(|line| !line.starts_with('#') && !line.is_empty());
+    words.flat_map(expand).collect()
+}
+
+/// The calls in a file that `strace -f` wrote, of the program and all its threads: from its own execve on.
+fn traced_calls(file: &Path, program: &Path) -> BTreeSet<String> {
+    let text = fs::read_to_string(file).unwrap();
+    let begin = format!("execve(\"{}\"", program.display());
+    let lines = text.lines().skip_while(|line| !line.contains(&begin));
+    let call = |line: &str| {
+        let (_, rest) = line.split_once(' ')?;
+        let (name, _) = rest.trim_start().split_once('(')?;
+        name.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_').then(|| name.to_owned())
+    };
+    lines.filter_map(call).collect()
+}
+
+#[test]
+fn start_traffic_status_and_stop_keep_to_the_units_system_calls() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = files();
+    let trace = scratch.path().join("trace");
+    let tracer = ["strace", "--follow-forks", "--quiet=all", "--signal=none", "--string-limit=200", "-o"];
+    let service = as_service(&setting("AmbientCapabilities"));
+    let by: Vec<String> = tracer
+        .into_iter()
+        .chain([trace.to_str().unwrap()])
+        .map(str::to_owned)
+        .chain(service.clone())
+        .collect();
+    let mut a = start(&by, &topology.gateway_a, &scratch, "a").unwrap();
+    let b = start(&service, &topology.gateway_b, &scratch, "b").unwrap();
+    pass(&topology.machine_a, &topology.machine_b);
+    status::ask(&scratch.path().join("run"), "a").unwrap();
+    // strace is the child; what it traces gets the signal.
+    let children = format!("/proc/{0}/task/{0}/children", a.program().id());
+    let gateway: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(gateway), nix::sys::signal::Signal::SIGTERM).unwrap();
+    let end = std::time::Instant::now() + DEADLINE;
+    while a.program().is_running() {
+        assert!(std::time::Instant::now() < end, "it does not end");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    b.stop().unwrap();
+    let (used, allowed) = (traced_calls(&trace, &scratch.path().join("frameward")), allowed_calls());
+    for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync"] {
+        assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
+    }
+    let beyond: Vec<_> = used.difference(&allowed).collect();
+    assert!(beyond.is_empty(), "beyond the unit's list: {beyond:?}");
+    // The list is worth something.
+    for call in
+        ["execveat", "ptrace", "mount", "setuid", "kexec_load", "init_module", "process_vm_readv", "unshare"]
+    {
+        assert!(!allowed.contains(call), "{call} is allowed");
+    }
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let scratch = Scratch::new().unwrap();
+    // It looks for the program and its manual where the package puts them.
+    let here = UNIT.replace("/usr/bin/frameward", program().to_str().unwrap());
+    let here = here.replace("Documentation=man:frameward(1)\n", "");
+    let unit = scratch.write("frameward@.service", &here).unwrap();
+    let unit = unit.to_str().unwrap();
+    let output = lab::program::run(&["systemd-analyze", "verify", unit], DEADLINE).unwrap();
+    assert_eq!(output.stderr, "", "systemd-analyze verify");
+    // Exposure in tenths, of 100: what is left is what a gateway is for.
+    let security = ["systemd-analyze", "security", "--offline=true", "--threshold=26", unit];
+    lab::program::run(&security, DEADLINE).unwrap();
+}
