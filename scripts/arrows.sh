@@ -23,7 +23,7 @@ allowed() {
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
     frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward-bench ;;
-    # Rows, and SecYs in memory, that the instruction guard and `frameward bench` share.
+    # Rows, SecYs in memory and bursts, that the instruction guard and `frameward bench` share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-testkit | frameward-corpus)
@@ -45,6 +45,14 @@ while read -r from to kind; do
     [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 
+# Ciphers come from crates, and through `suite` alone; the bench names the crates too, to compare with their bare calls.
+while read -r from to kind; do
+    case $from in
+    frameward-suite | frameward-bench) ;;
+    *) breach "$from must not depend on $to ($kind): ciphers come through frameward-suite" ;;
+    esac
+done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.name | IN("aws-lc-rs", "aegis", "morus")) | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
+
 # A crate's code without its tests: what stands before a file's test module, in files that are no test module.
 code_of() {
     local crate=$1 file tests
@@ -56,6 +64,11 @@ code_of() {
 }
 
 sources() { find "$@" -name '*.rs' -not -path '*/target/*'; }
+
+# In the bench, one file alone.
+while IFS=: read -r file line text; do
+    breach "$file:$line: a bare cipher outside bench/src/bare.rs: $text"
+done < <(sources bench/src | grep -v '/bare\.rs$' | xargs grep -nE '\b(aws_lc_rs|aegis|morus)::' || true)
 
 # Unsafe code: in the engine alone, and there only where a module allows it by name.
 grep -qE '^unsafe_code = "(deny|forbid)"' Cargo.toml || breach "Cargo.toml: [workspace.lints.rust] must deny unsafe_code"

@@ -38,6 +38,10 @@ depends secy dependencies testkit ../testkit
 expect "frameward-secy must not depend on frameward-testkit (normal)"
 depends secy dev-dependencies engine
 expect "frameward-secy must not depend on frameward-engine (dev)"
+sed -i 's/^wire.workspace = true$/&\naws-lc-rs.workspace = true/' "$copy/crates/secy/Cargo.toml"
+expect "frameward-secy must not depend on aws-lc-rs (normal): ciphers come through frameward-suite"
+echo 'pub use aws_lc_rs::aead::AES_128_GCM;' >>"$copy/bench/src/burst.rs"
+expect "a bare cipher outside bench/src/bare.rs"
 echo 'pub fn f() { unsafe { core::hint::unreachable_unchecked() } }' >>"$copy/crates/wire/src/lib.rs"
 expect "unsafe outside crates/engine"
 sed -i '/no_std/d' "$copy/crates/secy/src/lib.rs"

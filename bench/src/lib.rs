@@ -1,4 +1,5 @@
-//! What `frameward bench` and the instruction guard share: one row of JSON a figure, and SecYs to measure.
+//! What `frameward bench` and the instruction guard share: one row of JSON a figure, and SecYs and bursts to
+//! measure.
 //!
 //! ```json
 //! {"bench":"instructions","case":"protect 64 octets, gcm-aes-128","value":712.4,"unit":"instructions/frame",
@@ -8,8 +9,10 @@
 //! A comparison is a ratio to something measured in the same run, or to a committed figure where that is the point.
 //! Rows are appended to one another, one a line, so that runs can be concatenated.
 
+pub mod bare;
+pub mod burst;
 pub mod divided;
 pub mod row;
 pub mod secys;
 
-pub use row::{Ratio, Row, Spread};
+pub use row::{Ratio, Row, Spread, Target};

@@ -1,6 +1,7 @@
 //! One figure of one bench, as one line of JSON.
 
 use std::process::Command;
+use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,9 @@ pub struct Row {
     /// The figure divided by another one of the same run, or by a committed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
+    /// What the figure ought to be, where that was laid down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Target>,
     /// How many samples, frames or rounds stand behind the figure.
     pub samples: u64,
     /// Architecture and CPUs.
@@ -47,8 +51,17 @@ pub struct Ratio {
     pub value: f64,
 }
 
+/// What a figure ought to be, and whether it is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Target {
+    /// In words: `ratio at most 1.15`.
+    pub wanted: String,
+    /// Whether this run met it.
+    pub met: bool,
+}
+
 impl Row {
-    /// A row of this machine and this commit, without spread or ratio.
+    /// A row of this machine and this commit, without spread, ratio or target.
     pub fn new(bench: &str, case: &str, value: f64, unit: &str, samples: u64) -> Self {
         Self {
             bench: bench.into(),
@@ -57,9 +70,10 @@ impl Row {
             unit: unit.into(),
             spread: None,
             ratio: None,
+            target: None,
             samples,
-            machine: machine(),
-            commit: commit(),
+            machine: MACHINE.clone(),
+            commit: COMMIT.clone(),
         }
     }
 
@@ -68,6 +82,10 @@ impl Row {
         serde_json::to_string(self).expect("invariant: text and finite numbers become JSON")
     }
 }
+
+/// Asked once: a run has many rows, and neither changes in it.
+static MACHINE: LazyLock<String> = LazyLock::new(machine);
+static COMMIT: LazyLock<String> = LazyLock::new(commit);
 
 fn machine() -> String {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);

@@ -10,6 +10,7 @@
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
+//! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
 mod forwarder;
 pub mod full_size;
@@ -18,6 +19,7 @@ pub mod memory;
 pub mod samples;
 pub mod small;
 mod stand;
+pub mod suites;
 pub mod table;
 
 use std::fmt::Display;

@@ -12,6 +12,7 @@ use clap_complete::{Shell, generate_to};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use frameward::bench::suites::{self, SuitesTable};
 use frameward::bench::table::Table;
 use frameward::bench::{Bench, Effort};
 use frameward::check::{Plan, interface_mtu};
@@ -98,10 +99,13 @@ Example:
     },
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
-Needs root, ip, tc and ethtool. Leaves nothing behind. Says on standard error what it measures, and the figures at the
-end on standard output: as a table, or with --json as one line of JSON for each figure.
+Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
+table, or with --json as one line of JSON for each figure. `suites` needs no root; the others need root, ip, tc
+and ethtool.
 
-Example:
+Examples:
+  frameward bench suites
+  sudo frameward bench link --quick
   sudo frameward bench fragment --quick")]
     Bench {
         /// What to measure
@@ -164,6 +168,8 @@ enum Measured {
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
     Link,
+    /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
+    Suites,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -280,6 +286,11 @@ fn abandon_when_interrupted() -> io::Result<()> {
 }
 
 fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
+    let measure: fn(&mut Bench<'_>) -> _ = match what {
+        Measured::Suites => return bench_suites(quick, json),
+        Measured::Fragment => |bench| bench.fragment(),
+        Measured::Link => |bench| bench.link(),
+    };
     let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
     let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
@@ -296,11 +307,7 @@ fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
             rows.push(row);
         },
     };
-    match what {
-        Measured::Fragment => bench.fragment(),
-        Measured::Link => bench.link(),
-    }
-    .map_err(|error| failed(&error))?;
+    measure(&mut bench).map_err(|error| failed(&error))?;
     if json { printed } else { print(&Table(&rows)) }
 }
 
@@ -313,6 +320,20 @@ fn write_manual(directory: &Path) -> Result<(), Failure> {
     written.map_err(|error| {
         told(&format_args!("cannot write to {place}: {error}; name a directory"), Failure::Failed)
     })
+}
+
+fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
+    let effort = if quick { suites::Effort::QUICK } else { suites::Effort::FULL };
+    let (mut figures, mut printed) = (Vec::new(), Ok(()));
+    suites::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
+        for row in figure.rows().iter().filter(|_| json) {
+            if printed.is_ok() {
+                printed = print(&format_args!("{}\n", row.line()));
+            }
+        }
+        figures.push(figure);
+    });
+    if json { printed } else { print(&SuitesTable(&figures)) }
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {

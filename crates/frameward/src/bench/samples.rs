@@ -36,7 +36,7 @@ impl Samples {
 }
 
 /// The middle value, or the mean of the two in the middle; 0 if there is none.
-fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = sorted.len() / 2;
