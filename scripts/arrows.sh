@@ -23,7 +23,7 @@ allowed() {
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
     frameward) echo frameward-wire frameward-suite frameward-secy frameward-engine frameward-lab frameward-bench ;;
-    # Rows, SecYs in memory and bursts, that the instruction guard and `frameward bench` share.
+    # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-testkit | frameward-corpus)

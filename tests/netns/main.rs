@@ -24,6 +24,7 @@ mod privileges;
 mod protocols;
 mod service;
 mod start;
+mod suites;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

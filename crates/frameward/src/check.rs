@@ -23,6 +23,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 use crate::config::bypass;
 use crate::config::{Config, Finding, Io, Link, Mtu, Polling, Realtime, StaticSa};
 use crate::key_file::fingerprint;
+use crate::suite_speed::{Advice, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.
 pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
@@ -121,6 +122,8 @@ pub struct Plan<'c> {
     config: &'c Config,
     /// For each link, if the interfaces were looked at.
     mtus: Option<Vec<Mtus>>,
+    /// If they were measured.
+    speeds: Option<SuiteSpeeds>,
 }
 
 impl<'c> Plan<'c> {
@@ -130,7 +133,7 @@ impl<'c> Plan<'c> {
     ///
     /// As [`link_mtus`], for all links.
     pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
-        let Some(read_mtu) = read_mtu else { return Ok(Self { config, mtus: None }) };
+        let Some(read_mtu) = read_mtu else { return Ok(Self { config, mtus: None, speeds: None }) };
         let mut mtus = Vec::new();
         let mut errors = Vec::new();
         for link in &config.links {
@@ -139,7 +142,12 @@ impl<'c> Plan<'c> {
                 Err(found) => errors.extend(found),
             }
         }
-        if errors.is_empty() { Ok(Self { config, mtus: Some(mtus) }) } else { Err(errors) }
+        if errors.is_empty() { Ok(Self { config, mtus: Some(mtus), speeds: None }) } else { Err(errors) }
+    }
+
+    /// The same plan, that also tells how fast the suites are on this CPU.
+    pub fn with_speeds(self, speeds: SuiteSpeeds) -> Self {
+        Self { speeds: Some(speeds), ..self }
     }
 }
 
@@ -164,8 +172,14 @@ impl fmt::Display for Plan<'_> {
             Realtime::Off => "off",
         };
         writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
+        if let Some(speeds) = &self.speeds {
+            writeln!(f, "  suites     {speeds}")?;
+        }
         for (at, link) in self.config.links.iter().enumerate() {
             write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
+            if let Some(speeds) = &self.speeds {
+                writeln!(f, "  speed      {}", Advice::new(speeds, link.suite))?;
+            }
         }
         Ok(())
     }

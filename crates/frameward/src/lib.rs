@@ -10,6 +10,7 @@ pub mod privilege;
 pub mod report;
 pub mod run;
 pub mod status;
+pub mod suite_speed;
 
 #[cfg(test)]
 mod test_directory;

@@ -19,6 +19,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::suite_speed::SuiteSpeeds;
 pub use counters::Counters;
 pub use server::{ReportServer, ServeError};
 
@@ -34,6 +35,9 @@ pub struct GatewayReport {
     /// What the operating system granted; none while the gateway starts or stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privileges: Option<PrivilegeReport>,
+    /// How fast the cipher suites were on this CPU at the start; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_speeds: Option<SuiteSpeeds>,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
 }

@@ -6,8 +6,8 @@
 //!  status          answers on the status socket; asks the main thread for figures
 //! ```
 //!
-//! Order of a start: MTUs, state directory, leases, interfaces, ports, workers, status socket. Frames flow only when
-//! all of it stands; whatever fails before leaves nothing behind.
+//! Order of a start: state directory, how fast the cipher suites are here, MTUs, leases, interfaces, ports, workers,
+//! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod link;
 mod report;
@@ -31,6 +31,7 @@ use crate::check::{interface_mtu, link_mtus};
 use crate::config::{Config, Finding, Polling};
 use crate::privilege;
 use crate::report::{GatewayReport, ReportServer, ServeError};
+use crate::suite_speed::{self, Advice, SuiteSpeeds};
 use link::StartedLink;
 use supervisor::Supervisor;
 
@@ -117,6 +118,8 @@ pub fn run(
     }
     let mut leases = LeaseStore::open(&config.gateway.state)?;
     Prepared::restore_stale(&config.gateway.state)?;
+    // Before any interface is touched: frames would wait for it.
+    let suite_speeds = suite_speed::measure();
     let mut links = Vec::new();
     for link in &config.links {
         let mtus = link_mtus(config, link, &interface_mtu).map_err(RunError::Configuration)?;
@@ -148,8 +151,9 @@ pub fn run(
             Err(error.into())
         }
         Ok(server) => {
+            advise(config, &suite_speeds, tell);
             tell(&format_args!("gateway {} is running: frameward status {0}", config.gateway.name));
-            let reporter = report::Reporter { config, started, about: told, privileges };
+            let reporter = report::Reporter { config, started, about: told, privileges, suite_speeds };
             let outcome = forward(gateway, &reporter, &asked, stop, tell);
             // No request may wait for the main thread any more.
             drop(asked);
@@ -159,6 +163,17 @@ pub fn run(
     };
     let restored = prepared.into_iter().map(Prepared::restore).fold(Ok(()), Result::and);
     outcome.and(restored.map_err(RunError::from))
+}
+
+/// Says how fast the cipher suites are here, and for which links another one is worth a thought.
+fn advise(config: &Config, speeds: &SuiteSpeeds, tell: &mut dyn FnMut(&dyn fmt::Display)) {
+    tell(&format_args!("cipher suites, {speeds}"));
+    for link in &config.links {
+        let advice = Advice::new(speeds, link.suite);
+        if advice.is_to_change() {
+            tell(&format_args!("link {:?}: {advice}", link.name));
+        }
+    }
 }
 
 /// The main thread's loop.

@@ -186,6 +186,7 @@ fn status_shows_a_running_gateway() {
         version: "9".into(),
         uptime_seconds: 61,
         privileges: None,
+        suite_speeds: None,
         links: vec![],
     };
     let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();

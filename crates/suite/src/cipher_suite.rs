@@ -111,6 +111,11 @@ impl CipherSuite {
         }
     }
 
+    /// True for the standard's own suites, which any MACsec station may have; the others only Frameward has.
+    pub const fn is_standard(self) -> bool {
+        matches!(self, Self::GcmAes128 | Self::GcmAes256 | Self::GcmAesXpn128 | Self::GcmAesXpn256)
+    }
+
     /// True if the PN has 64 bits and the nonce is made of SSCI and salt (extended packet numbering).
     pub const fn is_xpn(self) -> bool {
         matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
@@ -192,6 +197,7 @@ mod tests {
             assert_eq!(CipherSuite::from_identifier(identifier.to_be_bytes()), Some(suite));
             assert_eq!(suite.key_octets(), key_octets, "{suite}");
             assert_eq!(suite.is_xpn(), is_xpn, "{suite}");
+            assert_eq!(suite.is_standard(), identifier >> 40 == 0x80c2, "{suite}");
             assert_eq!(suite.is_experimental(), is_experimental, "{suite}");
             assert_eq!(suite.allows_confidentiality_offset(), !is_xpn, "{suite}");
             assert_eq!(

@@ -1,4 +1,8 @@
+use suite::CipherSuite::{Aegis128L, GcmAes128};
+
 use super::*;
+use crate::suite_speed::AesInstructions;
+use crate::suite_speed::tests::speeds;
 
 /// A report with something in every part.
 pub(crate) fn sample(name: &str) -> GatewayReport {
@@ -46,6 +50,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         version: "0.1.0".into(),
         uptime_seconds: 93_784,
         privileges: Some(privileges),
+        suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
         links: vec![link],
     }
 }

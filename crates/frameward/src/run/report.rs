@@ -16,6 +16,7 @@ use crate::report::{
     Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReceiveScReport, SaReport, SecYReport,
     TransmitScReport,
 };
+use crate::suite_speed::SuiteSpeeds;
 
 /// All that a report needs besides the figures.
 pub(super) struct Reporter<'c> {
@@ -23,6 +24,7 @@ pub(super) struct Reporter<'c> {
     pub(super) started: Instant,
     pub(super) about: Vec<About>,
     pub(super) privileges: PrivilegeReport,
+    pub(super) suite_speeds: SuiteSpeeds,
 }
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -32,6 +34,7 @@ pub(super) fn without_links(config: &Config) -> GatewayReport {
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: 0,
         privileges: None,
+        suite_speeds: None,
         links: Vec::new(),
     }
 }
@@ -48,6 +51,7 @@ impl Reporter<'_> {
         GatewayReport {
             uptime_seconds: self.started.elapsed().as_secs(),
             privileges: Some(self.privileges.clone()),
+            suite_speeds: Some(self.suite_speeds.clone()),
             links: reports.collect(),
             ..without_links(self.config)
         }

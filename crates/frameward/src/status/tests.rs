@@ -78,6 +78,7 @@ fn the_text_shows_what_counted() {
         "gateway line, version 0.1.0, up 1d 02:03:04
   real time      yes, SCHED_FIFO, priority 10
   locked memory  no, only 7 octets may be locked
+  cipher suites  ns for 512 octets on this CPU: aegis-128l 51, gcm-aes-128 105
 
 link press
   plain eth0, af_xdp native, MTU 1532
@@ -85,6 +86,7 @@ link press
   protected eth1, af_xdp native, MTU 1532
     RxFrames                                            7
   SecY gcm-aes-128, validate strict, replay window 32
+    gcm-aes-128 takes 105 ns for 512 octets on this CPU; consider aegis-128l (51 ns), if Frameward stands at both ends
     InPktsNoTag                                         5
     InPktsBadTag                                        6
     transmit SC 02:00:00:00:00:01/1

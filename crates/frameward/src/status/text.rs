@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::report::{Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
+use crate::suite_speed::Advice;
 
 /// Which counters are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,10 +25,13 @@ pub struct StatusText<'r> {
 
 impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayReport { name, version, uptime_seconds, privileges, links } = self.report;
+        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, links } = self.report;
         writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
             writeln!(f, "  {what:<14} {grant}")?;
+        }
+        if let Some(speeds) = suite_speeds {
+            writeln!(f, "  {:<14} {speeds}", "cipher suites")?;
         }
         links.iter().try_for_each(|link| self.link(f, link))
     }
@@ -45,6 +49,10 @@ impl StatusText<'_> {
             false => "no replay protection".to_owned(),
         };
         writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
+        // A suite that this release does not know comes from a gateway of another one.
+        if let (Some(speeds), Ok(suite)) = (&self.report.suite_speeds, secy.suite.parse()) {
+            writeln!(f, "    {}", Advice::new(speeds, suite))?;
+        }
         self.counters(f, 4, &secy.counters)?;
         writeln!(f, "    transmit SC {}", secy.transmit.sci)?;
         self.counters(f, 6, &secy.transmit.counters)?;
