@@ -145,13 +145,10 @@ fn the_fastest_comes_first_and_the_experimental_not_at_all() {
 fn every_suite_is_measured() {
     let speeds = measure();
     for suite in CipherSuite::ALL {
-        // 512 octets at once take more than a nanosecond, and less than a millisecond on anything that runs this.
         let nanoseconds = speeds.nanoseconds(suite);
         let left_out = speeds.aes_instructions == AesInstructions::Masked && nanoseconds.is_none();
-        assert!(
-            left_out || nanoseconds.is_some_and(|ns| (2..1_000_000).contains(&ns)),
-            "{suite}: {nanoseconds:?}"
-        );
+        // How long is not judged: this also runs under emulators. But no CPU does 512 octets in a nanosecond.
+        assert!(left_out || nanoseconds.is_some_and(|ns| ns > 1), "{suite}: {nanoseconds:?}");
     }
     assert!(speeds.suites.is_sorted_by_key(|speed| speed.nanoseconds));
 }
