@@ -54,6 +54,12 @@ pub(crate) fn receive_sa(suite: CipherSuite, an: u8, lowest: u64, window: u32) -
     Box::new(ReceiveSa::new(ends::an(an), key, xpn(suite, ITS_SSCI), ends::pn(lowest), window).unwrap())
 }
 
+/// The SA under which we send, on a SecY of ours that receives what the kernel receives.
+pub(crate) fn mirror_sa(suite: CipherSuite, lowest: u64, window: u32) -> Box<ReceiveSa> {
+    let key = ends::key(suite, OUR_SEED);
+    Box::new(ReceiveSa::new(ends::an(0), key, xpn(suite, OUR_SSCI), ends::pn(lowest), window).unwrap())
+}
+
 /// A guest, and a wire to each of its sides.
 pub(crate) struct Bench {
     pub(crate) guest: Guest,
@@ -68,8 +74,34 @@ impl Bench {
         Bench { guest, protected, plain }
     }
 
+    /// How often [`Bench::settle`] asks.
+    pub(crate) const QUESTIONS: usize = 2;
+
+    /// Waits until the kernel has dealt with all frames that were sent to it, and what it delivers has arrived:
+    /// questions that are not for macsec (ARP) and come after them are answered. The first answer may come before what
+    /// is delivered, which passes through one queue more; the second does not.
+    pub(crate) fn settle(&self) {
+        (0..Self::QUESTIONS).for_each(|_| self.ask());
+    }
+
+    fn ask(&self) {
+        let address = [198, 51, 100, 1];
+        let question = [
+            &[0xff; 6],
+            &OUR_MAC.0[..],
+            &[8, 6, 0, 1, 8, 0, 6, 4, 0, 1],
+            &OUR_MAC.0,
+            &[198, 51, 100, 2],
+            &[0; 6],
+            &address,
+        ];
+        self.protected.send(&question.concat());
+        let answer = self.protected.receive();
+        assert_eq!((&answer[12..14], &answer[28..32]), (&[8, 6][..], &address[..]), "{answer:02x?}");
+    }
+
     /// Sends SDUs through the kernel's SecY to ours.
-    fn its_to_ours(&self, secy: &mut SecY, sdus: &[Vec<u8>]) {
+    pub(crate) fn its_to_ours(&self, secy: &mut SecY, sdus: &[Vec<u8>]) {
         for window in sdus.chunks(WINDOW) {
             window.iter().for_each(|sdu| self.plain.send(sdu));
             for sdu in window {
@@ -80,7 +112,7 @@ impl Bench {
     }
 
     /// Sends SDUs through our SecY to the kernel's.
-    fn ours_to_its(&self, secy: &mut SecY, sdus: &[Vec<u8>]) {
+    pub(crate) fn ours_to_its(&self, secy: &mut SecY, sdus: &[Vec<u8>]) {
         for window in sdus.chunks(WINDOW) {
             ends::protected(secy, window).iter().for_each(|frame| self.protected.send(frame));
             for sdu in window {
@@ -91,7 +123,7 @@ impl Bench {
 }
 
 /// SDUs of the kernel's machine, and of ours. Behind DA, SA and EtherType each has as many octets as its number says.
-fn sdus(ours: bool, sizes: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
+pub(crate) fn sdus(ours: bool, sizes: impl Iterator<Item = usize>) -> Vec<Vec<u8>> {
     let (to, from) = if ours { (ITS_MAC, OUR_MAC) } else { (OUR_MAC, ITS_MAC) };
     let sdu = |octets| frames::ethernet(to, from, EXPERIMENT, &frames::payload(octets, octets as u64));
     sizes.map(sdu).collect()

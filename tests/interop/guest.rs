@@ -77,6 +77,15 @@ impl Wire {
         }
     }
 
+    /// A frame that the guest has sent already.
+    pub(crate) fn waiting(&self) -> Option<Vec<u8>> {
+        let mut octets = [0; 2048];
+        self.0.set_nonblocking(true).unwrap();
+        let received = self.0.recv(&mut octets);
+        self.0.set_nonblocking(false).unwrap();
+        received.ok().map(|length| octets[..length].to_vec())
+    }
+
     /// The pair (test's end, guest's end).
     fn pair() -> (Wire, OwnedFd) {
         let (own, other) =

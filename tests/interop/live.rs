@@ -11,17 +11,22 @@
 //! Needs root, for the namespaces.
 
 use frameward::demo::pair::{Scratch, Station};
-use lab::topology::{PLAIN, PROTECTED};
+use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::traffic::{self, Ip};
-use lab::{Shape, Topology};
+use lab::{Capture, Shape, Topology};
 use secy::SciInclusion;
 use suite::CipherSuite;
+use wire::EtherType;
 
+use super::echo;
 use super::guest::Guest;
 use super::kernel::{self, ITS, ITS_SEED, ITS_SSCI, MACSEC_MTU, MTU, Macsec, OUR_SEED, OUR_SSCI, OURS, SALT};
 
+/// Octets of a TCP transfer, each way.
+const TRANSFER: u64 = 4_000_000;
+
 /// Keys and configuration of the gateway.
-fn configure(scratch: &Scratch, macsec: &Macsec, io: &str, link: &str) {
+fn configure(scratch: &Scratch, macsec: &Macsec, io: &str) {
     for (name, seed) in [("own.key", OUR_SEED), ("peer.key", ITS_SEED)] {
         let path = scratch.write(name, &hex::encode(vec![seed; macsec.suite.key_octets()])).unwrap();
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
@@ -39,12 +44,13 @@ fn configure(scratch: &Scratch, macsec: &Macsec, io: &str, link: &str) {
     let text = format!(
         "[gateway]\nname = \"a\"\nstate = \"{state}\"\nio = \"{io}\"\n\
          [[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\n\
-         suite = \"{suite}\"\nencrypt = {encrypt}\nsci = \"{sci}\"\n{link}\n\
+         suite = \"{suite}\"\nencrypt = {encrypt}\nsci = \"{sci}\"\nreplay_window = {window}\n\
          [link.static]\nan = 0\nsci = \"{OURS}\"\nkey_file = \"own.key\"\n{own}\
          [[link.static.peer]]\nan = 0\nsci = \"{ITS}\"\nkey_file = \"peer.key\"\nreplay_floor = \"off\"\n{peer}",
         state = scratch.path().join("state").display(),
         suite = macsec.suite,
         encrypt = macsec.encrypt,
+        window = macsec.replay_window.unwrap_or(0),
         own = xpn(OUR_SSCI),
         peer = xpn(ITS_SSCI),
     );
@@ -61,37 +67,99 @@ fn lab() -> (Topology, Guest) {
     (topology, guest)
 }
 
-/// Pings, both ways.
-fn ping(topology: &Topology, guest: &mut Guest) {
+/// Machines ping each other, transfer over TCP both ways, and exchange datagrams of every size.
+fn talk(topology: &Topology, guest: &mut Guest) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let largest = u16::try_from(MACSEC_MTU - 28).unwrap();
     traffic::ping(a, b, Ip::V4, 3, largest).unwrap();
     let answer = guest.run(&format!("ping -n -i 0.05 -W 2 -c 3 -s {largest} -M do {}", a.ipv4));
     assert!(answer.contains(" 0% packet loss"), "{answer}");
+    let again = echo::every_size(a, b, MACSEC_MTU);
+    assert!(again < MACSEC_MTU / 20, "{again} echo requests had to be sent again");
+    for direction in ["", "-R"] {
+        let server = a.namespace.spawn(&["iperf3", "-s", "-1", "-B", &a.ipv4.to_string(), "--forceflush"]);
+        let mut server = server.unwrap();
+        server.wait_for_line("Server listening", super::DEADLINE).unwrap();
+        let report = guest.run(&format!("iperf3 -J -c {} -n {TRANSFER} {direction}", a.ipv4));
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let received = report["end"]["sum_received"]["bytes"].as_u64().unwrap();
+        assert!(received >= TRANSFER * 9 / 10, "{received} octets of {TRANSFER} arrived: {report:#}");
+        assert!(server.wait(super::DEADLINE).unwrap().status.success());
+    }
 }
 
-fn machines_talk(macsec: &Macsec, io: &str, link: &str) {
+/// One way to set both ends.
+struct Row {
+    suite: CipherSuite,
+    encrypt: bool,
+    sci: SciInclusion,
+    /// Of both ends; the kernel's default is none.
+    replay_window: Option<u32>,
+    io: &'static str,
+}
+
+impl Row {
+    fn run(&self, topology: &Topology, guest: &mut Guest) {
+        let Row { suite, encrypt, sci, replay_window, io } = *self;
+        let macsec = Macsec { suite, encrypt, sci, replay_window };
+        let scratch = Scratch::new().unwrap();
+        configure(&scratch, &macsec, io);
+        macsec.install(guest, 1, 1);
+        guest.run(&format!("ip addr add {}/24 dev macsec0", topology.machine_b.ipv4));
+        let station = Station::start(super::program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        talk(topology, guest);
+        let wire = wire.stop().unwrap().complete().unwrap();
+        assert!(wire.all_ethertype(EtherType::MACSEC.0), "something that is not MACsec is on the network");
+        let report = station.report().unwrap();
+        let secy = &report.links[0].secy;
+        let counters = secy.receive[0].counters.iter();
+        for (name, value) in counters.chain(secy.counters.iter()) {
+            assert!(!name.starts_with("InPkts") || name == "InPktsOK" || value == 0, "{name} {value}");
+        }
+        station.stop().unwrap();
+    }
+}
+
+fn run(rows: &[Row]) {
     let (topology, mut guest) = lab();
-    talk(&topology, &mut guest, macsec, io, link);
-}
-
-fn talk(topology: &Topology, guest: &mut Guest, macsec: &Macsec, io: &str, link: &str) {
-    let scratch = Scratch::new().unwrap();
-    configure(&scratch, macsec, io, link);
-    macsec.install(guest, 1, 1);
-    guest.run(&format!("ip addr add {}/24 dev macsec0", topology.machine_b.ipv4));
-    let station = Station::start(super::program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
-    ping(topology, guest);
-    station.stop().unwrap();
+    rows.iter().for_each(|row| row.run(&topology, &mut guest));
 }
 
 #[test]
 fn gcm_aes_128() {
-    let macsec = Macsec {
-        suite: CipherSuite::GcmAes128,
-        encrypt: true,
-        sci: SciInclusion::Always,
-        replay_window: None,
+    use SciInclusion::{Always, EndStation, Never};
+    let row = |encrypt, sci, replay_window, io| {
+        let suite = CipherSuite::GcmAes128;
+        Row { suite, encrypt, sci, replay_window, io }
     };
-    machines_talk(&macsec, "auto", "");
+    run(&[
+        row(true, Always, None, "af_xdp"),
+        row(false, Always, Some(0), "af_packet"),
+        row(true, EndStation, Some(64), "af_packet"),
+        row(true, Never, Some(64), "af_xdp"),
+    ]);
+}
+
+fn encrypted_and_not(suite: CipherSuite) {
+    let row = |encrypt, sci, replay_window, io| Row { suite, encrypt, sci, replay_window, io };
+    run(&[
+        row(true, SciInclusion::Always, Some(0), "af_packet"),
+        row(false, SciInclusion::Never, Some(32), "af_xdp"),
+    ]);
+}
+
+#[test]
+fn gcm_aes_256() {
+    encrypted_and_not(CipherSuite::GcmAes256);
+}
+
+#[test]
+fn gcm_aes_xpn_128() {
+    encrypted_and_not(CipherSuite::GcmAesXpn128);
+}
+
+#[test]
+fn gcm_aes_xpn_256() {
+    encrypted_and_not(CipherSuite::GcmAesXpn256);
 }

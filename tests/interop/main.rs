@@ -5,16 +5,24 @@
 //! gateway beside it needs `replay_floor = "off"`.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
+mod craft;
+mod echo;
+mod edges;
 #[path = "../../crates/secy/tests/ends/mod.rs"]
 mod ends;
 mod exchange;
 mod guest;
 mod kernel;
 mod live;
+mod verdicts;
 
 use std::path::Path;
+use std::time::Duration;
 
 /// The program under test.
 fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_frameward"))
 }
+
+/// How long anything may take on a busy machine.
+const DEADLINE: Duration = Duration::from_secs(20);
