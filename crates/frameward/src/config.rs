@@ -15,6 +15,7 @@ mod findings;
 mod gateway;
 mod link;
 mod raw;
+pub mod sa_file;
 mod static_keys;
 
 use std::io::Read as _;
@@ -26,6 +27,7 @@ use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames, XpnBinding};
 use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
 use wire::{An, Sci};
+use zeroize::Zeroizing;
 
 use crate::key_file::{self, KeyFileError};
 pub use findings::Finding;
@@ -178,15 +180,20 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    parse(file, &read(file)?, &key_file::read)
+}
+
+/// The text of a configuration file, or of one with keys: it is wiped when it is dropped.
+fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
     let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
     let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
-    let mut text = String::new();
+    let mut text = Zeroizing::new(String::new());
     let source = std::fs::File::open(file).map_err(unreadable)?;
     source.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
     if text.len() as u64 > LARGEST_FILE {
         return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
     }
-    parse(file, &text, &key_file::read)
+    Ok(text)
 }
 
 /// Reads a key file for a suite; [`key_file::read`], or a test's.

@@ -92,6 +92,18 @@ fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     })
 }
 
+/// Refuses a file that holds keys among other things and that others can read or write.
+///
+/// # Errors
+///
+/// [`KeyFileError`].
+pub(crate) fn check_file(path: &Path) -> Result<(), KeyFileError> {
+    let checked = fs::metadata(path).map_err(Reason::Unreadable);
+    checked
+        .and_then(|metadata| check_secrecy(&metadata, path))
+        .map_err(|reason| KeyFileError { path: path.to_owned(), reason })
+}
+
 fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
     if !metadata.is_file() {
         return Err(Reason::Irregular);

@@ -24,6 +24,11 @@ use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
 
+/// Commands whose arguments are a page of their own.
+mod arguments {
+    pub(crate) mod inspect;
+}
+
 #[derive(Parser)]
 #[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
 struct Arguments {
@@ -37,6 +42,7 @@ Examples:
   frameward check /etc/frameward/press-line.toml
   frameward run /etc/frameward/press-line.toml
   frameward status press-line
+  frameward inspect press.pcapng --keys /etc/frameward/press-line.toml --bad
 
 Exit status: 0 done, 1 failed, 2 usage or configuration.";
 
@@ -88,6 +94,9 @@ Examples:
         /// The gateway's name; may be left out if only one is running
         name: Option<String>,
     },
+    /// Say what a capture holds: decode, verify, decrypt, reassemble; and why a frame of it is bad
+    #[command(after_help = arguments::inspect::AFTER_HELP)]
+    Inspect(arguments::inspect::Inspect),
     /// Show a link at work on this machine: two gateways, two machines, real frames, in network namespaces
     #[command(after_help = "\
 Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
@@ -195,6 +204,7 @@ fn main() -> ExitCode {
         Command::Run { config } => run_gateway(&config),
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { json, all, name } => show_status(json, all, name),
+        Command::Inspect(inspect) => inspect.run(),
         Command::Demo { what: Demo::Link } => demo_link(),
         Command::Bench { what, quick, json } => bench(what, quick, json),
         Command::Manual { directory } => write_manual(&directory),

@@ -113,7 +113,7 @@ impl TransmitPns {
 /// of all numbers with these low 32 bits the one nearest to what is expected (clause 10.6.2 words it as a rule on
 /// the topmost bits, which is the same within a window below 2^30). So a late frame from before a 2^32 crossing is
 /// still recovered after it. 0 is not a PN: `None`.
-pub(crate) fn recover(low: u32, highest: u64) -> Option<Pn> {
+pub fn recover(low: u32, highest: u64) -> Option<Pn> {
     let expected = highest.saturating_add(1);
     let near = (expected & !u64::from(u32::MAX)) | u64::from(low);
     let number = if near > expected && near - expected > 1 << 31 {

@@ -115,7 +115,7 @@ impl Scope<'_> {
         findings.error(span.clone(), format!("{}{key} is missing; add {key} = {example}", self.label));
     }
 
-    fn an(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<An> {
+    pub(super) fn an(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<An> {
         let Some(value) = raw.an else {
             self.missing("an", "0", span, findings);
             return None;
@@ -128,7 +128,7 @@ impl Scope<'_> {
         an
     }
 
-    fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {
+    pub(super) fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {
         let Some(value) = raw.sci else {
             self.missing("sci", "\"02:00:00:00:00:01/1\"", span, findings);
             return None;
@@ -143,7 +143,7 @@ impl Scope<'_> {
         }
     }
 
-    fn key(
+    pub(super) fn key(
         &self,
         raw: &RawSa,
         span: &Range<usize>,
@@ -165,7 +165,7 @@ impl Scope<'_> {
     }
 
     /// The outer `None`: an error was found.
-    fn xpn(
+    pub(super) fn xpn(
         &self,
         raw: &RawSa,
         span: &Range<usize>,

@@ -1,0 +1,231 @@
+//! `frameward inspect`: its arguments, and where its lines go.
+
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use frameward::inspect::frame_report::Verdict;
+use frameward::inspect::keys::{self, KeyedSa, Overrides, Replay};
+use frameward::inspect::text::Line;
+use frameward::inspect::trail::Summary;
+use frameward::inspect::{Inspected, Inspector, Options};
+use secy::ClearVlan;
+use secy::pn::ReplayWindow;
+
+use crate::{Failure, tell, tell_all, told};
+
+pub(crate) const AFTER_HELP: &str = "\
+Without --keys frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet numbers.
+With --keys they go through the same SecY as in a gateway. FILE is a gateway's configuration (all SAs of its links, own
+and peers', with their settings), or a file of mode 0600 with entries such as
+
+  [[sa]]
+  suite    = \"gcm-aes-128\"
+  sci      = \"02:00:00:00:00:0a/1\"
+  an       = 0
+  key_file = \"from-a.key\"            (or key = \"32 or 64 hexadecimal digits\")
+  # confidentiality_offset = 0; ssci and salt for XPN suites; pn_high or lowest_pn where the packet numbers begin
+
+Every frame is judged as a receiver at the place of the capture would. The first frame of an SA is never late. The
+same octets twice on one capture interface within --copies-within are a copy that the capture made, listed and not
+judged; each interface of a pcapng has receivers of its own. Bad are frames that a receiver discards, and with --keys
+also those that no key of the file is for, and those that the capture did not keep whole. Frames in clear are not bad.
+
+Examples:
+  frameward inspect press.pcap
+  frameward inspect press.pcapng --keys /etc/frameward/press.toml --bad
+  tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
+
+Exit status: 0 nothing bad, 1 bad frames or a broken file, 2 usage or keys.";
+
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// The capture, pcap or pcapng; - for standard input
+    capture: PathBuf,
+    /// Verify and decrypt with the SAs of this file
+    #[arg(long, value_name = "FILE")]
+    keys: Option<PathBuf>,
+    /// Only bad frames
+    #[arg(long)]
+    bad: bool,
+    /// One JSON object a line: frames, then the summary
+    #[arg(long)]
+    json: bool,
+    /// The replay window of every receiver, or off [default: the configuration's; 0 for a file of SAs]
+    #[arg(long, value_name = "PNS", value_parser = replay, requires = "keys")]
+    replay_window: Option<Replay>,
+    /// VLAN tags in front of a SecTAG [default: the configuration's; strip for a file of SAs]
+    #[arg(long, value_enum, requires = "keys")]
+    clear_vlan: Option<Vlan>,
+    /// Take the same octets within so many milliseconds for a copy made by the capture; 0 for never
+    #[arg(long, value_name = "MS", default_value_t = 5)]
+    copies_within: u64,
+    /// Frames end with an FCS of 4 octets (files that say so need no option)
+    #[arg(long)]
+    fcs: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Vlan {
+    /// The frame is bad
+    Refuse,
+    /// They are taken off
+    Strip,
+}
+
+fn replay(text: &str) -> Result<Replay, String> {
+    match text.parse() {
+        _ if text == "off" => Ok(Replay::Off),
+        Ok(window) if window <= ReplayWindow::WIDEST => Ok(Replay::Window(window)),
+        _ => Err(format!("use off, or 0 to {}", ReplayWindow::WIDEST)),
+    }
+}
+
+impl Inspect {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let keys = self.keys.as_deref().map(|file| self.load(file)).transpose()?;
+        let (source, length) = self.open()?;
+        let options = Options { keys, copies: Duration::from_millis(self.copies_within), fcs: self.fcs };
+        let mut output = Output::new(&self, length);
+        let summary = Inspector::new(options)
+            .run(BufReader::with_capacity(1 << 18, source), |inspected| output.frame(inspected))
+            .map_err(|error| self.told(&error))?;
+        output.end(&summary)?;
+        match &summary.broken {
+            Some(broken) => Err(self.told(broken)),
+            None if summary.bad > 0 => Err(Failure::Failed),
+            None => Ok(()),
+        }
+    }
+
+    fn told(&self, error: &dyn std::fmt::Display) -> Failure {
+        told(&format_args!("{} {error}", self.capture.display()), Failure::Failed)
+    }
+
+    fn load(&self, file: &Path) -> Result<Vec<KeyedSa>, Failure> {
+        let clear_vlan = self.clear_vlan.map(|rule| match rule {
+            Vlan::Refuse => ClearVlan::Refuse,
+            Vlan::Strip => ClearVlan::Strip,
+        });
+        keys::load(file, Overrides { replay: self.replay_window, clear_vlan }).map_err(|errors| {
+            tell_all("", &errors);
+            Failure::Usage
+        })
+    }
+
+    fn open(&self) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
+        if self.capture == Path::new("-") {
+            return Ok((Box::new(io::stdin().lock()), None));
+        }
+        let unreadable = |error: io::Error| {
+            self.told(&format_args!("cannot be read: {error}; name a capture that this user can read"))
+        };
+        let file = File::open(&self.capture).map_err(unreadable)?;
+        let metadata = file.metadata().map_err(unreadable)?;
+        Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
+    }
+}
+
+/// Where lines go.
+struct Output<'i> {
+    inspect: &'i Inspect,
+    lines: BufWriter<io::StdoutLock<'static>>,
+    error: Option<io::Error>,
+    colour: bool,
+    progress: Option<Progress>,
+}
+
+impl<'i> Output<'i> {
+    fn new(inspect: &'i Inspect, length: Option<u64>) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self {
+            inspect,
+            lines: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
+            error: None,
+            colour: terminal && !plain,
+            // On one terminal with the lines it would only disturb them.
+            progress: (!terminal && io::stderr().is_terminal()).then(|| Progress::new(length)),
+        }
+    }
+
+    /// False if nobody listens any more.
+    fn frame(&mut self, inspected: &Inspected<'_>) -> bool {
+        let Inspected { report, since_first, offset, .. } = inspected;
+        if let Some(progress) = &mut self.progress {
+            progress.at(report.frame, *offset);
+        }
+        if !self.inspect.bad || report.verdict == Verdict::Bad {
+            let line = Line { report, time: *since_first, colour: self.colour };
+            self.error = if self.inspect.json {
+                json(&mut self.lines, report).err()
+            } else {
+                writeln!(self.lines, "{line}").err()
+            };
+        }
+        self.error.is_none()
+    }
+
+    fn end(mut self, summary: &Summary) -> Result<(), Failure> {
+        if let Some(progress) = self.progress.take() {
+            progress.end();
+        }
+        let told_all = match self.error.take() {
+            Some(error) => Err(error),
+            None if self.inspect.json => json(&mut self.lines, &serde_json::json!({ "summary": summary })),
+            None => write!(self.lines, "{summary}"),
+        };
+        match told_all.and_then(|()| self.lines.flush()) {
+            // A reader that has seen enough, such as `head`, is no failure.
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(told(
+                &format_args!("cannot write to standard output: {error}; free its disk"),
+                Failure::Failed,
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn json(lines: &mut impl Write, value: &impl serde::Serialize) -> io::Result<()> {
+    serde_json::to_writer(&mut *lines, value)?;
+    writeln!(lines)
+}
+
+/// A line on the terminal that says how far it is, once it takes long.
+struct Progress {
+    begun: Instant,
+    told: Option<Instant>,
+    length: Option<u64>,
+}
+
+impl Progress {
+    const PATIENCE: Duration = Duration::from_secs(2);
+
+    fn new(length: Option<u64>) -> Self {
+        Self { begun: Instant::now(), told: None, length }
+    }
+
+    fn at(&mut self, frame: u64, offset: u64) {
+        if !frame.is_multiple_of(1024) {
+            return;
+        }
+        let now = Instant::now();
+        let due = match self.told {
+            Some(told) => now - told > Self::PATIENCE / 8,
+            None => now - self.begun > Self::PATIENCE,
+        };
+        if due {
+            self.told = Some(now);
+            let share = self.length.map(|length| format!(", {} %", offset * 100 / length.max(1)));
+            let _ = write!(io::stderr(), "\r{frame} frames{} ", share.unwrap_or_default());
+        }
+    }
+
+    fn end(self) {
+        if self.told.is_some() {
+            tell(&"");
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! `frameward inspect`: what a capture holds, and why a frame of it is bad.
+//!
+//! ```text
+//! capture ──▶ anatomy ──▶ copies ──▶ receiver: the product's own SecY ──▶ words, diagnose ──▶ frame report
+//!                                                                                 └──▶ trail: the summary
+//! ```
+//!
+//! Without keys frames are taken apart. With keys each goes through the SecY of its SA, as a receiver at the place of
+//! the capture would have it; where that discards, the reason is the SecY's own. Each capture interface has receivers
+//! of its own, so that a capture taken at two points shows no replays; see [`copies`] for one that was taken at two
+//! points and written as one. Frames are streamed, and what is remembered is bounded.
+
+pub mod anatomy;
+pub mod capture;
+pub mod copies;
+pub mod diagnose;
+pub mod frame_report;
+pub mod keys;
+pub mod receiver;
+pub mod text;
+pub mod trail;
+pub mod words;
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::time::Duration;
+
+use secy::{Outbox, ReceiveDiscard};
+use wire::{Instant, Pn};
+
+use anatomy::{Anatomy, Macsec};
+use capture::{CaptureError, CaptureReader, Captured, ETHERNET};
+use copies::Copies;
+use diagnose::{Diagnoses, Patient};
+use frame_report::{FrameReport, SduReport, Verdict};
+use keys::KeyedSa;
+use receiver::{Outcome, Receiver, Sdu, Trial};
+use trail::{Passing, Summary};
+use words::Standing;
+
+/// Interfaces with receivers of their own; further ones share the last.
+const INTERFACES: usize = 16;
+/// The longest frame whose SDUs are taken apart.
+const FRAME_OCTETS: usize = 1 << 16;
+
+/// How a capture is looked at.
+#[derive(Debug)]
+pub struct Options {
+    /// The SAs; none to read headers only.
+    pub keys: Option<Vec<KeyedSa>>,
+    /// The same octets within this time are a copy.
+    pub copies: Duration,
+    /// Frames end with an FCS of 4 octets, whatever the file says.
+    pub fcs: bool,
+}
+
+/// A frame that was looked at.
+#[derive(Debug)]
+pub struct Inspected<'i> {
+    /// What the capture holds of it.
+    pub captured: Captured<'i>,
+    /// What is told of it.
+    pub report: FrameReport,
+    /// Its SDUs.
+    pub sdus: Vec<Sdu>,
+    /// Since the first frame.
+    pub since_first: Option<Duration>,
+    /// Octets of the file before it.
+    pub offset: u64,
+}
+
+/// Looks at a capture, frame by frame.
+#[derive(Debug)]
+pub struct Inspector {
+    options: Options,
+    receivers: BTreeMap<(usize, usize), Receiver>,
+    copies: Copies,
+    diagnoses: Diagnoses,
+    outbox: Outbox,
+    first: Option<Duration>,
+    summary: Summary,
+}
+
+impl Inspector {
+    /// An inspector that has seen nothing.
+    pub fn new(options: Options) -> Self {
+        Self {
+            receivers: BTreeMap::new(),
+            copies: Copies::new(options.copies),
+            diagnoses: Diagnoses::default(),
+            outbox: Outbox::new(1, FRAME_OCTETS),
+            first: None,
+            summary: Summary::default(),
+            options,
+        }
+    }
+
+    /// Looks at all frames of `source`, and gives each to `each` until that says to stop.
+    ///
+    /// # Errors
+    /// [`CaptureError::NoCapture`] and [`CaptureError::Unreadable`] if there is nothing to look at. A capture that
+    /// breaks off later is told in the summary.
+    pub fn run<R: Read>(
+        mut self,
+        source: R,
+        mut each: impl FnMut(&Inspected<'_>) -> bool,
+    ) -> Result<Summary, CaptureError> {
+        let mut reader = CaptureReader::new(source)?;
+        loop {
+            let offset = reader.offset();
+            match reader.next_frame() {
+                Ok(Some(captured)) => {
+                    let inspected = self.frame(captured, offset);
+                    if !each(&inspected) {
+                        break;
+                    }
+                }
+                Ok(None) => break,
+                Err(error) => {
+                    self.summary.broken = Some(error.to_string());
+                    break;
+                }
+            }
+        }
+        self.summary.octets = reader.offset();
+        Ok(self.summary)
+    }
+
+    fn frame<'i>(&mut self, captured: Captured<'i>, offset: u64) -> Inspected<'i> {
+        let captured = self.without_fcs(captured);
+        let anatomy = Anatomy::new(captured.octets, captured.original);
+        let mut report = FrameReport::new(&captured, &anatomy);
+        self.first = self.first.or(captured.time);
+        let since_first = captured.time.zip(self.first).map(|(time, first)| time.saturating_sub(first));
+        let ethernet = captured.place().is_none_or(|interface| interface.linktype == ETHERNET);
+        let sdus = if ethernet {
+            self.judge(&captured, &anatomy, since_first, &mut report)
+        } else {
+            bad(&mut report, None, "is no Ethernet frame: capture on one interface, not on \"any\"");
+            Vec::new()
+        };
+        self.count(&captured, &anatomy, &report, sdus.len());
+        Inspected { captured, report, sdus, since_first, offset }
+    }
+
+    fn without_fcs<'i>(&self, captured: Captured<'i>) -> Captured<'i> {
+        let told = captured.place().map_or(0, |interface| interface.fcs);
+        let fcs = if self.options.fcs { 4 } else { told };
+        let original = captured.original.saturating_sub(fcs);
+        Captured { original, octets: &captured.octets[..captured.octets.len().min(original)], ..captured }
+    }
+
+    /// Sets the verdict; returns the SDUs.
+    fn judge(
+        &mut self,
+        captured: &Captured<'_>,
+        anatomy: &Anatomy,
+        since_first: Option<Duration>,
+        report: &mut FrameReport,
+    ) -> Vec<Sdu> {
+        let (Some(header), Some(macsec)) = (&anatomy.header, &anatomy.macsec) else {
+            match anatomy.header {
+                Some(_) => report.verdict = Verdict::Clear,
+                None => bad(
+                    report,
+                    Some("InPktsTooShort"),
+                    words::discard(ReceiveDiscard::TooShort, Standing::default()),
+                ),
+            }
+            return Vec::new();
+        };
+        let cut = captured.octets.len() < captured.original;
+        if cut {
+            report.notes.push(format!(
+                "the capture kept {} of its {} octets",
+                captured.octets.len(),
+                captured.original
+            ));
+        }
+        let macsec = match macsec {
+            Ok(macsec) => macsec,
+            Err(_) if cut => return Vec::new(),
+            Err(error) => {
+                bad(report, Some("InPktsBadTag"), words::bad_tag(*error));
+                return Vec::new();
+            }
+        };
+        if let Err(error) = macsec.secure_data {
+            bad(report, Some("InPktsBadTag"), words::bad_tag(error));
+            return Vec::new();
+        }
+        let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
+        if let Some(first) = copy {
+            report.verdict = Verdict::Copy;
+            report
+                .notes
+                .push(format!("the same octets as frame {first}: captured twice, or replayed at once"));
+            return Vec::new();
+        }
+        let Some(keys) = &self.options.keys else {
+            if let Err(error) = macsec.segments {
+                bad(report, Some("InPktsMalformed"), words::malformed(error));
+            }
+            return Vec::new();
+        };
+        if cut {
+            bad(report, None, "cannot be verified: capture whole frames (tcpdump -s 0)");
+            return Vec::new();
+        }
+        let now = Instant::after_start(since_first.unwrap_or_default());
+        let mut bench = Bench {
+            keys,
+            receivers: &mut self.receivers,
+            diagnoses: &mut self.diagnoses,
+            outbox: &mut self.outbox,
+        };
+        let (sdus, moved) = bench.verify(captured, header.source, macsec, now, report);
+        for (counter, by) in moved {
+            self.summary.count(counter, by);
+        }
+        sdus
+    }
+
+    fn count(&mut self, captured: &Captured<'_>, anatomy: &Anatomy, report: &FrameReport, sdus: usize) {
+        let summary = &mut self.summary;
+        summary.frames += 1;
+        summary.sdus += sdus as u64;
+        summary.cut += u64::from(report.captured < report.length);
+        match report.verdict {
+            Verdict::Clear => summary.clear(report.ethertype.clone().unwrap_or_default()),
+            Verdict::Read => {}
+            Verdict::Ok => summary.verified += 1,
+            Verdict::Copy => summary.copies += 1,
+            Verdict::Bad => summary.bad += 1,
+        }
+        // With keys the counters are the receivers'.
+        if let (Some(counter), true) = (report.counter, self.options.keys.is_none()) {
+            summary.count(counter, 1);
+        }
+        let Some(tag) = anatomy.tag().filter(|_| report.verdict != Verdict::Copy) else { return };
+        let sci = report.sci.as_deref().unwrap_or("unknown (no SCI in the SecTAG)");
+        let sc = match captured.place().and_then(|interface| interface.name.as_deref()) {
+            Some(name) => format!("SC {sci} on {}", name.escape_debug()),
+            None if captured.interfaces.len() > 1 => format!("SC {sci} on interface {}", report.interface),
+            None => format!("SC {sci}"),
+        };
+        summary.pass(
+            sc,
+            Passing {
+                number: report.frame,
+                an: tag.an.number(),
+                pn: report.pn.ok_or(tag.pn),
+                more_fragments: tag.more_fragments,
+                extended: tag.extended,
+                bad: report.verdict == Verdict::Bad,
+            },
+        );
+    }
+}
+
+fn bad(report: &mut FrameReport, counter: Option<&'static str>, reason: impl Into<String>) {
+    (report.verdict, report.counter, report.reason) = (Verdict::Bad, counter, Some(reason.into()));
+}
+
+/// What verifies a frame.
+struct Bench<'b> {
+    keys: &'b [KeyedSa],
+    receivers: &'b mut BTreeMap<(usize, usize), Receiver>,
+    diagnoses: &'b mut Diagnoses,
+    outbox: &'b mut Outbox,
+}
+
+impl Bench<'_> {
+    /// Sets the verdict; returns the SDUs and the counters that moved.
+    fn verify(
+        &mut self,
+        captured: &Captured<'_>,
+        source: wire::MacAddr,
+        macsec: &Macsec,
+        now: Instant,
+        report: &mut FrameReport,
+    ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
+        let Captured { number, octets, .. } = *captured;
+        let interface = captured.interface.min(INTERFACES - 1);
+        let fitting = self.keys.iter().enumerate().filter(|(_, keyed)| keyed.fits(&macsec.tag, source));
+        let mut candidates: Vec<usize> = fitting.map(|(index, _)| index).collect();
+        // The one that verified last is the likeliest.
+        let last =
+            |index: &usize| self.receivers.get(&(interface, *index)).map_or(0, |receiver| receiver.last);
+        candidates.sort_by_key(|index| std::cmp::Reverse(last(index)));
+        let mut refused: Option<(usize, Outcome, Standing)> = None;
+        for index in candidates {
+            let keyed = &self.keys[index];
+            let receiver = self.receivers.entry((interface, index)).or_insert_with(|| Receiver::new(keyed));
+            let outcome = receiver.verify(keyed, number, octets, macsec, now, self.outbox);
+            let discard = match outcome.result {
+                Ok(sdus) => {
+                    report.verdict = Verdict::Ok;
+                    report.sci = Some(keyed.sa.sci.to_string());
+                    report.pn = Some(outcome.pn);
+                    report.sdus = sdus.iter().map(sdu_report).collect();
+                    let lost = outcome.moved.iter().filter(|(name, _)| name.starts_with("InPieces"));
+                    report.notes.extend(lost.map(|(name, by)| format!("{name} {by}")));
+                    return (sdus, outcome.moved);
+                }
+                Err(discard) => discard,
+            };
+            let authentic = matches!(discard, ReceiveDiscard::Malformed(_))
+                || matches!(discard, ReceiveDiscard::Late | ReceiveDiscard::Duplicate)
+                    && Pn::new(outcome.pn).is_some_and(|pn| Trial::of(keyed).opens(pn, octets));
+            let verified = receiver.verified;
+            let standing = Standing { pn: outcome.pn, lowest: outcome.lowest, verified, authentic };
+            let better = refused.as_ref().is_none_or(|(_, _, other)| authentic && !other.authentic);
+            if better {
+                refused = Some((index, outcome, standing));
+            }
+        }
+        self.refuse(captured, source, macsec, refused, report)
+    }
+
+    /// Says why no SA takes a frame.
+    fn refuse(
+        &mut self,
+        captured: &Captured<'_>,
+        source: wire::MacAddr,
+        macsec: &Macsec,
+        refused: Option<(usize, Outcome, Standing)>,
+        report: &mut FrameReport,
+    ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
+        let no_sa = ReceiveDiscard::NoSaError;
+        let (discard, standing, moved) = match refused {
+            Some((_, Outcome { result: Err(discard), moved, .. }, standing)) => (discard, standing, moved),
+            _ => (no_sa, Standing::default(), vec![("InPktsNoSAError", 1)]),
+        };
+        bad(report, moved.first().map(|(name, _)| *name), words::discard(discard, standing));
+        if standing.authentic {
+            report.pn = Some(standing.pn);
+        }
+        if matches!(discard, ReceiveDiscard::NotValid | ReceiveDiscard::NoSaError) {
+            let pn = if standing.pn == 0 { macsec.tag.pn.into() } else { standing.pn };
+            let patient = Patient { octets: captured.octets, tag: &macsec.tag, source, pn };
+            report.notes.extend(self.diagnoses.find(patient, self.keys));
+        }
+        (Vec::new(), moved)
+    }
+}
+
+fn sdu_report(sdu: &Sdu) -> SduReport {
+    let ethertype =
+        wire::ethernet::Header::parse(&sdu.octets).ok().map(|header| header.ethertype.to_string());
+    SduReport { octets: sdu.octets.len(), ethertype, frames: sdu.frames.clone() }
+}

@@ -1,0 +1,75 @@
+//! Reasons in the words of an engineer: what it is, and what it usually comes from.
+
+use secy::ReceiveDiscard;
+use wire::{ExtensionError, SecTagError};
+
+/// What a broken rule of clause 9 means.
+pub const fn bad_tag(error: SecTagError) -> &'static str {
+    match error {
+        SecTagError::Truncated => "the frame ends inside the SecTAG",
+        SecTagError::Version => "the SecTAG's version bit is set: no version but 0 is defined",
+        SecTagError::ScBits => "ES or SCB is set together with SC: two ways to name one SC",
+        SecTagError::EncryptedUnchanged => "E is set without C: reserved, and never delivered",
+        SecTagError::ReservedBits => {
+            "MF or EXT is set, and this receiver is not configured to reassemble: set fragment or concatenate = \"on\" on both ends"
+        }
+        SecTagError::Extensions => "the frame ends inside its extension headers, or has more than 32",
+        SecTagError::ShortLength => "the Short Length is above 47, or 1 without extension headers",
+        SecTagError::TooShort => {
+            "fewer octets than the Short Length and the ICV ask for: cut on the way, or padding was removed"
+        }
+    }
+}
+
+/// What a broken rule of the extension headers means.
+pub const fn malformed(error: ExtensionError) -> &'static str {
+    match error {
+        ExtensionError::Count => "more than 32 extension headers, or the frame ends inside them",
+        ExtensionError::ReservedBits => "a reserved bit of an extension header is set",
+        ExtensionError::Continuation => "CF stands in another than the first extension header",
+        ExtensionError::EmptySegment => "SEGL is 0, and not in a sole extension header with CF",
+        ExtensionError::Sum => "the segments are longer than the secure data",
+        ExtensionError::ShortSegment => "a segment that begins an SDU is shorter than an EtherType",
+    }
+}
+
+/// Where a frame stood when it was judged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standing {
+    /// Its PN.
+    pub pn: u64,
+    /// The lowest acceptable PN.
+    pub lowest: u64,
+    /// Frames of its SA that were verified before.
+    pub verified: u64,
+    /// The frame's ICV was found right though it is not accepted.
+    pub authentic: bool,
+}
+
+/// Why the SecY discards a frame.
+pub fn discard(discard: ReceiveDiscard, at: Standing) -> String {
+    let Standing { pn, lowest, verified, authentic } = at;
+    let replayed =
+        if authentic { "; its ICV is right" } else { "; and its ICV is wrong: forged, or altered" };
+    match discard {
+        ReceiveDiscard::TooShort => "shorter than an Ethernet header".into(),
+        ReceiveDiscard::NoTag => "no SecTAG".into(),
+        ReceiveDiscard::ClearVlan => {
+            "a VLAN tag in clear stands in front of the SecTAG: a switch added it; remove it there, or set clear_vlan = \"strip\"".into()
+        }
+        ReceiveDiscard::BadTag(error) => bad_tag(error).into(),
+        ReceiveDiscard::PnZero => "its PN is 0, which no sender uses".into(),
+        ReceiveDiscard::NoSaError => "there is no key for this SC and AN".into(),
+        ReceiveDiscard::Late => format!(
+            "PN {pn} is below the lowest acceptable PN {lowest}: replayed, or reordered by more than the window{replayed}"
+        ),
+        ReceiveDiscard::Duplicate => format!("PN {pn} was received before: replayed, or doubled on the way{replayed}"),
+        ReceiveDiscard::NotValid if verified == 0 => {
+            "the ICV does not match, and no frame of this SA has verified yet: wrong key, or altered on the way".into()
+        }
+        ReceiveDiscard::NotValid => format!(
+            "the ICV does not match, and {verified} frames of this SA did verify: altered on the way, or forged"
+        ),
+        ReceiveDiscard::Malformed(error) => malformed(error).into(),
+    }
+}
