@@ -2,8 +2,8 @@
 # Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
-#   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), and
-#                            what reads the systemd unit
+#   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3),
+#                            what reads the systemd unit, and tshark, which reads what inspect writes
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
@@ -31,6 +31,8 @@ fail() {
 needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool)
 # Tests of the systemd unit: its groups of system calls, and those that the gateway makes.
 [[ $profile != test && $profile != ci ]] || needs+=(systemd-analyze:systemd strace:strace)
+# Reads the captures that we write, and runs the dissector.
+[[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.

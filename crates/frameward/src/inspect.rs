@@ -13,6 +13,7 @@
 pub mod anatomy;
 pub mod capture;
 pub mod copies;
+pub mod decrypted;
 pub mod diagnose;
 pub mod frame_report;
 pub mod keys;

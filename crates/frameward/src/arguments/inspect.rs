@@ -1,11 +1,13 @@
 //! `frameward inspect`: its arguments, and where its lines go.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, IsTerminal as _, Read, Write};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
+use frameward::inspect::decrypted::Decrypted;
 use frameward::inspect::frame_report::Verdict;
 use frameward::inspect::keys::{self, KeyedSa, Overrides, Replay};
 use frameward::inspect::text::Line;
@@ -33,8 +35,12 @@ same octets twice on one capture interface within --copies-within are a copy tha
 judged; each interface of a pcapng has receivers of its own. Bad are frames that a receiver discards, and with --keys
 also those that no key of the file is for, and those that the capture did not keep whole. Frames in clear are not bad.
 
+--write makes a pcapng that Wireshark opens: each SDU with the time of the frame that completed it, every other frame
+as it was, each with a comment that says where it comes from. It holds plaintext: mode 0600, and no file is overwritten.
+
 Examples:
   frameward inspect press.pcap
+  frameward inspect press.pcap --keys keys.toml --write clear.pcapng
   frameward inspect press.pcapng --keys /etc/frameward/press.toml --bad
   tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
 
@@ -47,6 +53,9 @@ pub(crate) struct Inspect {
     /// Verify and decrypt with the SAs of this file
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
+    /// Write the decrypted, reassembled SDUs and all other frames to this new pcapng
+    #[arg(long, value_name = "OUT.pcapng", requires = "keys")]
+    write: Option<PathBuf>,
     /// Only bad frames
     #[arg(long)]
     bad: bool,
@@ -88,7 +97,8 @@ impl Inspect {
         let keys = self.keys.as_deref().map(|file| self.load(file)).transpose()?;
         let (source, length) = self.open()?;
         let options = Options { keys, copies: Duration::from_millis(self.copies_within), fcs: self.fcs };
-        let mut output = Output::new(&self, length);
+        let decrypted = self.write.as_deref().map(|file| self.create(file)).transpose()?;
+        let mut output = Output::new(&self, length, decrypted);
         let summary = Inspector::new(options)
             .run(BufReader::with_capacity(1 << 18, source), |inspected| output.frame(inspected))
             .map_err(|error| self.told(&error))?;
@@ -115,6 +125,24 @@ impl Inspect {
         })
     }
 
+    /// A file for plaintext: a new one, and nobody else's.
+    fn create(&self, file: &Path) -> Result<Decrypted<BufWriter<File>>, Failure> {
+        let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(file);
+        created
+            .and_then(|file| Decrypted::new(BufWriter::with_capacity(1 << 18, file)))
+            .map_err(|error| self.not_written(&error))
+    }
+
+    fn not_written(&self, error: &io::Error) -> Failure {
+        let file = self.write.as_deref().unwrap_or(Path::new("")).display();
+        let cure = match error.kind() {
+            io::ErrorKind::AlreadyExists => "name a new file",
+            io::ErrorKind::StorageFull => "free its disk",
+            _ => "name a file in a directory that can be written",
+        };
+        told(&format_args!("cannot write {file}: {error}; {cure}"), Failure::Failed)
+    }
+
     fn open(&self) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
         if self.capture == Path::new("-") {
             return Ok((Box::new(io::stdin().lock()), None));
@@ -128,23 +156,27 @@ impl Inspect {
     }
 }
 
-/// Where lines go.
+/// Where lines and frames go.
 struct Output<'i> {
     inspect: &'i Inspect,
     lines: BufWriter<io::StdoutLock<'static>>,
     error: Option<io::Error>,
+    decrypted: Option<Decrypted<BufWriter<File>>>,
+    write_error: Option<io::Error>,
     colour: bool,
     progress: Option<Progress>,
 }
 
 impl<'i> Output<'i> {
-    fn new(inspect: &'i Inspect, length: Option<u64>) -> Self {
+    fn new(inspect: &'i Inspect, length: Option<u64>, decrypted: Option<Decrypted<BufWriter<File>>>) -> Self {
         let terminal = io::stdout().is_terminal();
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             inspect,
             lines: BufWriter::with_capacity(1 << 16, io::stdout().lock()),
             error: None,
+            decrypted,
+            write_error: None,
             colour: terminal && !plain,
             // On one terminal with the lines it would only disturb them.
             progress: (!terminal && io::stderr().is_terminal()).then(|| Progress::new(length)),
@@ -157,7 +189,10 @@ impl<'i> Output<'i> {
         if let Some(progress) = &mut self.progress {
             progress.at(report.frame, *offset);
         }
-        if !self.inspect.bad || report.verdict == Verdict::Bad {
+        if let Some(decrypted) = &mut self.decrypted {
+            self.write_error = decrypted.frame(inspected).err();
+        }
+        if self.error.is_none() && (!self.inspect.bad || report.verdict == Verdict::Bad) {
             let line = Line { report, time: *since_first, colour: self.colour };
             self.error = if self.inspect.json {
                 json(&mut self.lines, report).err()
@@ -165,13 +200,20 @@ impl<'i> Output<'i> {
                 writeln!(self.lines, "{line}").err()
             };
         }
-        self.error.is_none()
+        // The file is written to its end even if nobody reads the lines any more.
+        self.write_error.is_none() && (self.error.is_none() || self.decrypted.is_some())
     }
 
     fn end(mut self, summary: &Summary) -> Result<(), Failure> {
         if let Some(progress) = self.progress.take() {
             progress.end();
         }
+        let written = match (self.decrypted.take(), self.write_error.take()) {
+            (_, Some(error)) => Err(error),
+            (Some(decrypted), None) => decrypted.into_inner().flush(),
+            (None, None) => Ok(()),
+        };
+        written.map_err(|error| self.inspect.not_written(&error))?;
         let told_all = match self.error.take() {
             Some(error) => Err(error),
             None if self.inspect.json => json(&mut self.lines, &serde_json::json!({ "summary": summary })),

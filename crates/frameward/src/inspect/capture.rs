@@ -269,7 +269,7 @@ impl<R: Read> CaptureReader<R> {
             let least = if self.record.starts_with(&PCAPNG) { 28 } else { 12 };
             let kind = number(&self.record, 0, big_endian).unwrap_or_default();
             let length = number(&self.record, 4, big_endian).unwrap_or_default();
-            if length < least || length % 4 != 0 {
+            if length < least || !length.is_multiple_of(4) {
                 return Err(self.broken(format!("a block of {length} octets")));
             }
             self.bounded(length.into())?;

@@ -77,7 +77,7 @@ impl Patient<'_> {
             }
         }
         for suite in CipherSuite::ALL {
-            let xpn = suite.is_xpn().then(|| keyed.sa.xpn).flatten();
+            let xpn = if suite.is_xpn() { keyed.sa.xpn } else { None };
             let trial = Trial { suite, xpn, ..right };
             if suite != keyed.suite && self.opens(&trial) {
                 return Some(format!("it verifies as suite {suite}, not {}", keyed.suite));

@@ -12,8 +12,11 @@ fn frames() -> Vec<Vec<u8>> {
     protected(&mut sender(A, SETTINGS, suite::CipherSuite::GcmAes128, 1), &sdus(3, 100))
 }
 
-/// Number, interface, nanoseconds since 1970 and octets of each frame, and how the capture ends.
-fn read(capture: &[u8]) -> (Vec<(u64, usize, u128, Vec<u8>)>, Option<String>) {
+/// Number, interface, nanoseconds since 1970 and octets of a frame.
+type Read = (u64, usize, u128, Vec<u8>);
+
+/// The frames, and how the capture ends.
+fn read(capture: &[u8]) -> (Vec<Read>, Option<String>) {
     let mut frames = Vec::new();
     let mut reader = match CaptureReader::new(capture) {
         Ok(reader) => reader,
@@ -98,12 +101,13 @@ fn a_broken_capture_names_the_octet() {
             "is broken at octet {second}, behind frame 1: a record of 4294967295 octets; what stands before it was read"
         )
     );
-    let mut capture = pcapng(&frames, Endianness::Little, |_| 1);
-    let length = capture.len();
-    capture[length - 4] ^= 4;
+    let whole = pcapng(&frames, Endianness::Little, |_| 1);
+    let last = u32::from_le_bytes(*whole.last_chunk().unwrap()) as usize;
+    let mut capture = whole.clone();
+    capture[whole.len() - 4] ^= 4;
     assert!(read(&capture).1.unwrap().contains("behind frame 2: a block whose two lengths differ"));
-    let packet = capture.windows(4).position(|octets| octets == [6, 0, 0, 0]).unwrap();
-    capture[packet + 8] = 7;
+    let mut capture = whole.clone();
+    capture[whole.len() - last + 8] = 7;
     assert!(read(&capture).1.unwrap().contains("a frame of interface 7, which is not described"));
     for (octets, hint) in [
         (&b""[..], " (it is empty)"),

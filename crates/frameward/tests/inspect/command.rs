@@ -9,16 +9,16 @@ use std::process::{Command, Output, Stdio};
 use super::ends::{A, SETTINGS, protected, sdus, sender};
 use super::{ENDS, pcap, timed};
 
-struct Directory(PathBuf);
+pub(super) struct Directory(pub(super) PathBuf);
 
 impl Directory {
-    fn new(test: &str) -> Self {
+    pub(super) fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("frameward-inspect-{test}-{}", std::process::id()));
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
 
-    fn write(&self, name: &str, octets: impl AsRef<[u8]>) {
+    pub(super) fn write(&self, name: &str, octets: impl AsRef<[u8]>) {
         fs::write(self.0.join(name), octets).unwrap();
         fs::set_permissions(self.0.join(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
@@ -29,7 +29,7 @@ impl Directory {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+    pub(super) fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
         let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
         (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }

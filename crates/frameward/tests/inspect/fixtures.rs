@@ -6,7 +6,8 @@ use testkit::fixture::{MacsecCase, macsec_cases, pcap_frames, vectors};
 
 use super::{inspect, pcapng, sas, timed};
 
-fn keys(case: &MacsecCase) -> String {
+/// The SAs of a case, as a file of keys.
+pub(super) fn keys(case: &MacsecCase) -> String {
     let sa = |sa: &testkit::fixture::FixtureSa| {
         let xpn = sa.xpn.map_or(String::new(), |(ssci, salt)| {
             format!("ssci = {ssci}\nsalt = \"{}\"\n", hex::encode(salt))
@@ -39,7 +40,7 @@ fn run(folder: &str) -> (usize, usize) {
             for (index, ((report, sdus), clear)) in told.frames.iter().zip(&clear).enumerate() {
                 let name = format!("{} {form} {index}", case.name);
                 match report.verdict {
-                    Verdict::Ok => assert_eq!(*sdus, [clear.clone()], "{name}"),
+                    Verdict::Ok => assert_eq!(*sdus, std::slice::from_ref(clear), "{name}"),
                     verdict => {
                         assert_eq!(
                             (verdict, report.counter),

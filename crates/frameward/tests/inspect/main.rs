@@ -8,6 +8,7 @@ mod captures;
 mod command;
 mod fixtures;
 mod reasons;
+mod wireshark;
 
 use std::io::Cursor;
 use std::path::Path;
