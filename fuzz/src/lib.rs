@@ -4,6 +4,7 @@
 //! compile the same files again (`tests/corpus` at the root) and run the committed corpus through them, with real
 //! cipher suites where the fuzzer has the null suite.
 
+pub mod capture;
 pub mod config;
 pub mod ethernet;
 pub mod extension;
@@ -12,6 +13,7 @@ pub mod key_file;
 pub mod lease;
 pub mod path;
 pub mod reassembler;
+pub mod sa_file;
 mod scratch;
 pub mod sectag;
 pub mod secy;
@@ -20,7 +22,8 @@ pub mod secy;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 11] = [
+    ("capture", capture::run),
     ("config", config::run),
     ("ethernet", ethernet::run),
     ("extension", extension::run),
@@ -28,6 +31,7 @@ pub const TARGETS: [Target; 9] = [
     ("lease", lease::run),
     ("path", path::run),
     ("reassembler", reassembler::run),
+    ("sa_file", sa_file::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
 ];
