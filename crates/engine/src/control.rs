@@ -5,25 +5,29 @@
 //! | half of the reserved PNs are used, or all of them | reserves a block on disk, then allows it |
 //! | three quarters of all PNs are used | a [`Notice`]: the key has to be changed |
 //! | all PNs are used | a [`Notice`]: the link is closed until the key is changed |
+//!
+//! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
+//! within a turn; control waits for it, for a second at most.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use secy::NextAction;
+use secy::{GoesOn, NextAction};
 use wire::{An, Pn};
 
 use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
-use crate::link::Link;
+use crate::link::{Link, Ports};
+use crate::path::Path;
 use crate::scheduling::Scheduling;
 use crate::snapshot::LinkSnapshot;
 use crate::worker::{Command, Event, Polling, WorkerHandle};
 
 /// How long after a failed write a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
-/// How long a worker may take for a snapshot: some hundred turns.
-const SNAPSHOT_WAIT: Duration = Duration::from_secs(1);
+/// How long a worker may take for an answer: some hundred turns.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Whose PNs a link's transmit SA uses.
 #[derive(Clone, Copy)]
@@ -73,9 +77,16 @@ pub fn workers(links: usize) -> usize {
     links.min(cpus())
 }
 
+/// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a worker does not answer; this is a defect of frameward: please report it")]
+pub struct Unanswered;
+
 /// A running gateway.
 pub struct Gateway {
     workers: Vec<WorkerHandle>,
+    polling: Polling,
+    scheduling: Scheduling,
     links: Vec<LinkControl>,
     leases: LeaseStore,
     /// Notices that no turn has returned yet.
@@ -86,53 +97,172 @@ pub struct Gateway {
 struct LinkControl {
     name: String,
     worker: usize,
-    /// Index in the worker.
-    index: usize,
+    /// In the worker.
+    seat: usize,
     lease: TransmitLease,
     /// A reservation that failed is due again then.
     retry_at: Option<Instant>,
+    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
+    changing: bool,
 }
 
 impl Gateway {
-    /// Starts the links (name, link, lease of its transmit SA), on as many workers as there are links, but no more
-    /// than CPUs.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
-    pub fn start(
-        links: Vec<(String, Link, TransmitLease)>,
-        leases: LeaseStore,
-        polling: Polling,
-    ) -> io::Result<Self> {
-        let count = workers(links.len());
-        let mut shares: Vec<Vec<Link>> = (0..count).map(|_| Vec::new()).collect();
-        let mut controls = Vec::new();
-        for (number, (name, link, lease)) in links.into_iter().enumerate() {
-            let worker = number % count;
-            controls.push(LinkControl { name, worker, index: shares[worker].len(), lease, retry_at: None });
-            shares[worker].push(link);
+    /// A gateway without links.
+    pub const fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> Self {
+        Self {
+            workers: Vec::new(),
+            polling,
+            scheduling,
+            links: Vec::new(),
+            leases,
+            notices: Vec::new(),
+            ended: false,
         }
-        let start = |(number, share)| WorkerHandle::start(format!("fw-worker-{number}"), share, polling);
-        let workers = shares.into_iter().enumerate().map(start).collect::<io::Result<_>>()?;
-        Ok(Self { workers, links: controls, leases, notices: Vec::new(), ended: false })
     }
 
-    /// Has the kernel schedule all workers so from now on.
+    /// The leases of PNs.
+    pub const fn leases(&mut self) -> &mut LeaseStore {
+        &mut self.leases
+    }
+
+    /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
+    /// or where there are as many workers as CPUs, to the one with the fewest links. Workers under real-time
+    /// scheduling leave a CPU free.
     ///
     /// # Errors
-    /// As [`Scheduling::probe`].
-    pub fn schedule(&self, scheduling: Scheduling) -> io::Result<()> {
-        self.workers.iter().try_for_each(|worker| worker.schedule(scheduling))
+    /// If a thread cannot be started, or not be scheduled as it should.
+    pub fn add(&mut self, name: String, link: Link, lease: TransmitLease) -> io::Result<()> {
+        let links_of = |worker| self.links.iter().filter(|link| link.worker == worker).count();
+        let fewest = (0..self.workers.len()).map(|worker| (links_of(worker), worker)).min();
+        let most = match self.scheduling {
+            Scheduling::Ordinary => cpus(),
+            Scheduling::Fifo(_) => cpus().saturating_sub(1),
+        };
+        let worker = match fewest {
+            Some((links, worker)) if links == 0 || self.workers.len() >= most => worker,
+            _ => {
+                let number = self.workers.len();
+                let worker = WorkerHandle::start(format!("fw-worker-{number}"), self.polling)?;
+                worker.schedule(self.scheduling)?;
+                self.workers.push(worker);
+                number
+            }
+        };
+        let taken = |seat: &usize| self.links.iter().any(|link| (link.worker, link.seat) == (worker, *seat));
+        let seat = (0..).find(|seat| !taken(seat)).unwrap_or(0);
+        // If the ring is full the worker is stuck, which is told by what follows.
+        let _ = self.workers[worker].command(Command::Add { seat, link: Box::new(link) });
+        self.links.push(LinkControl { name, worker, seat, lease, retry_at: None, changing: false });
+        Ok(())
+    }
+
+    /// Takes a link out, with its ports and its SecY.
+    ///
+    /// # Errors
+    /// [`Unanswered`]; the link is then forgotten all the same.
+    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let removed = self.ask(worker, Command::Remove { seat }, |event| match event {
+            Event::Removed { link } => Ok(link),
+            other => Err(other),
+        });
+        self.links.remove(number);
+        removed?.ok_or(Unanswered)
+    }
+
+    /// Gives a link ports, in the place of those that it has.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
+        self.replace(name, |seat| Command::Open { seat, ports })
+    }
+
+    /// Closes a link's ports, if it has any. The link and its SecY stay.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn close(&mut self, name: &str) -> Result<(), Unanswered> {
+        self.replace(name, |seat| Command::Close { seat })
+    }
+
+    /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
+    /// transmit SA uses the PNs of `lease` from here on; what `goes_on` names is as in [`secy::SecY::take_over`].
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn change(
+        &mut self,
+        name: &str,
+        path: Box<Path>,
+        goes_on: GoesOn,
+        lease: TransmitLease,
+    ) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let link = &mut self.links[number];
+        let LinkControl { worker, seat, .. } = *link;
+        // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
+        (link.lease, link.retry_at, link.changing) = (lease, None, true);
+        let before = self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
+            Event::Changed { path, goes_on } => Ok((path, goes_on)),
+            other => Err(other),
+        })?;
+        self.links[number].changing = false;
+        // Its keys are wiped and its memory freed here, where time does not matter.
+        drop(before);
+        Ok(())
+    }
+
+    fn replace(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let before = self.ask(worker, command(seat), |event| match event {
+            Event::Replaced { ports } => Ok(ports),
+            other => Err(other),
+        })?;
+        // Unmapping takes its time, and takes it here.
+        drop(before);
+        Ok(())
+    }
+
+    /// Sends a command and waits for the event that answers it; what comes before is dealt with.
+    fn ask<T>(
+        &mut self,
+        worker: usize,
+        command: Command,
+        answer: impl Fn(Event) -> Result<T, Event>,
+    ) -> Result<T, Unanswered> {
+        self.workers[worker].command(command).map_err(|_| Unanswered)?;
+        let give_up = Instant::now() + ANSWER_WAIT;
+        loop {
+            // Asked before the ring is looked at: what a worker says before it ends is heard.
+            let alive = self.workers[worker].is_alive();
+            while let Some(event) = self.workers[worker].event() {
+                match answer(event) {
+                    Ok(answer) => return Ok(answer),
+                    Err(other) => self.heed(worker, other, Instant::now()),
+                }
+            }
+            if !alive || Instant::now() >= give_up {
+                return Err(Unanswered);
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Deals with what a worker says without being asked. An answer that comes after its time is of no use to anybody.
+    fn heed(&mut self, worker: usize, event: Event, now: Instant) {
+        if let Event::Next { seat, action } = event {
+            self.next_action(worker, seat, action, now);
+        }
     }
 
     /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
         for worker in 0..self.workers.len() {
             while let Some(event) = self.workers[worker].event() {
-                // A snapshot that comes after its time is of no use to anybody.
-                if let Event::Next { link, action } = event {
-                    self.next_action(worker, link, action, now);
-                }
+                self.heed(worker, event, now);
             }
         }
         for link in 0..self.links.len() {
@@ -148,22 +278,22 @@ impl Gateway {
     pub fn snapshots(&mut self) -> Vec<(String, LinkSnapshot)> {
         let mut snapshots = BTreeMap::new();
         for number in 0..self.links.len() {
-            let LinkControl { worker, index: link, .. } = self.links[number];
+            let LinkControl { worker, seat, .. } = self.links[number];
             let snapshot = Box::default();
             // A full ring means that the worker is stuck: its links are left out.
-            let _ = self.workers[worker].command(Command::Report { link, snapshot });
+            let _ = self.workers[worker].command(Command::Report { seat, snapshot });
         }
-        let give_up = Instant::now() + SNAPSHOT_WAIT;
+        let give_up = Instant::now() + ANSWER_WAIT;
         while snapshots.len() < self.links.len() && Instant::now() < give_up {
             for worker in 0..self.workers.len() {
                 while let Some(event) = self.workers[worker].event() {
                     match event {
-                        Event::Report { link, snapshot } => {
-                            snapshots.insert(self.number(worker, link), *snapshot);
+                        Event::Report { seat, snapshot } => {
+                            if let Some(number) = self.seated(worker, seat) {
+                                snapshots.insert(number, *snapshot);
+                            }
                         }
-                        Event::Next { link, action } => {
-                            self.next_action(worker, link, action, Instant::now())
-                        }
+                        other => self.heed(worker, other, Instant::now()),
                     }
                 }
             }
@@ -180,8 +310,10 @@ impl Gateway {
         self.workers.into_iter().for_each(WorkerHandle::stop);
     }
 
-    fn next_action(&mut self, worker: usize, link: usize, action: NextAction, now: Instant) {
-        let number = self.number(worker, link);
+    fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {
+        let Some(number) = self.seated(worker, seat).filter(|&number| !self.links[number].changing) else {
+            return;
+        };
         let link = self.links[number].name.clone();
         match action {
             NextAction::GoOn => {}
@@ -200,7 +332,7 @@ impl Gateway {
                 link.retry_at = None;
                 let through = block.last;
                 // If the ring is full the worker is stuck, and needs no PNs.
-                let _ = self.workers[link.worker].command(Command::Reserve { link: link.index, an, through });
+                let _ = self.workers[link.worker].command(Command::Reserve { seat: link.seat, an, through });
             }
             // The SA knows its last PN too, and says when it is used.
             Ok(Reservation::Exhausted) => link.retry_at = None,
@@ -221,8 +353,11 @@ impl Gateway {
         self.notices.push(Notice::WorkerEnded { links: links.map(|link| link.name.clone()).collect() });
     }
 
-    fn number(&self, worker: usize, index: usize) -> usize {
-        let found = self.links.iter().position(|link| link.worker == worker && link.index == index);
-        found.expect("invariant: workers name the links they were given")
+    fn number(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.name == name)
+    }
+
+    fn seated(&self, worker: usize, seat: usize) -> Option<usize> {
+        self.links.iter().position(|link| (link.worker, link.seat) == (worker, seat))
     }
 }

@@ -97,6 +97,21 @@ impl Divider {
         self.held_since.map(|since| since + self.hold)
     }
 
+    /// When the oldest of the SDUs that are held came.
+    pub(crate) const fn held_since(&self) -> Option<Instant> {
+        self.held_since
+    }
+
+    /// What was held by another goes on waiting here.
+    pub(crate) const fn go_on_holding(&mut self, since: Option<Instant>) {
+        self.held_since = since;
+    }
+
+    /// What was held is gone.
+    pub(crate) const fn forget_held(&mut self) {
+        self.held_since = None;
+    }
+
     /// Takes from `burst` what is to go now, and leaves what is held: others than express ones, as long as they fill
     /// no frame and their time has not come.
     pub(crate) fn hold(&mut self, now: Instant, pool: &Pool, burst: &mut Burst) {

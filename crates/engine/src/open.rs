@@ -1,4 +1,4 @@
-//! From two names of interfaces to two open ports: prepares the interfaces and chooses the engine.
+//! From two prepared interfaces to two open ports: chooses the engine.
 //!
 //! | `io` | what is opened |
 //! |---|---|
@@ -6,14 +6,13 @@
 //! | af_packet | AF_PACKET |
 //! | auto | AF_XDP; where it cannot be had or would lose VLAN tags, AF_PACKET, and the reason is told |
 
-use std::path::Path;
-
 use crate::af_packet::AfPacket;
 use crate::af_xdp::{AfXdp, Attach};
 use crate::burst::BURST_FRAMES;
 use crate::interface::{Interface, InterfaceError, Prepared};
+use crate::link::Ports;
 use crate::pool::{ChunkOctets, Pool, PoolError};
-use crate::port::{self, Port, PortError};
+use crate::port::{self, PortError};
 
 /// The offload that takes VLAN tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
 const VLAN_STRIPPING: &str = "rx-vlan-hw-parse";
@@ -54,26 +53,18 @@ pub enum OpenError {
 
 /// The two ports of a link, open.
 pub struct OpenPorts {
-    /// The memory of their frames.
-    pub pool: Pool,
-    /// Towards the machine.
-    pub plain: Box<dyn Port>,
-    /// Towards the insecure network.
-    pub protected: Box<dyn Port>,
-    /// The interfaces, to be restored when the ports are closed: plain, protected.
-    pub prepared: [Prepared; 2],
+    /// The ports and the memory of their frames.
+    pub ports: Ports,
     /// Why AF_XDP could not be had, if `io` is auto and AF_PACKET was chosen.
     pub fallback: Option<String>,
 }
 
-/// Prepares the two interfaces and opens a port on each.
+/// Opens a port on each of two interfaces, plain and protected.
 ///
 /// # Errors
-/// [`OpenError`]; the interfaces are then as they were.
-pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Result<OpenPorts, OpenError> {
-    let (plain, protected) = (Interface::open(plain)?, Interface::open(protected)?);
-    let prepared = [Prepared::apply(plain, state_dir)?, Prepared::apply(protected, state_dir)?];
-    let [plain, protected] = prepared.each_ref().map(Prepared::interface);
+/// [`OpenError`].
+pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenError> {
+    let [plain, protected] = prepared.map(Prepared::interface);
     let stripping =
         prepared.iter().find(|one| one.still_on().iter().any(|feature| feature == VLAN_STRIPPING));
     let fallback = match (io, stripping) {
@@ -83,8 +74,8 @@ pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Res
         (Io::AfPacket, _) => None,
         (Io::Auto | Io::AfXdp, _) => match open_af_xdp(plain, protected) {
             Ok((pool, plain, protected)) => {
-                let (plain, protected) = (Box::new(plain), Box::new(protected));
-                return Ok(OpenPorts { pool, plain, protected, prepared, fallback: None });
+                let ports = Ports { pool, plain: Box::new(plain), protected: Box::new(protected) };
+                return Ok(OpenPorts { ports, fallback: None });
             }
             Err(error) if io == Io::AfXdp => return Err(error),
             Err(error) => Some(error.to_string()),
@@ -92,7 +83,8 @@ pub fn open_ports(plain: &str, protected: &str, io: Io, state_dir: &Path) -> Res
     };
     let pool = Pool::new(chunk_octets([plain, protected])?, 4 * BURST_FRAMES)?;
     let (plain, protected) = (AfPacket::open(plain, &pool)?, AfPacket::open(protected, &pool)?);
-    Ok(OpenPorts { pool, plain: Box::new(plain), protected: Box::new(protected), prepared, fallback })
+    let ports = Ports { pool, plain: Box::new(plain), protected: Box::new(protected) };
+    Ok(OpenPorts { ports, fallback })
 }
 
 fn open_af_xdp(plain: &Interface, protected: &Interface) -> Result<(Pool, AfXdp, AfXdp), OpenError> {

@@ -13,8 +13,12 @@
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
+use std::mem;
+
 use arrayvec::ArrayVec;
-use secy::{Delivered, Division, Frame, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings};
+use secy::{
+    Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings,
+};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::{EtherType, Instant};
 
@@ -117,6 +121,8 @@ pub struct Path {
     /// SDUs that are not a frame of their own, on their way to the plain side.
     outbox: Outbox,
     counters: PathCounters,
+    /// Of the paths that this one took over from.
+    divided_before: DividerCounters,
 }
 
 impl Path {
@@ -134,12 +140,23 @@ impl Path {
             Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
             _ => Outbox::none(),
         };
-        Self { secy, bypass, divider, outbox, counters: PathCounters::default() }
+        Self {
+            secy,
+            bypass,
+            divider,
+            outbox,
+            counters: PathCounters::default(),
+            divided_before: DividerCounters::default(),
+        }
     }
 
     /// How SDUs were divided.
     pub fn divider_counters(&self) -> DividerCounters {
-        self.divider.as_ref().map_or_else(DividerCounters::default, |divider| *divider.counters())
+        let mut sum = self.divided_before;
+        if let Some(divider) = &self.divider {
+            sum.add(divider.counters());
+        }
+        sum
     }
 
     /// What was counted outside the SecY.
@@ -197,6 +214,25 @@ impl Path {
     /// Until when SDUs are held at most, if any are.
     pub fn held_until(&self) -> Option<Instant> {
         self.divider.as_ref().and_then(|divider| divider.held_until())
+    }
+
+    /// Takes over from `predecessor`, as [`SecY::take_over`] says; what is held goes on waiting, at most as long as it
+    /// would have.
+    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &GoesOn) {
+        self.secy.take_over(&mut predecessor.secy, goes_on);
+        self.counters.add(&mem::take(&mut predecessor.counters));
+        self.divided_before.add(&predecessor.divider_counters());
+        let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
+        if let Some(divider) = &mut self.divider {
+            divider.go_on_holding(held_since);
+        }
+    }
+
+    /// What was held is gone, with the memory that it was in.
+    pub(crate) fn forget_held(&mut self) {
+        if let Some(divider) = &mut self.divider {
+            divider.forget_held();
+        }
     }
 
     /// Protects frames, each of which divides as `divisions` says (none: each is an SDU), and takes them to `out`.

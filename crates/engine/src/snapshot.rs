@@ -54,9 +54,9 @@ pub struct ReceiveScSnapshot {
 /// A link at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct LinkSnapshot {
-    /// The plain port.
+    /// The plain port, and those that were closed before it.
     pub plain: PortCounters,
-    /// The protected port.
+    /// The protected port, and those that were closed before it.
     pub protected: PortCounters,
     /// What went around the SecY.
     pub path: PathCounters,
@@ -70,7 +70,7 @@ pub struct LinkSnapshot {
     pub transmit_sas: ArrayVec<TransmitSaSnapshot, { An::COUNT }>,
     /// The receive SCs.
     pub receive_scs: ArrayVec<ReceiveScSnapshot, { SecY::RECEIVE_SCS }>,
-    /// Chunks of the frame pool that are free.
+    /// Chunks of the frame pool that are free; 0 of 0 while the link has no ports.
     pub chunks_free: usize,
     /// All chunks of the frame pool.
     pub chunks: usize,
@@ -79,9 +79,8 @@ pub struct LinkSnapshot {
 impl LinkSnapshot {
     /// Copies the link's figures. Does not allocate; asks the kernel for the ports' statistics.
     pub(crate) fn fill(&mut self, link: &mut Link) {
-        let [plain, protected] = link.ports_mut().map(|port| port.counters());
-        (self.plain, self.protected) = (plain, protected);
-        (self.chunks_free, self.chunks) = (link.pool().free(), link.pool().total());
+        [self.plain, self.protected] = link.port_counters();
+        (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
         self.path = *link.path().counters();
         self.divider = link.path().divider_counters();
         let secy = &link.path().secy;

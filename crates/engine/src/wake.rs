@@ -7,6 +7,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+/// Descriptors for which there is room from the start: more are a longer list once, when ports are opened.
+const USUAL_DESCRIPTORS: usize = 64;
+
 /// The end that wakes.
 #[derive(Debug)]
 pub struct Waker(UnixStream);
@@ -18,17 +21,21 @@ pub struct Waiter {
     polled: Vec<libc::pollfd>,
 }
 
-/// A waker and its waiter, which waits for `descriptors` to become readable as well.
+/// A waker and its waiter.
 ///
 /// # Errors
 /// If no socket pair can be had.
-pub fn pair(descriptors: impl Iterator<Item = RawFd>) -> io::Result<(Waker, Waiter)> {
+pub fn pair() -> io::Result<(Waker, Waiter)> {
     let (waker, socket) = UnixStream::pair()?;
     waker.set_nonblocking(true)?;
     socket.set_nonblocking(true)?;
-    let readable = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let polled = std::iter::once(socket.as_raw_fd()).chain(descriptors).map(readable).collect();
+    let mut polled = Vec::with_capacity(USUAL_DESCRIPTORS);
+    polled.push(readable(socket.as_raw_fd()));
     Ok((Waker(waker), Waiter { socket, polled }))
+}
+
+const fn readable(fd: RawFd) -> libc::pollfd {
+    libc::pollfd { fd, events: libc::POLLIN, revents: 0 }
 }
 
 impl Waker {
@@ -40,6 +47,12 @@ impl Waker {
 }
 
 impl Waiter {
+    /// Waits for these descriptors to become readable as well, from now on, instead of those before.
+    pub fn watch(&mut self, descriptors: impl Iterator<Item = RawFd>) {
+        self.polled.truncate(1);
+        self.polled.extend(descriptors.map(readable));
+    }
+
     /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
     pub fn wait(&mut self, most: Duration) {
         let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
@@ -68,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_before_the_wait_is_not_lost_and_is_used_up() {
-        let (waker, mut waiter) = pair(std::iter::empty()).expect("a socket pair");
+        let (waker, mut waiter) = pair().expect("a socket pair");
         for _ in 0..10_000 {
             waker.wake();
         }

@@ -13,11 +13,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{self, Duration};
 
 use rtrb::{Consumer, Producer, RingBuffer};
-use secy::NextAction;
+use secy::{GoesOn, NextAction};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, Pn};
 
-use crate::link::Link;
+use crate::link::{Link, Ports};
+use crate::path::Path;
 use crate::scheduling::Scheduling;
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
@@ -42,15 +43,28 @@ pub const SPIN: Duration = Duration::from_micros(50);
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
 
-/// Commands or events that can wait. Control has at most two commands a link under way.
+/// Commands or events that can wait. Control has a few commands a link under way at the most.
 const RING: usize = 1024;
 
-/// What control asks of a worker. Links are named by their index in the worker.
+/// Links of a worker for which there is room from the start.
+const USUAL_LINKS: usize = 64;
+
+/// What control asks of a worker. A link sits on a *seat*, a number that names it as long as it is there.
 pub(crate) enum Command {
+    /// Take this link.
+    Add { seat: usize, link: Box<Link> },
+    /// Give the link back.
+    Remove { seat: usize },
+    /// Give the link these ports.
+    Open { seat: usize, ports: Box<Ports> },
+    /// Take the link's ports away and give them back.
+    Close { seat: usize },
+    /// Put this path in the place of the link's own, and give that back.
+    Change { seat: usize, path: Box<Path>, goes_on: GoesOn },
     /// Allow the transmit SA the PNs up to and with this one.
-    Reserve { link: usize, an: An, through: Pn },
+    Reserve { seat: usize, an: An, through: Pn },
     /// Fill the snapshot and send it back.
-    Report { link: usize, snapshot: Box<LinkSnapshot> },
+    Report { seat: usize, snapshot: Box<LinkSnapshot> },
     /// Let go of everything.
     Stop,
 }
@@ -58,9 +72,15 @@ pub(crate) enum Command {
 /// What a worker tells control.
 pub(crate) enum Event {
     /// What the transmit SA of a link needs has changed.
-    Next { link: usize, action: NextAction },
+    Next { seat: usize, action: NextAction },
+    /// The link that was to be removed, if it was there.
+    Removed { link: Option<Box<Link>> },
+    /// The ports that a link had; it has those now that it was to be given, or none.
+    Replaced { ports: Option<Box<Ports>> },
+    /// The path that a link had, or was to be given if there is no such link.
+    Changed { path: Box<Path>, goes_on: GoesOn },
     /// The snapshot that was asked for.
-    Report { link: usize, snapshot: Box<LinkSnapshot> },
+    Report { seat: usize, snapshot: Box<LinkSnapshot> },
 }
 
 /// Control's hold on a worker.
@@ -69,23 +89,17 @@ pub(crate) struct WorkerHandle {
     events: Consumer<Event>,
     waker: Waker,
     /// Returns the links, so that they are closed where time does not matter.
-    thread: JoinHandle<Vec<Link>>,
+    thread: JoinHandle<Vec<Option<Seat>>>,
 }
 
 impl WorkerHandle {
-    /// Starts a worker over `links`.
-    pub(crate) fn start(name: String, links: Vec<Link>, polling: Polling) -> io::Result<Self> {
+    /// Starts a worker without links.
+    pub(crate) fn start(name: String, polling: Polling) -> io::Result<Self> {
         let (commands, command_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
-        let mut links = links;
-        let descriptors: Vec<_> = links
-            .iter_mut()
-            .flat_map(Link::ports_mut)
-            .flat_map(|port| port.poll_descriptors().to_vec())
-            .collect();
-        let (waker, waiter) = wake::pair(descriptors.into_iter())?;
-        let told = vec![NextAction::GoOn; links.len()];
-        let worker = Worker { links, told, commands: command_ring, events: event_ring, waiter, polling };
+        let (waker, waiter) = wake::pair()?;
+        let seats = Vec::with_capacity(USUAL_LINKS);
+        let worker = Worker { seats, commands: command_ring, events: event_ring, waiter, polling };
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
         Ok(Self { commands, events, waker, thread })
     }
@@ -120,10 +134,16 @@ impl WorkerHandle {
     }
 }
 
+/// A link's place in a worker.
+struct Seat {
+    link: Box<Link>,
+    /// What control was told last of it.
+    told: NextAction,
+}
+
 struct Worker {
-    links: Vec<Link>,
-    /// What control was told last of each link.
-    told: Vec<NextAction>,
+    /// By number; one that a link has left is taken by the next that comes.
+    seats: Vec<Option<Seat>>,
     commands: Consumer<Command>,
     events: Producer<Event>,
     waiter: Waiter,
@@ -131,7 +151,7 @@ struct Worker {
 }
 
 impl Worker {
-    fn run(mut self) -> Vec<Link> {
+    fn run(mut self) -> Vec<Option<Seat>> {
         // The cipher library makes room for its error queue when a thread first refuses a frame, and preparing a key
         // rehearses that: done here, no frame has to wait for an allocation.
         if let Ok(sak) = Sak::new(CipherSuite::GcmAes128, &[0; 16]) {
@@ -155,27 +175,28 @@ impl Worker {
                 }
             }
         }
-        self.links
+        self.seats
     }
 
     /// How long nothing is due.
     fn sleep(&self, now: Instant) -> Duration {
-        let due = self.links.iter().filter_map(Link::due).map(|due| due.since(now));
+        let due = self.seats.iter().flatten().filter_map(|seat| seat.link.due()).map(|due| due.since(now));
         due.fold(SLEEP, Duration::min)
     }
 
     /// One turn of each link. Returns how many frames came in.
     fn turn(&mut self, now: Instant) -> usize {
         let mut received = 0;
-        for (index, link) in self.links.iter_mut().enumerate() {
+        for (number, seat) in self.seats.iter_mut().enumerate() {
+            let Some(Seat { link, told }) = seat else { continue };
             let (frames, action) = link.turn(now);
             received += frames;
             // Without frames from the plain side the SA's need is what it was.
-            if action != self.told[index] && action != NextAction::GoOn {
-                let event = Event::Next { link: index, action };
+            if action != *told && action != NextAction::GoOn {
+                let event = Event::Next { seat: number, action };
                 // A full ring is not an error: the same need is told again at the next burst.
                 if self.events.push(event).is_ok() {
-                    self.told[index] = action;
+                    *told = action;
                 }
             }
         }
@@ -185,21 +206,67 @@ impl Worker {
     /// Carries out what control asks for. False when the worker is to stop.
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.commands.pop() {
+            // If the ring of events is full the answer is lost, and what it holds is let go of; control gives up.
             match command {
                 Command::Stop => return false,
-                Command::Reserve { link, an, through } => {
-                    // An SA that is gone needs no PNs.
-                    let _ = self.links[link].path_mut().secy.reserve_through(an, through);
-                    self.told[link] = NextAction::GoOn;
+                Command::Add { seat, link } => {
+                    while self.seats.len() <= seat {
+                        self.seats.push(None);
+                    }
+                    self.seats[seat] = Some(Seat { link, told: NextAction::GoOn });
+                    self.watch();
                 }
-                Command::Report { link, mut snapshot } => {
-                    snapshot.fill(&mut self.links[link]);
-                    // If the ring is full the snapshot is lost; control asks again.
-                    let _ = self.events.push(Event::Report { link, snapshot });
+                Command::Remove { seat } => {
+                    let link = self.seats.get_mut(seat).and_then(Option::take).map(|seat| seat.link);
+                    self.watch();
+                    let _ = self.events.push(Event::Removed { link });
+                }
+                Command::Open { seat, ports } => {
+                    let ports = match self.seat(seat) {
+                        Some(seat) => seat.link.open(ports),
+                        None => Some(ports),
+                    };
+                    self.watch();
+                    let _ = self.events.push(Event::Replaced { ports });
+                }
+                Command::Close { seat } => {
+                    let ports = self.seat(seat).and_then(|seat| seat.link.close());
+                    self.watch();
+                    let _ = self.events.push(Event::Replaced { ports });
+                }
+                Command::Change { seat, mut path, goes_on } => {
+                    if let Some(Seat { link, told }) = self.seat(seat) {
+                        link.change(&mut path, &goes_on);
+                        *told = NextAction::GoOn;
+                    }
+                    let _ = self.events.push(Event::Changed { path, goes_on });
+                }
+                Command::Reserve { seat, an, through } => {
+                    if let Some(Seat { link, told }) = self.seat(seat) {
+                        // An SA that is gone needs no PNs.
+                        let _ = link.path_mut().secy.reserve_through(an, through);
+                        *told = NextAction::GoOn;
+                    }
+                }
+                Command::Report { seat, mut snapshot } => {
+                    if let Some(Seat { link, .. }) = self.seat(seat) {
+                        snapshot.fill(link);
+                        let _ = self.events.push(Event::Report { seat, snapshot });
+                    }
                 }
             }
         }
         // Control is gone without a word: nobody could stop the worker any more.
         !self.commands.is_abandoned()
+    }
+
+    fn seat(&mut self, number: usize) -> Option<&mut Seat> {
+        self.seats.get_mut(number)?.as_mut()
+    }
+
+    /// Waits for the ports that there are now.
+    fn watch(&mut self) {
+        let links = self.seats.iter().flatten().map(|seat| &seat.link);
+        self.waiter.watch(links.flat_map(|link| link.poll_descriptors()));
     }
 }

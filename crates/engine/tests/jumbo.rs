@@ -11,7 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use bench::{ENGINES, Engine, Forwarder, exchange};
-use engine::open::{Io, open_ports};
+use engine::interface::Prepared;
+use engine::open::{Io, OpenPorts, open_ports};
 use engine::pool::{ChunkOctets, HEADROOM, TAILROOM};
 use engine::port::PortError;
 use netns::{Machine, PATIENCE, StateDirectory, frame, in_namespace, run, tagged, wire, wires};
@@ -314,10 +315,12 @@ fn the_larger_mtu_decides_what_is_opened() {
             wire("a0", "plain", 1, mtus[0]);
             wire("b0", "protected", 1, mtus[1]);
             let state = StateDirectory::new(&format!("jumbo-{}-{}", mtus[0], mtus[1]));
-            let opened = open_ports("plain", "protected", Io::Auto, &state.0).unwrap();
-            assert_eq!(opened.pool.chunk_octets(), chunk);
-            assert_eq!([opened.plain.description(), opened.protected.description()], descriptions);
-            assert_eq!(opened.fallback, None);
+            let [plain, protected] =
+                ["plain", "protected"].map(|name| Prepared::named(name, &state.0).unwrap());
+            let OpenPorts { ports, fallback } = open_ports([&plain, &protected], Io::Auto).unwrap();
+            assert_eq!(ports.pool.chunk_octets(), chunk);
+            assert_eq!([ports.plain.description(), ports.protected.description()], descriptions);
+            assert_eq!(fallback, None);
         });
     }
 }

@@ -17,6 +17,7 @@ use engine::link::Link;
 use engine::memory::MemoryPort;
 use engine::path::Path;
 use engine::pool::{ChunkOctets, Pool};
+use engine::scheduling::Scheduling;
 use engine::snapshot::LinkSnapshot;
 use engine::worker::Polling;
 use secy::{
@@ -129,8 +130,14 @@ fn start(
     };
     let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1), dividing);
     let (link, machine, wire) = link(secy, bypass, dividing);
-    let gateway = Gateway::start(vec![("press".into(), link, lease)], leases, Polling::Busy).unwrap();
+    let gateway = started(link, lease, leases);
     Station { gateway, machine, wire, state }
+}
+
+fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
+    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
+    gateway.add("press".into(), link, lease).unwrap();
+    gateway
 }
 
 impl Station {
@@ -329,7 +336,7 @@ fn when_the_pns_are_used_up_nothing_leaves() {
     let state = State::new("exhausted");
     let leases = LeaseStore::open(&state.0).unwrap();
     let lease = TransmitLease { name: LeaseName::new(&KEY_A, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
-    let mut gateway = Gateway::start(vec![("press".into(), link, lease)], leases, Polling::Busy).unwrap();
+    let mut gateway = started(link, lease, leases);
     for _ in 0..10 {
         assert!(machine.inject(&ethernet(B, A, EtherType::IPV4, &payload(50, 1))));
     }
@@ -353,16 +360,16 @@ fn when_the_pns_are_used_up_nothing_leaves() {
 fn several_links_share_a_process_and_nothing_else() {
     let state = State::new("several");
     let leases = LeaseStore::open(&state.0).unwrap();
-    let (mut ends, mut links) = (Vec::new(), Vec::new());
+    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
+    let mut ends = Vec::new();
     for number in 0..5 {
         let (own, peer) = ([number + 1; 16], [number + 101; 16]);
         let (link, machine, wire) =
             link(secy((SCI_A, &own), (Pn::FIRST, Pn::LAST_32), (SCI_B, &peer), None), &[], None);
         let lease = TransmitLease { name: LeaseName::new(&own, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
-        links.push((format!("link-{number}"), link, lease));
+        gateway.add(format!("link-{number}"), link, lease).unwrap();
         ends.push((machine, wire));
     }
-    let mut gateway = Gateway::start(links, leases, Polling::Busy).unwrap();
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(80, 3));
     let mut seen: Vec<Vec<u8>> = Vec::new();
     for (machine, wire) in &mut ends {

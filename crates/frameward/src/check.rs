@@ -73,14 +73,14 @@ pub struct Mtus {
 /// The smallest MTU of a protected side that carries fragments.
 const LEAST_PROTECTED_MTU: usize = 576;
 
-/// Judges the interfaces of a link.
+/// Judges the interfaces of a link of the configuration `file`.
 ///
 /// # Errors
 ///
 /// Interfaces that are missing, or a protected side that is too small.
-pub fn link_mtus(config: &Config, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Vec<Finding>> {
+pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Vec<Finding>> {
     let finding = |text: String| Finding {
-        file: config.file.clone(),
+        file: file.to_owned(),
         line: Some(link.line),
         text: format!("link {:?}: {text}", link.name),
     };
@@ -137,7 +137,7 @@ impl<'c> Plan<'c> {
         let mut mtus = Vec::new();
         let mut errors = Vec::new();
         for link in &config.links {
-            match link_mtus(config, link, read_mtu) {
+            match link_mtus(&config.file, link, read_mtu) {
                 Ok(judged) => mtus.push(judged),
                 Err(found) => errors.extend(found),
             }

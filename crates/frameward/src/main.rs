@@ -227,7 +227,7 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
     let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
-    run::run(&config, &status::runtime_dir(), &stop, told_line).map_err(|error| match error {
+    run::run(config, &status::runtime_dir(), &stop, told_line).map_err(|error| match error {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);

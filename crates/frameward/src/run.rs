@@ -28,11 +28,11 @@ use engine::open::OpenError;
 use engine::worker;
 
 use crate::check::{interface_mtu, link_mtus};
-use crate::config::{Config, Finding, Polling};
+use crate::config::{self, Config, Finding, Polling};
 use crate::privilege;
-use crate::report::{GatewayReport, ReportServer, ServeError};
+use crate::report::{GatewayReport, PrivilegeReport, ReportServer, ServeError};
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
-use link::StartedLink;
+use link::{RunningLink, StartedLink};
 use supervisor::Supervisor;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
@@ -104,116 +104,129 @@ type ReportRequest = Sender<GatewayReport>;
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
 pub fn run(
-    config: &Config,
+    config: Config,
     runtime_dir: &Path,
     stop: &Arc<AtomicBool>,
-    tell: &mut dyn FnMut(&dyn fmt::Display),
+    tell: Tell<'_>,
 ) -> Result<(), RunError> {
-    let started = Instant::now();
-    let wished = &config.gateway;
-    let (scheduling, privileges) =
-        privilege::ask(wished.realtime, wished.polling, config.links.len()).map_err(RunError::NotGranted)?;
-    for (what, grant) in privileges.named() {
-        tell(&format_args!("{what}: {grant}"));
-    }
-    let mut leases = LeaseStore::open(&config.gateway.state)?;
-    Prepared::restore_stale(&config.gateway.state)?;
-    // Before any interface is touched: frames would wait for it.
-    let suite_speeds = suite_speed::measure();
-    let mut links = Vec::new();
-    for link in &config.links {
-        let mtus = link_mtus(config, link, &interface_mtu).map_err(RunError::Configuration)?;
-        let started = StartedLink::start(&config.gateway, link, mtus, &mut leases)?;
-        started.announce(link, tell);
-        links.push(started);
-    }
-    let mut told = Vec::new();
-    let mut running = Vec::new();
-    let mut prepared = Vec::new();
-    for (link, StartedLink { link: forwarding, lease, about, prepared: interfaces, .. }) in
-        config.links.iter().zip(links)
-    {
-        running.push((link.name.clone(), forwarding, lease));
-        told.push(about);
-        prepared.extend(interfaces);
-    }
-    let gateway =
-        Gateway::start(running, leases, polling(config.gateway.polling)).map_err(RunError::Thread)?;
-    if let Err(error) = gateway.schedule(scheduling) {
-        gateway.stop();
-        return Err(RunError::NotGranted(format!("workers cannot be scheduled in real time: {error}")));
-    }
+    let name = config.gateway.name.clone();
+    let mut running = Running::start(config, tell)?;
     let (requests, asked) = mpsc::channel();
-    let server = serve(config, runtime_dir, requests);
-    let outcome = match server {
-        Err(error) => {
-            gateway.stop();
-            Err(error.into())
-        }
+    let served = match serve(&name, runtime_dir, requests) {
+        Err(error) => Err(error.into()),
         Ok(server) => {
-            advise(config, &suite_speeds, tell);
-            tell(&format_args!("gateway {} is running: frameward status {0}", config.gateway.name));
-            let reporter = report::Reporter { config, started, about: told, privileges, suite_speeds };
-            let outcome = forward(gateway, &reporter, &asked, stop, tell);
+            running.advise(tell);
+            tell(&format_args!("gateway {name} is running: frameward status {name}"));
+            let outcome = running.forward(&asked, stop, tell);
             // No request may wait for the main thread any more.
             drop(asked);
             drop(server);
             outcome
         }
     };
-    let restored = prepared.into_iter().map(Prepared::restore).fold(Ok(()), Result::and);
-    outcome.and(restored.map_err(RunError::from))
+    served.and(running.stop())
 }
 
-/// Says how fast the cipher suites are here, and for which links another one is worth a thought.
-fn advise(config: &Config, speeds: &SuiteSpeeds, tell: &mut dyn FnMut(&dyn fmt::Display)) {
-    tell(&format_args!("cipher suites, {speeds}"));
-    for link in &config.links {
-        let advice = Advice::new(speeds, link.suite);
-        if advice.is_to_change() {
-            tell(&format_args!("link {:?}: {advice}", link.name));
+/// Who gets each line that a person should read.
+pub type Tell<'t> = &'t mut dyn FnMut(&dyn fmt::Display);
+
+/// A gateway that runs.
+struct Running {
+    started: Instant,
+    gateway: config::Gateway,
+    privileges: PrivilegeReport,
+    suite_speeds: SuiteSpeeds,
+    control: Gateway,
+    /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
+    links: Vec<RunningLink>,
+}
+
+impl Running {
+    /// Starts all links. Frames flow only when all of them stand.
+    fn start(config: Config, tell: Tell<'_>) -> Result<Self, RunError> {
+        let Config { file, gateway, links } = config;
+        let started = Instant::now();
+        let (scheduling, privileges) =
+            privilege::ask(gateway.realtime, gateway.polling, links.len()).map_err(RunError::NotGranted)?;
+        for (what, grant) in privileges.named() {
+            tell(&format_args!("{what}: {grant}"));
         }
+        let mut leases = LeaseStore::open(&gateway.state)?;
+        Prepared::restore_stale(&gateway.state)?;
+        // Before any interface is touched: frames would wait for it.
+        let suite_speeds = suite_speed::measure();
+        let mut ready = Vec::new();
+        for link in links {
+            let mtus = link_mtus(&file, &link, &interface_mtu).map_err(RunError::Configuration)?;
+            let link = StartedLink::start(&gateway, link, mtus, &mut leases)?;
+            link.running.announce(tell);
+            ready.push(link);
+        }
+        let control = Gateway::new(leases, polling(gateway.polling), scheduling);
+        let mut running = Self { started, gateway, privileges, suite_speeds, control, links: Vec::new() };
+        for StartedLink { forwarding, lease, running: link } in ready {
+            let added = running.control.add(link.config.name.clone(), forwarding, lease);
+            running.links.push(link);
+            if let Err(error) = added {
+                return running.stop().and(Err(RunError::Thread(error)));
+            }
+        }
+        Ok(running)
     }
-}
 
-/// The main thread's loop.
-fn forward(
-    mut gateway: Gateway,
-    reporter: &report::Reporter<'_>,
-    asked: &Receiver<ReportRequest>,
-    stop: &AtomicBool,
-    tell: &mut dyn FnMut(&dyn fmt::Display),
-) -> Result<(), RunError> {
-    let mut outcome = Ok(());
-    let mut supervisor = Supervisor::ready();
-    while !stop.load(Ordering::Relaxed) && outcome.is_ok() {
-        match asked.recv_timeout(TICK) {
-            // Who asked may have gone.
-            Ok(reply) => drop(reply.send(reporter.report(&mut gateway))),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
-        }
-        let now = Instant::now();
-        supervisor.alive(now);
-        for notice in gateway.turn(now) {
-            match notice {
-                Notice::WorkerEnded { links } => outcome = Err(RunError::WorkerEnded(links)),
-                other => tell(&Told(&other)),
+    /// Says how fast the cipher suites are here, and for which links another one is worth a thought.
+    fn advise(&self, tell: Tell<'_>) {
+        let speeds = &self.suite_speeds;
+        tell(&format_args!("cipher suites, {speeds}"));
+        for RunningLink { config, .. } in &self.links {
+            let advice = Advice::new(speeds, config.suite);
+            if advice.is_to_change() {
+                tell(&format_args!("link {:?}: {advice}", config.name));
             }
         }
     }
-    drop(supervisor);
-    gateway.stop();
-    outcome
+
+    /// The main thread's loop.
+    fn forward(
+        &mut self,
+        asked: &Receiver<ReportRequest>,
+        stop: &AtomicBool,
+        tell: Tell<'_>,
+    ) -> Result<(), RunError> {
+        let mut supervisor = Supervisor::ready();
+        while !stop.load(Ordering::Relaxed) {
+            match asked.recv_timeout(TICK) {
+                // Who asked may have gone.
+                Ok(reply) => drop(reply.send(self.report())),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+            }
+            let now = Instant::now();
+            supervisor.alive(now);
+            for notice in self.control.turn(now) {
+                match notice {
+                    Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
+                    other => tell(&Told(&other)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Stops the workers, closes the ports, puts the interfaces back.
+    fn stop(self) -> Result<(), RunError> {
+        self.control.stop();
+        Ok(self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?)
+    }
 }
 
 fn serve(
-    config: &Config,
+    name: &str,
     runtime_dir: &Path,
     requests: Sender<ReportRequest>,
 ) -> Result<ReportServer, ServeError> {
-    let nothing = report::without_links(config);
-    ReportServer::start(runtime_dir, &config.gateway.name, move || {
+    let nothing = report::without_links(name);
+    ReportServer::start(runtime_dir, name, move || {
         let (reply, answer) = mpsc::channel();
         // While it starts or stops there are no figures.
         let asked = requests.send(reply).ok();

@@ -21,6 +21,7 @@ pub mod pn;
 pub mod reassemble;
 pub mod receive;
 mod settings;
+mod succession;
 mod table;
 pub mod transmit;
 
@@ -30,5 +31,6 @@ pub use pn::NextAction;
 pub use reassemble::Outbox;
 pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
 pub use settings::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, Settings, ValidateFrames};
+pub use succession::GoesOn;
 pub use table::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa, XpnBinding};
 pub use transmit::{Division, Outgoing, Protected, TransmitDiscard};

@@ -219,6 +219,24 @@ impl ReplayWindow {
         self.highest = self.highest.max(pn.number());
     }
 
+    /// Goes on where `before` is: what was late there stays late, and what was seen stays seen. Not `marked`: PNs up to
+    /// the highest may have been delivered without a mark, so all of them are late from here on. One step for each
+    /// block of the ring at most.
+    pub(crate) fn take_over(&mut self, before: &Self, marked: bool) {
+        let late_below = if marked { before.lowest() } else { before.highest.saturating_add(1) };
+        self.floor = self.floor.max(late_below);
+        self.highest = before.highest.max(self.highest);
+        if self.window == 0 || before.window == 0 {
+            return;
+        }
+        // Only PNs from the floor on are judged by their bits, and those are inside the window before, too.
+        let (first, last) = (self.lowest() / 64, before.highest / 64);
+        for number in first..=last {
+            let block = self.block(number * 64);
+            self.blocks[block] = before.blocks[before.block(number * 64)];
+        }
+    }
+
     /// Clears the blocks that the ring enters when the highest PN goes from `old` to `new`.
     fn clear_between(&mut self, old: u64, new: u64) {
         let entered = (new / 64 - old / 64).min(self.blocks.len() as u64);

@@ -174,7 +174,7 @@ impl ReceiveSa {
 pub struct ReceiveSc {
     sci: Sci,
     pub(crate) sas: [Option<Box<ReceiveSa>>; An::COUNT],
-    retired: ReceiveSaCounters,
+    pub(crate) retired: ReceiveSaCounters,
     /// Pieces of SDUs that wait for their neighbours.
     pub(crate) pieces: Reassembler,
 }
@@ -220,9 +220,9 @@ pub struct SecY {
     pub(crate) sci: Sci,
     pub(crate) settings: Settings,
     pub(crate) counters: SecYCounters,
-    transmit: [Option<Box<TransmitSa>>; An::COUNT],
-    encoding_sa: Option<An>,
-    transmit_retired: TransmitSaCounters,
+    pub(crate) transmit: [Option<Box<TransmitSa>>; An::COUNT],
+    pub(crate) encoding_sa: Option<An>,
+    pub(crate) transmit_retired: TransmitSaCounters,
     pub(crate) receive: Vec<ReceiveSc>,
 }
 

@@ -67,6 +67,14 @@ impl Prepared {
         Ok(prepared)
     }
 
+    /// Opens the interface of that name and makes it fit for raw forwarding.
+    ///
+    /// # Errors
+    /// As [`Interface::open`] and [`Prepared::apply`].
+    pub fn named(name: &str, state_dir: &Path) -> Result<Self, InterfaceError> {
+        Self::apply(Interface::open(name)?, state_dir)
+    }
+
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
     /// are left alone. To be called at start, for those that are no longer configured.
     ///

@@ -3,6 +3,7 @@
 //! It takes a burst from one port and gives it to the other, and sleeps like a worker does. No classification, no
 //! SecY, no control: whatever a gateway that protects nothing does more slowly is the cost of its path.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +11,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use engine::burst::Burst;
+use engine::interface::Prepared;
+use engine::link::Ports;
 use engine::open::{Io, OpenPorts, open_ports};
 use engine::pool::Pool;
 use engine::port::Port;
@@ -42,10 +45,13 @@ impl Forwarder {
             move || {
                 let failed =
                     |error: &dyn std::fmt::Display| Error::Unexpected(format!("bare forwarder: {error}"));
-                let ports = open_ports(PLAIN, PROTECTED, io, &records).map_err(|error| failed(&error))?;
+                let prepare = |name| Prepared::named(name, &records).map_err(|error| failed(&error));
+                let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
+                let ports = open_ports([&plain, &protected], io).map_err(|error| failed(&error))?;
                 // The starter waits for it below.
                 let _ = ready.send(cpu::own_thread());
-                forward(ports, &stop).map_err(|error| failed(&error))
+                forward(ports, &stop).map_err(|error| failed(&error))?;
+                plain.restore().and(protected.restore()).map_err(|error| failed(&error))
             }
         })?;
         match opened.recv_timeout(PATIENCE) {
@@ -69,10 +75,10 @@ impl Forwarder {
     }
 }
 
-fn forward(ports: OpenPorts, stop: &AtomicBool) -> Result<(), Box<dyn std::error::Error>> {
-    let OpenPorts { mut pool, mut plain, mut protected, prepared, .. } = ports;
-    let descriptors = [plain.poll_descriptors(), protected.poll_descriptors()].concat();
-    let (_waker, mut waiter) = wake::pair(descriptors.into_iter())?;
+fn forward(opened: OpenPorts, stop: &AtomicBool) -> io::Result<()> {
+    let Ports { mut pool, mut plain, mut protected } = opened.ports;
+    let (_waker, mut waiter) = wake::pair()?;
+    waiter.watch([&plain, &protected].into_iter().flat_map(|port| port.poll_descriptors().iter().copied()));
     let mut burst = Burst::new();
     let mut last_frame = Instant::now();
     while !stop.load(Ordering::Relaxed) {
@@ -86,10 +92,6 @@ fn forward(ports: OpenPorts, stop: &AtomicBool) -> Result<(), Box<dyn std::error
             waiter.wait(SLEEP);
             last_frame = Instant::now();
         }
-    }
-    drop((plain, protected));
-    for one in prepared {
-        one.restore()?;
     }
     Ok(())
 }

@@ -27,7 +27,7 @@ key_file = "b.key"
 }
 
 fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {
-    link_mtus(config, &config.links[0], &|name| match name {
+    link_mtus(&config.file, &config.links[0], &|name| match name {
         "eth0" if plain > 0 => Ok(plain),
         "eth1" if protected > 0 => Ok(protected),
         _ => Err(InterfaceError::Missing { name: name.into() }),

@@ -4,9 +4,9 @@ use std::fmt;
 
 use engine::burst::BURST_FRAMES;
 use engine::control::TransmitLease;
-use engine::interface::Prepared;
+use engine::interface::{InterfaceError, Prepared};
 use engine::lease::{BLOCK_PNS, LeaseStore, PnBlock, Reservation};
-use engine::link::Link as Forwarding;
+use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
 use engine::path::Path;
 use secy::{InstallError, ReceiveSa, SecY, Settings, TransmitSa};
@@ -19,15 +19,22 @@ use crate::config::{Gateway, Io, Link, StaticSa};
 
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
-    pub(super) link: Forwarding,
+    pub(super) forwarding: Forwarding,
     pub(super) lease: TransmitLease,
+    /// Behind the ports: they are closed before their interfaces are put back.
+    pub(super) running: RunningLink,
+}
+
+/// A link of a running gateway, without what its worker owns.
+pub(super) struct RunningLink {
+    pub(super) config: Link,
     pub(super) about: About,
     /// To be restored when the link is closed.
-    pub(super) prepared: [Prepared; 2],
+    prepared: [Prepared; 2],
     fallback: Option<String>,
 }
 
-/// What does not change while a link runs.
+/// What its ports and interfaces are.
 pub(super) struct About {
     pub(super) mtus: Mtus,
     pub(super) plain_engine: String,
@@ -37,32 +44,44 @@ pub(super) struct About {
 impl StartedLink {
     pub(super) fn start(
         gateway: &Gateway,
-        link: &Link,
+        link: Link,
         mtus: Mtus,
         leases: &mut LeaseStore,
     ) -> Result<Self, RunError> {
+        let failed = |source| RunError::Open { link: link.name.clone(), source };
+        let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
+        let prepared = [prepare(&link.plain)?, prepare(&link.protected)?];
+        let [plain, protected] = &prepared;
+        let OpenPorts { ports, fallback } = open_ports([plain, protected], io(gateway.io)).map_err(failed)?;
+        // After the ports: a start that fails there burns no block.
         let last = link.suite.last_pn();
         let lease = TransmitLease { name: link.transmit.lease_name(), an: link.transmit.an, last };
-        let ports = open_ports(&link.plain, &link.protected, io(gateway.io), &gateway.state);
-        let ports = ports.map_err(|source| RunError::Open { link: link.name.clone(), source })?;
-        // After the ports: a start that fails there burns no block.
         let block = match leases.reserve(lease.name, last, BLOCK_PNS)? {
             Reservation::Block(block) => block,
-            Reservation::Exhausted => return Err(RunError::PnExhausted { link: link.name.clone() }),
+            Reservation::Exhausted => return Err(RunError::PnExhausted { link: link.name }),
         };
-        let secy = secy(link, mtus, block).expect("invariant: a judged configuration installs");
-        let OpenPorts { pool, plain, protected, prepared, fallback } = ports;
+        let secy = secy(&link, mtus, block).expect("invariant: a judged configuration installs");
+        let Ports { pool, plain, protected } = ports;
         let about = About {
             mtus,
             plain_engine: plain.description().to_owned(),
             protected_engine: protected.description().to_owned(),
         };
-        let link = Forwarding::new(pool, plain, protected, Path::new(secy, &link.bypass, link.dividing));
-        Ok(Self { link, lease, about, prepared, fallback })
+        let path = Path::new(secy, &link.bypass, link.dividing);
+        let forwarding = Forwarding::new(pool, plain, protected, path);
+        Ok(Self { forwarding, lease, running: RunningLink { config: link, about, prepared, fallback } })
+    }
+}
+
+impl RunningLink {
+    /// Puts its interfaces back; to be called when its ports are closed.
+    pub(super) fn restore(self) -> Result<(), InterfaceError> {
+        self.prepared.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)
     }
 
     /// Says what was chosen.
-    pub(super) fn announce(&self, link: &Link, tell: &mut dyn FnMut(&dyn fmt::Display)) {
+    pub(super) fn announce(&self, tell: &mut dyn FnMut(&dyn fmt::Display)) {
+        let link = &self.config;
         let name = &link.name;
         if let Some(reason) = &self.fallback {
             tell(&format_args!("link {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));

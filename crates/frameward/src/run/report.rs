@@ -1,36 +1,23 @@
 //! From a link's snapshot to its report: names put to figures.
 
-use std::time::Instant;
-
-use engine::control::Gateway;
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
 
-use super::link::About;
-use crate::config::{Config, Link, StaticSa};
+use super::Running;
+use super::link::{About, RunningLink};
+use crate::config::{Link, StaticSa};
 use crate::key_file::fingerprint;
 use crate::report::{
-    Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReceiveScReport, SaReport, SecYReport,
-    TransmitScReport,
+    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
 };
-use crate::suite_speed::SuiteSpeeds;
-
-/// All that a report needs besides the figures.
-pub(super) struct Reporter<'c> {
-    pub(super) config: &'c Config,
-    pub(super) started: Instant,
-    pub(super) about: Vec<About>,
-    pub(super) privileges: PrivilegeReport,
-    pub(super) suite_speeds: SuiteSpeeds,
-}
 
 /// The report of a gateway that has no figures yet, or no more.
-pub(super) fn without_links(config: &Config) -> GatewayReport {
+pub(super) fn without_links(name: &str) -> GatewayReport {
     GatewayReport {
-        name: config.gateway.name.clone(),
+        name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").into(),
         uptime_seconds: 0,
         privileges: None,
@@ -39,21 +26,20 @@ pub(super) fn without_links(config: &Config) -> GatewayReport {
     }
 }
 
-impl Reporter<'_> {
+impl Running {
     /// The gateway at this moment.
-    pub(super) fn report(&self, gateway: &mut Gateway) -> GatewayReport {
-        let snapshots = gateway.snapshots();
-        let links = self.config.links.iter().zip(&self.about);
-        let reports = links.filter_map(|(link, about)| {
-            let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == link.name)?;
-            Some(link_report(link, about, snapshot))
+    pub(super) fn report(&mut self) -> GatewayReport {
+        let snapshots = self.control.snapshots();
+        let reports = self.links.iter().filter_map(|RunningLink { config, about, .. }| {
+            let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
+            Some(link_report(config, about, snapshot))
         });
         GatewayReport {
             uptime_seconds: self.started.elapsed().as_secs(),
             privileges: Some(self.privileges.clone()),
             suite_speeds: Some(self.suite_speeds.clone()),
             links: reports.collect(),
-            ..without_links(self.config)
+            ..without_links(&self.gateway.name)
         }
     }
 }
