@@ -6,6 +6,7 @@
 
 pub mod capture;
 pub mod config;
+pub mod doctor;
 pub mod ethernet;
 pub mod extension;
 mod key;
@@ -22,9 +23,10 @@ pub mod secy;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 11] = [
+pub const TARGETS: [Target; 12] = [
     ("capture", capture::run),
     ("config", config::run),
+    ("doctor", doctor::run),
     ("ethernet", ethernet::run),
     ("extension", extension::run),
     ("key_file", key_file::run),

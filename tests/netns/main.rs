@@ -15,6 +15,7 @@
 mod bench;
 mod demo;
 mod division;
+mod doctor;
 mod exchange;
 mod hostile;
 mod lifecycle;

@@ -11,6 +11,7 @@ mod link;
 mod offload;
 mod prepared;
 mod record;
+mod survey;
 
 use std::io;
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use control::Control;
 pub use prepared::Prepared;
+pub use survey::{Survey, af_xdp_available};
 
 /// How often, and how long apart, it is borne that a previous owner has not quite gone.
 const BUSY_RETRIES: usize = 30;

@@ -185,6 +185,22 @@ impl LeaseStore {
         Ok(Self { store: Store::open(directory, path, machine)?, _lock: lock })
     }
 
+    /// Whether a running gateway holds the state directory `path`. Changes nothing, and makes no directory.
+    ///
+    /// # Errors
+    /// If it exists and cannot be opened.
+    pub fn is_held(path: &Path) -> io::Result<bool> {
+        let directory = match File::open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            other => other?,
+        };
+        match directory.try_lock_shared() {
+            Ok(()) => Ok(false),
+            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
+            Err(std::fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
     /// Reserves up to `pns` PNs for `name`, above all that was ever reserved for it and none above `last`
     /// ([`Pn::LAST_32`], or [`Pn::LAST_64`] with XPN). The block is on disk when this returns. Takes the time of
     /// two syncs, so never call it from the frame path.

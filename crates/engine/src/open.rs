@@ -87,6 +87,18 @@ pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenErr
     Ok(OpenPorts { ports, fallback })
 }
 
+/// Opens a port on one interface that is up and nobody's, and changes nothing about it: it is promiscuous as long as
+/// the port is open, and its other settings stay. For looking at a path; a link needs [`open_ports`].
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
+    let interface = Interface::open(interface)?;
+    let pool = Pool::new(chunk_octets([&interface, &interface])?, 4 * BURST_FRAMES)?;
+    let port = AfPacket::open(&interface, &pool)?;
+    Ok((pool, port))
+}
+
 fn open_af_xdp(plain: &Interface, protected: &Interface) -> Result<(Pool, AfXdp, AfXdp), OpenError> {
     let chunk = chunk_octets([plain, protected])?;
     let mut pool = Pool::new(chunk, AfXdp::chunks(plain, protected, chunk))?;

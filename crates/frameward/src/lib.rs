@@ -4,6 +4,7 @@ pub mod bench;
 pub mod check;
 pub mod config;
 pub mod demo;
+pub mod doctor;
 pub mod inspect;
 pub mod key_file;
 pub mod keygen;

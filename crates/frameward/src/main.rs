@@ -26,6 +26,7 @@ use frameward::suite_speed;
 
 /// Commands whose arguments are a page of their own.
 mod arguments {
+    pub(crate) mod doctor;
     pub(crate) mod inspect;
 }
 
@@ -94,6 +95,9 @@ Examples:
         /// The gateway's name; may be left out if only one is running
         name: Option<String>,
     },
+    /// Find out what is wrong with this box and with the path to the other one, and what cures it
+    #[command(after_help = arguments::doctor::AFTER_HELP)]
+    Doctor(arguments::doctor::Doctor),
     /// Say what a capture holds: decode, verify, decrypt, reassemble; and why a frame of it is bad
     #[command(after_help = arguments::inspect::AFTER_HELP)]
     Inspect(arguments::inspect::Inspect),
@@ -204,6 +208,7 @@ fn main() -> ExitCode {
         Command::Run { config } => run_gateway(&config),
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { json, all, name } => show_status(json, all, name),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Demo { what: Demo::Link } => demo_link(),
         Command::Bench { what, quick, json } => bench(what, quick, json),

@@ -12,6 +12,7 @@ use std::ptr;
 
 use super::{InterfaceError, system};
 
+const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
 /// A way to the kernel's settings of one interface, in the network namespace where it was opened.
@@ -69,6 +70,30 @@ impl Control {
         // SAFETY: the command has nine words.
         unsafe { self.ethtool(&mut channels) }.ok()?;
         Some(channels[5].saturating_add(channels[8])).filter(|queues| *queues > 0)
+    }
+
+    /// Megabits a second, and whether it is full duplex: each if the driver knows.
+    pub(super) fn speed(&self) -> (Option<u32>, Option<bool>) {
+        // struct ethtool_cmd: cmd | supported | advertising | speed 2, duplex 1, ... | ... | speed_hi 2, ... 11 words
+        let mut settings = [0u32; 11];
+        settings[0] = ETHTOOL_GSET;
+        // SAFETY: the structure has 44 octets.
+        if unsafe { self.ethtool(&mut settings) }.is_err() {
+            return (None, None);
+        }
+        let octets: [u8; 4] = settings[3].to_ne_bytes();
+        let low = u16::from_ne_bytes([octets[0], octets[1]]);
+        let high = settings[7].to_ne_bytes();
+        let high = u16::from_ne_bytes([high[0], high[1]]);
+        let megabits = u32::from(high) << 16 | u32::from(low);
+        // All ones: unknown; some drivers say 0 or 65535 without a cable.
+        let megabits = Some(megabits).filter(|megabits| !matches!(megabits, 0 | 0xffff | 0xffff_ffff));
+        let duplex = match octets[2] {
+            0 => Some(false),
+            1 => Some(true),
+            _ => None,
+        };
+        (megabits, megabits.and(duplex))
     }
 
     fn request(&self) -> libc::ifreq {

@@ -75,6 +75,13 @@ pub(super) fn features(control: &Control) -> io::Result<Vec<Feature>> {
         .collect())
 }
 
+/// The harmful ones that are on.
+pub(super) fn harmful(control: &Control) -> io::Result<Vec<Feature>> {
+    let mut features = features(control)?;
+    features.retain(|feature| feature.active && HARMFUL.contains(&feature.name.as_str()));
+    Ok(features)
+}
+
 /// Switches features by name; names that this kernel or interface does not have are passed over.
 pub(super) fn switch(control: &Control, wanted: &[&str], on: bool) -> io::Result<()> {
     let features = features(control)?;

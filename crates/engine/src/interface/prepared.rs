@@ -139,7 +139,7 @@ impl Prepared {
         if self.record.was_down {
             control.change_flags(libc::IFF_UP, 0).map_err(failed("bring it up"))?;
         }
-        self.still_on = harmful(&control)
+        self.still_on = offload::harmful(&control)
             .map_err(failed("read its offloads"))?
             .into_iter()
             .map(|feature| feature.name)
@@ -168,7 +168,7 @@ fn look(interface: &Interface) -> Result<Record, InterfaceError> {
     let name = interface.name();
     let control = Control::open(name)?;
     let flags = control.flags().map_err(|source| system(name, "read its flags", source))?;
-    let features = harmful(&control).map_err(|source| system(name, "read its offloads", source))?;
+    let features = offload::harmful(&control).map_err(|source| system(name, "read its offloads", source))?;
     Ok(Record {
         boot: record::this_boot(),
         name: name.into(),
@@ -185,13 +185,6 @@ fn look(interface: &Interface) -> Result<Record, InterfaceError> {
             .map(|feature| feature.name)
             .collect(),
     })
-}
-
-/// The harmful offloads that are on.
-fn harmful(control: &Control) -> io::Result<Vec<offload::Feature>> {
-    let mut features = offload::features(control)?;
-    features.retain(|feature| feature.active && offload::HARMFUL.contains(&feature.name.as_str()));
-    Ok(features)
 }
 
 /// Drops at both tc hooks; None on a kernel without tcx.

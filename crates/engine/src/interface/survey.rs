@@ -1,0 +1,100 @@
+//! What is true of an interface, good or bad, without touching it: for a diagnosis, where [`Interface::open`] would refuse.
+//!
+//! [`Interface::open`]: super::Interface::open
+
+use std::io;
+
+use super::control::{self, Control};
+use super::offload::harmful;
+use super::{InterfaceError, MacAddress, facts, link, system};
+use crate::packet_socket;
+
+/// An interface as it stands. Nothing was changed to find out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Survey {
+    /// The kernel's name for it.
+    pub name: String,
+    /// Its own address.
+    pub mac: MacAddress,
+    /// Octets behind an untagged Ethernet header.
+    pub mtu: u32,
+    /// Whether it is Ethernet at all.
+    pub is_ethernet: bool,
+    /// Whether it is switched on.
+    pub is_up: bool,
+    /// Whether there is a cable with somebody at its other end.
+    pub has_carrier: bool,
+    /// The kind of virtual interface; empty for hardware.
+    pub kind: String,
+    /// The bridge, bond or team that it belongs to.
+    pub master: Option<String>,
+    /// The kernel's number of the XDP program on it.
+    pub xdp_program: Option<u32>,
+    /// Receive queues in use, if the driver tells.
+    pub receive_queues: Option<u32>,
+    /// IP addresses of the host on it, without link-local ones.
+    pub addresses: Vec<String>,
+    /// Whether the host speaks IPv6 on it.
+    pub speaks_ipv6: bool,
+    /// Whether the host speaks ARP on it.
+    pub speaks_arp: bool,
+    /// Offloads that are on and change frames on their way to a gateway; those that cannot be switched off are `true`.
+    pub harmful_offloads: Vec<(String, bool)>,
+    /// Megabits a second, if the driver tells.
+    pub megabits: Option<u32>,
+    /// Whether it sends and receives at once, if the driver tells.
+    pub full_duplex: Option<bool>,
+}
+
+impl Survey {
+    /// Looks at the interface of that name.
+    ///
+    /// # Errors
+    /// If it does not exist, or the kernel does not answer.
+    pub fn of(name: &str) -> Result<Self, InterfaceError> {
+        let link = facts(name)?;
+        let control = Control::open(&link.name)?;
+        let failed = |action| {
+            let name = link.name.clone();
+            move |source| system(&name, action, source)
+        };
+        let master = link.master.map(|master| match link::query(link::Which::Index(master)) {
+            Ok(master) => format!("{} {}", master.kind, master.name).trim_start().to_owned(),
+            Err(_) => format!("interface {master}"),
+        });
+        let offloads = harmful(&control).map_err(failed("read its offloads"))?;
+        let (megabits, full_duplex) = control.speed();
+        let flag = |flag: i32| link.flags & flag as u32 != 0;
+        Ok(Self {
+            mac: link.mac,
+            mtu: link.mtu,
+            is_ethernet: link.hardware_type == libc::ARPHRD_ETHER,
+            is_up: flag(libc::IFF_UP),
+            has_carrier: flag(libc::IFF_RUNNING),
+            master,
+            xdp_program: link.xdp_program,
+            receive_queues: control.receive_queues(),
+            addresses: control::addresses(&link.name).map_err(failed("list its IP addresses"))?,
+            speaks_ipv6: control::ipv6_enabled(&link.name)
+                .map_err(failed("read whether IPv6 is on"))?
+                .unwrap_or(false),
+            speaks_arp: !flag(libc::IFF_NOARP),
+            harmful_offloads: offloads
+                .into_iter()
+                .map(|offload| (offload.name, !offload.available))
+                .collect(),
+            megabits,
+            full_duplex,
+            kind: link.kind,
+            name: link.name,
+        })
+    }
+}
+
+/// Whether this kernel has AF_XDP, and lets this process use it.
+///
+/// # Errors
+/// What the kernel says if not.
+pub fn af_xdp_available() -> io::Result<()> {
+    packet_socket::socket(libc::AF_XDP).map(drop)
+}

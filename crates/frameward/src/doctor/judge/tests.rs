@@ -1,0 +1,166 @@
+use std::path::Path;
+
+use suite::Sak;
+
+use super::super::Level;
+use super::super::exam::Probed;
+use super::super::targets::TARGETS;
+use super::*;
+use crate::config::{self, Config};
+
+fn config(more: &str) -> Config {
+    let text = format!(
+        r#"[gateway]
+name = "press-line"
+[[link]]
+name = "press"
+plain = "eth0"
+protected = "eth1"
+suite = "gcm-aes-128"
+{more}
+[link.static]
+an = 0
+sci = "02:00:00:00:00:01/1"
+key_file = "a.key"
+[[link.static.peer]]
+an = 2
+sci = "02:00:00:00:00:02/1"
+key_file = "bb.key"
+"#
+    );
+    let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
+    config::parse(Path::new("gw.toml"), &text, &key).unwrap().0
+}
+
+const MTUS: Mtus = Mtus { plain: 1500, protected: 1532 };
+
+/// A path without fault, as both ends see it.
+fn good(config: &Config) -> Outcome {
+    let link = &config.links[0];
+    let all = ((1_u32 << TARGETS.len()) - 1) as u16;
+    let record = Tally { received: 1000, ..Tally::default() };
+    Outcome {
+        end: End::Examined,
+        peer: Some(link.receive[0].sci),
+        theirs: super::super::frame::Status { largest: 1532, sent: 1000, record, ..facts(link, MTUS) },
+        probed: Probed { tried: all, crossed: all, tag: TagFate::Kept, largest: Some(1532), sent: 1000 },
+        record,
+        doubts: Doubts::default(),
+    }
+}
+
+/// What is not ok, after a change to a good outcome.
+fn told(more: &str, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
+    let config = config(more);
+    let mut outcome = good(&config);
+    change(&mut outcome);
+    let findings = path(&config.links[0], MTUS, &Seen { outcome, lost_here: 0 });
+    assert!(!findings.is_empty());
+    findings.into_iter().filter(|finding| finding.level > Level::Ok).collect()
+}
+
+#[test]
+fn a_good_path_has_no_note() {
+    assert_eq!(told("", |_| ()), []);
+    assert_eq!(told("fragment = \"on\"\nconcatenate = \"on\"", |_| ()), []);
+}
+
+#[test]
+fn each_fault_has_its_line_and_its_cure() {
+    type Change = fn(&mut Outcome);
+    let window = "replay_window = 64";
+    let fragment = "fragment = \"on\"\nmtu = 1532";
+    let rows: [(&str, Change, Level, &str); 19] = [
+        (
+            "",
+            |o| o.probed.largest = Some(1500),
+            Level::Problem,
+            "drops frames above 1514 octets, and full frames of the machine need 1546: raise the MTU of the switches on the path to 1532 or more, or set mtu = 1500 and fragment = \"on\" at both ends",
+        ),
+        (fragment, |o| o.probed.largest = Some(1500), Level::Problem, "set mtu = 1500 at both ends"),
+        ("", |o| o.probed.crossed &= !1, Level::Problem, "0x88E5"),
+        ("", |o| o.probed.crossed &= !2, Level::Problem, "broadcast"),
+        ("", |o| o.probed.crossed &= !8, Level::Problem, "PROFINET DCP"),
+        (
+            "",
+            |o| o.probed.crossed &= !0b1_1100_0000,
+            Level::Note,
+            "STP, LACP, LLDP and PTP peer delay do not cross",
+        ),
+        (
+            "",
+            |o| o.probed.crossed &= !0b1110_0000_0000,
+            Level::Note,
+            "does to 01:80:c2:00:00:1f, the other box's own address",
+        ),
+        ("", |o| o.record.tagged = 9, Level::Problem, "clear_vlan = \"strip\""),
+        ("", |o| o.record.looped = 9, Level::Problem, "loop"),
+        ("", |o| o.record.received = 990, Level::Problem, "back: 10 of 1000 frames were lost (1.00 %)"),
+        ("", |o| o.record.received = 999, Level::Note, "back: 1 of 1000 frames were lost"),
+        (
+            "",
+            |o| (o.theirs.record.received, o.theirs.record.spoilt) = (997, 3),
+            Level::Problem,
+            "there: 3 frames arrived spoilt",
+        ),
+        (
+            "",
+            |o| (o.record.reordered, o.record.displacement) = (5, 3),
+            Level::Problem,
+            "replay_window = 0 discards them as late: set replay_window = 8 or more",
+        ),
+        (
+            window,
+            |o| (o.record.reordered, o.record.displacement) = (5, 3),
+            Level::Note,
+            "replay_window = 64 bears that",
+        ),
+        (
+            fragment,
+            |o| (o.record.reordered, o.record.displacement) = (5, 3),
+            Level::Problem,
+            "no window helps",
+        ),
+        ("", |o| o.record.duplicates = 4, Level::Note, "discards the copies"),
+        ("", |o| o.theirs.suite[7] ^= 3, Level::Problem, "set the same suite at both ends"),
+        (
+            "",
+            |o| o.theirs.dividing = 3,
+            Level::Problem,
+            "it has fragment and concatenate on, and here it is neither",
+        ),
+        ("", |o| o.theirs.plain_mtu = 1400, Level::Note, "1500 here and 1400 there"),
+    ];
+    for (more, change, level, words) in rows {
+        let findings = told(more, change);
+        let texts: Vec<_> = findings.iter().map(|finding| (finding.level, finding.text.as_str())).collect();
+        assert!(
+            matches!(texts.as_slice(), [(found, text)] if *found == level && text.contains(words)),
+            "{words}: {texts:#?}"
+        );
+    }
+    assert_eq!(told("clear_vlan = \"strip\"", |o| o.record.tagged = 9), []);
+}
+
+#[test]
+fn an_answer_that_does_not_fit_is_told_from_none() {
+    let unanswered = |doubts: Doubts| {
+        let findings = told("", |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, doubts));
+        assert_eq!((findings.len(), findings[0].level), (1, Level::Problem), "{findings:#?}");
+        findings[0].text.clone()
+    };
+    let peer = Some("02:00:00:00:00:02/1".parse().unwrap());
+    assert!(
+        unanswered(Doubts::default())
+            .contains("start 'frameward doctor' with its configuration on that box too")
+    );
+    let text = unanswered(Doubts { misfits: 3, misfit: peer, ..Doubts::default() });
+    assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[6; 16]))), "{text}");
+    let text = unanswered(Doubts { deaf: peer, refused: true, ..Doubts::default() });
+    assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[5; 16]))), "{text}");
+    assert!(unanswered(Doubts { deaf: peer, ..Doubts::default() }).contains("one direction only"));
+    assert!(unanswered(Doubts { stranger: peer, ..Doubts::default() }).contains("no peer of this link"));
+    assert!(unanswered(Doubts { own_sci: Some(true), ..Doubts::default() }).contains("copied to both"));
+    let lost = told("", |o| o.end = End::Lost);
+    assert!(lost[0].text.contains("fell silent"));
+}

@@ -1,0 +1,155 @@
+//! The protected port of a link, an examination, and real time.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use engine::burst::Burst;
+use engine::open::{OpenError, open_observer};
+use engine::port::Port;
+use wire::MacAddr;
+
+use super::exam::{Exam, Outcome, Party, Setup};
+use super::frame::Status;
+use super::keys::MacKey;
+use super::{Finding, Options};
+use crate::check::Mtus;
+use crate::config::{Link, StaticSa};
+
+/// The longest pause between two looks at the port.
+const LOOK: Duration = Duration::from_millis(1);
+/// How often people who wait hear something.
+const PROGRESS: Duration = Duration::from_secs(5);
+
+/// What came out of an examination.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) outcome: Outcome,
+    /// Frames that this box itself lost while it looked.
+    pub(super) lost_here: u64,
+}
+
+/// Examines the path of a link until both ends are through, or nobody answers. The port is closed at the end, and the
+/// interface as it was.
+pub(super) fn examine(
+    link: &Link,
+    mtus: Mtus,
+    options: &Options,
+    tell: &(dyn Fn(&dyn fmt::Display) + Sync),
+) -> Result<Seen, Finding> {
+    let refused = |error: OpenError| Finding::problem("path", format!("cannot be looked at: {error}"));
+    let (mut pool, mut port) = open_observer(&link.protected).map_err(refused)?;
+    let setup = setup(link, mtus, options).map_err(|error| {
+        Finding::problem("path", format!("cannot be looked at: the system gives no random numbers: {error}"))
+    })?;
+    let start = Instant::now();
+    let (mut received, mut out) = (Burst::new(), Burst::new());
+    let mut exam = Exam::new(setup, Duration::ZERO);
+    let mut told = Progress { next: Duration::ZERO, last: "" };
+    loop {
+        let now = start.elapsed();
+        port.receive(&mut pool, &mut received);
+        let busy = received.is_full();
+        for slot in received.drain() {
+            exam.receive(now, pool.frame(&slot));
+            pool.give(slot);
+        }
+        while !out.is_full()
+            && let Some(frame) = exam.poll(now)
+        {
+            let Some(mut slot) = pool.take() else { break };
+            // What does not fit a chunk fits no frame of the interface either.
+            if pool.append(&mut slot, &frame) {
+                out.push(slot).expect("invariant: there is room");
+            } else {
+                pool.give(slot);
+            }
+        }
+        port.transmit(&mut pool, &mut out);
+        if let Some(outcome) = exam.outcome(now) {
+            let counters = port.counters();
+            let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
+            return Ok(Seen { outcome, lost_here });
+        }
+        told.tell(&link.name, now, &exam, options, tell);
+        if !busy {
+            std::thread::sleep(exam.next().saturating_sub(start.elapsed()).min(LOOK));
+        }
+    }
+}
+
+struct Progress {
+    next: Duration,
+    last: &'static str,
+}
+
+impl Progress {
+    fn tell(
+        &mut self,
+        link: &str,
+        now: Duration,
+        exam: &Exam,
+        options: &Options,
+        tell: &(dyn Fn(&dyn fmt::Display) + Sync),
+    ) {
+        let doing = exam.doing();
+        if now < self.next && doing == self.last {
+            return;
+        }
+        (self.next, self.last) = (now + PROGRESS, doing);
+        match options.patience {
+            Some(patience) if !exam.is_met() => {
+                let left = patience.saturating_sub(now).as_secs();
+                tell(&format_args!("link {link}: {doing}: start doctor there within {left} s"));
+            }
+            _ => tell(&format_args!("link {link}: {doing}")),
+        }
+    }
+}
+
+fn setup(link: &Link, mtus: Mtus, options: &Options) -> Result<Setup, getrandom::Error> {
+    let mut session = [0; 8];
+    getrandom::fill(&mut session)?;
+    let own = Party { sci: link.transmit.sci, keys: vec![mac_key(&link.transmit)] };
+    let mut peers: Vec<Party> = Vec::new();
+    for sa in &link.receive {
+        match peers.iter_mut().find(|peer| peer.sci == sa.sci) {
+            Some(peer) => peer.keys.push(mac_key(sa)),
+            None => peers.push(Party { sci: sa.sci, keys: vec![mac_key(sa)] }),
+        }
+    }
+    let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
+    Ok(Setup {
+        own,
+        peers,
+        mac: MacAddr(interface_mac(&link.protected)),
+        // Never 0, which means unknown.
+        session: u64::from_be_bytes(session) | 1,
+        mtu: octets(mtus.protected),
+        probes: options.probes,
+        pause: Duration::from_secs(1) / options.rate.max(1),
+        patience: options.patience.unwrap_or_default(),
+        facts: facts(link, mtus),
+    })
+}
+
+fn mac_key(sa: &StaticSa) -> MacKey {
+    MacKey::derive(sa.key.octets(), sa.sci)
+}
+
+/// Zeros for an interface that has just vanished: sending will tell.
+fn interface_mac(name: &str) -> [u8; 6] {
+    engine::interface::Survey::of(name).map(|survey| survey.mac).unwrap_or_default()
+}
+
+/// What both ends must have in common, for the other one to compare.
+pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
+    let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
+    let dividing = link.dividing.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
+    Status {
+        dividing,
+        suite: link.suite.identifier(),
+        plain_mtu: octets(mtus.plain),
+        protected_mtu: octets(mtus.protected),
+        ..Status::default()
+    }
+}
