@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench-fragment bench-link bench-suites test test-long lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench-fragment bench-link bench-suites deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       two gateways and two machines in network namespaces, real traffic, live figures (root)"
@@ -15,6 +15,9 @@ help:
 	@echo "make bench-suites what a frame costs with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
+	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
+	@echo "make test-deb   installs the package into a Debian in namespaces, runs and removes it (root)"
+	@echo "make test-aarch64  unit tests on AArch64, emulated"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make ci         what CI runs"
@@ -52,11 +55,32 @@ test:
 		echo "make test: not root; the tests in network namespaces will fail. Start it as root to run every test." >&2; fi
 	$(CARGO) test --workspace --locked --no-fail-fast
 
+deb:
+	@scripts/setup.sh demo
+	$(CARGO) build --release --locked --package frameward
+	packaging/deb.sh target/release/frameward $$(dpkg --print-architecture) target/debian
+
+deb-arm64:
+	@scripts/setup.sh cross
+	scripts/aarch64.sh build
+	packaging/deb.sh target/arm/aarch64-unknown-linux-gnu/release/frameward arm64 target/debian
+
+test-deb: deb
+	@scripts/setup.sh package
+	lintian --fail-on error,warning --suppress-tags maintainer-script-calls-systemctl target/debian/frameward_*_$$(dpkg --print-architecture).deb
+	packaging/deb_test.sh target/debian/frameward_*_$$(dpkg --print-architecture).deb
+
+test-aarch64:
+	@scripts/setup.sh cross
+	scripts/aarch64.sh test
+
 FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
 	PROPTEST_CASES=20000 FRAMEWARD_RELAY_FRAMES=10000000 $(CARGO) test --release --workspace --locked --no-fail-fast
+	$(MAKE) test-aarch64
+	$(MAKE) test-deb
 	$(MAKE) fuzz
 
 lint: arrows docs deny

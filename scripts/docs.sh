@@ -20,7 +20,7 @@ breach() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-find crates testkit bench fuzz tests scripts .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
+find crates testkit bench fuzz tests scripts packaging .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
     -o -type f -print0 | xargs -0 cat >"$scratch/sources"
 knows() { grep -qwF -- "$1" "$scratch/sources"; }
 
@@ -39,7 +39,7 @@ names() {
     while read -r word; do
         case $word in
         make\ *) grep -qE "^${word#make }:" Makefile || breach "$document: $word is no target" ;;
-        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | .ci/*)
+        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | packaging/* | .ci/*)
             word=${word%%::*}; compgen -G "${word%% *}" >/dev/null || breach "$document: $word does not exist"
             ;;
         *)
@@ -76,6 +76,10 @@ for configuration in "$scratch"/*.toml; do
     rm -f "$scratch"/*.key
     configurations=$((configurations + 1))
 done
+# The package's example.
+cp packaging/press-line.toml "$scratch/"
+for key in own peer; do "$frameward" keygen static --out "$scratch/$key.key" >/dev/null; done
+told=$("$frameward" check --offline "$scratch/press-line.toml" 2>&1) || breach "packaging/press-line.toml is refused:"$'\n'"$told"
 ((configurations)) || breach "README.md shows no configuration"
 
 if ((breaches)); then

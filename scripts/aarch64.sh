@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Builds for AArch64 with Debian's cross compiler and runs there what needs no network, under qemu-user.
+#
+#   scripts/aarch64.sh test     unit tests of wire, suite, secy and engine; the program's: configuration, check, keygen
+#   scripts/aarch64.sh build    the program in release, for the package
+#
+# What it shows: that all compiles, that layouts, ciphers and arithmetic are right on the other CPU. What it does not:
+# ports on a real AArch64 kernel (qemu-user passes system calls on to this machine's), and speed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+target=aarch64-unknown-linux-gnu
+# Beside the native one: build scripts would be built anew for each change of target.
+export CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/arm
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
+export CC_aarch64_unknown_linux_gnu=aarch64-linux-gnu-gcc
+export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu"
+# An emulated CPU is some 20 times slower.
+export PROPTEST_CASES=${PROPTEST_CASES:-8}
+
+case ${1:-} in
+test)
+    cargo test --locked --target $target --package frameward-wire --package frameward-suite --package frameward-secy
+    cargo test --locked --target $target --package frameward-engine --lib --test link
+    cargo test --locked --target $target --package frameward --lib --bins --test command
+    ;;
+build)
+    cargo build --release --locked --target $target --package frameward
+    ;;
+*)
+    echo "usage: scripts/aarch64.sh test|build" >&2
+    exit 2
+    ;;
+esac
