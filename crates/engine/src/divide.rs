@@ -43,9 +43,9 @@ secy::counters! {
         /// Held for others to share their frame.
         out_sdus_held = "OutSdusHeld",
         /// Discarded: longer than any receiver takes, or than a frame.
-        out_sdus_too_long = "OutSdusTooLong",
+        out_sdus_too_long = "OutSdusTooLong" [discard],
         /// Frames discarded, and with them their SDUs: no chunk was free to assemble them in.
-        out_pkts_no_chunk = "OutPktsNoChunk",
+        out_pkts_no_chunk = "OutPktsNoChunk" [discard],
     }
 }
 

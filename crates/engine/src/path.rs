@@ -35,13 +35,13 @@ secy::counters! {
         /// Delivered though in clear, because their EtherType is in `bypass`.
         in_pkts_bypass = "InPktsBypass",
         /// Discarded: MAC control from the machine, such as PAUSE, which never goes further than one hop.
-        out_pkts_mac_control = "OutPktsMacControl",
+        out_pkts_mac_control = "OutPktsMacControl" [discard],
         /// Discarded: MAC control from the network.
-        in_pkts_mac_control = "InPktsMacControl",
+        in_pkts_mac_control = "InPktsMacControl" [discard],
         /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
-        in_pkts_eapol = "InPktsEapol",
+        in_pkts_eapol = "InPktsEapol" [discard],
         /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
-        in_sdus_no_chunk = "InSdusNoChunk",
+        in_sdus_no_chunk = "InSdusNoChunk" [discard],
     }
 }
 

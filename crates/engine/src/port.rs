@@ -58,35 +58,35 @@ secy::counters! {
         /// Their frame octets.
         tx_octets = "TxOctets",
         /// Received, but no chunk was free.
-        rx_no_chunk = "RxNoChunk",
+        rx_no_chunk = "RxNoChunk" [discard],
         /// Received, but longer than the interface's MTU allows, than a chunk's room, or cut by the kernel.
-        rx_too_long = "RxTooLong",
+        rx_too_long = "RxTooLong" [discard],
         /// Received as a merged or unsegmented super-frame (GRO here, TSO at a local sender). The cure is
         /// `ethtool -K IF gro off` here, `tso off gso off` on the sender's virtual interface.
-        rx_super_frames = "RxSuperFrames",
+        rx_super_frames = "RxSuperFrames" [discard],
         /// Received from a local sender that left the checksum to hardware that is not there, and completed here.
         /// Not a drop. AF_XDP cannot see it: there the sender's virtual interface needs `ethtool -K IF tx off`.
         rx_checksums_completed = "RxChecksumsCompleted",
         /// Dropped by the kernel before it reached us (PACKET_STATISTICS drops; XDP_STATISTICS rx_dropped).
-        rx_kernel_dropped = "RxKernelDropped",
+        rx_kernel_dropped = "RxKernelDropped" [discard],
         /// Dropped by the kernel because the receive ring was full: the worker is too slow.
-        rx_ring_full = "RxRingFull",
+        rx_ring_full = "RxRingFull" [discard],
         /// Times that the kernel found no chunk to receive into (rx_fill_ring_empty_descs).
         rx_fill_ring_empty = "RxFillRingEmpty",
         /// Addresses in the fill ring that the kernel refused: a bug if not 0.
-        rx_invalid_descriptors = "RxInvalidDescriptors",
+        rx_invalid_descriptors = "RxInvalidDescriptors" [discard],
         /// Transmit descriptors that the kernel refused: a bug if not 0.
-        tx_invalid_descriptors = "TxInvalidDescriptors",
+        tx_invalid_descriptors = "TxInvalidDescriptors" [discard],
         /// Descriptors from the kernel that name no chunk it was lent, or reach beyond it: a bug if not 0.
-        bad_descriptors = "BadDescriptors",
+        bad_descriptors = "BadDescriptors" [discard],
         /// To be sent, but the interface or its ring had no room, or was down.
-        tx_dropped = "TxDropped",
+        tx_dropped = "TxDropped" [discard],
         /// Among `tx_frames`: those that the kernel said it dropped after all (no carrier, no room in the driver).
-        tx_kernel_dropped = "TxKernelDropped",
+        tx_kernel_dropped = "TxKernelDropped" [discard],
         /// To be sent, but longer than the interface's MTU allows.
-        tx_too_long = "TxTooLong",
+        tx_too_long = "TxTooLong" [discard],
         /// To be sent, but shorter than an Ethernet header or placed beyond its chunk: a bug if not 0.
-        tx_malformed = "TxMalformed",
+        tx_malformed = "TxMalformed" [discard],
     }
 }
 

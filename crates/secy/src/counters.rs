@@ -7,17 +7,43 @@
 //! The edition of 2006 has other names for two of them: what it calls `InPktsUnknownSCI` and `InPktsUnusedSA` is
 //! `InPktsNoSA`; `InPktsNoSCI` and `InPktsNotUsingSA` are `InPktsNoSAError`.
 
-/// Declares a struct of counters, the table of their names, and their sum: one table for text, JSON and metrics.
+/// A row of a table of counters: all that those who show it need to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counter {
+    /// The standard's name, or ours in the same style: `InPktsLate`.
+    pub name: &'static str,
+    /// The same for metrics: `in_pkts_late`.
+    pub metric: &'static str,
+    /// What it counts, in words.
+    pub meaning: &'static str,
+    /// Whether it counts what was discarded: marked `[discard]` in the table.
+    pub discard: bool,
+}
+
+/// Declares a struct of counters, the table of their names and meanings, and their sum: one table for text, JSON,
+/// metrics and the status page. The first lines of a counter's documentation are its meaning there.
 #[macro_export]
 macro_rules! counters {
-    ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident = $standard:literal,)* }) => {
+    (@discard) => { false };
+    (@discard discard) => { true };
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[doc = $meaning:literal])+ $field:ident = $standard:literal $([$discard:ident])?,)*
+    }) => {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-        pub struct $name { $($(#[$field_doc])* pub $field: u64,)* }
+        pub struct $name { $($(#[doc = $meaning])+ pub $field: u64,)* }
 
         impl $name {
             /// The names, in the order of [`Self::values`].
             pub const NAMES: &'static [&'static str] = &[$($standard),*];
+
+            /// What the counters are, in the order of [`Self::values`].
+            pub const TABLE: &'static [$crate::Counter] = &[$($crate::Counter {
+                name: $standard,
+                metric: stringify!($field),
+                meaning: concat!($($meaning),+).trim_ascii(),
+                discard: $crate::counters!(@discard $($discard)?),
+            }),*];
 
             /// The values, in the order of [`Self::NAMES`].
             pub const fn values(&self) -> [u64; Self::NAMES.len()] {
@@ -38,29 +64,29 @@ counters! {
         /// Sent without SecTAG because `protect_frames` is false.
         out_pkts_untagged = "OutPktsUntagged",
         /// Discarded: with SecTAG and ICV the frame would exceed the protected side's MTU.
-        out_pkts_too_long = "OutPktsTooLong",
+        out_pkts_too_long = "OutPktsTooLong" [discard],
         /// Discarded: shorter than an Ethernet header. Ours.
-        out_pkts_too_short = "OutPktsTooShort",
+        out_pkts_too_short = "OutPktsTooShort" [discard],
         /// Discarded: no transmit SA is enabled. Ours.
-        out_pkts_no_sa = "OutPktsNoSA",
+        out_pkts_no_sa = "OutPktsNoSA" [discard],
         /// Discarded: every PN of the transmit SA is used. Ours.
-        out_pkts_pn_exhausted = "OutPktsPnExhausted",
+        out_pkts_pn_exhausted = "OutPktsPnExhausted" [discard],
         /// Discarded: the next block of PNs is not yet reserved on disk. Ours.
-        out_pkts_pn_unreserved = "OutPktsPnUnreserved",
+        out_pkts_pn_unreserved = "OutPktsPnUnreserved" [discard],
         /// Delivered without SecTAG because `validate_frames` is not strict.
         in_pkts_untagged = "InPktsUntagged",
         /// Discarded: without SecTAG.
-        in_pkts_no_tag = "InPktsNoTag",
+        in_pkts_no_tag = "InPktsNoTag" [discard],
         /// Discarded: the SecTAG breaks a rule of clause 9, or its PN is 0.
-        in_pkts_bad_tag = "InPktsBadTag",
+        in_pkts_bad_tag = "InPktsBadTag" [discard],
         /// Delivered unverified: no SA for it, and `validate_frames` is not strict.
         in_pkts_no_sa = "InPktsNoSA",
         /// Discarded: no SA for it.
-        in_pkts_no_sa_error = "InPktsNoSAError",
+        in_pkts_no_sa_error = "InPktsNoSAError" [discard],
         /// Discarded: shorter than an Ethernet header. Ours.
-        in_pkts_too_short = "InPktsTooShort",
+        in_pkts_too_short = "InPktsTooShort" [discard],
         /// Discarded: VLAN tags in clear in front of the SecTAG. Ours.
-        in_pkts_clear_vlan = "InPktsClearVlan",
+        in_pkts_clear_vlan = "InPktsClearVlan" [discard],
     }
 }
 
@@ -88,31 +114,31 @@ counters! {
         /// Delivered though below `lowest_pn`: replay protection is off.
         in_pkts_delayed = "InPktsDelayed",
         /// Discarded: below `lowest_pn`.
-        in_pkts_late = "InPktsLate",
+        in_pkts_late = "InPktsLate" [discard],
         /// Discarded: a PN inside the replay window that was received before. Ours.
-        in_pkts_duplicate = "InPktsDuplicate",
+        in_pkts_duplicate = "InPktsDuplicate" [discard],
         /// Delivered though the ICV is wrong: `validate_frames` is check.
         in_pkts_invalid = "InPktsInvalid",
         /// Discarded: the ICV is wrong, or the data is encrypted and `validate_frames` is disabled.
-        in_pkts_not_valid = "InPktsNotValid",
+        in_pkts_not_valid = "InPktsNotValid" [discard],
         /// Discarded: verified, but its extension headers break a rule. Ours.
-        in_pkts_malformed = "InPktsMalformed",
+        in_pkts_malformed = "InPktsMalformed" [discard],
         /// SDUs that were put together from pieces. Ours.
         in_sdus_reassembled = "InSdusReassembled",
         /// SDUs that shared a frame with others. Ours.
         in_sdus_separated = "InSdusSeparated",
         /// SDUs that were complete and discarded: longer than any that is sent. Ours.
-        in_sdus_too_long = "InSdusTooLong",
+        in_sdus_too_long = "InSdusTooLong" [discard],
         /// Pieces discarded: the missing neighbour has become late, so it cannot come any more. Ours.
-        in_pieces_lost = "InPiecesLost",
+        in_pieces_lost = "InPiecesLost" [discard],
         /// Pieces discarded: the missing neighbour did not come in time (without replay protection). Ours.
-        in_pieces_expired = "InPiecesExpired",
+        in_pieces_expired = "InPiecesExpired" [discard],
         /// Pieces discarded: others needed their room. Ours.
-        in_pieces_overrun = "InPiecesOverrun",
+        in_pieces_overrun = "InPiecesOverrun" [discard],
         /// Pieces discarded: the neighbour is of another SDU. Ours.
-        in_pieces_mismatched = "InPiecesMismatched",
+        in_pieces_mismatched = "InPiecesMismatched" [discard],
         /// Pieces discarded: their SA was retired. Ours.
-        in_pieces_retired = "InPiecesRetired",
+        in_pieces_retired = "InPiecesRetired" [discard],
         /// Octets of secure data in verified frames that were not encrypted.
         in_octets_validated = "InOctetsValidated",
         /// Octets of secure data in verified frames that were encrypted.
@@ -133,5 +159,20 @@ mod tests {
         let mut sum = counters;
         sum.add(&counters);
         assert_eq!(sum.values()[late], 6);
+        let row = ReceiveSaCounters::TABLE[late];
+        assert_eq!((row.name, row.metric, row.discard), ("InPktsLate", "in_pkts_late", true));
+        assert_eq!(row.meaning, "Discarded: below `lowest_pn`.");
+        assert!(
+            ReceiveSaCounters::TABLE.iter().map(|row| row.name).eq(ReceiveSaCounters::NAMES.iter().copied())
+        );
+    }
+
+    #[test]
+    fn what_says_that_it_is_discarded_is_marked_so() {
+        let tables = [SecYCounters::TABLE, TransmitSaCounters::TABLE, ReceiveSaCounters::TABLE];
+        for row in tables.concat() {
+            let told = row.meaning.starts_with("Discarded:") || row.meaning.contains(" discarded");
+            assert_eq!(row.discard, told, "{}: {}", row.name, row.meaning);
+        }
     }
 }
