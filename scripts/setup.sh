@@ -3,7 +3,8 @@
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3),
-#                            what reads the systemd unit, and tshark, which reads what inspect writes
+#                            what reads the systemd unit, tshark, which reads what inspect writes, a browser, and
+#                            Prometheus' own parser
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
@@ -41,6 +42,8 @@ if [[ $profile == test || $profile == ci ]]; then
     needs+=(insmod:kmod iperf3:iperf3)
     [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux)
 fi
+# The status page is tested in a real browser.
+[[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
 [[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 
@@ -55,6 +58,9 @@ install_packages() {
     # The C library's headers are a package of their own.
     [[ -e /usr/include/stdio.h ]] || packages+=(libc6-dev)
     [[ $profile != cross || -e /usr/aarch64-linux-gnu/include/stdio.h ]] || packages+=(libc6-dev-arm64-cross)
+    # A module of the system's Python, which is no command either.
+    [[ $profile != test && $profile != ci || -e /usr/lib/python3/dist-packages/prometheus_client ]] \
+        || packages+=(python3-prometheus-client)
     ((${#packages[@]})) || return 0
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
     has apt-get || fail "missing: ${packages[*]} (Debian's names), and there is no apt-get here" \

@@ -13,14 +13,17 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod bench;
+mod browser;
 mod demo;
 mod division;
 mod doctor;
 mod exchange;
 mod hostile;
+mod http;
 mod lifecycle;
 mod links;
 mod neighbours;
+mod page;
 mod privileges;
 mod protocols;
 mod service;

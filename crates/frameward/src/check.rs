@@ -175,6 +175,9 @@ impl fmt::Display for Plan<'_> {
         if let Some(speeds) = &self.speeds {
             writeln!(f, "  suites     {speeds}")?;
         }
+        if let Some(http) = gateway.http {
+            writeln!(f, "  http       http://{}/", http.address)?;
+        }
         for (at, link) in self.config.links.iter().enumerate() {
             write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
             if let Some(speeds) = &self.speeds {

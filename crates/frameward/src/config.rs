@@ -19,6 +19,7 @@ pub mod sa_file;
 mod static_keys;
 
 use std::io::Read as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use engine::divide::Dividing;
@@ -60,6 +61,17 @@ pub struct Gateway {
     pub polling: Polling,
     /// Whether workers go before all ordinary threads.
     pub realtime: Realtime,
+    /// Where metrics and status are served over HTTP; `None`: nowhere.
+    pub http: Option<Http>,
+}
+
+/// `http`: where metrics and status are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http {
+    /// The address to listen on; its port is not 0.
+    pub address: SocketAddr,
+    /// The line of the configuration that says so, from 1.
+    pub line: usize,
 }
 
 /// Which engine moves the frames.

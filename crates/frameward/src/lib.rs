@@ -5,6 +5,7 @@ pub mod check;
 pub mod config;
 pub mod demo;
 pub mod doctor;
+pub mod http;
 pub mod inspect;
 pub mod key_file;
 pub mod keygen;

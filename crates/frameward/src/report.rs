@@ -12,14 +12,18 @@
 //! JSON and whatever reads it later share one table. Only figures: no key and nothing derived from one but its
 //! fingerprint.
 
+mod concern;
 mod counters;
 mod server;
+pub mod table;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::suite_speed::SuiteSpeeds;
+pub use concern::Concern;
+pub(crate) use concern::concerns;
 pub use counters::Counters;
 pub use server::{ReportServer, ServeError};
 
@@ -38,6 +42,9 @@ pub struct GatewayReport {
     /// How fast the cipher suites were on this CPU at the start; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_speeds: Option<SuiteSpeeds>,
+    /// Milliseconds since the start, when the figures were taken: rates are differences of two reports.
+    #[serde(default)]
+    pub uptime_ms: u64,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
 }
@@ -74,11 +81,24 @@ impl fmt::Display for Grant {
     }
 }
 
+impl GatewayReport {
+    /// The document that is sent to all who ask: JSON, indented, with a line's end.
+    pub fn document(&self) -> String {
+        let mut document =
+            serde_json::to_string_pretty(self).expect("invariant: text and figures are always JSON");
+        document.push('\n');
+        document
+    }
+}
+
 /// A link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// The link's name.
     pub name: String,
+    /// What is not as it should be; empty if all is well.
+    #[serde(default)]
+    pub concerns: Vec<Concern>,
     /// The side of the machine.
     pub plain: PortReport,
     /// The side of the insecure network.

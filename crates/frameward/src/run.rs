@@ -4,6 +4,7 @@
 //!  main thread     starts everything, then: leases, notices, reports, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
 //!  status          answers on the status socket; asks the main thread for figures
+//!  http            the same over HTTP, if configured (crate::http)
 //! ```
 //!
 //! Order of a start: state directory, how fast the cipher suites are here, MTUs, leases, interfaces, ports, workers,
@@ -29,6 +30,7 @@ use engine::worker;
 
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Polling};
+use crate::http::{HttpServer, Listening};
 use crate::privilege;
 use crate::report::{GatewayReport, PrivilegeReport, ReportServer, ServeError};
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
@@ -109,13 +111,18 @@ pub fn run(
     stop: &Arc<AtomicBool>,
     tell: Tell<'_>,
 ) -> Result<(), RunError> {
-    let name = config.gateway.name.clone();
+    let (name, http) = (config.gateway.name.clone(), config.gateway.http);
+    let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
+    let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
     let mut running = Running::start(config, tell)?;
     let (requests, asked) = mpsc::channel();
-    let served = match serve(&name, runtime_dir, requests) {
-        Err(error) => Err(error.into()),
+    let served = match serve(&name, runtime_dir, listening, requests) {
+        Err(error) => Err(error),
         Ok(server) => {
             running.advise(tell);
+            if let Some(http) = http {
+                tell(&format_args!("status and metrics: http://{}/", http.address));
+            }
             tell(&format_args!("gateway {name} is running: frameward status {name}"));
             let outcome = running.forward(&asked, stop, tell);
             // No request may wait for the main thread any more.
@@ -220,18 +227,26 @@ impl Running {
     }
 }
 
+/// Starts all that answers with figures.
 fn serve(
     name: &str,
     runtime_dir: &Path,
+    listening: Option<Listening>,
     requests: Sender<ReportRequest>,
-) -> Result<ReportServer, ServeError> {
+) -> Result<(ReportServer, Option<HttpServer>), RunError> {
+    let http_requests = requests.clone();
     let nothing = report::without_links(name);
-    ReportServer::start(runtime_dir, name, move || {
-        let (reply, answer) = mpsc::channel();
-        // While it starts or stops there are no figures.
-        let asked = requests.send(reply).ok();
-        asked.and_then(|()| answer.recv_timeout(REPORT_WAIT).ok()).unwrap_or_else(|| nothing.clone())
-    })
+    let answer = move || ask(&requests).unwrap_or_else(|| nothing.clone());
+    let server = ReportServer::start(runtime_dir, name, answer)?;
+    let http = listening.map(|listening| HttpServer::start(listening, move || ask(&http_requests)));
+    Ok((server, http.transpose().map_err(RunError::Thread)?))
+}
+
+/// Asks the main thread for figures. While it starts or stops there are none.
+fn ask(requests: &Sender<ReportRequest>) -> Option<GatewayReport> {
+    let (reply, answer) = mpsc::channel();
+    requests.send(reply).ok()?;
+    answer.recv_timeout(REPORT_WAIT).ok()
 }
 
 const fn polling(polling: Polling) -> worker::Polling {

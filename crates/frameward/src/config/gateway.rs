@@ -1,12 +1,13 @@
 //! `[gateway]`.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
 use super::findings::Findings;
 use super::raw::RawGateway;
-use super::{Gateway, Io, Polling, Realtime, is_name};
+use super::{Gateway, Http, Io, Polling, Realtime, is_name};
 
 const DEFAULT_STATE: &str = "/var/lib/frameward";
 
@@ -25,11 +26,10 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
     let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
     findings.later("", "antedate", &raw.antedate, &["off", "auto"]);
-    for (key, value) in [("http", &raw.http), ("state_max_age", &raw.state_max_age)] {
-        if let Some(value) = value {
-            findings.error(value.span(), format!("{key} is not in this release; remove it"));
-        }
+    if let Some(value) = &raw.state_max_age {
+        findings.error(value.span(), "state_max_age is not in this release; remove it");
     }
+    let http = raw.http.as_ref().and_then(|value| http(value, findings));
     let state = state(raw, findings);
     let name = match &raw.name {
         None => {
@@ -42,7 +42,36 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
         findings.error(name.span(), bad_name("", name.get_ref()));
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
-    Some((Gateway { name: name.get_ref().clone(), state, io, polling, realtime }, allow_experimental))
+    let name = name.get_ref().clone();
+    Some((Gateway { name, state, io, polling, realtime, http }, allow_experimental))
+}
+
+/// An address with its port. Names are not looked up: a start must not hang on a name server, nor move with it.
+fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
+    let text = value.get_ref();
+    let address = match text.parse::<SocketAddr>() {
+        Ok(address) if address.port() != 0 => address,
+        Ok(_) => {
+            let wrong =
+                format!("http = {text:?} has no port that others could know; write one, such as 9464");
+            findings.error(value.span(), wrong);
+            return None;
+        }
+        Err(_) => {
+            let wrong = format!(
+                "http = {text:?} is no address with a port; write one, such as \"127.0.0.1:9464\" or \"[::1]:9464\""
+            );
+            findings.error(value.span(), wrong);
+            return None;
+        }
+    };
+    if !address.ip().to_canonical().is_loopback() {
+        let open = format!(
+            "http = {text:?} lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
+        );
+        findings.warn(value.span(), open);
+    }
+    Some(Http { address, line: findings.line(&value.span()) })
 }
 
 fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {

@@ -29,7 +29,7 @@ pub(super) struct RawGateway {
     pub(super) polling: Text,
     pub(super) realtime: Text,
     pub(super) allow_experimental: Switch,
-    pub(super) http: Option<Spanned<IgnoredAny>>,
+    pub(super) http: Text,
     pub(super) antedate: Text,
     pub(super) state_max_age: Option<Spanned<IgnoredAny>>,
 }

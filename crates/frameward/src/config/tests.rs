@@ -158,6 +158,29 @@ fn keys_may_change_and_links_may_be_several() {
     assert!(judge(&xpn().replace("b.key", "a.key")).is_ok());
 }
 
+#[test]
+fn an_http_address_that_others_reach_is_warned_about() {
+    for (address, warned) in [
+        ("127.0.0.1:9464", false),
+        ("127.1.2.3:1", false),
+        ("[::1]:9464", false),
+        ("[::ffff:127.0.0.1]:9464", false),
+        ("0.0.0.0:9464", true),
+        ("[::]:9464", true),
+        ("192.0.2.7:9464", true),
+    ] {
+        let text = VALID.replacen("allow_experimental = false", &format!("http = \"{address}\""), 1);
+        let (config, warnings) = judge(&text).unwrap();
+        assert_eq!(config.gateway.http, Some(Http { address: address.parse().unwrap(), line: 3 }));
+        let warnings: Vec<_> = lines(&warnings).into_iter().filter(|line| line.contains("http")).collect();
+        let expected = format!(
+            "gw.toml:3: http = \"{address}\" lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
+        );
+        assert_eq!(warnings, Vec::from_iter(warned.then_some(expected)));
+    }
+    assert_eq!(judge(VALID).unwrap().0.gateway.http, None);
+}
+
 /// What is replaced in the valid configuration, by what, and all that is said.
 #[test]
 fn each_mistake_has_its_line() {
@@ -217,7 +240,21 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "state = \"state\"",
         "3: state = \"state\" is no absolute path; write one, such as \"/var/lib/frameward\"",
     ),
-    ("allow_experimental = false", "http = \"127.0.0.1:9464\"", "3: http is not in this release; remove it"),
+    (
+        "allow_experimental = false",
+        "http = \"localhost:9464\"",
+        "3: http = \"localhost:9464\" is no address with a port; write one, such as \"127.0.0.1:9464\" or \"[::1]:9464\"",
+    ),
+    (
+        "allow_experimental = false",
+        "http = \"[::1]:0\"",
+        "3: http = \"[::1]:0\" has no port that others could know; write one, such as 9464",
+    ),
+    (
+        "allow_experimental = false",
+        "http = 9464",
+        "3: invalid type: integer `9464`, expected a string; correct this line",
+    ),
     (
         "allow_experimental = false",
         "state_max_age = \"1d\"",

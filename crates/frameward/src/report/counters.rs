@@ -16,6 +16,11 @@ impl Counters {
         names.iter().map(|&name| Cow::Borrowed(name)).zip(values).collect()
     }
 
+    /// The value of a counter; 0 if the gateway does not have it.
+    pub fn value(&self, name: &str) -> u64 {
+        self.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
+    }
+
     /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))

@@ -121,7 +121,5 @@ fn answer(listener: &UnixListener, stopping: &AtomicBool, mut report: impl FnMut
 
 fn send(mut client: UnixStream, report: &GatewayReport) -> io::Result<()> {
     client.set_write_timeout(Some(PATIENCE))?;
-    let mut document = serde_json::to_vec_pretty(report)?;
-    document.push(b'\n');
-    client.write_all(&document)
+    client.write_all(report.document().as_bytes())
 }

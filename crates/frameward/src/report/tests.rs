@@ -39,11 +39,17 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
             sas: vec![sa(None, Some(1 << 40))],
         }],
     };
-    let link = LinkReport { name: "press".into(), plain: port("eth0"), protected: port("eth1"), secy };
     let grant = |granted, detail: &str| Grant { granted, detail: detail.into() };
     let privileges = PrivilegeReport {
         realtime: grant(true, "SCHED_FIFO, priority 10"),
         locked_memory: grant(false, "only 7 octets may be locked"),
+    };
+    let link = LinkReport {
+        name: "press".into(),
+        concerns: concerns(&secy),
+        plain: port("eth0"),
+        protected: port("eth1"),
+        secy,
     };
     GatewayReport {
         name: name.into(),
@@ -51,6 +57,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         uptime_seconds: 93_784,
         privileges: Some(privileges),
         suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
+        uptime_ms: 93_784_012,
         links: vec![link],
     }
 }

@@ -10,8 +10,10 @@ use super::Running;
 use super::link::{About, RunningLink};
 use crate::config::{Link, StaticSa};
 use crate::key_file::fingerprint;
+use crate::report::table::OVERRUN;
 use crate::report::{
     Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
+    concerns,
 };
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -22,6 +24,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         uptime_seconds: 0,
         privileges: None,
         suite_speeds: None,
+        uptime_ms: 0,
         links: Vec::new(),
     }
 }
@@ -34,10 +37,12 @@ impl Running {
             let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
             Some(link_report(config, about, snapshot))
         });
+        let uptime = self.started.elapsed();
         GatewayReport {
-            uptime_seconds: self.started.elapsed().as_secs(),
             privileges: Some(self.privileges.clone()),
             suite_speeds: Some(self.suite_speeds.clone()),
+            uptime_seconds: uptime.as_secs(),
+            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             links: reports.collect(),
             ..without_links(&self.gateway.name)
         }
@@ -51,11 +56,13 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> LinkRepor
         mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
         counters: Counters::new(PortCounters::NAMES, counters.values()),
     };
+    let secy = secy_report(link, snapshot);
     LinkReport {
         name: link.name.clone(),
+        concerns: concerns(&secy),
         plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
         protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
-        secy: secy_report(link, snapshot),
+        secy,
     }
 }
 
@@ -70,7 +77,7 @@ fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
     let divider = Counters::new(DividerCounters::NAMES, snapshot.divider.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
-    let overrun = ("InPktsOverrun".into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
+    let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
     let named = |(name, value): (&str, u64)| (name.to_owned().into(), value);
     SecYReport {
         suite: link.suite.name().into(),

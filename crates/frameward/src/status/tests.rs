@@ -81,6 +81,7 @@ fn the_text_shows_what_counted() {
   cipher suites  ns for 512 octets on this CPU: aegis-128l 51, gcm-aes-128 105
 
 link press
+  attention: No receive SA is in use: no peer's frame can be verified.
   plain eth0, af_xdp native, MTU 1532
     RxFrames                                            7
   protected eth1, af_xdp native, MTU 1532

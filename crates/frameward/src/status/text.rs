@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::report::{Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
+use crate::report::{Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
 use crate::suite_speed::Advice;
 
 /// Which counters are shown.
@@ -25,7 +25,8 @@ pub struct StatusText<'r> {
 
 impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, links } = self.report;
+        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, links, .. } =
+            self.report;
         writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
             writeln!(f, "  {what:<14} {grant}")?;
@@ -40,6 +41,9 @@ impl fmt::Display for StatusText<'_> {
 impl StatusText<'_> {
     fn link(&self, f: &mut fmt::Formatter<'_>, link: &LinkReport) -> fmt::Result {
         writeln!(f, "\nlink {}", link.name)?;
+        for Concern { grave, text } in &link.concerns {
+            writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
+        }
         self.port(f, "plain", &link.plain)?;
         self.port(f, "protected", &link.protected)?;
         let secy = &link.secy;
@@ -94,7 +98,7 @@ impl StatusText<'_> {
 }
 
 /// Seconds as `1d 02:03:04`.
-struct Uptime(u64);
+pub(super) struct Uptime(pub(super) u64);
 
 impl fmt::Display for Uptime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,0 +1,183 @@
+//! Metrics and status over HTTP: read-only, and unable to hold up the gateway.
+//!
+//! ```text
+//!  browser, Prometheus ── TCP ──▶ thread "http" ── at most ten times a second ──▶ main thread ──▶ a report
+//!                                   /          the status page
+//!                                   /status    the report, as `frameward status --json` prints it
+//!                                   /metrics   the same figures for Prometheus
+//! ```
+//!
+//! Against whom this stands, since there is no password: a connection has one request and ten seconds in all; of too
+//! many connections the oldest is closed, so that idle ones crowd nobody out; a request's head is bounded, and its body
+//! is not read; however many ask, the gateway makes a report only every [`FRESH`]. A web site that the user visits
+//! cannot read here: no other origin is allowed, and a name that it points to this machine (DNS rebinding) is refused.
+
+mod answer;
+mod figures;
+mod metrics;
+mod page;
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::net::TcpListener;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use crate::config::{Finding, Http};
+use crate::report::GatewayReport;
+use answer::Surface;
+#[cfg(doc)]
+use figures::FRESH;
+use figures::Figures;
+
+/// Connections at a time. Of more, the oldest is closed.
+const CONNECTIONS: usize = 32;
+/// How long a client may take for the head of its request.
+const HEAD_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a connection may last.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The longest head of a request, in octets.
+const LONGEST_HEAD: usize = 8192;
+/// The most header fields of a request.
+const MOST_FIELDS: usize = 64;
+
+/// An address that is listened on; nobody is answered yet.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    runtime: Runtime,
+}
+
+impl Listening {
+    /// Listens on the address that the configuration `file` names.
+    ///
+    /// # Errors
+    /// What keeps it from that, with the line of the configuration and the cure.
+    pub fn start(file: &Path, http: Http) -> Result<Self, Finding> {
+        let finding = |error: io::Error| Finding {
+            file: file.to_owned(),
+            line: Some(http.line),
+            text: format!("cannot listen on http = \"{}\": {error}; {}", http.address, cure(&error)),
+        };
+        let listener = TcpListener::bind(http.address).map_err(finding)?;
+        listener.set_nonblocking(true).map_err(finding)?;
+        // One thread waits for reports; more would only wait for the same one.
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_name("http-figures")
+            .build()
+            .map_err(finding)?;
+        Ok(Self { listener, runtime })
+    }
+}
+
+fn cure(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "stop the program that has it ('ss -ltnp' names it), or choose another port"
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "no interface has this address: use one that 'ip address' lists, or 127.0.0.1"
+        }
+        io::ErrorKind::PermissionDenied => "ports below 1024 need a privilege: choose a higher one",
+        _ => "choose another address, or remove http",
+    }
+}
+
+/// The HTTP surface of a running gateway. It goes when this is dropped.
+#[derive(Debug)]
+pub struct HttpServer {
+    /// Dropped, it ends the thread.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl HttpServer {
+    /// Answers with what `ask` returns, which is called on a thread of its own and may take its time; `None` if the
+    /// gateway has no figures.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(
+        listening: Listening,
+        ask: impl FnMut() -> Option<GatewayReport> + Send + 'static,
+    ) -> io::Result<Self> {
+        let Listening { listener, runtime } = listening;
+        let surface = Arc::new(Surface::new(Figures::new(ask)));
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let serve = move || {
+            runtime.block_on(async {
+                // The listener can be used: it is one that listens, and this is inside of the runtime.
+                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                    tokio::spawn(accept(listener, surface));
+                    let _ = stopped.await;
+                }
+            });
+            // Nobody is waited for: neither clients nor a report.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(serve)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for HttpServer {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, surface: Arc<Surface>) {
+    let mut connections = VecDeque::<AbortHandle>::with_capacity(CONNECTIONS);
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                connections.retain(|connection| !connection.is_finished());
+                if connections.len() == CONNECTIONS
+                    && let Some(oldest) = connections.pop_front()
+                {
+                    oldest.abort();
+                }
+                connections.push_back(tokio::spawn(serve(client, Arc::clone(&surface))).abort_handle());
+            }
+            // Out of file descriptors, say: that passes, and must not become a busy loop.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+/// One connection, one request.
+async fn serve(client: TcpStream, surface: Arc<Surface>) {
+    let service = service_fn(move |request| {
+        let surface = Arc::clone(&surface);
+        async move { Ok::<_, Infallible>(surface.answer(&request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_PATIENCE)
+        .keep_alive(false)
+        .max_buf_size(LONGEST_HEAD)
+        .max_headers(MOST_FIELDS)
+        .serve_connection(TokioIo::new(client), service);
+    // A client that is too slow, or speaks something else, is its own loss.
+    let _ = tokio::time::timeout(PATIENCE, connection).await;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,119 @@
+//! A request's answer.
+//!
+//! | request | answer |
+//! |---|---|
+//! | another method than GET and HEAD | 405 |
+//! | a `Host` that is neither an IP address, `localhost` nor this machine's name | 421 |
+//! | `/` | the page |
+//! | `/status`, `/metrics` | the figures; 503 while the gateway has none |
+//! | anything else | 404 |
+
+use std::net::IpAddr;
+
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
+
+use super::figures::Figures;
+use super::metrics::{self, metrics};
+use super::page::Page;
+
+const TEXT: &str = "text/plain; charset=utf-8";
+/// What an answer without a page may load: nothing.
+const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// All that answers are made of.
+pub(super) struct Surface {
+    figures: Figures,
+    page: Page,
+    /// The machine's name, if it has one.
+    machine: Option<String>,
+}
+
+impl Surface {
+    pub(super) fn new(figures: Figures) -> Self {
+        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let machine = machine.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
+        Self { figures, page: Page::new(), machine }
+    }
+
+    pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
+        if !self.is_here(request.headers()) {
+            let text = "Ask by the gateway's IP address: this name could be anybody's.\n";
+            return plain(StatusCode::MISDIRECTED_REQUEST, text);
+        }
+        if ![Method::GET, Method::HEAD].contains(request.method()) {
+            let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "This is read-only: GET or HEAD.\n");
+            refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return refused;
+        }
+        match request.uri().path() {
+            "/" => {
+                let html = "text/html; charset=utf-8";
+                response(StatusCode::OK, html, self.page.policy.clone(), self.page.html.clone())
+            }
+            "/status" => match self.figures.latest().await {
+                None => no_figures(),
+                Some(report) => figures("application/json", report.document()),
+            },
+            "/metrics" => match self.figures.latest().await {
+                None => no_figures(),
+                Some(report) => figures(metrics::MEDIA_TYPE, metrics(report)),
+            },
+            _ => plain(StatusCode::NOT_FOUND, "There are /, /status and /metrics.\n"),
+        }
+    }
+
+    /// Whether the client means this machine. A web site may point its own name to our address, and would then count
+    /// as the same origin; an address it cannot own.
+    fn is_here(&self, headers: &HeaderMap) -> bool {
+        let authority = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
+        let Some(authority) = authority else { return false };
+        let host = authority.host();
+        let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
+        address.parse::<IpAddr>().is_ok()
+            || host.eq_ignore_ascii_case("localhost")
+            || self.machine.as_ref().is_some_and(|name| host.eq_ignore_ascii_case(name))
+    }
+}
+
+fn figures(media_type: &'static str, document: String) -> Response<Full<Bytes>> {
+    response(StatusCode::OK, media_type, HeaderValue::from_static(NOTHING), document.into())
+}
+
+fn no_figures() -> Response<Full<Bytes>> {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "The gateway is starting, stopping, or does not answer.\n")
+}
+
+fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    response(status, TEXT, HeaderValue::from_static(NOTHING), Bytes::from_static(text.as_bytes()))
+}
+
+fn response(
+    status: StatusCode,
+    media_type: &'static str,
+    policy: HeaderValue,
+    body: Bytes,
+) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
+    for (name, value) in [
+        (CONTENT_TYPE, media_type),
+        // What is old is shown as old by the page, not by a cache.
+        (CACHE_CONTROL, "no-store"),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

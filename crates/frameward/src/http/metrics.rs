@@ -1,0 +1,177 @@
+//! The report as metrics: OpenMetrics text, which Prometheus and its kin scrape.
+//!
+//! ```text
+//! frameward_<object>_<counter>_total{link="press",sc="02:00:00:00:00:01/1",sa="0"}
+//!            port: link, side, interface      receive_sc, transmit_sc: link, sc
+//!            secy: link                       receive_sa, transmit_sa: link, sc, sa
+//! ```
+//!
+//! Counters come from the report alone, and their names and meanings from [`table`]: what is in the JSON is here, under
+//! the same value. Labels are what the configuration names, so the number of series is bounded by it: no address and
+//! no text of a frame becomes one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, table};
+
+/// The media type of [`metrics`].
+pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Labels = Vec<(&'static str, String)>;
+
+/// The report in the OpenMetrics text format.
+pub(super) fn metrics(report: Arc<GatewayReport>) -> String {
+    let mut registry = Registry::with_prefix("frameward");
+    registry.register_collector(Box::new(Report(report)));
+    let mut out = String::new();
+    text::encode(&mut out, &registry).expect("invariant: a string takes all that is written to it");
+    out
+}
+
+#[derive(Debug)]
+struct Report(Arc<GatewayReport>);
+
+impl Collector for Report {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let mut families = Families::default();
+        families.gateway(&self.0);
+        self.0.links.iter().for_each(|link| families.link(link));
+        families.0.iter().try_for_each(|(name, family)| family.encode(name, &mut encoder))
+    }
+}
+
+/// All families by their names: the samples of one stand together, whatever links they are of.
+#[derive(Default)]
+struct Families(BTreeMap<String, Family>);
+
+struct Family {
+    kind: MetricType,
+    help: &'static str,
+    samples: Vec<(Labels, u64)>,
+}
+
+impl Family {
+    fn encode(&self, name: &str, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let mut metric = encoder.encode_descriptor(name, self.help, None, self.kind)?;
+        for (labels, value) in &self.samples {
+            match self.kind {
+                MetricType::Info => metric.encode_info(labels)?,
+                MetricType::Counter => {
+                    metric.encode_family(labels)?.encode_counter::<Labels, _, f64>(value, None)?
+                }
+                // Without labels there are no braces.
+                _ if labels.is_empty() => metric.encode_gauge(value)?,
+                _ => metric.encode_family(labels)?.encode_gauge(value)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Families {
+    fn add(&mut self, name: String, kind: MetricType, help: &'static str, labels: &Labels, value: u64) {
+        let family = self.0.entry(name).or_insert_with(|| Family { kind, help, samples: Vec::new() });
+        family.samples.push((labels.clone(), value));
+    }
+
+    fn gauge(&mut self, name: impl Into<String>, help: &'static str, labels: &Labels, value: u64) {
+        self.add(name.into(), MetricType::Gauge, help, labels, value);
+    }
+
+    fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
+        self.add(name.into(), MetricType::Info, help, &labels, 1);
+    }
+
+    fn counters(&mut self, object: &str, labels: &Labels, counters: &Counters) {
+        for (name, value) in counters.iter() {
+            let row = table::counter(name).expect("invariant: a report's counters stand in the table");
+            self.add(format!("{object}_{}", row.metric), MetricType::Counter, row.meaning, labels, value);
+        }
+    }
+
+    fn gateway(&mut self, report: &GatewayReport) {
+        let GatewayReport { name, version, uptime_seconds, .. } = report;
+        let labels = vec![("gateway", name.clone()), ("version", version.clone())];
+        self.info("build", "The gateway and the release that it runs.", labels);
+        self.gauge("uptime_seconds", "Seconds since the start.", &Labels::new(), *uptime_seconds);
+    }
+
+    fn link(&mut self, link: &LinkReport) {
+        let of_link = vec![("link", link.name.clone())];
+        let protecting = !link.concerns.iter().any(|concern| concern.grave);
+        let help = "Whether frames pass, and protected: if 0 they leave in clear or not at all.";
+        self.gauge("link_protecting", help, &of_link, protecting.into());
+        let help = "What is not as it should be: /status has the words.";
+        self.gauge("link_concerns", help, &of_link, link.concerns.len() as u64);
+        self.port(&of_link, "plain", &link.plain);
+        self.port(&of_link, "protected", &link.protected);
+        let secy = &link.secy;
+        let with = |labels: &Labels, more: &[(&'static str, &str)]| -> Labels {
+            labels
+                .iter()
+                .cloned()
+                .chain(more.iter().map(|(name, value)| (*name, (*value).to_owned())))
+                .collect()
+        };
+        let about = [("suite", secy.suite.as_str()), ("validate_frames", &secy.validate_frames)];
+        self.info(
+            "secy",
+            "The SecY: its suite, and what becomes of frames that cannot be verified.",
+            with(&of_link, &about),
+        );
+        let help = "Whether frames are protected: if 0 they leave in clear.";
+        self.gauge("secy_protect_frames", help, &of_link, secy.protect_frames.into());
+        let help = "Whether late and duplicate frames are discarded.";
+        self.gauge("secy_replay_protect", help, &of_link, secy.replay_protect.into());
+        self.gauge(
+            "secy_replay_window",
+            "How many PNs a frame may be late.",
+            &of_link,
+            secy.replay_window.into(),
+        );
+        self.counters("secy", &of_link, &secy.counters);
+        let of_sc = with(&of_link, &[("sc", &secy.transmit.sci)]);
+        self.counters("transmit_sc", &of_sc, &secy.transmit.counters);
+        for sa in &secy.transmit.sas {
+            self.sa("transmit_sa", &with(&of_sc, &[("sa", &sa.an.to_string())]), sa);
+        }
+        for sc in &secy.receive {
+            let of_sc = with(&of_link, &[("sc", &sc.sci)]);
+            self.counters("receive_sc", &of_sc, &sc.counters);
+            for sa in &sc.sas {
+                self.sa("receive_sa", &with(&of_sc, &[("sa", &sa.an.to_string())]), sa);
+            }
+        }
+    }
+
+    fn port(&mut self, of_link: &Labels, side: &str, port: &PortReport) {
+        let mut labels = of_link.clone();
+        labels.extend([("side", side.to_owned()), ("interface", port.interface.clone())]);
+        let help = "The MTU, in octets behind destination, source and EtherType.";
+        self.gauge("port_mtu_octets", help, &labels, port.mtu.into());
+        self.counters("port", &labels, &port.counters);
+        labels.push(("engine", port.engine.clone()));
+        self.info("port", "What moves the port's frames", labels);
+    }
+
+    fn sa(&mut self, object: &str, labels: &Labels, sa: &SaReport) {
+        self.gauge(format!("{object}_in_use"), "Whether the SA is used.", labels, sa.in_use.into());
+        if let Some(pn) = sa.next_pn {
+            self.gauge(format!("{object}_next_pn"), "The PN of the next frame.", labels, pn);
+        }
+        if let Some(pn) = sa.lowest_pn {
+            self.gauge(format!("{object}_lowest_pn"), "The lowest PN that is not late.", labels, pn);
+        }
+        self.counters(object, labels, &sa.counters);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+use super::*;
+use crate::report::tests::sample;
+
+#[test]
+fn a_report_as_metrics() {
+    let text = metrics(Arc::new(sample("press-line")));
+    for line in [
+        "# HELP frameward_port_rx_frames Frames handed to the worker.",
+        "# TYPE frameward_port_rx_frames counter",
+        "frameward_port_rx_frames_total{link=\"press\",side=\"plain\",interface=\"eth0\"} 7",
+        "frameward_port_rx_frames_total{link=\"press\",side=\"protected\",interface=\"eth1\"} 7",
+        "# HELP frameward_secy_in_pkts_bad_tag Discarded: the SecTAG breaks a rule of clause 9, or its PN is 0.",
+        "frameward_secy_in_pkts_bad_tag_total{link=\"press\"} 6",
+        "frameward_transmit_sc_out_pkts_encrypted_total{link=\"press\",sc=\"02:00:00:00:00:01/1\"} 4",
+        "frameward_receive_sa_in_pkts_late_total{link=\"press\",sc=\"02:00:00:00:00:02/1\",sa=\"1\"} 18446744073709551615",
+        "# TYPE frameward_transmit_sa_next_pn gauge",
+        "frameward_transmit_sa_next_pn{link=\"press\",sc=\"02:00:00:00:00:01/1\",sa=\"1\"} 9",
+        "frameward_receive_sa_lowest_pn{link=\"press\",sc=\"02:00:00:00:00:02/1\",sa=\"1\"} 1099511627776",
+        "frameward_receive_sa_in_use{link=\"press\",sc=\"02:00:00:00:00:02/1\",sa=\"1\"} 0",
+        "frameward_build_info{gateway=\"press-line\",version=\"0.1.0\"} 1",
+        "frameward_uptime_seconds 93784",
+        "frameward_link_protecting{link=\"press\"} 1",
+        "frameward_link_concerns{link=\"press\"} 1",
+        "frameward_port_mtu_octets{link=\"press\",side=\"plain\",interface=\"eth0\"} 1532",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+}
+
+/// A second link adds samples, not families: a family that comes twice is refused by every reader.
+#[test]
+fn families_stand_together() {
+    let mut report = sample("g");
+    report.links.push(LinkReport { name: "oven".into(), ..report.links[0].clone() });
+    let text = metrics(Arc::new(report));
+    let mut types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
+    let all = types.len();
+    types.sort_unstable();
+    types.dedup();
+    assert_eq!(types.len(), all);
+    assert!(text.contains("frameward_secy_in_pkts_bad_tag_total{link=\"oven\"} 6"));
+}

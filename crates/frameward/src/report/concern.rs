@@ -1,0 +1,77 @@
+//! What a person should know about a link at once: judged here, and shown alike by status, page and metrics.
+
+use serde::{Deserialize, Serialize};
+
+use super::SecYReport;
+
+/// Something about a link that is not as it should be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Concern {
+    /// Whether the link does not protect: frames leave in clear, or do not leave at all.
+    pub grave: bool,
+    /// What it is, in a sentence.
+    pub text: String,
+}
+
+/// What is to be said of a SecY's settings and SAs. Discards are not judged: whether they grow takes two reports.
+pub(crate) fn concerns(secy: &SecYReport) -> Vec<Concern> {
+    let mut concerns = Vec::new();
+    let mut say = |grave, text: String| concerns.push(Concern { grave, text });
+    if !secy.protect_frames {
+        say(true, "Frames leave in clear: protect_frames is false.".into());
+    } else {
+        match secy.transmit.sas.iter().find(|sa| sa.in_use) {
+            None => say(true, "Nothing is sent: no transmit SA is in use.".into()),
+            Some(sa) if sa.next_pn.is_none() => {
+                say(
+                    true,
+                    "Nothing is sent: the key's packet numbers are used up. Change the key at both ends."
+                        .into(),
+                );
+            }
+            Some(_) => {}
+        }
+    }
+    if !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
+        say(false, "No receive SA is in use: no peer's frame can be verified.".into());
+    }
+    if secy.validate_frames != "strict" {
+        let mode = &secy.validate_frames;
+        say(false, format!("Frames that cannot be verified may be delivered: validate_frames is {mode}."));
+    }
+    if !secy.replay_protect {
+        say(false, "Frames can be replayed: replay_protect is false.".into());
+    }
+    concerns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn each_weakness_is_said() {
+        let said = |change: &dyn Fn(&mut SecYReport)| {
+            let mut secy = sample("g").links.remove(0).secy;
+            secy.receive[0].sas[0].in_use = true;
+            change(&mut secy);
+            concerns(&secy).into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&|_| {}), []);
+        type Row<'r> = (&'r dyn Fn(&mut SecYReport), bool, &'r str);
+        let rows: [Row<'_>; 6] = [
+            (&|secy| secy.protect_frames = false, true, "Frames leave in clear"),
+            (&|secy| secy.transmit.sas.clear(), true, "no transmit SA"),
+            (&|secy| secy.transmit.sas[0].next_pn = None, true, "used up"),
+            (&|secy| secy.receive.clear(), false, "no peer's frame"),
+            (&|secy| secy.validate_frames = "check".into(), false, "validate_frames is check"),
+            (&|secy| secy.replay_protect = false, false, "replay_protect is false"),
+        ];
+        for (change, grave, words) in rows {
+            let found = said(change);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
+        }
+    }
+}

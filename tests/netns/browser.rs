@@ -1,0 +1,172 @@
+//! A headless Chromium in a gateway's namespace, driven over its DevTools protocol: JSON messages that end with a NUL,
+//! over two pipes that it has as file descriptors 3 and 4. No port, no driver beside it, no WebSocket.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use frameward::demo::pair::Scratch;
+use lab::{Namespace, Program};
+use nix::sys::stat::Mode;
+use serde_json::{Value, json};
+
+/// How long a browser may take for anything: its start alone takes seconds on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+const FLAGS: &[&str] = &[
+    "--headless",
+    "--no-sandbox", // root has none
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+    "--remote-debugging-pipe",
+];
+
+/// A browser with one page. It goes when dropped.
+pub(crate) struct Browser {
+    /// Held: dropping it ends the browser.
+    _program: Program,
+    to: File,
+    from: Receiver<Value>,
+    /// The page's, once there is one.
+    session: Option<String>,
+    calls: u64,
+    /// All that it told without being asked.
+    events: Vec<Value>,
+}
+
+impl Browser {
+    pub(crate) fn start(namespace: &Namespace, scratch: &Scratch) -> Self {
+        let directory = scratch.path().join("browser");
+        std::fs::create_dir(&directory).unwrap();
+        let pipes = ["to", "from"].map(|name| {
+            let path = directory.join(name);
+            nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
+            // Both ways, or opening would wait for the other end.
+            OpenOptions::new().read(true).write(true).open(path).unwrap()
+        });
+        let [to, from] = pipes;
+        let home = directory.display().to_string();
+        let script = format!(
+            "cd '{home}' && HOME='{home}' exec chromium {} --user-data-dir='{home}/profile' about:blank 3<to 4>from",
+            FLAGS.join(" ")
+        );
+        let program = namespace.spawn(&["sh", "-c", &script]).unwrap();
+        let (sender, received) = mpsc::channel();
+        std::thread::spawn(move || {
+            for message in BufReader::new(from).split(0) {
+                let Ok(Ok(message)) = message.map(|octets| serde_json::from_slice(&octets)) else { return };
+                if sender.send(message).is_err() {
+                    return;
+                }
+            }
+        });
+        let mut browser =
+            Self { _program: program, to, from: received, session: None, calls: 0, events: Vec::new() };
+        let target = browser.call("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let attached = browser.call("Target.attachToTarget", target);
+        browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
+        for domain in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{domain}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// Calls a method of the protocol and returns its result.
+    fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.calls += 1;
+        let mut message = json!({ "id": self.calls, "method": method, "params": parameters });
+        if let Some(session) = &self.session {
+            message["sessionId"] = json!(session);
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let answer = self.from.recv_timeout(left);
+            let answer = answer
+                .unwrap_or_else(|_| panic!("chromium does not answer {method}: {}", self._program.stderr()));
+            if answer["id"] == json!(self.calls) {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].clone();
+            }
+            self.events.push(answer);
+        }
+    }
+
+    pub(crate) fn open(&mut self, url: &str) {
+        let opened = self.call("Page.navigate", json!({ "url": url }));
+        assert!(opened["errorText"].is_null(), "{opened}");
+        // The first page of a browser is as complete as one can be.
+        self.wait_for(&format!("document.readyState === 'complete' && location.href === '{url}'"));
+    }
+
+    /// The value of an expression in the page.
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let result = self.call("Runtime.evaluate", parameters);
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn wait_for(&mut self, expression: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.value(expression) != json!(true) {
+            assert!(Instant::now() < end, "never: {expression}\n{}", self.value("document.body.innerText"));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Sets the window's width and the colours that the user prefers.
+    pub(crate) fn shape(&mut self, width: u32, height: u32, scheme: &str) {
+        let metrics =
+            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        self.call("Emulation.setDeviceMetricsOverride", metrics);
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.call("Emulation.setEmulatedMedia", features);
+    }
+
+    /// Writes a picture of the whole page into `target/screenshots`.
+    pub(crate) fn screenshot(&mut self, name: &str) {
+        let size = &self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"];
+        let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+        let parameters = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let picture = self.call("Page.captureScreenshot", parameters);
+        let picture = BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
+        let directory = screenshots();
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(name), picture).unwrap();
+    }
+
+    /// What went wrong in the page so far: exceptions, errors and warnings on its console.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let wrong = |event: &&Value| match event["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => event["params"]["type"] != json!("log"),
+            Some("Log.entryAdded") => event["params"]["entry"]["level"] != json!("info"),
+            _ => false,
+        };
+        self.events.iter().filter(wrong).map(Value::to_string).collect()
+    }
+
+    /// Where the page has sent requests to so far.
+    pub(crate) fn requests(&self) -> Vec<&str> {
+        let sent = self.events.iter().filter(|event| event["method"] == json!("Network.requestWillBeSent"));
+        sent.filter_map(|event| event["params"]["request"]["url"].as_str()).collect()
+    }
+}
+
+fn screenshots() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots")
+}

@@ -1,0 +1,140 @@
+//! The status page in a real browser, beside a gateway with traffic: about 15 seconds.
+//!
+//! Pictures of it are left in `target/screenshots`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use frameward::demo::pair::{Choice, Station};
+use frameward::report::{Counters, GatewayReport};
+use lab::topology::RIGHT;
+use lab::{Machine, PacketSocket, Shape, Topology};
+
+use super::browser::Browser;
+use super::http::{ADDRESS, HTTP, get};
+use super::{EXPERIMENT, lab, marked, program};
+
+/// All counters on the page, as `[[group, [[name, figure], ...]], ...]`.
+const SHOWN: &str = "[...document.querySelectorAll('.all section')].map((section) => [
+    section.querySelector('h3').textContent,
+    [...section.querySelectorAll('dd')].map((figure) =>
+        [figure.dataset.counter, Number(figure.textContent.replaceAll(',', ''))])])";
+
+/// Frames both ways, some of them to be discarded, while `work` is done.
+fn with_traffic<T>(topology: &Topology, work: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    let send = |from: &Machine, to: &Machine, octets: usize, pause: u64| {
+        let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+        let frame = marked(to.mac, from.mac, EXPERIMENT, octets, 1);
+        while !stop.load(Ordering::Relaxed) {
+            // A full queue is no matter here.
+            let _ = sender.send(&frame);
+            std::thread::sleep(Duration::from_micros(pause));
+        }
+    };
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    std::thread::scope(|scope| {
+        scope.spawn(|| send(a, b, 1200, 2_000));
+        scope.spawn(|| send(b, a, 300, 5_000));
+        scope.spawn(|| {
+            let intruder = PacketSocket::open(&topology.middle, RIGHT).unwrap();
+            let frame = marked(b.mac, a.mac, EXPERIMENT, 100, 2);
+            while !stop.load(Ordering::Relaxed) {
+                let _ = intruder.send(&frame);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// The groups of counters that a report has, as [`SHOWN`] reads them off the page.
+fn groups(report: &GatewayReport) -> Vec<(String, Vec<(String, u64)>)> {
+    let rows = |counters: &Counters| counters.iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let link = &report.links[0];
+    let (plain, protected, secy) = (&link.plain, &link.protected, &link.secy);
+    let mut groups = vec![
+        (format!("plain port {}", plain.interface), rows(&plain.counters)),
+        (format!("protected port {}", protected.interface), rows(&protected.counters)),
+        ("SecY".to_owned(), rows(&secy.counters)),
+        (format!("transmit SC {}", secy.transmit.sci), rows(&secy.transmit.counters)),
+    ];
+    groups.extend(secy.receive.iter().map(|sc| (format!("receive SC {}", sc.sci), rows(&sc.counters))));
+    groups
+}
+
+fn looks(browser: &mut Browser) {
+    for (width, height) in [(360, 780), (1280, 900)] {
+        for scheme in ["light", "dark"] {
+            browser.shape(width, height, scheme);
+            browser.wait_for(&format!("innerWidth === {width}"));
+            let wide = browser.value("document.documentElement.scrollWidth");
+            assert!(wide.as_u64().unwrap() <= u64::from(width), "{wide} wide, of {width}");
+            let word = if width < 600 { "phone" } else { "desktop" };
+            browser.screenshot(&format!("status-{word}-{scheme}.png"));
+        }
+    }
+}
+
+#[test]
+fn the_status_page_lives() {
+    let choice = Choice { gateway: HTTP, link: "fragment = \"on\"", ..Choice::default() };
+    let (topology, mut pair) = lab(&Shape { protected_mtu: 1500, ..Shape::default() }, &choice);
+    let namespace = &topology.gateway_b.namespace;
+    let mut browser = Browser::start(namespace, &pair.scratch);
+    browser.shape(1280, 900, "light");
+
+    with_traffic(&topology, || {
+        browser.open(&format!("http://{ADDRESS}/"));
+        browser.wait_for("document.getElementById('live').textContent === 'live'");
+        assert_eq!(browser.value("document.querySelector('h1').textContent"), "b");
+        // The figures move, and the discards that the intruder causes are told in words, not by colour alone.
+        let figure = |browser: &mut Browser| {
+            let name = "document.querySelector('.all section dd[data-counter=TxFrames]').textContent";
+            browser.value(name).as_str().unwrap().replace(',', "").parse::<u64>().unwrap()
+        };
+        let before = figure(&mut browser);
+        browser.wait_for(&format!(
+            "Number(document.querySelector('.all section dd[data-counter=TxFrames]').textContent.replaceAll(',', '')) > {before} + 50"
+        ));
+        browser.wait_for("document.querySelector('.link .pill').textContent === 'attention'");
+        browser.wait_for("document.querySelector('[data-counter=InPktsNoTag]').innerText.includes('rising')");
+        browser.wait_for("document.querySelector('[data-counter=InPktsNoTag]').innerText.includes('Discarded: without SecTAG.')");
+        browser.wait_for("document.querySelector('.way.in .unit').textContent === 'Mbit/s'");
+        // Some seconds of history, for the pictures.
+        browser.wait_for(
+            "document.querySelector('.way.in polyline').getAttribute('points').split(' ').length > 8",
+        );
+        looks(&mut browser);
+    });
+
+    // Idle: what the page shows is what the gateway says, counter for counter.
+    let end = std::time::Instant::now() + super::DEADLINE;
+    loop {
+        let report: GatewayReport = serde_json::from_str(&get(namespace, "/status")).unwrap();
+        let shown: Vec<(String, Vec<(String, u64)>)> = serde_json::from_value(browser.value(SHOWN)).unwrap();
+        if shown == groups(&report) {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{shown:#?}\ninstead of\n{:#?}", groups(&report));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    for url in browser.requests() {
+        assert!(url.starts_with(&format!("http://{ADDRESS}/")) || url.starts_with("data:"), "{url}");
+    }
+    browser.wait_for("document.querySelector('.link .pill').textContent === 'protecting'");
+
+    // The gateway goes, and comes back: both are told.
+    pair.b.stop().unwrap();
+    browser.wait_for("document.getElementById('live').textContent === 'no answer'");
+    browser.wait_for("document.getElementById('stale').innerText.includes('seconds old')");
+    browser.wait_for("document.body.classList.contains('old')");
+    browser.screenshot("status-stale.png");
+    pair.b = Station::start(program(), namespace, &pair.scratch, "b").unwrap();
+    browser.wait_for("document.getElementById('live').textContent === 'live'");
+    browser.wait_for("document.getElementById('stale').hidden && !document.body.classList.contains('old')");
+    pair.stop().unwrap();
+}
