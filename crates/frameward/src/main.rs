@@ -84,11 +84,15 @@ Sockets are searched in /run/frameward, or in the directory that FRAMEWARD_RUNTI
 Examples:
   frameward status                     (the only running gateway)
   frameward status --all press-line    (also counters that are 0)
-  frameward status --json press-line")]
+  frameward status --json press-line
+  frameward status --watch press-line")]
     Status {
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
+        /// Show rates, discards and SAs, again every second, until q is pressed; on a pipe, a line for each link
+        #[arg(long, conflicts_with_all = ["json", "all"])]
+        watch: bool,
         /// Show also counters that are 0 (JSON always has them)
         #[arg(long)]
         all: bool,
@@ -207,7 +211,8 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run { config } => run_gateway(&config),
         Command::Check { offline, config } => check(&config, offline),
-        Command::Status { json, all, name } => show_status(json, all, name),
+        Command::Status { watch: true, name, .. } => watch_status(name),
+        Command::Status { json, all, name, .. } => show_status(json, all, name),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Demo { what: Demo::Link } => demo_link(),
@@ -262,12 +267,23 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
     print(&if offline { plan } else { plan.with_speeds(suite_speed::measure()) })
 }
 
-fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
-    let name = status::choose(&directory, name).map_err(|error| match error {
+fn choose_gateway(directory: &Path, name: Option<String>) -> Result<String, Failure> {
+    status::choose(directory, name).map_err(|error| match error {
         status::StatusError::BadName(_) => told(&error, Failure::Usage),
         _ => told(&error, Failure::Failed),
-    })?;
+    })
+}
+
+fn watch_status(name: Option<String>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let name = choose_gateway(&directory, name)?;
+    status::watch(&directory, &name)
+        .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
+}
+
+fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let name = choose_gateway(&directory, name)?;
     let document = status::ask(&directory, &name).map_err(|error| told(&error, Failure::Failed))?;
     if json {
         return print(&document);

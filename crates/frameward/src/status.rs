@@ -1,6 +1,7 @@
 //! The user's side of the status socket, and the report as text.
 
 mod text;
+mod watch;
 
 use std::io::{self, Read as _};
 use std::os::unix::net::UnixStream;
@@ -10,6 +11,7 @@ use std::time::Duration;
 use crate::config::is_name;
 use crate::report::GatewayReport;
 pub use text::{Detail, StatusText};
+pub use watch::watch;
 
 /// The environment variable that names another directory for status sockets.
 pub const RUNTIME_DIR_VARIABLE: &str = "FRAMEWARD_RUNTIME_DIR";

@@ -2,9 +2,12 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 struct Directory(PathBuf);
 
@@ -187,6 +190,7 @@ fn status_shows_a_running_gateway() {
         uptime_seconds: 61,
         privileges: None,
         suite_speeds: None,
+        uptime_ms: 61_500,
         links: vec![],
     };
     let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
@@ -196,4 +200,124 @@ fn status_shows_a_running_gateway() {
     let (status, output, _) = directory.run(&["status", "--json", "line"]);
     assert_eq!(status, Some(0));
     assert_eq!(output, format!("{}\n", serde_json::to_string_pretty(&report()).unwrap()));
+}
+
+/// `status --watch` in a terminal of its own, which `script` makes; what it shows is collected.
+struct Watching {
+    script: std::process::Child,
+    shown: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Watching {
+    fn start(directory: &Directory) -> Self {
+        let commands = format!(
+            "stty rows 24 cols 100; tty >tty; stty -a >before; '{}' status --watch; echo $? >status; stty -a >after",
+            env!("CARGO_BIN_EXE_frameward")
+        );
+        let mut script = Command::new("script")
+            .args(["-qefc", &commands, "/dev/null"])
+            .current_dir(&directory.0)
+            .env("FRAMEWARD_RUNTIME_DIR", directory.0.join("run"))
+            .env("SHELL", "/bin/sh")
+            .env("TERM", "xterm")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let shown = Arc::new(Mutex::new(Vec::new()));
+        let (mut output, sink) = (script.stdout.take().unwrap(), Arc::clone(&shown));
+        std::thread::spawn(move || {
+            let mut piece = [0; 4096];
+            while let Ok(octets @ 1..) = output.read(&mut piece) {
+                sink.lock().unwrap().extend_from_slice(&piece[..octets]);
+            }
+        });
+        Self { script, shown }
+    }
+
+    fn shown(&self) -> String {
+        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+    }
+
+    /// Waits until it has shown something so many times.
+    fn wait_for(&self, what: &str, times: usize) {
+        let end = Instant::now() + Duration::from_secs(30);
+        while self.shown().matches(what).count() < times {
+            assert!(Instant::now() < end, "{what:?} not {times} times: {:?}", self.shown());
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Sees it end well, and the terminal as it was.
+    fn ended(mut self, directory: &Directory) {
+        self.script.wait().unwrap();
+        self.wait_for("\u{1b}[?1049l", 1);
+        self.wait_for("\u{1b}[?25h", 1);
+        let read = |name| fs::read_to_string(directory.0.join(name)).unwrap();
+        assert_eq!(read("status"), "0\n");
+        assert_eq!(read("after"), read("before"));
+    }
+}
+
+#[test]
+fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
+    use frameward::report::{GatewayReport, ReportServer};
+    let directory = Directory::new("watch");
+    let report = r#"{"name":"line","version":"9","uptime_seconds":61,"links":[]}"#;
+    let report = || serde_json::from_str::<GatewayReport>(report).unwrap();
+    let serve = || ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
+    let server = serve();
+
+    let mut watching = Watching::start(&directory);
+    watching.wait_for("live", 1);
+    drop(server);
+    watching.wait_for("NO ANSWER", 1);
+    let _server = serve();
+    watching.wait_for("live", 2);
+    // Another size: everything is drawn anew.
+    let before = watching.shown().matches("gateway line").count();
+    let terminal = fs::read_to_string(directory.0.join("tty")).unwrap();
+    let resized = Command::new("stty").args(["-F", terminal.trim(), "rows", "12", "cols", "60"]).status();
+    assert!(resized.unwrap().success());
+    watching.wait_for("gateway line", before + 1);
+    let resized = Command::new("stty").args(["-F", terminal.trim(), "rows", "24", "cols", "100"]).status();
+    assert!(resized.unwrap().success());
+    watching.press("q");
+    watching.ended(&directory);
+
+    // Ctrl-C ends it as well.
+    let mut watching = Watching::start(&directory);
+    watching.wait_for("live", 1);
+    watching.press("\u{3}");
+    watching.ended(&directory);
+}
+
+/// Where no terminal is, it prints lines, and ends when nobody reads them.
+#[test]
+fn status_watch_on_a_pipe_prints_lines() {
+    use frameward::report::{GatewayReport, ReportServer};
+    let directory = Directory::new("watch-pipe");
+    let link = r#"{"name":"press","plain":{"interface":"a","engine":"x","mtu":1500,"counters":{"RxFrames":1}},
+        "protected":{"interface":"b","engine":"x","mtu":1500,"counters":{}},
+        "secy":{"suite":"gcm-aes-128","protect_frames":true,"validate_frames":"strict","replay_protect":true,
+        "replay_window":0,"counters":{"InPktsNoTag":7},"transmit":{"sci":"s","counters":{},"sas":[]},"receive":[]}}"#;
+    let report = format!(r#"{{"name":"line","version":"9","uptime_seconds":61,"links":[{link}]}}"#);
+    let report: GatewayReport = serde_json::from_str(&report).unwrap();
+    let _server = ReportServer::start(&directory.0.join("run"), "line", move || report.clone()).unwrap();
+    let mut watching = Command::new(env!("CARGO_BIN_EXE_frameward"))
+        .args(["status", "--watch", "line"])
+        .env("FRAMEWARD_RUNTIME_DIR", directory.0.join("run"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    for _ in 0..2 {
+        assert_eq!(lines.next().unwrap().unwrap(), "line 61s press InPktsNoTag=7");
+    }
+    drop(lines);
+    assert!(watching.wait().unwrap().success());
 }

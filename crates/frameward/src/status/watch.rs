@@ -1,0 +1,137 @@
+//! `status --watch`: a gateway's figures, again every second, until `q`.
+//!
+//! ```text
+//!  thread "ask" ── the status socket, once a second ──▶ a report, or why there is none
+//!                                                          │
+//!  main thread   keys, size, signals ──▶ draws  ◀──────────┘
+//! ```
+//!
+//! A gateway that goes away is shown as away, and its last figures as old; when it is back they go on. On a terminal it
+//! takes the whole screen and gives it back as it was, also after a panic; elsewhere it prints a line for each link.
+
+mod plain;
+mod rates;
+mod screen;
+
+use std::io::{self, IsTerminal as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+use crate::report::GatewayReport;
+use rates::{Activity, Follower};
+
+/// How often the gateway is asked.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long keys and signals may wait.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What is known of a gateway.
+#[derive(Default)]
+struct View {
+    name: String,
+    /// The last report, when it came, and what the links did.
+    seen: Option<(Instant, GatewayReport, Vec<Activity>)>,
+    /// Why there is no newer one.
+    away: Option<String>,
+    follower: Follower,
+    /// The first line of the links that is shown.
+    top: u16,
+}
+
+impl View {
+    fn take(&mut self, answer: Result<GatewayReport, String>) {
+        match answer {
+            Err(reason) => self.away = Some(reason),
+            Ok(report) => {
+                let activities = self.follower.follow(&report);
+                self.seen = Some((Instant::now(), report, activities));
+                self.away = None;
+            }
+        }
+    }
+}
+
+/// Shows the gateway `name`, whose socket is in `directory`, until the user or a signal ends it.
+///
+/// # Errors
+/// If the terminal, or what stands in its place, cannot be written to.
+pub fn watch(directory: &Path, name: &str) -> io::Result<()> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))?;
+    }
+    let answers = ask(directory, name)?;
+    let view = View { name: name.to_owned(), ..View::default() };
+    if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
+        return plain::print(view, &answers, &stop);
+    }
+    let mut terminal = ratatui::try_init()?;
+    let outcome = show(&mut terminal, view, &answers, &stop);
+    ratatui::try_restore().and(outcome)
+}
+
+/// Asks once a second, on a thread that ends with the receiver: a gateway that hangs holds up no key.
+fn ask(directory: &Path, name: &str) -> io::Result<Receiver<Result<GatewayReport, String>>> {
+    let (sender, answers) = mpsc::sync_channel(1);
+    let (directory, name) = (directory.to_owned(), name.to_owned());
+    let ask = move || {
+        loop {
+            let begin = Instant::now();
+            let document = super::ask(&directory, &name);
+            let answer = document.and_then(|document| super::parse(&name, &document));
+            if sender.send(answer.map_err(|error| error.to_string())).is_err() {
+                return;
+            }
+            std::thread::sleep(PERIOD.saturating_sub(begin.elapsed()));
+        }
+    };
+    std::thread::Builder::new().name("ask".to_owned()).spawn(ask)?;
+    Ok(answers)
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    mut view: View,
+    answers: &Receiver<Result<GatewayReport, String>>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    while !stop.load(Ordering::Relaxed) {
+        answers.try_iter().for_each(|answer| view.take(answer));
+        terminal.draw(|frame: &mut Frame<'_>| screen::draw(frame, &mut view, colour))?;
+        // Whatever event comes, also a new size, the screen is drawn anew.
+        if event::poll(TICK)?
+            && let Event::Key(key) = event::read()?
+            && is_end(key, &mut view)
+        {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Acts on a key; true if it ends the program.
+fn is_end(key: KeyEvent, view: &mut View) -> bool {
+    if key.kind == KeyEventKind::Release {
+        return false;
+    }
+    match key.code {
+        KeyCode::Char('q') | KeyCode::Esc => return true,
+        KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+        KeyCode::Up | KeyCode::Char('k') => view.top = view.top.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => view.top = view.top.saturating_add(1),
+        KeyCode::PageUp => view.top = view.top.saturating_sub(10),
+        KeyCode::PageDown | KeyCode::Char(' ') => view.top = view.top.saturating_add(10),
+        KeyCode::Home => view.top = 0,
+        KeyCode::End => view.top = u16::MAX,
+        _ => {}
+    }
+    false
+}

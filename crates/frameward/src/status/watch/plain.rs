@@ -1,0 +1,79 @@
+//! Where no terminal is: a line for each link and second, for a file or another program.
+
+use std::io::{self, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::{Activity, GatewayReport, Receiver, RecvTimeoutError, TICK, View};
+
+/// Prints until `stop`, or until nobody reads any more.
+pub(super) fn print(
+    mut view: View,
+    answers: &Receiver<Result<GatewayReport, String>>,
+    stop: &AtomicBool,
+) -> io::Result<()> {
+    let mut output = io::stdout().lock();
+    while !stop.load(Ordering::Relaxed) {
+        match answers.recv_timeout(TICK) {
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => break,
+            Ok(answer) => view.take(answer),
+        }
+        match output.write_all(lines(&view).as_bytes()).and_then(|()| output.flush()) {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => break,
+            written => written?,
+        }
+    }
+    Ok(())
+}
+
+/// What a report says, or why there is none.
+pub(super) fn lines(view: &View) -> String {
+    if let Some(reason) = &view.away {
+        return format!("{} away: {reason}\n", view.name);
+    }
+    let Some((_, report, activities)) = &view.seen else { return String::new() };
+    let links = report.links.iter().zip(activities);
+    links.map(|(link, activity)| line(&report.name, report.uptime_seconds, &link.name, activity)).collect()
+}
+
+fn line(gateway: &str, uptime: u64, link: &str, activity: &Activity) -> String {
+    let mut line = format!("{gateway} {uptime}s {link}");
+    if let Some([out, back]) = &activity.ways {
+        for (word, way) in [("to-network", out), ("from-network", back)] {
+            let pace = way.plain;
+            line += &format!(
+                " {word} {:.0} frames/s {:.3} Mbit/s",
+                pace.frames_per_second, pace.megabits_per_second
+            );
+        }
+    }
+    for discard in &activity.discards {
+        let rising = discard.per_second.map(|rate| format!(" (rising {rate:.1}/s)"));
+        line += &format!(" {}={}{}", discard.name, discard.count, rising.unwrap_or_default());
+    }
+    line + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::tests::sample;
+
+    #[test]
+    fn a_line_for_each_link() {
+        let mut view = View { name: "line".into(), ..View::default() };
+        let mut report = sample("line");
+        report.uptime_ms = 1_000;
+        report.uptime_seconds = 1;
+        view.take(Ok(report.clone()));
+        assert_eq!(lines(&view), "line 1s press InPktsBadTag=6 InPktsNoTag=5\n");
+        report.uptime_ms = 2_000;
+        view.take(Ok(report));
+        assert_eq!(
+            lines(&view),
+            "line 1s press to-network 0 frames/s 0.000 Mbit/s from-network 0 frames/s 0.000 Mbit/s InPktsBadTag=6 InPktsNoTag=5\n"
+        );
+        view.take(Err("no gateway".into()));
+        assert_eq!(lines(&view), "line away: no gateway\n");
+    }
+}

@@ -1,0 +1,194 @@
+//! The screen: a line about the gateway, its links below each other, a line about the keys.
+//!
+//! Everything is text first: colours and marks say nothing that no word says, so that it reads without them.
+
+use std::time::Duration;
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+use ratatui::widgets::Paragraph;
+
+use super::View;
+use super::rates::{Activity, Way};
+use crate::report::{LinkReport, PortReport, SaReport, table};
+use crate::status::text::Uptime;
+
+/// What a piece of text is, and so how it looks.
+#[derive(Clone, Copy)]
+enum Look {
+    Plain,
+    Soft,
+    Title,
+    Good,
+    Warn,
+    Bad,
+}
+
+#[derive(Clone, Copy)]
+struct Palette {
+    colour: bool,
+}
+
+impl Palette {
+    fn span(self, look: Look, text: impl Into<String>) -> Span<'static> {
+        let bold = Style::new().add_modifier(Modifier::BOLD);
+        let coloured = |style: Style, colour| if self.colour { style.fg(colour) } else { style };
+        let style = match look {
+            Look::Plain => Style::new(),
+            Look::Soft => Style::new().add_modifier(Modifier::DIM),
+            Look::Title => bold,
+            Look::Good => coloured(bold, Color::Green),
+            Look::Warn => coloured(bold, Color::Yellow),
+            Look::Bad => coloured(bold, Color::Red),
+        };
+        Span::styled(text.into(), style)
+    }
+}
+
+/// Draws what is known. Scrolls no further than the text goes.
+pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, colour: bool) {
+    let palette = Palette { colour };
+    let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)]);
+    let [head, body, foot] = areas.areas(frame.area());
+    frame.render_widget(Paragraph::new(headline(view, palette)), head);
+    let lines = match &view.seen {
+        None => Vec::new(),
+        Some((_, report, activities)) => {
+            let links = report.links.iter().zip(activities);
+            links.flat_map(|(link, activity)| link_lines(link, activity, palette)).collect()
+        }
+    };
+    let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
+    view.top = view.top.min(most);
+    let more = if view.top < most { "   more below: arrows, page down" } else { "" };
+    // What is old looks old.
+    let style = if view.away.is_some() { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
+    frame.render_widget(Paragraph::new(lines).style(style).scroll((view.top, 0)), body);
+    frame.render_widget(Paragraph::new(palette.span(Look::Soft, format!("q quits{more}"))), foot);
+}
+
+fn headline(view: &View, palette: Palette) -> Vec<Line<'static>> {
+    let mut spans = vec![palette.span(Look::Title, format!("gateway {}", view.name))];
+    if let Some((at, report, _)) = &view.seen {
+        let up = format!("  version {}, up {}  ", report.version, Uptime(report.uptime_seconds));
+        spans.push(palette.span(Look::Soft, up));
+        if view.away.is_some() {
+            spans
+                .push(palette.span(Look::Bad, format!("NO ANSWER, figures {} s old", seconds(at.elapsed()))));
+        } else {
+            spans.push(palette.span(Look::Good, "live"));
+        }
+    } else if view.away.is_some() {
+        spans.push(palette.span(Look::Bad, "  NO ANSWER"));
+    } else {
+        spans.push(palette.span(Look::Soft, "  asking"));
+    }
+    let reason = view.away.clone().unwrap_or_default();
+    vec![Line::from(spans), Line::from(palette.span(Look::Warn, reason))]
+}
+
+fn seconds(elapsed: Duration) -> u64 {
+    elapsed.as_secs()
+}
+
+fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
+    let secy = &link.secy;
+    let rising = activity.discards.iter().any(|discard| discard.per_second.is_some());
+    let (look, word) = match () {
+        () if link.concerns.iter().any(|concern| concern.grave) => (Look::Bad, "NOT PROTECTING"),
+        () if rising || !link.concerns.is_empty() => (Look::Warn, "ATTENTION"),
+        () => (Look::Good, "PROTECTING"),
+    };
+    let replay = match secy.replay_protect {
+        true => format!("replay window {}", secy.replay_window),
+        false => "no replay protection".to_owned(),
+    };
+    let about = format!("  {}, validate {}, {replay}", secy.suite, secy.validate_frames);
+    let title = [
+        palette.span(Look::Title, format!("link {}  ", link.name)),
+        palette.span(look, word),
+        palette.span(Look::Soft, about),
+    ];
+    let mut lines = vec![Line::from(Vec::from(title))];
+    for concern in &link.concerns {
+        let look = if concern.grave { Look::Bad } else { Look::Warn };
+        lines.push(Line::from(palette.span(look, format!("  ! {}", concern.text))));
+    }
+    lines.extend(traffic(link, activity, palette));
+    lines.extend(discards(activity, palette));
+    lines.extend(sas(link, palette));
+    lines.push(Line::default());
+    lines
+}
+
+fn traffic(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
+    let head = format!("  {:<13}{:>26}{:>28}", "", "machine", "network");
+    let columns = format!("  {:<13}{:>12}{:>14}{:>14}{:>14}", "", "frames/s", "Mbit/s", "frames/s", "Mbit/s");
+    let mut lines =
+        vec![Line::from(palette.span(Look::Soft, head)), Line::from(palette.span(Look::Soft, columns))];
+    for (at, word) in ["to network", "from network"].into_iter().enumerate() {
+        let figures = match &activity.ways {
+            None => format!("{:>12}", "measuring"),
+            Some(ways) => {
+                let Way { plain, protected } = ways[at];
+                format!(
+                    "{:>12.0}{:>14.2}{:>14.0}{:>14.2}",
+                    plain.frames_per_second,
+                    plain.megabits_per_second,
+                    protected.frames_per_second,
+                    protected.megabits_per_second
+                )
+            }
+        };
+        lines.push(Line::from(palette.span(Look::Plain, format!("  {word:<13}{figures}"))));
+    }
+    for (word, port) in [("plain", &link.plain), ("protected", &link.protected)] {
+        let PortReport { interface, engine, mtu, counters } = port;
+        let (received, sent) = (counters.value("RxFrames"), counters.value("TxFrames"));
+        let text =
+            format!("  {word:<13}{interface}, {engine}, MTU {mtu}, received {received}, sent {sent} frames");
+        lines.push(Line::from(palette.span(Look::Plain, text)));
+    }
+    lines
+}
+
+fn discards(activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
+    if activity.discards.is_empty() {
+        return vec![Line::from(palette.span(Look::Soft, "  discards     none"))];
+    }
+    let mut lines = vec![Line::from(palette.span(Look::Soft, "  discards"))];
+    for discard in &activity.discards {
+        let (look, mark, pace) = match discard.per_second {
+            Some(rate) => (Look::Warn, "^", format!("rising {rate:.1}/s")),
+            None => (Look::Plain, " ", String::new()),
+        };
+        let figures = format!("  {mark} {:<22}{:>12}  {pace:<16}", discard.name, discard.count);
+        let meaning = table::counter(&discard.name).map_or("", |row| row.meaning);
+        let spans =
+            [palette.span(look, figures), palette.span(Look::Soft, format!("{meaning} ({})", discard.place))];
+        lines.push(Line::from(Vec::from(spans)));
+    }
+    lines
+}
+
+fn sas(link: &LinkReport, palette: Palette) -> Vec<Line<'static>> {
+    let secy = &link.secy;
+    let transmit = secy.transmit.sas.iter().map(|sa| ("transmit", &secy.transmit.sci, sa));
+    let receive = secy.receive.iter().flat_map(|sc| sc.sas.iter().map(|sa| ("receive", &sc.sci, sa)));
+    let line = |(word, sci, sa): (&str, &String, &SaReport)| {
+        let pn = match (sa.next_pn, sa.lowest_pn) {
+            (Some(pn), _) => format!("next PN {pn}"),
+            (None, Some(pn)) => format!("lowest PN {pn}"),
+            (None, None) => "no PN left".to_owned(),
+        };
+        let used = if sa.in_use { "in use" } else { "NOT IN USE" };
+        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}, key {}", sa.an, sa.key);
+        Line::from(palette.span(if sa.in_use { Look::Plain } else { Look::Warn }, text))
+    };
+    transmit.chain(receive).map(line).collect()
+}
+
+#[cfg(test)]
+mod tests;
