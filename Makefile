@@ -78,7 +78,7 @@ FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
-	PROPTEST_CASES=20000 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_ENDURANCE_FRAMES=100000000 $(CARGO) test --release --workspace --locked --no-fail-fast
+	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_ENDURANCE_FRAMES=100000000 $(CARGO) test --release --workspace --locked --no-fail-fast
 	$(MAKE) test-aarch64
 	$(MAKE) test-deb
 	$(MAKE) fuzz

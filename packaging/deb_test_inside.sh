@@ -61,6 +61,7 @@ life() {
     runuser -u frameward -- frameward check /etc/frameward/a.toml >/dev/null
     systemctl enable --quiet --now frameward@a frameward@b
     passes "after the start"
+    [[ -s /etc/frameward/used/a.key ]] || fail "the key is not marked as used"
     is "the owner of its memory, which nobody can dump" "$(stat -c %U "/proc/$(main_pid a)/mem")" root
     is "the user" "$(field a Uid)" "$(id -u frameward)"
     is "its filter of system calls" "$(field a Seccomp)" 2
@@ -116,11 +117,11 @@ grep -q "packet numbers" purged || fail "purge does not say what it means for th
 [[ -e /etc/frameward/a.key ]] || fail "purge took the administrator's keys"
 [[ ! -e /var/lib/frameward ]] || fail "purge left the leases"
 
-rm /etc/frameward/*
+rm -r /etc/frameward/*
 
 # Once more, with nothing of the administrator's left at the end.
 life
-rm /etc/frameward/*
+rm -r /etc/frameward/*
 dpkg -P frameward >purged 2>&1 || fail "dpkg -P: $(cat purged)"
 tree >after
 diff before after >difference || fail "left behind: $(cat difference)"

@@ -20,6 +20,7 @@ mod doctor;
 mod exchange;
 mod hostile;
 mod http;
+mod kills;
 mod lifecycle;
 mod links;
 mod neighbours;

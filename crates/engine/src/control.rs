@@ -8,14 +8,23 @@
 //!
 //! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
 //! within a turn; control waits for it, for a second at most.
+//!
+//! By itself it brings replay floors to disk (`floors.rs`).
+
+mod floors;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use secy::{GoesOn, NextAction};
 use wire::{An, Pn};
+
+use floors::FloorKeeper;
+pub(crate) use floors::{Floor, read as read_floors};
+pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
 
 use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
 use crate::link::{Link, Ports};
@@ -60,6 +69,16 @@ pub enum Notice {
         /// Why.
         error: LeaseError,
     },
+    /// Replay floors could not be written. Links go on; it is tried again every [`FLOOR_PERIOD`], and told every minute.
+    FloorsFailed {
+        /// Why.
+        error: LeaseError,
+    },
+    /// Replay floors came to disk too late: a crash meanwhile would have left more than a second open to replay.
+    FloorsLate {
+        /// How much.
+        open: Duration,
+    },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {
         /// The names of its links.
@@ -77,6 +96,14 @@ pub fn workers(links: usize) -> usize {
     links.min(cpus())
 }
 
+/// What is kept on disk of a link's SAs with static keys.
+pub struct StaticKeys {
+    /// Whose PNs its transmit SA uses.
+    pub transmit: TransmitLease,
+    /// Its receive SAs whose floors are kept.
+    pub receive: Vec<ReceiveFloor>,
+}
+
 /// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a worker does not answer; this is a defect of frameward: please report it")]
@@ -92,6 +119,7 @@ pub struct Gateway {
     /// Notices that no turn has returned yet.
     notices: Vec<Notice>,
     ended: bool,
+    floor_keeper: FloorKeeper,
 }
 
 struct LinkControl {
@@ -100,6 +128,8 @@ struct LinkControl {
     /// In the worker.
     seat: usize,
     lease: TransmitLease,
+    /// Shared with the worker, so that nothing is freed there.
+    floors: Arc<[ReceiveFloor]>,
     /// A reservation that failed is due again then.
     retry_at: Option<Instant>,
     /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
@@ -108,7 +138,7 @@ struct LinkControl {
 
 impl Gateway {
     /// A gateway without links.
-    pub const fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> Self {
+    pub fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> Self {
         Self {
             workers: Vec::new(),
             polling,
@@ -117,10 +147,11 @@ impl Gateway {
             leases,
             notices: Vec::new(),
             ended: false,
+            floor_keeper: FloorKeeper::new(Instant::now()),
         }
     }
 
-    /// The leases of PNs.
+    /// Leases and floors.
     pub const fn leases(&mut self) -> &mut LeaseStore {
         &mut self.leases
     }
@@ -131,7 +162,7 @@ impl Gateway {
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
-    pub fn add(&mut self, name: String, link: Link, lease: TransmitLease) -> io::Result<()> {
+    pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
         let links_of = |worker| self.links.iter().filter(|link| link.worker == worker).count();
         let fewest = (0..self.workers.len()).map(|worker| (links_of(worker), worker)).min();
         let most = match self.scheduling {
@@ -152,7 +183,9 @@ impl Gateway {
         let seat = (0..).find(|seat| !taken(seat)).unwrap_or(0);
         // If the ring is full the worker is stuck, which is told by what follows.
         let _ = self.workers[worker].command(Command::Add { seat, link: Box::new(link) });
-        self.links.push(LinkControl { name, worker, seat, lease, retry_at: None, changing: false });
+        let StaticKeys { transmit: lease, receive } = keys;
+        let floors = receive.into();
+        self.links.push(LinkControl { name, worker, seat, lease, floors, retry_at: None, changing: false });
         Ok(())
     }
 
@@ -167,8 +200,10 @@ impl Gateway {
             Event::Removed { link } => Ok(link),
             other => Err(other),
         });
-        self.links.remove(number);
-        removed?.ok_or(Unanswered)
+        let LinkControl { floors, .. } = self.links.remove(number);
+        let link = removed?.ok_or(Unanswered)?;
+        self.keep_last_floors(&link.path().secy, &floors);
+        Ok(link)
     }
 
     /// Gives a link ports, in the place of those that it has.
@@ -188,7 +223,7 @@ impl Gateway {
     }
 
     /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
-    /// transmit SA uses the PNs of `lease` from here on; what `goes_on` names is as in [`secy::SecY::take_over`].
+    /// SAs use what `keys` name on disk from here on; what `goes_on` names is as in [`secy::SecY::take_over`].
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -197,18 +232,21 @@ impl Gateway {
         name: &str,
         path: Box<Path>,
         goes_on: GoesOn,
-        lease: TransmitLease,
+        keys: StaticKeys,
     ) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
         let link = &mut self.links[number];
-        let LinkControl { worker, seat, .. } = *link;
+        let (worker, seat) = (link.worker, link.seat);
+        let StaticKeys { transmit, receive } = keys;
+        let floors = std::mem::replace(&mut link.floors, receive.into());
         // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
-        (link.lease, link.retry_at, link.changing) = (lease, None, true);
+        (link.lease, link.retry_at, link.changing) = (transmit, None, true);
         let before = self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
             Event::Changed { path, goes_on } => Ok((path, goes_on)),
             other => Err(other),
         })?;
         self.links[number].changing = false;
+        self.keep_last_floors(&before.0.secy, &floors);
         // Its keys are wiped and its memory freed here, where time does not matter.
         drop(before);
         Ok(())
@@ -270,6 +308,7 @@ impl Gateway {
                 self.reserve(link, now);
             }
         }
+        self.keep_floors(now);
         self.look_for_ended_workers();
         std::mem::take(&mut self.notices)
     }
@@ -305,9 +344,22 @@ impl Gateway {
         snapshots.into_iter().map(|(number, snapshot)| (self.links[number].name.clone(), snapshot)).collect()
     }
 
-    /// Stops all workers and closes their links.
-    pub fn stop(self) {
-        self.workers.into_iter().for_each(WorkerHandle::stop);
+    /// Stops all workers, brings the last floors to disk and closes the links.
+    ///
+    /// # Errors
+    /// If the floors cannot be written.
+    pub fn stop(mut self) -> Result<(), LeaseError> {
+        let mut last = Vec::new();
+        for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
+            let links = worker.stop();
+            for control in self.links.iter().filter(|link| link.worker == number) {
+                last.reserve(control.floors.len());
+                if let Some(Some(link)) = links.get(control.seat) {
+                    read_floors(&link.path().secy, &control.floors, &mut last);
+                }
+            }
+        }
+        self.leases.keep_floors(&last).map(drop)
     }
 
     fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {

@@ -1,42 +1,60 @@
-//! Packet-number leases: static keys survive a restart or a crash without a nonce used twice.
+//! What static keys need on disk: packet-number leases, so that no nonce is used twice, and replay floors, so that
+//! what was received before a crash is not accepted after it. Wire formats section 7.
 //!
-//! Wire formats section 7. Before a transmit SA sends a frame with a static key, the block of PNs from which it
-//! takes its numbers is written to the state directory and synced. A start begins above all that was ever
-//! reserved, so a crash costs what is left of one block and never repeats a number.
+//! **Leases.** Before a transmit SA sends a frame with a static key, the block of PNs from which it takes its numbers
+//! is written to the state directory and synced. A start begins above all that was ever reserved, so a crash costs
+//! what is left of one block and never repeats a number.
+//!
+//! **Floors.** What a receive SA has accepted is written down while it runs (see [`crate::control`] for when), and a
+//! start accepts nothing below.
 //!
 //! ```text
-//! STATE/leases          the records (`record.rs` has the octets), replaced as a whole
-//! STATE/leases.new      the next `leases` while it is being written; means nothing by itself
-//! STATE/leases.created  says that `leases` has existed: if it is gone, the numbers are lost
+//! STATE/leases          the highest PNs reserved (`record.rs` has the octets), replaced as a whole
+//! STATE/floors          the lowest PNs to be accepted, and the heartbeat, replaced as a whole
+//! STATE/*.new           the next of either while it is being written; means nothing by itself
+//! STATE/leases.created  says that both have existed: if one is gone, the numbers are lost
+//! KEYS/used/FILE        marks a key that was used for sending: if no lease knows it, the state is lost (`used.rs`)
 //!
-//! replace:  write leases.new, sync it, rename it to leases, sync the directory
+//! replace:  write FILE.new, sync it, rename it to FILE, sync the directory
 //! ```
 //!
 //! A crash at any point leaves the old records or the new ones, whole; a block is handed out only after the last
-//! step. `leases.created` comes after the first `leases` is durable.
+//! step. `leases.created` comes after both files are durable. They are two files because leases are written seldom and
+//! must never be lost, and floors are written every second.
 //!
 //! *Departure.* Section 7 names a record by key, SCI and AN. The AN is in no nonce, so a changed `an` under the
 //! same key would have begun again at PN 1 and repeated nonces: a record is named by what the nonce is made of,
-//! key and SCI, or key and SSCI with XPN (see [`LeaseName`]).
+//! key and SCI, or key and SSCI with XPN (see [`LeaseName`]). Floors have the same names, since the peer goes on
+//! counting when its AN changes.
 //!
-//! Left out on purpose: a disk image that was restored whole (it cannot be told from the disk alone), a state
-//! directory that is gone or changed as a whole, and the receive side's floor.
+//! *Departure.* Section 7 keeps `lowest_pn`. With a replay window of W that is W - 1 below the highest PN received,
+//! and the window's memory of what came in between is gone after a crash: up to W recorded frames could be sent
+//! again, however old. So a floor is the PN above the highest one received, whatever the window. It costs the frames
+//! that were overtaken and are still under way while a gateway restarts.
+//!
+//! **What cannot be told.** A disk image that was restored whole is like the disk it was made of. The heartbeat in
+//! `floors` says when the state was last alive, and `state_max_age` refuses what is older; an image from an hour ago
+//! passes. So does one that brings the box's clock back with it.
 
 mod disk;
 mod record;
+mod store;
+mod used;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
 use wire::{Pn, Sci, Ssci};
 
-use disk::{Directory, Disk};
+use disk::Directory;
+use record::MAX_RECORDS;
 pub use record::RecordError;
-use record::{MAX_RECORDS, Records};
+use store::{Opening, Store};
+use used::UsedMark;
 
 /// PNs reserved at a time: 2^20.
 ///
@@ -47,14 +65,7 @@ pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
     None => NonZeroU64::MIN,
 };
 
-const RECORDS: &str = "leases";
-const NEXT_RECORDS: &str = "leases.new";
-const CREATED: &str = "leases.created";
-const CREATED_TEXT: &[u8] =
-    b"The file leases beside this one says which packet numbers the static keys have used.\n\
-    If it is lost, change all static keys; then, and only then, remove this file.\n";
-
-/// Names the numbers of one transmit SA by what its nonces are made of besides the PN: SHA-256 over key and SCI,
+/// Names the PNs of one SC under one key by what its nonces are made of besides the PN: SHA-256 over key and SCI,
 /// or over key and SSCI with an XPN suite. The salt of an XPN suite is left out, so that a changed salt goes on
 /// counting.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -121,15 +132,15 @@ pub enum LeaseError {
         source: io::Error,
     },
     /// The records cannot be written; no PN was handed out.
-    #[error("cannot write packet-number leases to {}: {source}; make room and let the gateway write there", path.display())]
+    #[error("cannot write packet numbers to {}: {source}; make room and let the gateway write there", path.display())]
     Write {
         /// The directory.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
-    /// The records are damaged, so nobody knows which PNs are used.
-    #[error("{} is damaged ({reason}); change all static keys, then remove {0}*", path.display())]
+    /// Records are damaged, so nobody knows which PNs are used.
+    #[error("{} is damaged ({reason}); {ANEW}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -137,40 +148,81 @@ pub enum LeaseError {
         reason: RecordError,
     },
     /// The records existed and are gone, so nobody knows which PNs are used.
-    #[error("{} is lost, and with it the packet numbers already used; change all static keys, then remove {0}*", path.display())]
+    #[error("{} is lost, and with it the packet numbers already used; {ANEW}", path.display())]
     Lost {
         /// The file.
         path: PathBuf,
     },
     /// The records were written on another machine: a copied disk, whose origin may be counting on.
-    #[error("{} was written on another machine (its machine-id differs); change all static keys, then remove {0}*", path.display())]
+    #[error("{} was written on another machine (its machine-id differs); {ANEW}", path.display())]
     OtherMachine {
         /// The file.
         path: PathBuf,
     },
+    /// Nobody can tell where this state has been meanwhile: perhaps it is a restored image.
+    #[error(
+        "the state in {} is {} hours old by this clock, and state_max_age allows {}; is the clock right? If it is, \
+         the disk may have been restored: {ANEW}", path.display(), age.as_secs() / 3600, max_age.as_secs() / 3600
+    )]
+    Old {
+        /// The directory.
+        path: PathBuf,
+        /// Since the last heartbeat.
+        age: Duration,
+        /// What is accepted.
+        max_age: Duration,
+    },
+    /// The key was used before, and the state does not know it: the state is lost as a whole, or the key came from
+    /// another box.
+    #[error(
+        "the key in {} has been used for sending, {} says, but {} does not know up to which packet number; \
+         change the key: make a new one, under a new name", key_file.display(), mark.display(), path.display()
+    )]
+    KeyUsed {
+        /// The key's file.
+        key_file: PathBuf,
+        /// The file that says so.
+        mark: PathBuf,
+        /// The state directory.
+        path: PathBuf,
+    },
     /// More keys than the file holds.
-    #[error("{} is full ({MAX_RECORDS} keys); change all static keys, then remove {0}*", path.display())]
+    #[error("{} is full ({MAX_RECORDS} keys); {ANEW}", path.display())]
     Full {
         /// The file.
         path: PathBuf,
     },
 }
 
-/// The leases of one gateway. Holds the state directory for itself alone as long as it lives.
+/// What is to be done when nobody knows which PNs are used.
+const ANEW: &str = "change all static keys, then remove leases* and floors* from the state directory";
+
+/// How a transmit SA begins.
+#[derive(Debug)]
+pub struct Begin {
+    /// Its first block.
+    pub reservation: Reservation,
+    /// Why the key has no mark beside it: a loss of the state directory as a whole would go unnoticed.
+    pub unmarked: Option<io::Error>,
+}
+
+/// The leases and floors of one gateway. Holds the state directory for itself alone as long as it lives.
 pub struct LeaseStore {
     store: Store<Directory>,
+    path: PathBuf,
     /// Locked; the lock goes when the file is closed, also by `kill -9`.
     _lock: File,
 }
 
 impl LeaseStore {
-    /// Opens the state directory `path`, makes it if it is missing, and reads its leases.
+    /// Opens the state directory `path`, makes it if it is missing, reads what it knows and writes the heartbeat.
+    /// State whose heartbeat is older than `max_age` is refused.
     ///
     /// # Errors
     ///
-    /// All of [`LeaseError`] but `Full`; above all, state that is damaged, lost or another machine's is never
+    /// All of [`LeaseError`] but `KeyUsed`; above all, state that is damaged, lost or another machine's is never
     /// taken for empty.
-    pub fn open(path: &Path) -> Result<Self, LeaseError> {
+    pub fn open(path: &Path, max_age: Option<Duration>) -> Result<Self, LeaseError> {
         let directory_error = |source| LeaseError::Directory { path: path.to_owned(), source };
         let directory = Directory::open(path).map_err(directory_error)?;
         let lock = File::open(path).map_err(directory_error)?;
@@ -182,7 +234,32 @@ impl LeaseStore {
             Err(std::fs::TryLockError::Error(source)) => return Err(directory_error(source)),
         }
         let machine = machine_digest(std::fs::read("/etc/machine-id").ok().as_deref());
-        Ok(Self { store: Store::open(directory, path, machine)?, _lock: lock })
+        let opening = Opening { machine, now: unix_seconds(), max_age };
+        Ok(Self { store: Store::open(directory, path, opening)?, path: path.to_owned(), _lock: lock })
+    }
+
+    /// How far this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
+    pub const fn clock_behind(&self) -> Option<Duration> {
+        self.store.clock_behind()
+    }
+
+    /// Reserves the first block of a transmit SA whose key stands in `key_file`, as [`LeaseStore::reserve`] does, and
+    /// marks the key as used. A key that has a mark and no lease is refused.
+    ///
+    /// # Errors
+    ///
+    /// `KeyUsed`, `Read`, `Write` and `Full`.
+    pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<Begin, LeaseError> {
+        let read_error = |source| LeaseError::Read { path: key_file.to_owned(), source };
+        let mark = UsedMark::new(key_file, name).map_err(read_error)?;
+        let marked = mark.is_set().map_err(|source| LeaseError::Read { path: mark.path(), source })?;
+        if marked && !self.store.knows(name) {
+            let (key_file, path) = (key_file.to_owned(), self.path.clone());
+            return Err(LeaseError::KeyUsed { key_file, mark: mark.path(), path });
+        }
+        let reservation = self.reserve(name, last, BLOCK_PNS)?;
+        let unmarked = if marked { None } else { mark.set().err() };
+        Ok(Begin { reservation, unmarked })
     }
 
     /// Whether a running gateway holds the state directory `path`. Changes nothing, and makes no directory.
@@ -211,6 +288,27 @@ impl LeaseStore {
     pub fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> Result<Reservation, LeaseError> {
         self.store.reserve(name, last, pns)
     }
+
+    /// The lowest PN that a receive SA accepts when it is installed: 1 for a key that nothing was received under.
+    pub fn floor(&self, name: LeaseName) -> Pn {
+        self.store.floor(name)
+    }
+
+    /// Raises floors, never lowers one, and brings them to disk if one was raised, in a single write; also if the
+    /// heartbeat is a minute old. What is written is on disk when this returns. True if something was written. Takes
+    /// the time of two syncs.
+    ///
+    /// # Errors
+    ///
+    /// `Write` and `Full`. What could not be written is written by the next call that can.
+    pub fn keep_floors(&mut self, floors: &[(LeaseName, Pn)]) -> Result<bool, LeaseError> {
+        self.store.keep_floors(floors, unix_seconds())
+    }
+}
+
+/// 0 for clocks that stand before 1970.
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// The machine, as its hash: systemd asks that the machine-id itself is not shown. Zero if there is none.
@@ -221,67 +319,9 @@ fn machine_digest(machine_id: Option<&[u8]>) -> [u8; 32] {
     }
 }
 
-struct Store<D> {
-    disk: D,
-    path: PathBuf,
-    records: Records,
-}
-
-impl<D: Disk> Store<D> {
-    fn open(mut disk: D, path: &Path, machine: [u8; 32]) -> Result<Self, LeaseError> {
-        let file = path.join(RECORDS);
-        let read_error = |source| LeaseError::Read { path: file.clone(), source };
-        let write_error = |source| LeaseError::Write { path: path.to_owned(), source };
-        let created = disk.read(CREATED).map_err(read_error)?.is_some();
-        let records = match disk.read(RECORDS).map_err(read_error)? {
-            Some(octets) => Records::parse(&octets)
-                .map_err(|reason| LeaseError::Damaged { path: file.clone(), reason })?,
-            None if created => return Err(LeaseError::Lost { path: file }),
-            None => {
-                let records = Records { machine, ends: BTreeMap::new() };
-                replace(&mut disk, &records).map_err(write_error)?;
-                records
-            }
-        };
-        if records.machine != machine {
-            return Err(LeaseError::OtherMachine { path: file });
-        }
-        if !created {
-            // What was read may be in the page cache only, if the last process died before its final sync.
-            disk.sync_directory().map_err(write_error)?;
-            disk.write_synced(CREATED, CREATED_TEXT).map_err(write_error)?;
-            disk.sync_directory().map_err(write_error)?;
-        }
-        Ok(Self { disk, path: path.to_owned(), records })
-    }
-
-    fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> Result<Reservation, LeaseError> {
-        let reserved = self.records.ends.get(&name.0).copied();
-        if reserved.is_none() && self.records.ends.len() >= MAX_RECORDS {
-            return Err(LeaseError::Full { path: self.path.join(RECORDS) });
-        }
-        let Some(first) = reserved.map_or(Some(1), |end| end.checked_add(1)).and_then(Pn::new) else {
-            return Ok(Reservation::Exhausted);
-        };
-        if first > last {
-            return Ok(Reservation::Exhausted);
-        }
-        let end = first.number().saturating_add(pns.get() - 1).min(last.number());
-        let end = Pn::new(end).expect("invariant: a block ends at or above its first PN");
-        let mut next = self.records.clone();
-        next.ends.insert(name.0, end.number());
-        replace(&mut self.disk, &next)
-            .map_err(|source| LeaseError::Write { path: self.path.clone(), source })?;
-        self.records = next;
-        Ok(Reservation::Block(PnBlock { first, last: end }))
-    }
-}
-
-fn replace(disk: &mut impl Disk, records: &Records) -> io::Result<()> {
-    disk.write_synced(NEXT_RECORDS, &records.encode())?;
-    disk.rename(NEXT_RECORDS, RECORDS)?;
-    disk.sync_directory()
-}
-
+#[cfg(test)]
+mod fake_disk;
+#[cfg(test)]
+mod floor_tests;
 #[cfg(test)]
 mod tests;

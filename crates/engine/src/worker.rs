@@ -9,6 +9,7 @@
 //! because tables change only between turns, no frame in flight meets a half-changed one.
 
 use std::io;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{self, Duration};
 
@@ -17,6 +18,7 @@ use secy::{GoesOn, NextAction};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, Pn};
 
+use crate::control::{Floor, ReceiveFloor, read_floors};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
@@ -65,6 +67,8 @@ pub(crate) enum Command {
     Reserve { seat: usize, an: An, through: Pn },
     /// Fill the snapshot and send it back.
     Report { seat: usize, snapshot: Box<LinkSnapshot> },
+    /// Read the floors of these receive SAs, and send them back.
+    Floors { seat: usize, of: Arc<[ReceiveFloor]>, into: Vec<Floor> },
     /// Let go of everything.
     Stop,
 }
@@ -81,6 +85,8 @@ pub(crate) enum Event {
     Changed { path: Box<Path>, goes_on: GoesOn },
     /// The snapshot that was asked for.
     Report { seat: usize, snapshot: Box<LinkSnapshot> },
+    /// The floors that were asked for.
+    Floors { floors: Vec<Floor> },
 }
 
 /// Control's hold on a worker.
@@ -126,11 +132,12 @@ impl WorkerHandle {
         !self.thread.is_finished()
     }
 
-    /// Stops the worker and closes its links.
-    pub(crate) fn stop(mut self) {
+    /// Stops the worker and returns its links, by seat; none if it ended badly.
+    pub(crate) fn stop(mut self) -> Vec<Option<Box<Link>>> {
         // A worker that takes no command any more has ended: join returns at once.
         let _ = self.command(Command::Stop);
-        drop(self.thread.join());
+        let seats = self.thread.join().unwrap_or_default();
+        seats.into_iter().map(|seat| seat.map(|seat| seat.link)).collect()
     }
 }
 
@@ -247,6 +254,12 @@ impl Worker {
                         let _ = link.path_mut().secy.reserve_through(an, through);
                         *told = NextAction::GoOn;
                     }
+                }
+                Command::Floors { seat, of, into: mut floors } => {
+                    if let Some(Seat { link, .. }) = self.seat(seat) {
+                        read_floors(&link.path().secy, &of, &mut floors);
+                    }
+                    let _ = self.events.push(Event::Floors { floors });
                 }
                 Command::Report { seat, mut snapshot } => {
                     if let Some(Seat { link, .. }) = self.seat(seat) {

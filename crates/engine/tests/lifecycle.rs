@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use engine::control::{Gateway, TransmitLease};
+use engine::control::{Gateway, StaticKeys, TransmitLease};
 use engine::divide::{Dividing, LONGEST_HOLD};
 use engine::lease::{LeaseName, LeaseStore, Reservation};
 use engine::link::{Link, Ports};
@@ -80,14 +80,16 @@ fn ports() -> (Box<Ports>, Ends) {
     (Box::new(ports), Ends { machine, wire })
 }
 
-fn lease(key: u8, an: An) -> TransmitLease {
-    TransmitLease { name: LeaseName::new(&[key; 16], SCI), an, last: Pn::LAST_32 }
+fn keys(key: u8, an: An) -> StaticKeys {
+    let transmit = TransmitLease { name: LeaseName::new(&[key; 16], SCI), an, last: Pn::LAST_32 };
+    StaticKeys { transmit, receive: vec![] }
 }
 
 /// A SecY that sends under a fresh block of PNs of this key.
 fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> SecY {
-    let lease = lease(key, an);
-    let Ok(Reservation::Block(block)) = leases.reserve(lease.name, lease.last, BLOCK) else {
+    let lease = keys(key, an);
+    let Ok(Reservation::Block(block)) = leases.reserve(lease.transmit.name, lease.transmit.last, BLOCK)
+    else {
         panic!("no lease")
     };
     let prepared = Key::prepare(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
@@ -101,7 +103,7 @@ fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> SecY {
 impl Station {
     fn new(name: &str) -> Self {
         let state = State::new(name);
-        let leases = LeaseStore::open(&state.0).unwrap();
+        let leases = LeaseStore::open(&state.0, None).unwrap();
         Self { gateway: Gateway::new(leases, Polling::Busy, Scheduling::Ordinary), _state: state }
     }
 
@@ -110,7 +112,7 @@ impl Station {
         let (ports, ends) = ports();
         let mut link = Link::closed(Path::new(secy, &[], None));
         assert!(link.open(ports).is_none());
-        self.gateway.add(name.into(), link, lease(key, An::ALL[0])).unwrap();
+        self.gateway.add(name.into(), link, keys(key, An::ALL[0])).unwrap();
         ends
     }
 
@@ -156,7 +158,7 @@ fn links_come_and_go_and_the_others_forward() {
     }
     assert_eq!(station.snapshot("first").transmit.out_pkts_encrypted, 5);
     assert!(station.gateway.remove("third").is_err(), "it has gone");
-    station.gateway.stop();
+    station.gateway.stop().unwrap();
 }
 
 #[test]
@@ -178,7 +180,7 @@ fn ports_come_and_go_and_pns_and_counters_go_on() {
     assert_eq!(through(&mut ends, &mut station.gateway), (0, 4), "the SA goes on");
     let opened = station.snapshot("press");
     assert_eq!((opened.plain.rx_frames, opened.protected.tx_frames, opened.chunks), (4, 4, 256));
-    station.gateway.stop();
+    station.gateway.stop().unwrap();
 }
 
 /// A key changes under the machine's traffic, over and over: every SDU leaves, in order, under one key or the other,
@@ -196,7 +198,7 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
         }
-        station.gateway.change("press", path, GoesOn::default(), lease(key, an)).unwrap();
+        station.gateway.change("press", path, GoesOn::default(), keys(key, an)).unwrap();
         let start = Instant::now();
         while came < sent {
             station.gateway.turn(Instant::now());
@@ -211,7 +213,7 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
     let snapshot = station.snapshot("press");
     assert_eq!(snapshot.transmit.out_pkts_encrypted, sent);
     assert_eq!(snapshot.secy.out_pkts_pn_unreserved, 0);
-    station.gateway.stop();
+    station.gateway.stop().unwrap();
 }
 
 fn opens(key: u8, frame: &[u8]) -> bool {
@@ -240,11 +242,11 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let (ports_of_link, mut ends) = ports();
     let mut link = Link::closed(Path::new(secy_of(&mut station.gateway), &[], Some(dividing)));
     link.open(ports_of_link);
-    station.gateway.add("press".into(), link, lease(1, An::ALL[0])).unwrap();
+    station.gateway.add("press".into(), link, keys(1, An::ALL[0])).unwrap();
     for dividing in [Some(dividing), None, Some(dividing)] {
         assert!(ends.machine.inject(&sdu(1)));
         let path = Box::new(Path::new(secy_of(&mut station.gateway), &[], dividing));
-        station.gateway.change("press", path, GoesOn::default(), lease(1, An::ALL[0])).unwrap();
+        station.gateway.change("press", path, GoesOn::default(), keys(1, An::ALL[0])).unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");
@@ -260,5 +262,5 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     station.gateway.close("press").unwrap();
     let closed = station.snapshot("press");
     assert_eq!(closed.protected.tx_frames + closed.protected.tx_dropped, 4, "sent or counted");
-    station.gateway.stop();
+    station.gateway.stop().unwrap();
 }

@@ -10,7 +10,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use engine::control::{Gateway, Notice, TransmitLease};
+use engine::control::{Gateway, Notice, StaticKeys, TransmitLease};
 use engine::divide::Dividing;
 use engine::lease::{LeaseName, LeaseStore, Reservation};
 use engine::link::Link;
@@ -122,7 +122,7 @@ fn start(
     bypass: &[EtherType],
     dividing: Option<Dividing>,
 ) -> Station {
-    let mut leases = LeaseStore::open(&state.0).unwrap();
+    let mut leases = LeaseStore::open(&state.0, None).unwrap();
     let lease = TransmitLease { name: LeaseName::new(&own.1, own.0), an: An::ALL[0], last: Pn::LAST_32 };
     let pns = FIRST_BLOCK.try_into().unwrap();
     let Ok(Reservation::Block(block)) = leases.reserve(lease.name, lease.last, pns) else {
@@ -136,7 +136,7 @@ fn start(
 
 fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
     let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
-    gateway.add("press".into(), link, lease).unwrap();
+    gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
     gateway
 }
 
@@ -322,7 +322,7 @@ fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
     }
     let reserved = a.snapshot().transmit_sas[0].reserved.number();
     let Station { gateway, state, .. } = a;
-    gateway.stop();
+    gateway.stop().unwrap();
     let mut a = start(state, (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
     assert!(a.machine.inject(&sdu));
     assert_eq!(pn(&next(&mut a.wire)), reserved + 1);
@@ -334,7 +334,7 @@ fn when_the_pns_are_used_up_nothing_leaves() {
     let (link, mut machine, mut wire) =
         link(secy((SCI_A, &KEY_A), (near, Pn::LAST_32), (SCI_B, &KEY_B), None), &[], None);
     let state = State::new("exhausted");
-    let leases = LeaseStore::open(&state.0).unwrap();
+    let leases = LeaseStore::open(&state.0, None).unwrap();
     let lease = TransmitLease { name: LeaseName::new(&KEY_A, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
     let mut gateway = started(link, lease, leases);
     for _ in 0..10 {
@@ -353,13 +353,13 @@ fn when_the_pns_are_used_up_nothing_leaves() {
         assert!(start.elapsed() < DEADLINE, "not all are counted");
     }
     assert_eq!(wire.collect(), None);
-    gateway.stop();
+    gateway.stop().unwrap();
 }
 
 #[test]
 fn several_links_share_a_process_and_nothing_else() {
     let state = State::new("several");
-    let leases = LeaseStore::open(&state.0).unwrap();
+    let leases = LeaseStore::open(&state.0, None).unwrap();
     let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
     let mut ends = Vec::new();
     for number in 0..5 {
@@ -367,7 +367,7 @@ fn several_links_share_a_process_and_nothing_else() {
         let (link, machine, wire) =
             link(secy((SCI_A, &own), (Pn::FIRST, Pn::LAST_32), (SCI_B, &peer), None), &[], None);
         let lease = TransmitLease { name: LeaseName::new(&own, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
-        gateway.add(format!("link-{number}"), link, lease).unwrap();
+        gateway.add(format!("link-{number}"), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
         ends.push((machine, wire));
     }
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(80, 3));
@@ -382,7 +382,7 @@ fn several_links_share_a_process_and_nothing_else() {
     let names: Vec<_> = snapshots.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["link-0", "link-1", "link-2", "link-3", "link-4"]);
     assert!(snapshots.iter().all(|(_, snapshot)| snapshot.transmit.out_pkts_encrypted == 1));
-    gateway.stop();
+    gateway.stop().unwrap();
 }
 
 const DIVIDING: Dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };

@@ -23,6 +23,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 use crate::config::bypass;
 use crate::config::{Config, Finding, Io, Link, Mtu, Polling, Realtime, StaticSa};
 use crate::key_file::fingerprint;
+use crate::lifetime::{ASSUMED_MBITS, STARTS, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
 use crate::suite_speed::{Advice, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.
@@ -124,6 +125,8 @@ pub struct Plan<'c> {
     mtus: Option<Vec<Mtus>>,
     /// If they were measured.
     speeds: Option<SuiteSpeeds>,
+    /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
+    mbits: Vec<Option<u32>>,
 }
 
 impl<'c> Plan<'c> {
@@ -133,7 +136,8 @@ impl<'c> Plan<'c> {
     ///
     /// As [`link_mtus`], for all links.
     pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
-        let Some(read_mtu) = read_mtu else { return Ok(Self { config, mtus: None, speeds: None }) };
+        let unmeasured = |mtus| Self { config, mtus, speeds: None, mbits: Vec::new() };
+        let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None)) };
         let mut mtus = Vec::new();
         let mut errors = Vec::new();
         for link in &config.links {
@@ -142,12 +146,19 @@ impl<'c> Plan<'c> {
                 Err(found) => errors.extend(found),
             }
         }
-        if errors.is_empty() { Ok(Self { config, mtus: Some(mtus), speeds: None }) } else { Err(errors) }
+        if errors.is_empty() { Ok(unmeasured(Some(mtus))) } else { Err(errors) }
     }
 
     /// The same plan, that also tells how fast the suites are on this CPU.
     pub fn with_speeds(self, speeds: SuiteSpeeds) -> Self {
         Self { speeds: Some(speeds), ..self }
+    }
+
+    /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
+    #[must_use]
+    pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
+        let mbits = self.config.links.iter().map(|link| mbits(&link.protected)).collect();
+        Self { mbits, ..self }
     }
 }
 
@@ -183,6 +194,7 @@ impl fmt::Display for Plan<'_> {
             if let Some(speeds) = &self.speeds {
                 writeln!(f, "  speed      {}", Advice::new(speeds, link.suite))?;
             }
+            write_lifetime(f, link, self.mbits.get(at).copied().flatten())?;
         }
         Ok(())
     }
@@ -249,7 +261,35 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
     }
     write_sa(f, "own SA", &link.transmit)?;
-    link.receive.iter().try_for_each(|peer| write_sa(f, "peer SA", peer))
+    for peer in &link.receive {
+        write_sa(f, "peer SA", peer)?;
+        if !peer.replay_floor {
+            writeln!(
+                f,
+                "             replay floor off: what was recorded before a restart can be replayed after it"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// How long the transmit key lasts.
+fn write_lifetime(f: &mut fmt::Formatter<'_>, link: &Link, mbits: Option<u32>) -> fmt::Result {
+    if !link.protect_frames {
+        return Ok(());
+    }
+    if link.suite.is_xpn() {
+        return writeln!(f, "  key lasts  64-bit packet numbers: not a concern");
+    }
+    let speed = mbits.unwrap_or(ASSUMED_MBITS);
+    let assumed = if mbits.is_some() { "" } else { " (assumed)" };
+    let fastest = line_rate(speed, overhead_octets(link) as u64);
+    writeln!(
+        f,
+        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {STARTS} starts",
+        Span(at_rate(fastest)),
+        Span(at_rate(USUAL_FRAMES_A_SECOND))
+    )
 }
 
 fn protection(link: &Link) -> String {

@@ -21,6 +21,7 @@ mod static_keys;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use engine::divide::Dividing;
 use engine::lease::LeaseName;
@@ -53,8 +54,10 @@ pub struct Config {
 pub struct Gateway {
     /// Names the status socket: see [`is_name`].
     pub name: String,
-    /// The directory of the packet-number leases.
+    /// The directory of packet-number leases and replay floors.
     pub state: PathBuf,
+    /// The oldest heartbeat with which state is accepted; none: any.
+    pub state_max_age: Option<Duration>,
     /// Which engine moves the frames.
     pub io: Io,
     /// How a worker waits.
@@ -156,7 +159,7 @@ pub struct Link {
 }
 
 /// An SA with a static key.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct StaticSa {
     /// Its AN.
     pub an: An,
@@ -164,12 +167,16 @@ pub struct StaticSa {
     pub sci: Sci,
     /// The key; of the right length for the link's suite.
     pub key: Sak,
+    /// The file it came from; empty if it stood in the text itself, as it may for `inspect`.
+    pub key_file: PathBuf,
     /// With XPN suites, and only with them.
     pub xpn: Option<XpnBinding>,
+    /// Of a peer's SA: whether what was received before a restart is refused after it.
+    pub replay_floor: bool,
 }
 
 impl StaticSa {
-    /// The name under which the PNs of a transmit SA are leased.
+    /// The name under which the PNs of a transmit SA are leased, and the floor of a receive SA is kept.
     pub fn lease_name(&self) -> LeaseName {
         match self.xpn {
             None => LeaseName::new(self.key.octets(), self.sci),

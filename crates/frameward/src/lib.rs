@@ -9,6 +9,7 @@ pub mod http;
 pub mod inspect;
 pub mod key_file;
 pub mod keygen;
+pub mod lifetime;
 pub mod privilege;
 pub mod report;
 pub mod run;

@@ -19,6 +19,7 @@ use frameward::check::{Plan, interface_mtu};
 use frameward::config::{self, Config, Finding};
 use frameward::demo;
 use frameward::keygen::{self, KeyLength};
+use frameward::lifetime::interface_mbits;
 use frameward::privilege;
 use frameward::run;
 use frameward::status::{self, Detail, StatusText};
@@ -264,7 +265,10 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
         Failure::Failed
     })?;
     // Without its interfaces this is not the gateway's machine, and its CPU says nothing.
-    print(&if offline { plan } else { plan.with_speeds(suite_speed::measure()) })
+    if offline {
+        return print(&plan);
+    }
+    print(&plan.with_speeds(suite_speed::measure()).with_line_rates(&interface_mbits))
 }
 
 fn choose_gateway(directory: &Path, name: Option<String>) -> Result<String, Failure> {

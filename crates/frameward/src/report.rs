@@ -175,6 +175,13 @@ pub struct SaReport {
     /// Transmit: the next PN; none if the PNs are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_pn: Option<u64>,
+    /// Transmit, with 32-bit PNs: how many are left before the key has to be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pns_left: Option<u64>,
+    /// Transmit, with 32-bit PNs: seconds until none is left, at the mean rate since this SA began. None before it has
+    /// sent a frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pns_last_seconds: Option<u64>,
     /// Receive: the lowest PN that is not late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lowest_pn: Option<u64>,

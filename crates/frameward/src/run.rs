@@ -158,7 +158,14 @@ impl Running {
         for (what, grant) in privileges.named() {
             tell(&format_args!("{what}: {grant}"));
         }
-        let mut leases = LeaseStore::open(&gateway.state)?;
+        let mut leases = LeaseStore::open(&gateway.state, gateway.state_max_age)?;
+        if let Some(behind) = leases.clock_behind() {
+            tell(&format_args!(
+                "warning: this box's clock is {} s behind the state in {}; correct the clock",
+                behind.as_secs(),
+                gateway.state.display()
+            ));
+        }
         Prepared::restore_stale(&gateway.state)?;
         // Before any interface is touched: frames would wait for it.
         let suite_speeds = suite_speed::measure();
@@ -171,8 +178,8 @@ impl Running {
         }
         let control = Gateway::new(leases, polling(gateway.polling), scheduling);
         let mut running = Self { started, gateway, privileges, suite_speeds, control, links: Vec::new() };
-        for StartedLink { forwarding, lease, running: link } in ready {
-            let added = running.control.add(link.config.name.clone(), forwarding, lease);
+        for StartedLink { forwarding, keys, running: link } in ready {
+            let added = running.control.add(link.config.name.clone(), forwarding, keys);
             running.links.push(link);
             if let Err(error) = added {
                 return running.stop().and(Err(RunError::Thread(error)));
@@ -222,8 +229,9 @@ impl Running {
 
     /// Stops the workers, closes the ports, puts the interfaces back.
     fn stop(self) -> Result<(), RunError> {
-        self.control.stop();
-        Ok(self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?)
+        let kept = self.control.stop();
+        self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?;
+        Ok(kept?)
     }
 }
 
@@ -272,6 +280,14 @@ impl fmt::Display for Told<'_> {
                 "error: link {link:?}: all packet numbers of the key are used, so nothing is sent; change the key at both ends"
             ),
             Notice::LeaseFailed { link, error } => write!(f, "error: link {link:?}: {error}"),
+            Notice::FloorsFailed { error } => {
+                write!(f, "error: {error}; after a crash, frames recorded before it could be sent again")
+            }
+            Notice::FloorsLate { open } => write!(
+                f,
+                "warning: replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
+                open.as_millis()
+            ),
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
         }
     }

@@ -110,6 +110,11 @@ impl Capture {
         }
     }
 
+    /// What was captured so far, from the frame with this index on.
+    pub fn since(&self, index: usize) -> Vec<Frame> {
+        self.shared.kept().frames.get(index..).unwrap_or_default().to_vec()
+    }
+
     /// Stops, and hands over what was captured. Frames still in flight elsewhere are not waited for.
     pub fn stop(mut self) -> Result<Captured, Error> {
         self.shared.stop.store(true, Ordering::Release);

@@ -65,7 +65,10 @@ fn the_protected_side_must_take_what_the_plain_side_sends() {
 fn the_plan_names_what_counts() {
     let config = configured("bypass = [\"lldp\"]");
     let mtu = |name: &str| Ok(if name == "eth0" { 1500 } else { 1534 });
-    let plan = Plan::new(&config, Some(&mtu)).unwrap().to_string();
+    let plan = Plan::new(&config, Some(&mtu))
+        .unwrap()
+        .with_line_rates(&|name| (name == "eth1").then_some(100))
+        .to_string();
     let keys = [5_u8; 2].map(|octet| fingerprint(&[octet; 16]));
     assert_eq!(
         plan,
@@ -84,6 +87,7 @@ link press
   in clear   lldp (0x88cc), both ways: whoever is on the network learns what the machine tells its neighbours, and can name itself its neighbour
   own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
   peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}
+  key lasts  2^32 frames: 11 hours of shortest frames at 100 Mbit/s, 49 days at 1000 frames/s; or 4095 starts
 ",
             keys[0], keys[1]
         )
@@ -124,4 +128,18 @@ fn the_plan_tells_which_suite_is_faster_here() {
         assert!(told.contains(line), "{told}");
     }
     assert!(!plan().to_string().contains("speed"));
+}
+
+#[test]
+fn the_plan_tells_how_long_a_key_lasts() {
+    let plan = |config: &Config| Plan::new(config, None).unwrap().to_string();
+    let assumed = "  key lasts  2^32 frames: 66 minutes of shortest frames at 1000 Mbit/s (assumed), 49 days at 1000 frames/s; or 4095 starts\n";
+    assert!(plan(&configured("")).contains(assumed));
+    assert!(plan(&configured("sci = \"never\"")).contains(" 61 minutes of shortest frames"));
+    assert!(!plan(&configured("protect_frames = false")).contains("key lasts"));
+    let mut config = configured("");
+    config.links[0].suite = suite::CipherSuite::GcmAesXpn128;
+    assert!(plan(&config).contains("  key lasts  64-bit packet numbers: not a concern\n"));
+    config.links[0].receive[0].replay_floor = false;
+    assert!(plan(&config).contains("replay floor off"));
 }

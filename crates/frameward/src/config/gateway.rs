@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use toml::Spanned;
 
@@ -26,11 +27,9 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
     let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
     findings.later("", "antedate", &raw.antedate, &["off", "auto"]);
-    if let Some(value) = &raw.state_max_age {
-        findings.error(value.span(), "state_max_age is not in this release; remove it");
-    }
     let http = raw.http.as_ref().and_then(|value| http(value, findings));
     let state = state(raw, findings);
+    let state_max_age = raw.state_max_age.as_ref().and_then(|value| max_age(value, findings));
     let name = match &raw.name {
         None => {
             findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\"");
@@ -43,7 +42,7 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
     let name = name.get_ref().clone();
-    Some((Gateway { name, state, io, polling, realtime, http }, allow_experimental))
+    Some((Gateway { name, state, state_max_age, io, polling, realtime, http }, allow_experimental))
 }
 
 /// An address with its port. Names are not looked up: a start must not hang on a name server, nor move with it.
@@ -86,6 +85,28 @@ fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {
     }
     state.get_ref().into()
 }
+
+/// `7d`, `12h` or `off`.
+fn max_age(value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
+    let text = value.get_ref();
+    if text == "off" {
+        return None;
+    }
+    let units = [("h", SECONDS_AN_HOUR), ("d", 24 * SECONDS_AN_HOUR)];
+    let seconds = units.iter().find_map(|(unit, seconds)| {
+        let number = text.strip_suffix(unit)?;
+        number.parse::<u32>().ok().filter(|&number| number > 0).map(|number| u64::from(number) * seconds)
+    });
+    if seconds.is_none() {
+        let text = format!(
+            "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""
+        );
+        findings.error(value.span(), text);
+    }
+    seconds.map(Duration::from_secs)
+}
+
+const SECONDS_AN_HOUR: u64 = 3600;
 
 pub(super) fn bad_name(label: &str, name: &str) -> String {
     format!("{label}name = {name:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")

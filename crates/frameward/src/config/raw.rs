@@ -31,7 +31,7 @@ pub(super) struct RawGateway {
     pub(super) allow_experimental: Switch,
     pub(super) http: Text,
     pub(super) antedate: Text,
-    pub(super) state_max_age: Option<Spanned<IgnoredAny>>,
+    pub(super) state_max_age: Text,
 }
 
 #[derive(Deserialize)]

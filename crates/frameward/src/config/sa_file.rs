@@ -14,7 +14,7 @@
 //! Several entries may share SCI and AN: the keys that an SA had one after the other.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use secy::{ConfidentialityOffset, SciInclusion};
 use serde::Deserialize;
@@ -145,11 +145,12 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
             findings.error(key.span(), "[[sa]] has key and key_file; remove one of them");
             None
         }
-        (Some(key), None) => inline_key(key, suite, findings),
+        (Some(key), None) => inline_key(key, suite, findings).map(|key| (key, PathBuf::new())),
         (None, _) => scope.key(&common, &span, suite, keys, findings),
     };
     let line = findings.line(&span);
-    let sa = StaticSa { an: an?, sci: sci?, key: key?, xpn: xpn? };
+    let (key, key_file) = key?;
+    let sa = StaticSa { an: an?, sci: sci?, key, key_file, xpn: xpn?, replay_floor: true };
     Some(FileSa { line, suite, sa, offset: offset?, lowest_pn: lowest_pn? })
 }
 

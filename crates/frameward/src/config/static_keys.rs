@@ -5,7 +5,7 @@
 //! equal key and SCI, or SSCI. This also catches two ends' files that were copied, and one key file named twice.
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use secy::{SciInclusion, SecY, XpnBinding};
 use suite::{CipherSuite, Sak, Salt};
@@ -61,29 +61,26 @@ impl Scope<'_> {
         let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
         let mut receive = Vec::new();
         for peer in &own.peer {
-            self.replay_floor(peer, findings);
-            receive.extend(self.sa(&peer.get_ref().sa(), peer.span(), suite, keys, places, findings));
+            let replay_floor = self.replay_floor(peer, findings);
+            let sa = self.sa(&peer.get_ref().sa(), peer.span(), suite, keys, places, findings);
+            receive.extend(sa.map(|sa| StaticSa { replay_floor, ..sa }));
         }
         let all_read = transmit.is_some() && receive.len() == own.peer.len();
         if let (Some(transmit), true) = (&transmit, all_read) {
             self.peers(section, transmit, &receive, findings);
             self.inclusion(transmit, &receive, findings);
         }
-        if raw.replay_protect.as_ref().is_none_or(|protect| *protect.get_ref())
-            && own.peer.iter().any(|peer| peer.get_ref().replay_floor.is_none())
-        {
-            findings.warn(section.span(), format!("{}{NO_FLOOR}", self.label));
-        }
         Some((transmit?, receive))
     }
 
-    /// This release keeps no floor, so only "off" tells the truth.
-    fn replay_floor(&self, peer: &Spanned<RawPeer>, findings: &mut Findings) {
+    /// Off is for peers that begin again at PN 1 whenever they start.
+    fn replay_floor(&self, peer: &Spanned<RawPeer>, findings: &mut Findings) -> bool {
         let floor = &peer.get_ref().replay_floor;
-        findings.later(self.label, "replay_floor", floor, &["off"]);
-        if let Some(value) = floor {
-            findings.warn(value.span(), format!("{}{NO_FLOOR}", self.label));
+        let kept = findings.choice(self.label, "replay_floor", floor, &[("on", true), ("off", false)], true);
+        if let (Some(value), false) = (floor, kept) {
+            findings.warn(value.span(), format!("{}replay_floor = \"off\": {NO_FLOOR}", self.label));
         }
+        kept
     }
 
     fn sa(
@@ -97,9 +94,10 @@ impl Scope<'_> {
     ) -> Option<StaticSa> {
         let an = self.an(raw, &span, findings);
         let sci = self.sci(raw, &span, findings);
-        let key = self.key(raw, &span, suite, keys, findings);
+        let key_and_file = self.key(raw, &span, suite, keys, findings);
         let xpn = self.xpn(raw, &span, suite, findings);
-        let sa = StaticSa { an: an?, sci: sci?, key: key?, xpn: xpn? };
+        let (key, key_file) = key_and_file?;
+        let sa = StaticSa { an: an?, sci: sci?, key, key_file, xpn: xpn?, replay_floor: true };
         places.push(Place {
             span: raw.key_file.as_ref().map_or(span, Spanned::span),
             label: self.label.to_owned(),
@@ -150,13 +148,14 @@ impl Scope<'_> {
         suite: CipherSuite,
         keys: &KeySource,
         findings: &mut Findings,
-    ) -> Option<Sak> {
+    ) -> Option<(Sak, PathBuf)> {
         let Some(value) = raw.key_file else {
             self.missing("key_file", "\"FILE\"", span, findings);
             return None;
         };
-        match (keys.read)(&keys.directory.join(value.get_ref()), suite) {
-            Ok(key) => Some(key),
+        let file = keys.directory.join(value.get_ref());
+        match (keys.read)(&file, suite) {
+            Ok(key) => Some((key, file)),
             Err(error) => {
                 findings.error(value.span(), format!("{}{error}", self.label));
                 None
@@ -295,7 +294,7 @@ impl Scope<'_> {
     }
 }
 
-const NO_FLOOR: &str = "this release keeps no replay floor: frames recorded before a restart of this gateway can be sent again after it";
+const NO_FLOOR: &str = "frames recorded before a restart of this gateway can be sent again after it";
 
 fn distinct_scis(receive: &[StaticSa]) -> usize {
     receive.iter().map(|peer| peer.sci).collect::<std::collections::BTreeSet<_>>().len()

@@ -92,7 +92,7 @@ fn the_defaults_are_the_contract() {
     assert!(link.transmit.lease_name() != link.receive[0].lease_name());
 }
 
-const NO_FLOOR_WARNING: &str = "gw.toml:18: link \"press\": this release keeps no replay floor: frames recorded before a restart of this gateway can be sent again after it";
+const NO_FLOOR_WARNING: &str = "gw.toml:18: link \"press\": replay_floor = \"off\": frames recorded before a restart of this gateway can be sent again after it";
 
 #[test]
 fn every_key_is_understood() {
@@ -140,6 +140,32 @@ hold = "0us"
     let sas = [&config.links[0].transmit, &config.links[0].receive[0]];
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().ssci.0), [1, 2]);
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().salt.0[11]), [11, 11]);
+}
+
+#[test]
+fn the_floor_is_kept_unless_it_is_switched_off() {
+    for (text, kept, warned) in [
+        (VALID.to_owned(), false, 1),
+        (VALID.replace("replay_floor = \"off\"", ""), true, 0),
+        (VALID.replace("replay_floor = \"off\"", "replay_floor = \"on\""), true, 0),
+    ] {
+        let (config, warnings) = judge(&text).unwrap();
+        assert_eq!((config.links[0].receive[0].replay_floor, warnings.len()), (kept, warned));
+        assert_eq!(config.links[0].transmit.key_file, Path::new("a.key"));
+    }
+}
+
+#[test]
+fn the_age_of_state_is_in_days_or_hours() {
+    for (age, hours) in [("7d", Some(168)), ("12h", Some(12)), ("off", None)] {
+        let text = VALID.replace("allow_experimental = false", &format!("state_max_age = \"{age}\""));
+        let expected = hours.map(|hours| Duration::from_secs(hours * 3600));
+        assert_eq!(judge(&text).unwrap().0.gateway.state_max_age, expected);
+    }
+    for wrong in ["", "d", "0d", "7", "7m", "-1d", "1.5h", "99999999999d", "7 d"] {
+        let text = VALID.replace("allow_experimental = false", &format!("state_max_age = \"{wrong}\""));
+        assert_eq!(judge(&text).unwrap_err().len(), 1, "{wrong}");
+    }
 }
 
 #[test]
@@ -257,8 +283,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "allow_experimental = false",
-        "state_max_age = \"1d\"",
-        "3: state_max_age is not in this release; remove it",
+        "state_max_age = \"1w\"",
+        "3: state_max_age = \"1w\" is no age; use days or hours such as \"7d\" or \"12h\", or \"off\"",
     ),
     (
         "allow_experimental = false",
@@ -312,8 +338,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "replay_floor = \"off\"",
-        "replay_floor = \"on\"",
-        "18: link \"press\": replay_floor = \"on\" is not in this release; remove it or set \"off\"",
+        "replay_floor = \"yes\"",
+        "18: link \"press\": replay_floor = \"yes\" is no choice; use \"on\" or \"off\"",
     ),
     ("name = \"press\"\n", "", "4: link 1: name is missing; add name = \"NAME\""),
     (

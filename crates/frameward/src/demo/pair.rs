@@ -238,8 +238,7 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
              an = 0\n\
              sci = \"02:00:00:00:00:0{peer}/1\"\n\
              key_file = \"{peer_name}.key\"\n\
-             {peer_xpn}\
-             replay_floor = \"off\"\n",
+             {peer_xpn}",
             own_xpn = xpn(own),
             peer_xpn = xpn(peer),
             state = state.display(),

@@ -102,8 +102,7 @@ pub fn keyed(keys: Keys, overrides: Overrides) -> Vec<KeyedSa> {
         Keys::Config(config) => {
             for mut link in config.links {
                 let receive = std::mem::take(&mut link.receive);
-                let StaticSa { an, sci, key, xpn } = &link.transmit;
-                let own = StaticSa { an: *an, sci: *sci, key: key.clone(), xpn: *xpn };
+                let own = link.transmit.clone();
                 all.push(KeyedSa::of_link(&link, own, "own SA"));
                 all.extend(receive.into_iter().map(|sa| KeyedSa::of_link(&link, sa, "peer SA")));
             }

@@ -12,6 +12,8 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         in_use: next_pn.is_some(),
         key: "0011223344556677".into(),
         next_pn,
+        pns_left: next_pn.map(|next| u64::from(u32::MAX) + 1 - next),
+        pns_last_seconds: next_pn.map(|_| 4_294_967),
         lowest_pn,
         counters: Counters::new(&["InPktsLate"], [u64::MAX]),
     };

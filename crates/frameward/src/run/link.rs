@@ -1,11 +1,13 @@
 //! One link, from its configuration to a SecY between two open ports.
 
 use std::fmt;
+use std::io;
+use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
-use engine::control::TransmitLease;
+use engine::control::{ReceiveFloor, StaticKeys, TransmitLease};
 use engine::interface::{InterfaceError, Prepared};
-use engine::lease::{BLOCK_PNS, LeaseStore, PnBlock, Reservation};
+use engine::lease::{Begin, LeaseStore, PnBlock, Reservation};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
 use engine::path::Path;
@@ -20,7 +22,7 @@ use crate::config::{Gateway, Io, Link, StaticSa};
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
     pub(super) forwarding: Forwarding,
-    pub(super) lease: TransmitLease,
+    pub(super) keys: StaticKeys,
     /// Behind the ports: they are closed before their interfaces are put back.
     pub(super) running: RunningLink,
 }
@@ -32,6 +34,7 @@ pub(super) struct RunningLink {
     /// To be restored when the link is closed.
     prepared: [Prepared; 2],
     fallback: Option<String>,
+    unmarked: Option<io::Error>,
 }
 
 /// What its ports and interfaces are.
@@ -39,6 +42,8 @@ pub(super) struct About {
     pub(super) mtus: Mtus,
     pub(super) plain_engine: String,
     pub(super) protected_engine: String,
+    /// When the transmit SA began, and with which PN.
+    pub(super) began: (Instant, Pn),
 }
 
 impl StartedLink {
@@ -56,20 +61,26 @@ impl StartedLink {
         // After the ports: a start that fails there burns no block.
         let last = link.suite.last_pn();
         let lease = TransmitLease { name: link.transmit.lease_name(), an: link.transmit.an, last };
-        let block = match leases.reserve(lease.name, last, BLOCK_PNS)? {
+        let Begin { reservation, unmarked } = leases.begin(lease.name, last, &link.transmit.key_file)?;
+        let block = match reservation {
             Reservation::Block(block) => block,
             Reservation::Exhausted => return Err(RunError::PnExhausted { link: link.name }),
         };
-        let secy = secy(&link, mtus, block).expect("invariant: a judged configuration installs");
+        let kept = link.receive.iter().filter(|sa| sa.replay_floor);
+        let floors = kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an });
+        let keys = StaticKeys { transmit: lease, receive: floors.collect() };
+        let secy = secy(&link, mtus, block, leases).expect("invariant: a judged configuration installs");
         let Ports { pool, plain, protected } = ports;
         let about = About {
             mtus,
             plain_engine: plain.description().to_owned(),
             protected_engine: protected.description().to_owned(),
+            began: (Instant::now(), block.first),
         };
         let path = Path::new(secy, &link.bypass, link.dividing);
         let forwarding = Forwarding::new(pool, plain, protected, path);
-        Ok(Self { forwarding, lease, running: RunningLink { config: link, about, prepared, fallback } })
+        let running = RunningLink { config: link, about, prepared, fallback, unmarked };
+        Ok(Self { forwarding, keys, running })
     }
 }
 
@@ -91,6 +102,12 @@ impl RunningLink {
         tell(&format_args!(
             "link {name:?}: {plain} ({plain_engine}) to {protected} ({protected_engine}), {suite}, bursts of {BURST_FRAMES}"
         ));
+        if let Some(error) = &self.unmarked {
+            tell(&format_args!(
+                "warning: link {name:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
+                link.transmit.key_file.display()
+            ));
+        }
         for prepared in &self.prepared {
             let interface = prepared.interface();
             if !interface.addresses().is_empty() {
@@ -118,8 +135,8 @@ const fn io(io: Io) -> open::Io {
     }
 }
 
-/// A SecY with all its static SAs enabled, whose transmit SA begins at the reserved block.
-fn secy(link: &Link, mtus: Mtus, block: PnBlock) -> Result<SecY, InstallError> {
+/// A SecY with all its static SAs enabled: the transmit SA begins at the reserved block, receive SAs at their floors.
+fn secy(link: &Link, mtus: Mtus, block: PnBlock, leases: &LeaseStore) -> Result<SecY, InstallError> {
     let settings = Settings {
         protect_frames: link.protect_frames,
         protection: link.protection,
@@ -130,16 +147,18 @@ fn secy(link: &Link, mtus: Mtus, block: PnBlock) -> Result<SecY, InstallError> {
         reassemble: link.dividing.is_some(),
         mtu: mtus.protected,
     };
-    let StaticSa { an, sci, key: sak, xpn } = &link.transmit;
+    let StaticSa { an, sci, key: sak, xpn, .. } = &link.transmit;
     let mut secy = SecY::new(*sci, settings);
     let transmit = TransmitSa::new(*an, key(link.suite, sak), *xpn, block.first, block.last)?;
     secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
     secy.enable_transmit(*an)?;
-    for StaticSa { an, sci, key: sak, xpn } in &link.receive {
+    for sa in &link.receive {
+        let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
             secy.install_receive_sc(*sci)?;
         }
-        let receive = ReceiveSa::new(*an, key(link.suite, sak), *xpn, Pn::FIRST, link.replay_window)?;
+        let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
+        let receive = ReceiveSa::new(*an, key(link.suite, sak), *xpn, lowest, link.replay_window)?;
         secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
         secy.enable_receive(*sci, *an)?;
     }

@@ -5,10 +5,12 @@ use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
+use suite::CipherSuite;
+use wire::Pn;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use crate::config::{Link, StaticSa};
+use crate::config::Link;
 use crate::key_file::fingerprint;
 use crate::report::table::OVERRUN;
 use crate::report::{
@@ -56,7 +58,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> LinkRepor
         mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
         counters: Counters::new(PortCounters::NAMES, counters.values()),
     };
-    let secy = secy_report(link, snapshot);
+    let secy = secy_report(link, about, snapshot);
     LinkReport {
         name: link.name.clone(),
         concerns: concerns(&secy),
@@ -66,7 +68,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> LinkRepor
     }
 }
 
-fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
+fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYReport {
     let validate_frames = match link.validate_frames {
         ValidateFrames::Strict => "strict",
         ValidateFrames::Check => "check",
@@ -91,17 +93,20 @@ fn secy_report(link: &Link, snapshot: &LinkSnapshot) -> SecYReport {
             .chain([overrun])
             .chain(path.iter().chain(divider.iter()).map(named))
             .collect(),
-        transmit: transmit_report(&link.transmit, snapshot),
+        transmit: transmit_report(link, about, snapshot),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc)).collect(),
     }
 }
 
-fn transmit_report(configured: &StaticSa, snapshot: &LinkSnapshot) -> TransmitScReport {
+fn transmit_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> TransmitScReport {
+    let configured = &link.transmit;
     let sas = snapshot.transmit_sas.iter().map(|sa| SaReport {
         an: sa.an.number(),
         in_use: sa.enabled,
         key: fingerprint(configured.key.octets()),
-        next_pn: sa.next_pn.map(wire::Pn::number),
+        next_pn: sa.next_pn.map(Pn::number),
+        pns_left: pns_left(link.suite, sa.next_pn),
+        pns_last_seconds: pns_left(link.suite, sa.next_pn).and_then(|left| seconds(about, sa.next_pn, left)),
         lowest_pn: None,
         counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
     });
@@ -110,6 +115,21 @@ fn transmit_report(configured: &StaticSa, snapshot: &LinkSnapshot) -> TransmitSc
         counters: Counters::new(TransmitSaCounters::NAMES, snapshot.transmit.values()),
         sas: sas.collect(),
     }
+}
+
+/// PNs that are left under a key, if they are few enough to count.
+fn pns_left(suite: CipherSuite, next: Option<Pn>) -> Option<u64> {
+    let left = next.map_or(0, |next| suite.last_pn().number() - next.number() + 1);
+    (!suite.is_xpn()).then_some(left)
+}
+
+/// How many seconds they last at the mean rate since the SA began.
+fn seconds(about: &About, next: Option<Pn>, left: u64) -> Option<u64> {
+    let (began, first) = about.began;
+    let used = next.map_or(0, |next| next.number().saturating_sub(first.number()));
+    let milliseconds = u64::try_from(began.elapsed().as_millis()).ok()?;
+    // 2^32 PNs by so many milliseconds: 136 years before it overflows.
+    left.checked_mul(milliseconds)?.checked_div(used).map(|milliseconds| milliseconds / 1000)
 }
 
 fn receive_report(link: &Link, sc: &ReceiveScSnapshot) -> ReceiveScReport {
@@ -121,6 +141,8 @@ fn receive_report(link: &Link, sc: &ReceiveScSnapshot) -> ReceiveScReport {
         in_use: sa.in_use,
         key: key(sa.an).unwrap_or_default(),
         next_pn: None,
+        pns_left: None,
+        pns_last_seconds: None,
         lowest_pn: Some(sa.lowest_pn),
         counters: Counters::new(ReceiveSaCounters::NAMES, sa.counters.values()),
     });

@@ -92,7 +92,7 @@ link press
     InPktsBadTag                                        6
     transmit SC 02:00:00:00:00:01/1
       OutPktsEncrypted                                  4
-      SA 1, key 0011223344556677, next PN 9
+      SA 1, key 0011223344556677, next PN 9, 4294967287 left: 49 days at the rate since the start
         InPktsLate                   18446744073709551615
     receive SC 02:00:00:00:00:02/1
       InPktsOK                                          3

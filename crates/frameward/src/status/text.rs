@@ -1,7 +1,9 @@
 //! The report as text for people.
 
 use std::fmt;
+use std::time::Duration;
 
+use crate::lifetime::Span;
 use crate::report::{Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
 use crate::suite_speed::Advice;
 
@@ -78,6 +80,12 @@ impl StatusText<'_> {
         write!(f, "      SA {}, key {}", sa.an, sa.key)?;
         if let Some(pn) = sa.next_pn {
             write!(f, ", next PN {pn}")?;
+        }
+        if let Some(left) = sa.pns_left {
+            write!(f, ", {left} left")?;
+        }
+        if let Some(seconds) = sa.pns_last_seconds {
+            write!(f, ": {} at the rate since the start", Span(Duration::from_secs(seconds)))?;
         }
         if let Some(pn) = sa.lowest_pn {
             write!(f, ", lowest PN {pn}")?;

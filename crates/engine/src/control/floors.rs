@@ -1,0 +1,212 @@
+//! Replay floors while a gateway runs: asked of the workers, brought to disk together.
+//!
+//! ```text
+//!  control ── Command::Floors ──▶ worker: reads its windows, between two turns ──▶ Event::Floors ── control ──▶ disk
+//! ```
+//!
+//! **What is promised**: what a receive SA accepted more than a second before a crash, it does not accept after it. A
+//! floor covers all that was accepted before it was read, and stands until the next one is on disk. So from reading
+//! one to having written the next no more than a second may pass: floors are read every [`PERIOD`], and what is left of
+//! the second belongs to the disk. If it takes longer, that is told ([`Notice::FloorsLate`]). What was held back on its
+//! way and arrives for the first time is no replay; static keys have no clock that could tell.
+//!
+//! One write holds the floors of all SAs, and there is none if no floor has risen and the heartbeat is young. A stop
+//! reads the floors when the workers have ended, so that a restart in order loses nothing of the promise.
+//!
+//! *Departure.* Section 7 also writes whenever the high 32 bits of a PN change. A receiver of an XPN suite takes the PN
+//! that is nearest to its floor, so after a crash the floor must be less than 2^31 below what the peer sends, wherever
+//! the high bits change. A floor of a second ago is, as nobody sends 2^31 frames a second; and no rule about the high
+//! bits helps a gateway that was off while its peer sent so many.
+//!
+//! **If floors cannot be written** (a full disk), links go on. The windows in memory go on refusing replays, so
+//! nothing is lost as long as the gateway runs; only if it also crashes is more than a second open to replay. To fail
+//! closed would let whoever fills a disk stop the plant. It is told at once and every minute
+//! ([`Notice::FloorsFailed`]), and tried again every period. A start that cannot write is refused, and a stop says so.
+//! (Leases fail closed: there a nonce would come twice.)
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use secy::SecY;
+use wire::{An, Pn, Sci};
+
+use super::{Gateway, Notice};
+use crate::lease::{LeaseError, LeaseName};
+use crate::worker::{Command, Event};
+
+/// How often floors are read. The rest of a second is for the disk.
+pub const PERIOD: Duration = Duration::from_millis(750);
+
+/// No replay goes further back than this.
+const PROMISE: Duration = Duration::from_secs(1);
+
+/// How often the same trouble is told.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// A receive SA whose floor is kept.
+#[derive(Clone, Copy)]
+pub struct ReceiveFloor {
+    /// The record on disk.
+    pub name: LeaseName,
+    /// The SC.
+    pub sci: Sci,
+    /// The SA.
+    pub an: An,
+}
+
+/// A floor as it was read.
+pub(crate) type Floor = (LeaseName, Pn);
+
+/// Reads the floors of a SecY: for each SA the PN above the highest that it received. SAs that are not there have none.
+/// Work: at most one search among [`SecY::RECEIVE_SCS`] SCs for each floor; `into` is long enough, so nothing is
+/// allocated.
+pub(crate) fn read(secy: &SecY, floors: &[ReceiveFloor], into: &mut Vec<Floor>) {
+    for floor in floors.iter().take(into.capacity() - into.len()) {
+        let sc = secy.receive_scs().find(|sc| sc.sci() == floor.sci);
+        let Some(sa) = sc.and_then(|sc| sc.sas().find(|sa| sa.an() == floor.an)) else { continue };
+        // After 2^64 - 1 there is none; nobody gets that far.
+        let above = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
+        into.push((floor.name, above));
+    }
+}
+
+/// When floors are due, and how well they were kept.
+pub(super) struct FloorKeeper {
+    due: Instant,
+    /// All that was received until then is below the floors on disk.
+    covered: Instant,
+    told_failed: Option<Instant>,
+    told_late: Option<Instant>,
+}
+
+impl FloorKeeper {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
+    }
+
+    /// What has to be said of floors that were read at `read_at`, and are on disk `took` later; `complete` if every
+    /// worker answered.
+    fn judge(
+        &mut self,
+        read_at: Instant,
+        took: Duration,
+        complete: bool,
+        written: Result<bool, LeaseError>,
+    ) -> Option<Notice> {
+        let (told, notice) = match written {
+            Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
+            Ok(_) => {
+                let open = (read_at + took).saturating_duration_since(self.covered);
+                if complete {
+                    self.covered = read_at;
+                }
+                if open <= PROMISE {
+                    return None;
+                }
+                (&mut self.told_late, Notice::FloorsLate { open })
+            }
+        };
+        if told.is_some_and(|told| read_at.saturating_duration_since(told) < TELL_AGAIN) {
+            return None;
+        }
+        *told = Some(read_at);
+        Some(notice)
+    }
+}
+
+impl Gateway {
+    /// Brings floors to disk if it is time.
+    pub(super) fn keep_floors(&mut self, now: Instant) {
+        if now < self.floor_keeper.due {
+            return;
+        }
+        self.floor_keeper.due = now + PERIOD;
+        let started = Instant::now();
+        let (mut floors, mut complete) = (Vec::new(), true);
+        for link in 0..self.links.len() {
+            match self.ask_floors(link) {
+                Some(read) => floors.extend(read),
+                None => complete = false,
+            }
+        }
+        let written = self.leases.keep_floors(&floors);
+        self.notices.extend(self.floor_keeper.judge(now, started.elapsed(), complete, written));
+    }
+
+    /// The floors of a link; nothing if its worker does not answer.
+    fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
+        let link = &self.links[number];
+        let (worker, seat, of) = (link.worker, link.seat, Arc::clone(&link.floors));
+        let into = Vec::with_capacity(of.len());
+        if of.is_empty() {
+            return Some(into);
+        }
+        let answer = self.ask(worker, Command::Floors { seat, of, into }, |event| match event {
+            Event::Floors { floors } => Ok(floors),
+            other => Err(other),
+        });
+        answer.ok()
+    }
+
+    /// Brings the last floors of SAs to disk that are no longer used.
+    pub(super) fn keep_last_floors(&mut self, secy: &SecY, of: &[ReceiveFloor]) {
+        let mut last = Vec::with_capacity(of.len());
+        read(secy, of, &mut last);
+        if let Err(error) = self.leases.keep_floors(&last) {
+            self.notices.push(Notice::FloorsFailed { error });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// When floors are read, in ms; what becomes of them; what is told.
+    #[test]
+    fn the_promise_is_watched() {
+        #[derive(Clone, Copy)]
+        enum Fate {
+            /// They are on disk so many ms later.
+            Kept(u64),
+            /// But for those of a worker that did not answer.
+            KeptInPart,
+            Failed,
+        }
+        use Fate::{Failed, Kept, KeptInPart};
+        let start = Instant::now();
+        let mut keeper = FloorKeeper::new(start);
+        for (ms, fate, told) in [
+            (750, Kept(250), ""),
+            (1500, Kept(250), ""),
+            (2250, Kept(251), "late 1001"),
+            (3000, Kept(400), ""),
+            (3750, Failed, "failed"),
+            (4500, Failed, ""),
+            (62_000, Failed, ""),
+            (62_250, Kept(0), "late 59250"),
+            (63_750, Failed, "failed"),
+            (122_250, Kept(0), "late 60000"),
+            (182_250, KeptInPart, "late 60000"),
+            (242_250, Kept(10), "late 120010"),
+            (243_000, KeptInPart, ""),
+            (303_000, Kept(0), "late 60750"),
+        ] {
+            let (took, complete, written) = match fate {
+                Kept(ms) => (ms, true, Ok(true)),
+                KeptInPart => (0, false, Ok(true)),
+                Failed => (0, true, Err(LeaseError::Full { path: PathBuf::new() })),
+            };
+            let read_at = start + Duration::from_millis(ms);
+            let notice = keeper.judge(read_at, Duration::from_millis(took), complete, written);
+            let notice = match notice {
+                None => String::new(),
+                Some(Notice::FloorsLate { open }) => format!("late {}", open.as_millis()),
+                Some(Notice::FloorsFailed { .. }) => "failed".to_owned(),
+                Some(other) => panic!("{other:?}"),
+            };
+            assert_eq!(notice, told, "at {ms} ms");
+        }
+    }
+}

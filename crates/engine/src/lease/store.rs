@@ -1,0 +1,173 @@
+//! The state directory: how leases and floors are read, judged and replaced, on a disk that may fail at any step.
+
+use std::io;
+use std::num::NonZeroU64;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use wire::Pn;
+
+use super::disk::Disk;
+use super::record::{Floors, Leases, MAX_RECORDS, Pns};
+use super::{LeaseError, LeaseName, PnBlock, Reservation};
+
+/// The oldest that the heartbeat gets while a gateway runs.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+pub(super) const LEASES: &str = "leases";
+pub(super) const FLOORS: &str = "floors";
+pub(super) const CREATED: &str = "leases.created";
+const CREATED_TEXT: &[u8] =
+    b"The files leases and floors beside this one say which packet numbers the static keys have used and received.\n\
+    If one of them is lost, change all static keys; then, and only then, remove all three.\n";
+
+/// When a state directory is opened, and how old it may be.
+#[derive(Clone, Copy)]
+pub(super) struct Opening {
+    /// The machine, as its hash.
+    pub(super) machine: [u8; 32],
+    /// Seconds since 1970.
+    pub(super) now: u64,
+    /// The oldest heartbeat that is accepted.
+    pub(super) max_age: Option<Duration>,
+}
+
+pub(super) struct Store<D> {
+    disk: D,
+    path: PathBuf,
+    leases: Leases,
+    floors: Floors,
+    /// There are floors, or a heartbeat, that are not on disk.
+    unwritten: bool,
+    clock_behind: Option<Duration>,
+}
+
+impl<D: Disk> Store<D> {
+    pub(super) fn open(mut disk: D, path: &Path, opening: Opening) -> Result<Self, LeaseError> {
+        let Opening { machine, now, max_age } = opening;
+        let write_error = |source| LeaseError::Write { path: path.to_owned(), source };
+        let mut read = |name| {
+            let read = disk.read(name);
+            read.map_err(|source| LeaseError::Read { path: path.join(name), source })
+        };
+        let (created, leases, floors) = (read(CREATED)?.is_some(), read(LEASES)?, read(FLOORS)?);
+        let damaged = |name| move |reason| LeaseError::Damaged { path: path.join(name), reason };
+        let lost = |name| LeaseError::Lost { path: path.join(name) };
+        let found = floors.is_some();
+        let leases = match leases {
+            Some(octets) => Leases::parse(&octets).map_err(damaged(LEASES))?,
+            None if created || found => return Err(lost(LEASES)),
+            None => {
+                let leases = Leases { machine, ends: Pns::new() };
+                replace(&mut disk, LEASES, &leases.encode()).map_err(write_error)?;
+                leases
+            }
+        };
+        let floors = match floors {
+            Some(octets) => Floors::parse(&octets).map_err(damaged(FLOORS))?,
+            None if created || !leases.ends.is_empty() => return Err(lost(FLOORS)),
+            None => Floors { machine, written: now, lowest: Pns::new() },
+        };
+        for (name, writer) in [(LEASES, &leases.machine), (FLOORS, &floors.machine)] {
+            if *writer != machine {
+                return Err(LeaseError::OtherMachine { path: path.join(name) });
+            }
+        }
+        let age = Duration::from_secs(now.saturating_sub(floors.written));
+        if let Some(max_age) = max_age.filter(|max_age| age > *max_age) {
+            return Err(LeaseError::Old { path: path.to_owned(), age, max_age });
+        }
+        let behind = Duration::from_secs(floors.written.saturating_sub(now));
+        let clock_behind = Some(behind).filter(|behind| !behind.is_zero());
+        if !created {
+            // What was read may be in the page cache only, if the last process died before its final sync: floors
+            // must not outlive the leases.
+            disk.sync_directory().map_err(write_error)?;
+        }
+        let mut store = Self { disk, path: path.to_owned(), leases, floors, unwritten: true, clock_behind };
+        // The heartbeat; and where nothing can be written, nothing is started.
+        store.keep_floors(&[], now)?;
+        if !created {
+            store.disk.write_synced(CREATED, CREATED_TEXT).map_err(write_error)?;
+            store.disk.sync_directory().map_err(write_error)?;
+        }
+        Ok(store)
+    }
+
+    /// How far the clock was behind the heartbeat when the directory was opened.
+    pub(super) const fn clock_behind(&self) -> Option<Duration> {
+        self.clock_behind
+    }
+
+    /// Whether PNs were ever reserved for `name`.
+    pub(super) fn knows(&self, name: LeaseName) -> bool {
+        self.leases.ends.contains_key(&name.0)
+    }
+
+    pub(super) fn reserve(
+        &mut self,
+        name: LeaseName,
+        last: Pn,
+        pns: NonZeroU64,
+    ) -> Result<Reservation, LeaseError> {
+        let reserved = self.leases.ends.get(&name.0).copied();
+        if reserved.is_none() && self.leases.ends.len() >= MAX_RECORDS {
+            return Err(LeaseError::Full { path: self.path.join(LEASES) });
+        }
+        let Some(first) = reserved.map_or(Some(1), |end| end.checked_add(1)).and_then(Pn::new) else {
+            return Ok(Reservation::Exhausted);
+        };
+        if first > last {
+            return Ok(Reservation::Exhausted);
+        }
+        let end = first.number().saturating_add(pns.get() - 1).min(last.number());
+        let end = Pn::new(end).expect("invariant: a block ends at or above its first PN");
+        let mut next = self.leases.clone();
+        next.ends.insert(name.0, end.number());
+        replace(&mut self.disk, LEASES, &next.encode())
+            .map_err(|source| LeaseError::Write { path: self.path.clone(), source })?;
+        self.leases = next;
+        Ok(Reservation::Block(PnBlock { first, last: end }))
+    }
+
+    /// The lowest PN that is accepted after a start.
+    pub(super) fn floor(&self, name: LeaseName) -> Pn {
+        self.floors.lowest.get(&name.0).and_then(|&lowest| Pn::new(lowest)).unwrap_or(Pn::FIRST)
+    }
+
+    /// Raises floors, and writes them if one was raised, or if the heartbeat is due. True if something was written.
+    pub(super) fn keep_floors(&mut self, floors: &[(LeaseName, Pn)], now: u64) -> Result<bool, LeaseError> {
+        let mut full = false;
+        for &(name, lowest) in floors {
+            if lowest <= self.floor(name) {
+                continue;
+            }
+            let known = &mut self.floors.lowest;
+            if known.len() >= MAX_RECORDS && !known.contains_key(&name.0) {
+                full = true;
+                continue;
+            }
+            known.insert(name.0, lowest.number());
+            self.unwritten = true;
+        }
+        // A clock that was set back must not make good state look old at the next start: the heartbeat never falls.
+        if now.saturating_sub(self.floors.written) >= HEARTBEAT.as_secs() {
+            self.unwritten = true;
+        }
+        let write = self.unwritten;
+        if write {
+            self.floors.written = self.floors.written.max(now);
+            replace(&mut self.disk, FLOORS, &self.floors.encode())
+                .map_err(|source| LeaseError::Write { path: self.path.clone(), source })?;
+            self.unwritten = false;
+        }
+        if full { Err(LeaseError::Full { path: self.path.join(FLOORS) }) } else { Ok(write) }
+    }
+}
+
+fn replace(disk: &mut impl Disk, name: &str, octets: &[u8]) -> io::Result<()> {
+    let next = format!("{name}.new");
+    disk.write_synced(&next, octets)?;
+    disk.rename(&next, name)?;
+    disk.sync_directory()
+}
