@@ -223,11 +223,14 @@ fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, divided: bool) {
     assert_eq!(protected.rx_frames, wire.given);
     let secy = &end.link.path().secy;
     let counters = secy.receive_scs().next().unwrap().counters();
+    // Damage to an extension header can leave a frame too short for what it then says: that is seen before the ICV.
+    let bad_tags = secy.counters().in_pkts_bad_tag;
+    assert!(bad_tags == 0 || divided, "{bad_tags}");
     assert_eq!(counters.in_pkts_ok, wire.taken - wire.lost - wire.damaged);
-    assert_eq!(counters.in_pkts_not_valid, wire.damaged);
+    assert_eq!(counters.in_pkts_not_valid + bad_tags, wire.damaged, "{:?}", secy.counters());
     assert_eq!(counters.in_pkts_late + counters.in_pkts_duplicate, wire.repeated);
     assert_eq!(counters.in_pkts_malformed, 0);
-    assert_eq!(secy.counters().values().iter().sum::<u64>(), 0, "{:?}", secy.counters());
+    assert_eq!(secy.counters().values().iter().sum::<u64>(), bad_tags, "{:?}", secy.counters());
     if divided {
         // A lost frame takes along what shares it and what continues in it, and no more.
         assert!(counters.in_sdus_reassembled > traffic.sent / 4, "{counters:?}");
@@ -278,7 +281,10 @@ fn endure(sdus: u64, dividing: Option<Dividing>) {
         assert_eq!(pool.free(), pool.total(), "a chunk is lost");
     }
     let frames = right.taken + left.taken;
-    println!("{sdus} SDUs in {frames} frames, {warm} KiB resident at a tenth of the way, {end} at the end");
+    let delivered = there.delivered + back.delivered;
+    println!(
+        "{sdus} SDUs in {frames} frames, {delivered} delivered; {warm} KiB resident at a tenth of the way, {end} at the end"
+    );
     assert!(end <= warm + GROWTH_KIB, "memory has grown from {warm} KiB to {end}");
 }
 
