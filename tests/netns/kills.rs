@@ -224,9 +224,9 @@ fn killed_gateways_repeat_no_pn_and_take_no_replay() {
     let seed = number_from("FRAMEWARD_KILL_SEED").unwrap_or(now.as_millis() as u64);
     eprintln!("FRAMEWARD_KILLS={rounds} FRAMEWARD_KILL_SEED={seed}");
     let mut random = Random(seed);
-    // A window, since a crash forgets which of its PNs were seen.
+    // A window of seconds, since a crash forgets which of its PNs were seen.
     let (topology, mut pair) =
-        lab(&Shape::default(), &Choice { link: "replay_window = 64", ..Choice::default() });
+        lab(&Shape::default(), &Choice { link: "replay_window = 4096", ..Choice::default() });
     let mut ways = [0, 1].map(|receiver| Way::new(&topology, receiver));
     let (gate, stop) = (RwLock::new(()), AtomicBool::new(false));
     let (mut lives, mut in_time, mut refused) = (0, 0, 0);
