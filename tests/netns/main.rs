@@ -27,6 +27,7 @@ mod neighbours;
 mod page;
 mod privileges;
 mod protocols;
+mod reload;
 mod service;
 mod start;
 mod suites;

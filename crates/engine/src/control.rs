@@ -47,6 +47,8 @@ pub struct TransmitLease {
     pub an: An,
     /// The last PN of its suite.
     pub last: Pn,
+    /// The last PN that is reserved for it.
+    pub through: Pn,
 }
 
 /// Something that a person has to know.
@@ -223,7 +225,8 @@ impl Gateway {
     }
 
     /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
-    /// SAs use what `keys` name on disk from here on; what `goes_on` names is as in [`secy::SecY::take_over`].
+    /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
+    /// are kept; what `goes_on` names is as in [`secy::SecY::take_over`].
     ///
     /// # Errors
     /// [`Unanswered`].
@@ -232,12 +235,13 @@ impl Gateway {
         name: &str,
         path: Box<Path>,
         goes_on: GoesOn,
-        keys: StaticKeys,
+        transmit: Option<TransmitLease>,
+        receive: Vec<ReceiveFloor>,
     ) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
         let link = &mut self.links[number];
         let (worker, seat) = (link.worker, link.seat);
-        let StaticKeys { transmit, receive } = keys;
+        let transmit = transmit.unwrap_or(link.lease);
         let floors = std::mem::replace(&mut link.floors, receive.into());
         // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
         (link.lease, link.retry_at, link.changing) = (transmit, None, true);
@@ -378,11 +382,18 @@ impl Gateway {
     /// Reserves the next block of a link's PNs and allows it.
     fn reserve(&mut self, number: usize, now: Instant) {
         let link = &mut self.links[number];
-        let TransmitLease { name, an, last } = link.lease;
+        let TransmitLease { name, an, last, through: before } = link.lease;
         match self.leases.reserve(name, last, BLOCK_PNS) {
             Ok(Reservation::Block(block)) => {
                 link.retry_at = None;
+                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
+                // PN is used twice.
+                if before.number().checked_add(1) != Some(block.first.number()) {
+                    self.notices.push(Notice::PnExhausted { link: link.name.clone() });
+                    return;
+                }
                 let through = block.last;
+                link.lease.through = through;
                 // If the ring is full the worker is stuck, and needs no PNs.
                 let _ = self.workers[link.worker].command(Command::Reserve { seat: link.seat, an, through });
             }

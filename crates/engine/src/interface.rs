@@ -12,6 +12,7 @@ mod offload;
 mod prepared;
 mod record;
 mod survey;
+mod watch;
 
 use std::io;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use std::time::Duration;
 use control::Control;
 pub use prepared::Prepared;
 pub use survey::{Survey, af_xdp_available};
+pub use watch::mtu;
 
 /// How often, and how long apart, it is borne that a previous owner has not quite gone.
 const BUSY_RETRIES: usize = 30;

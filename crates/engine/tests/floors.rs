@@ -125,10 +125,11 @@ struct Receiver {
 impl Receiver {
     fn start(state: &Path, suite: CipherSuite, window: u32) -> Self {
         let mut leases = LeaseStore::open(state, None).unwrap();
-        let lease = TransmitLease { name: name(suite, &OWN), an: an(), last: suite.last_pn() };
-        let Reservation::Block(block) = leases.reserve(lease.name, lease.last, BLOCK_PNS).unwrap() else {
+        let (own, last) = (name(suite, &OWN), suite.last_pn());
+        let Reservation::Block(block) = leases.reserve(own, last, BLOCK_PNS).unwrap() else {
             panic!("no lease")
         };
+        let lease = TransmitLease { name: own, an: an(), last, through: block.last };
         let mut secy = secy(suite, &OWN, block.first);
         let mut floors = Vec::new();
         for peer in &PEERS {

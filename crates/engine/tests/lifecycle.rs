@@ -80,24 +80,16 @@ fn ports() -> (Box<Ports>, Ends) {
     (Box::new(ports), Ends { machine, wire })
 }
 
-fn keys(key: u8, an: An) -> StaticKeys {
-    let transmit = TransmitLease { name: LeaseName::new(&[key; 16], SCI), an, last: Pn::LAST_32 };
-    StaticKeys { transmit, receive: vec![] }
-}
-
-/// A SecY that sends under a fresh block of PNs of this key.
-fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> SecY {
-    let lease = keys(key, an);
-    let Ok(Reservation::Block(block)) = leases.reserve(lease.transmit.name, lease.transmit.last, BLOCK)
-    else {
-        panic!("no lease")
-    };
+/// A SecY that sends under a fresh block of PNs of this key, and the lease of that.
+fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> (SecY, TransmitLease) {
+    let (name, last) = (LeaseName::new(&[key; 16], SCI), Pn::LAST_32);
+    let Ok(Reservation::Block(block)) = leases.reserve(name, last, BLOCK) else { panic!("no lease") };
     let prepared = Key::prepare(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
     let sa = TransmitSa::new(an, prepared, None, block.first, block.last).unwrap();
     let mut secy = SecY::new(SCI, settings(mtu));
     secy.install_transmit(Box::new(sa)).unwrap();
     secy.enable_transmit(an).unwrap();
-    secy
+    (secy, TransmitLease { name, an, last, through: block.last })
 }
 
 impl Station {
@@ -108,11 +100,12 @@ impl Station {
     }
 
     fn add(&mut self, name: &str, key: u8) -> Ends {
-        let secy = secy(self.gateway.leases(), key, An::ALL[0], 1532);
+        let (secy, lease) = secy(self.gateway.leases(), key, An::ALL[0], 1532);
         let (ports, ends) = ports();
         let mut link = Link::closed(Path::new(secy, &[], None));
         assert!(link.open(ports).is_none());
-        self.gateway.add(name.into(), link, keys(key, An::ALL[0])).unwrap();
+        let keys = StaticKeys { transmit: lease, receive: vec![] };
+        self.gateway.add(name.into(), link, keys).unwrap();
         ends
     }
 
@@ -193,12 +186,12 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
     let (mut sent, mut came) = (0_u64, 0_u64);
     for round in 1..=30_u8 {
         let (key, an) = (round % 3, An::ALL[usize::from(round % 4)]);
-        let secy = secy(station.gateway.leases(), key, an, 1532);
+        let (secy, lease) = secy(station.gateway.leases(), key, an, 1532);
         let path = Box::new(Path::new(secy, &[], None));
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
         }
-        station.gateway.change("press", path, GoesOn::default(), keys(key, an)).unwrap();
+        station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while came < sent {
             station.gateway.turn(Instant::now());
@@ -233,6 +226,28 @@ fn opens(key: u8, frame: &[u8]) -> bool {
     frame.into_outcome().is_ok()
 }
 
+/// PNs were reserved for the next SA under the same key, and the one before asks for more: it gets none, since those
+/// that it would be allowed go through what the next one has.
+#[test]
+fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
+    let mut station = Station::new("same-key");
+    let mut ends = station.add("press", 1);
+    let (next, lease) = secy(station.gateway.leases(), 1, An::ALL[1], 1532);
+    for pn in 1..=u32::try_from(BLOCK.get()).unwrap() {
+        assert_eq!(through(&mut ends, &mut station.gateway), (0, pn));
+    }
+    assert!(ends.machine.inject(&sdu(1)));
+    let start = Instant::now();
+    while station.snapshot("press").secy.out_pkts_pn_unreserved == 0 {
+        station.gateway.turn(Instant::now());
+        assert!(start.elapsed() < DEADLINE, "it has taken the next one's PNs");
+    }
+    let path = Box::new(Path::new(next, &[], None));
+    station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
+    assert_eq!(through(&mut ends, &mut station.gateway), (1, u32::try_from(BLOCK.get()).unwrap() + 1));
+    station.gateway.stop().unwrap();
+}
+
 /// SDUs that wait for others leave when their time has come, whatever changes meanwhile.
 #[test]
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
@@ -240,13 +255,16 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let dividing = Dividing { fragment: true, concatenate: true, hold: LONGEST_HOLD };
     let secy_of = |gateway: &mut Gateway| secy(gateway.leases(), 1, An::ALL[0], 1532);
     let (ports_of_link, mut ends) = ports();
-    let mut link = Link::closed(Path::new(secy_of(&mut station.gateway), &[], Some(dividing)));
+    let (secy, lease) = secy_of(&mut station.gateway);
+    let mut link = Link::closed(Path::new(secy, &[], Some(dividing)));
     link.open(ports_of_link);
-    station.gateway.add("press".into(), link, keys(1, An::ALL[0])).unwrap();
+    let keys = StaticKeys { transmit: lease, receive: vec![] };
+    station.gateway.add("press".into(), link, keys).unwrap();
     for dividing in [Some(dividing), None, Some(dividing)] {
         assert!(ends.machine.inject(&sdu(1)));
-        let path = Box::new(Path::new(secy_of(&mut station.gateway), &[], dividing));
-        station.gateway.change("press", path, GoesOn::default(), keys(1, An::ALL[0])).unwrap();
+        let (secy, lease) = secy_of(&mut station.gateway);
+        let path = Box::new(Path::new(secy, &[], dividing));
+        station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");

@@ -123,11 +123,10 @@ fn start(
     dividing: Option<Dividing>,
 ) -> Station {
     let mut leases = LeaseStore::open(&state.0, None).unwrap();
-    let lease = TransmitLease { name: LeaseName::new(&own.1, own.0), an: An::ALL[0], last: Pn::LAST_32 };
+    let (key, last) = (LeaseName::new(&own.1, own.0), Pn::LAST_32);
     let pns = FIRST_BLOCK.try_into().unwrap();
-    let Ok(Reservation::Block(block)) = leases.reserve(lease.name, lease.last, pns) else {
-        panic!("no lease")
-    };
+    let Ok(Reservation::Block(block)) = leases.reserve(key, last, pns) else { panic!("no lease") };
+    let lease = TransmitLease { name: key, an: An::ALL[0], last, through: block.last };
     let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1), dividing);
     let (link, machine, wire) = link(secy, bypass, dividing);
     let gateway = started(link, lease, leases);
@@ -335,7 +334,12 @@ fn when_the_pns_are_used_up_nothing_leaves() {
         link(secy((SCI_A, &KEY_A), (near, Pn::LAST_32), (SCI_B, &KEY_B), None), &[], None);
     let state = State::new("exhausted");
     let leases = LeaseStore::open(&state.0, None).unwrap();
-    let lease = TransmitLease { name: LeaseName::new(&KEY_A, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
+    let lease = TransmitLease {
+        name: LeaseName::new(&KEY_A, SCI_A),
+        an: An::ALL[0],
+        last: Pn::LAST_32,
+        through: Pn::LAST_32,
+    };
     let mut gateway = started(link, lease, leases);
     for _ in 0..10 {
         assert!(machine.inject(&ethernet(B, A, EtherType::IPV4, &payload(50, 1))));
@@ -366,7 +370,12 @@ fn several_links_share_a_process_and_nothing_else() {
         let (own, peer) = ([number + 1; 16], [number + 101; 16]);
         let (link, machine, wire) =
             link(secy((SCI_A, &own), (Pn::FIRST, Pn::LAST_32), (SCI_B, &peer), None), &[], None);
-        let lease = TransmitLease { name: LeaseName::new(&own, SCI_A), an: An::ALL[0], last: Pn::LAST_32 };
+        let lease = TransmitLease {
+            name: LeaseName::new(&own, SCI_A),
+            an: An::ALL[0],
+            last: Pn::LAST_32,
+            through: Pn::LAST_32,
+        };
         gateway.add(format!("link-{number}"), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
         ends.push((machine, wire));
     }

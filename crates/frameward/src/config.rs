@@ -175,7 +175,55 @@ pub struct StaticSa {
     pub replay_floor: bool,
 }
 
+impl Link {
+    /// Whether one of its sides is this interface.
+    pub fn has_interface(&self, interface: &str) -> bool {
+        [&self.plain, &self.protected].into_iter().any(|own| own == interface)
+    }
+
+    /// Whether both say the same, wherever in the file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            line: _,
+            plain,
+            protected,
+            suite,
+            protect_frames,
+            protection,
+            sci_inclusion,
+            validate_frames,
+            replay_protect,
+            replay_window,
+            mtu,
+            clear_vlan,
+            bypass,
+            dividing,
+            transmit,
+            receive,
+        } = self;
+        (name, plain, protected) == (&other.name, &other.plain, &other.protected)
+            && (suite, protection, sci_inclusion) == (&other.suite, &other.protection, &other.sci_inclusion)
+            && (protect_frames, validate_frames) == (&other.protect_frames, &other.validate_frames)
+            && (replay_protect, replay_window) == (&other.replay_protect, &other.replay_window)
+            && (mtu, clear_vlan) == (&other.mtu, &other.clear_vlan)
+            && (bypass, dividing) == (&other.bypass, &other.dividing)
+            && transmit.is_like(&other.transmit)
+            && receive.len() == other.receive.len()
+            && receive
+                .iter()
+                .zip(&other.receive)
+                .all(|(one, other)| one.is_like(other) && one.replay_floor == other.replay_floor)
+    }
+}
+
 impl StaticSa {
+    /// Whether both have the same key and the same names, so that one can go on as the other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.an, self.sci, self.xpn) == (other.an, other.sci, other.xpn)
+            && self.key.octets() == other.key.octets()
+    }
+
     /// The name under which the PNs of a transmit SA are leased, and the floor of a receive SA is kept.
     pub fn lease_name(&self) -> LeaseName {
         match self.xpn {

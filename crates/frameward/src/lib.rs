@@ -11,6 +11,7 @@ pub mod key_file;
 pub mod keygen;
 pub mod lifetime;
 pub mod privilege;
+pub mod reload;
 pub mod report;
 pub mod run;
 pub mod status;

@@ -5,11 +5,10 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
 use clap_complete::{Shell, generate_to};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use frameward::bench::suites::{self, SuitesTable};
@@ -21,6 +20,7 @@ use frameward::demo;
 use frameward::keygen::{self, KeyLength};
 use frameward::lifetime::interface_mbits;
 use frameward::privilege;
+use frameward::reload;
 use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
@@ -106,6 +106,21 @@ Examples:
     /// Say what a capture holds: decode, verify, decrypt, reassemble; and why a frame of it is bad
     #[command(after_help = arguments::inspect::AFTER_HELP)]
     Inspect(arguments::inspect::Inspect),
+    /// Have a running gateway read its configuration and keys again, without losing a frame; says how it went
+    #[command(after_help = "\
+Links that stay as they are go on untouched. Keys and settings change between two frames; a link whose interfaces, io or
+mtu change is restarted alone; links are added and removed. If anything is wrong nothing is changed.
+The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the gateway's own user.
+
+To change a key and lose no frame: give it an AN of its own; first add it to the peers of the other end, and reload
+there; then name it in [link.static] here, and reload; then remove the old key there, and reload.
+
+Example:
+  frameward reload press-line")]
+    Reload {
+        /// The gateway's name; may be left out if only one is running
+        name: Option<String>,
+    },
     /// Show a link at work on this machine: two gateways, two machines, real frames, in network namespaces
     #[command(after_help = "\
 Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
@@ -216,6 +231,7 @@ fn main() -> ExitCode {
         Command::Status { json, all, name, .. } => show_status(json, all, name),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Reload { name } => reload_gateway(name),
         Command::Demo { what: Demo::Link } => demo_link(),
         Command::Bench { what, quick, json } => bench(what, quick, json),
         Command::Manual { directory } => write_manual(&directory),
@@ -231,14 +247,14 @@ fn main() -> ExitCode {
 fn run_gateway(file: &Path) -> Result<(), Failure> {
     // Before the configuration is read: a reload must be able to read whatever a start can.
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
-    let config = load(file)?;
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
+    let asks = run::Asks::default();
+    for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
+        signal_hook::flag::register(signal, Arc::clone(asked))
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
+    let config = load(file)?;
     let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
-    run::run(config, &status::runtime_dir(), &stop, told_line).map_err(|error| match error {
+    run::run(config, &status::runtime_dir(), &asks, told_line).map_err(|error| match error {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);
@@ -295,6 +311,18 @@ fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failur
     let report = status::parse(&name, &document).map_err(|error| told(&error, Failure::Failed))?;
     let detail = if all { Detail::All } else { Detail::NonZero };
     print(&StatusText { report: &report, detail })
+}
+
+fn reload_gateway(name: Option<String>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let name = choose_gateway(&directory, name)?;
+    let report = reload::ask(&directory, &name).map_err(|error| told(&error, Failure::Failed))?;
+    if report.done {
+        report.lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
+    } else {
+        report.lines.iter().for_each(|line| tell(line));
+        Err(Failure::Usage)
+    }
 }
 
 fn demo_link() -> Result<(), Failure> {

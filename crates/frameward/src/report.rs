@@ -45,8 +45,22 @@ pub struct GatewayReport {
     /// Milliseconds since the start, when the figures were taken: rates are differences of two reports.
     #[serde(default)]
     pub uptime_ms: u64,
+    /// How the last reload went; none if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<ReloadReport>,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
+}
+
+/// How a reload of keys and configuration went.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Reloads since the start, this one included.
+    pub count: u64,
+    /// The new configuration holds. If not, the one before does, unless a line says otherwise.
+    pub done: bool,
+    /// What was changed, or what is wrong, a line each.
+    pub lines: Vec<String>,
 }
 
 /// What the operating system granted beside the interfaces.

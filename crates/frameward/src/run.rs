@@ -11,12 +11,13 @@
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod link;
+mod reload;
 mod report;
 mod supervisor;
 
 use std::fmt;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -32,7 +33,7 @@ use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Polling};
 use crate::http::{HttpServer, Listening};
 use crate::privilege;
-use crate::report::{GatewayReport, PrivilegeReport, ReportServer, ServeError};
+use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ReportServer, ServeError};
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
 use link::{RunningLink, StartedLink};
 use supervisor::Supervisor;
@@ -101,16 +102,11 @@ impl fmt::Display for Lines<'_> {
 /// What the status thread asks the main thread: a report, to be sent back.
 type ReportRequest = Sender<GatewayReport>;
 
-/// Runs the gateway until `stop` is set. `tell` gets each line that a person should read.
+/// Runs the gateway until it is asked to stop. `tell` gets each line that a person should read.
 ///
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
-pub fn run(
-    config: Config,
-    runtime_dir: &Path,
-    stop: &Arc<AtomicBool>,
-    tell: Tell<'_>,
-) -> Result<(), RunError> {
+pub fn run(config: Config, runtime_dir: &Path, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
@@ -124,7 +120,7 @@ pub fn run(
                 tell(&format_args!("status and metrics: http://{}/", http.address));
             }
             tell(&format_args!("gateway {name} is running: frameward status {name}"));
-            let outcome = running.forward(&asked, stop, tell);
+            let outcome = running.forward(&asked, asks, tell);
             // No request may wait for the main thread any more.
             drop(asked);
             drop(server);
@@ -134,15 +130,27 @@ pub fn run(
     served.and(running.stop())
 }
 
+/// What is asked of a running gateway from outside, by signals.
+#[derive(Clone, Debug, Default)]
+pub struct Asks {
+    /// To stop.
+    pub stop: Arc<AtomicBool>,
+    /// To read keys and configuration again.
+    pub reload: Arc<AtomicBool>,
+}
+
 /// Who gets each line that a person should read.
 pub type Tell<'t> = &'t mut dyn FnMut(&dyn fmt::Display);
 
 /// A gateway that runs.
 struct Running {
+    /// The configuration.
+    file: PathBuf,
     started: Instant,
     gateway: config::Gateway,
     privileges: PrivilegeReport,
     suite_speeds: SuiteSpeeds,
+    reloaded: Option<ReloadReport>,
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
@@ -177,7 +185,16 @@ impl Running {
             ready.push(link);
         }
         let control = Gateway::new(leases, polling(gateway.polling), scheduling);
-        let mut running = Self { started, gateway, privileges, suite_speeds, control, links: Vec::new() };
+        let mut running = Self {
+            file,
+            started,
+            gateway,
+            privileges,
+            suite_speeds,
+            reloaded: None,
+            control,
+            links: Vec::new(),
+        };
         for StartedLink { forwarding, keys, running: link } in ready {
             let added = running.control.add(link.config.name.clone(), forwarding, keys);
             running.links.push(link);
@@ -204,16 +221,19 @@ impl Running {
     fn forward(
         &mut self,
         asked: &Receiver<ReportRequest>,
-        stop: &AtomicBool,
+        asks: &Asks,
         tell: Tell<'_>,
     ) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
-        while !stop.load(Ordering::Relaxed) {
+        while !asks.stop.load(Ordering::Relaxed) {
             match asked.recv_timeout(TICK) {
                 // Who asked may have gone.
                 Ok(reply) => drop(reply.send(self.report())),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+            }
+            if asks.reload.swap(false, Ordering::Relaxed) {
+                self.reload(tell);
             }
             let now = Instant::now();
             supervisor.alive(now);

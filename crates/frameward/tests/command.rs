@@ -191,6 +191,7 @@ fn status_shows_a_running_gateway() {
         privileges: None,
         suite_speeds: None,
         uptime_ms: 61_500,
+        reload: None,
         links: vec![],
     };
     let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();

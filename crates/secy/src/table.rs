@@ -20,7 +20,7 @@ use suite::{Key, Nonce, Salt};
 use wire::{An, Pn, Sci, Ssci};
 
 /// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XpnBinding {
     /// The short SCI, different for each SC that uses the key.
     pub ssci: Ssci,

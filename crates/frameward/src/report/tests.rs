@@ -60,6 +60,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         privileges: Some(privileges),
         suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
         uptime_ms: 93_784_012,
+        reload: Some(ReloadReport { count: 2, done: false, lines: vec!["gw.toml:7: no".into()] }),
         links: vec![link],
     }
 }

@@ -31,8 +31,8 @@ pub(super) struct StartedLink {
 pub(super) struct RunningLink {
     pub(super) config: Link,
     pub(super) about: About,
-    /// To be restored when the link is closed.
-    prepared: [Prepared; 2],
+    /// Its interfaces, while it has ports: to be restored when they are closed.
+    prepared: Option<[Prepared; 2]>,
     fallback: Option<String>,
     unmarked: Option<io::Error>,
 }
@@ -53,41 +53,115 @@ impl StartedLink {
         mtus: Mtus,
         leases: &mut LeaseStore,
     ) -> Result<Self, RunError> {
+        let Opened { ports, prepared, fallback } = Opened::open(gateway, &link)?;
+        // After the ports: a start that fails there burns no block.
+        let Begun { lease, block, unmarked } = Begun::new(&link, leases)?;
+        let secy = secy(&link, mtus, Some(block), leases);
+        let about = About::new(mtus, &ports, (Instant::now(), block.first));
+        let keys = StaticKeys { transmit: lease, receive: floors(&link) };
+        let Ports { pool, plain, protected } = ports;
+        let path = Path::new(secy, &link.bypass, link.dividing);
+        let forwarding = Forwarding::new(pool, plain, protected, path);
+        let running = RunningLink { config: link, about, prepared: Some(prepared), fallback, unmarked };
+        Ok(Self { forwarding, keys, running })
+    }
+}
+
+/// Whose floors are kept.
+pub(super) fn floors(link: &Link) -> Vec<ReceiveFloor> {
+    let kept = link.receive.iter().filter(|sa| sa.replay_floor);
+    kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an }).collect()
+}
+
+/// The ports of a link with their interfaces.
+struct Opened {
+    ports: Ports,
+    prepared: [Prepared; 2],
+    fallback: Option<String>,
+}
+
+impl Opened {
+    fn open(gateway: &Gateway, link: &Link) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
         let prepared = [prepare(&link.plain)?, prepare(&link.protected)?];
         let [plain, protected] = &prepared;
         let OpenPorts { ports, fallback } = open_ports([plain, protected], io(gateway.io)).map_err(failed)?;
-        // After the ports: a start that fails there burns no block.
-        let last = link.suite.last_pn();
-        let lease = TransmitLease { name: link.transmit.lease_name(), an: link.transmit.an, last };
-        let Begin { reservation, unmarked } = leases.begin(lease.name, last, &link.transmit.key_file)?;
-        let block = match reservation {
-            Reservation::Block(block) => block,
-            Reservation::Exhausted => return Err(RunError::PnExhausted { link: link.name }),
-        };
-        let kept = link.receive.iter().filter(|sa| sa.replay_floor);
-        let floors = kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an });
-        let keys = StaticKeys { transmit: lease, receive: floors.collect() };
-        let secy = secy(&link, mtus, block, leases).expect("invariant: a judged configuration installs");
-        let Ports { pool, plain, protected } = ports;
-        let about = About {
+        Ok(Self { ports, prepared, fallback })
+    }
+}
+
+impl About {
+    fn new(mtus: Mtus, ports: &Ports, began: (Instant, Pn)) -> Self {
+        Self {
             mtus,
-            plain_engine: plain.description().to_owned(),
-            protected_engine: protected.description().to_owned(),
-            began: (Instant::now(), block.first),
+            plain_engine: ports.plain.description().to_owned(),
+            protected_engine: ports.protected.description().to_owned(),
+            began,
+        }
+    }
+}
+
+/// The first PNs of a link's transmit SA.
+pub(super) struct Begun {
+    pub(super) lease: TransmitLease,
+    pub(super) block: PnBlock,
+    /// Why the key could not be marked as used.
+    pub(super) unmarked: Option<io::Error>,
+}
+
+impl Begun {
+    pub(super) fn new(link: &Link, leases: &mut LeaseStore) -> Result<Self, RunError> {
+        let (name, last) = (link.transmit.lease_name(), link.suite.last_pn());
+        let Begin { reservation, unmarked } = leases.begin(name, last, &link.transmit.key_file)?;
+        let Reservation::Block(block) = reservation else {
+            return Err(RunError::PnExhausted { link: link.name.clone() });
         };
-        let path = Path::new(secy, &link.bypass, link.dividing);
-        let forwarding = Forwarding::new(pool, plain, protected, path);
-        let running = RunningLink { config: link, about, prepared, fallback, unmarked };
-        Ok(Self { forwarding, keys, running })
+        let lease = TransmitLease { name, an: link.transmit.an, last, through: block.last };
+        Ok(Self { lease, block, unmarked })
     }
 }
 
 impl RunningLink {
+    /// Opens interfaces and ports anew, as the configuration says; those before are put back first, so no port may be
+    /// open on them. Without success there are none.
+    pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, RunError> {
+        self.prepared = None;
+        let Opened { ports, prepared, fallback } = Opened::open(gateway, &self.config)?;
+        self.about = About::new(mtus, &ports, self.about.began);
+        (self.prepared, self.fallback) = (Some(prepared), fallback);
+        Ok(ports)
+    }
+
+    /// A warning, if the key of the transmit SA could not be marked as used.
+    pub(super) fn unmarked_key(&self) -> Option<String> {
+        let error = self.unmarked.as_ref()?;
+        Some(format!(
+            "warning: link {:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
+            self.config.name,
+            self.config.transmit.key_file.display()
+        ))
+    }
+
+    /// Its transmit SA has just begun.
+    pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<io::Error>) {
+        (self.about.began, self.unmarked) = ((Instant::now(), block.first), unmarked);
+    }
+
+    /// Whether it has ports.
+    pub(super) const fn is_open(&self) -> bool {
+        self.prepared.is_some()
+    }
+
+    /// Puts its interfaces back, for it is to have others; no port may be open on them.
+    pub(super) fn put_back(&mut self) -> Result<(), InterfaceError> {
+        let prepared = self.prepared.take();
+        prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
+    }
+
     /// Puts its interfaces back; to be called when its ports are closed.
-    pub(super) fn restore(self) -> Result<(), InterfaceError> {
-        self.prepared.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)
+    pub(super) fn restore(mut self) -> Result<(), InterfaceError> {
+        self.put_back()
     }
 
     /// Says what was chosen.
@@ -102,13 +176,10 @@ impl RunningLink {
         tell(&format_args!(
             "link {name:?}: {plain} ({plain_engine}) to {protected} ({protected_engine}), {suite}, bursts of {BURST_FRAMES}"
         ));
-        if let Some(error) = &self.unmarked {
-            tell(&format_args!(
-                "warning: link {name:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
-                link.transmit.key_file.display()
-            ));
+        if let Some(warning) = self.unmarked_key() {
+            tell(&warning);
         }
-        for prepared in &self.prepared {
+        for prepared in self.prepared.iter().flatten() {
             let interface = prepared.interface();
             if !interface.addresses().is_empty() {
                 tell(&format_args!(
@@ -136,7 +207,17 @@ const fn io(io: Io) -> open::Io {
 }
 
 /// A SecY with all its static SAs enabled: the transmit SA begins at the reserved block, receive SAs at their floors.
-fn secy(link: &Link, mtus: Mtus, block: PnBlock, leases: &LeaseStore) -> Result<SecY, InstallError> {
+/// Without a block there is no transmit SA: it is to be taken over from another SecY.
+pub(super) fn secy(link: &Link, mtus: Mtus, block: Option<PnBlock>, leases: &LeaseStore) -> SecY {
+    install(link, mtus, block, leases).expect("invariant: a judged configuration installs")
+}
+
+fn install(
+    link: &Link,
+    mtus: Mtus,
+    block: Option<PnBlock>,
+    leases: &LeaseStore,
+) -> Result<SecY, InstallError> {
     let settings = Settings {
         protect_frames: link.protect_frames,
         protection: link.protection,
@@ -149,9 +230,11 @@ fn secy(link: &Link, mtus: Mtus, block: PnBlock, leases: &LeaseStore) -> Result<
     };
     let StaticSa { an, sci, key: sak, xpn, .. } = &link.transmit;
     let mut secy = SecY::new(*sci, settings);
-    let transmit = TransmitSa::new(*an, key(link.suite, sak), *xpn, block.first, block.last)?;
-    secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
-    secy.enable_transmit(*an)?;
+    if let Some(block) = block {
+        let transmit = TransmitSa::new(*an, key(link.suite, sak), *xpn, block.first, block.last)?;
+        secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
+        secy.enable_transmit(*an)?;
+    }
     for sa in &link.receive {
         let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {

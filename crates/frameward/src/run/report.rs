@@ -27,6 +27,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         privileges: None,
         suite_speeds: None,
         uptime_ms: 0,
+        reload: None,
         links: Vec::new(),
     }
 }
@@ -45,6 +46,7 @@ impl Running {
             suite_speeds: Some(self.suite_speeds.clone()),
             uptime_seconds: uptime.as_secs(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
+            reload: self.reloaded.clone(),
             links: reports.collect(),
             ..without_links(&self.gateway.name)
         }

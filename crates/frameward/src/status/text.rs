@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::lifetime::Span;
-use crate::report::{Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, SaReport};
+use crate::report::{
+    Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReloadReport, SaReport,
+};
 use crate::suite_speed::Advice;
 
 /// Which counters are shown.
@@ -27,7 +29,7 @@ pub struct StatusText<'r> {
 
 impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, links, .. } =
+        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, reload, links, .. } =
             self.report;
         writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
@@ -35,6 +37,13 @@ impl fmt::Display for StatusText<'_> {
         }
         if let Some(speeds) = suite_speeds {
             writeln!(f, "  {:<14} {speeds}", "cipher suites")?;
+        }
+        if let Some(ReloadReport { count, done, lines }) = reload {
+            let outcome = if *done { "done" } else { "FAILED" };
+            writeln!(f, "  {:<14} {count}, the last one {outcome}", "reloads")?;
+            for line in lines.iter().filter(|_| !done) {
+                writeln!(f, "    {line}")?;
+            }
         }
         links.iter().try_for_each(|link| self.link(f, link))
     }

@@ -1,0 +1,268 @@
+//! Another configuration for a running gateway, without losing a frame.
+//!
+//! | what is different | what happens |
+//! |---|---|
+//! | nothing | the link goes on untouched |
+//! | keys, settings | another path takes over between two turns: see [`secy::SecY::take_over`] |
+//! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
+//! | a link more | it is started; one less: it is stopped and its interfaces are put back |
+//! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
+//!
+//! Everything that can be wrong is looked for before anything is changed: configuration, key files, MTUs, PNs. What the
+//! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone.
+
+use engine::interface::{self, InterfaceError};
+use engine::path::Path;
+use secy::GoesOn;
+
+use super::link::{Begun, RunningLink, StartedLink, floors, secy};
+use super::{RunError, Running, Tell};
+use crate::check::{Mtus, interface_mtu, link_mtus};
+use crate::config::{self, Config, Link};
+use crate::report::ReloadReport;
+
+/// What becomes of one link of the new configuration.
+struct Step {
+    link: Link,
+    mtus: Mtus,
+    what: What,
+}
+
+enum What {
+    Keep,
+    Change { goes_on: GoesOn, reopen: bool },
+    Add,
+}
+
+/// Keys of `[gateway]` that are different and cannot be taken over.
+fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
+    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, http } = old;
+    let same = [
+        ("name", *name == new.name),
+        ("state", *state == new.state),
+        ("state_max_age", *state_max_age == new.state_max_age),
+        ("polling", *polling == new.polling),
+        ("realtime", *realtime == new.realtime),
+        ("http", *http == new.http),
+    ];
+    same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+}
+
+impl Running {
+    /// Reads the configuration again and takes it over, and says how it went.
+    pub(super) fn reload(&mut self, tell: Tell<'_>) {
+        let mut lines = Vec::new();
+        let done = match self.prepare(&mut lines) {
+            Ok((gateway, steps)) => {
+                self.gateway = gateway;
+                self.carry_out(steps, &mut lines)
+            }
+            Err(errors) => {
+                lines.extend(errors);
+                false
+            }
+        };
+        let outcome = if done { "reloaded" } else { "not reloaded" };
+        lines.push(format!("{}: {outcome}", self.file.display()));
+        for line in &lines {
+            tell(line);
+        }
+        let count = self.reloaded.as_ref().map_or(0, |before| before.count) + 1;
+        self.reloaded = Some(ReloadReport { count, done, lines });
+    }
+
+    /// Judges the new configuration. Changes nothing, but for PNs that are reserved.
+    fn prepare(&mut self, lines: &mut Vec<String>) -> Result<(config::Gateway, Vec<Step>), Vec<String>> {
+        let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
+            findings.iter().map(ToString::to_string).collect()
+        };
+        let (Config { file, gateway, links }, warnings) = config::load(&self.file).map_err(as_lines)?;
+        lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+        let fixed = fixed(&self.gateway, &gateway);
+        if !fixed.is_empty() {
+            return Err(vec![format!(
+                "{}: {} in [gateway] cannot change while it runs; restart the gateway",
+                file.display(),
+                fixed.join(", ")
+            )]);
+        }
+        let mut judged = Vec::new();
+        let mut errors = Vec::new();
+        for link in links {
+            match link_mtus(&file, &link, &|interface| self.mtu(interface)) {
+                Ok(mtus) => judged.push((link, mtus)),
+                Err(found) => errors.extend(as_lines(found)),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let io_changes = gateway.io != self.gateway.io;
+        let moved: Vec<_> = judged.iter().filter_map(|(link, _)| self.moved_key(link, &judged)).collect();
+        if !moved.is_empty() {
+            return Err(moved);
+        }
+        let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes, lines));
+        Ok((gateway, steps.collect()))
+    }
+
+    /// A key that goes from one link to another would for a moment be used by both.
+    fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
+        let from = self.links.iter().map(|running| &running.config).find(|old| {
+            old.name != link.name
+                && old.transmit.lease_name() == link.transmit.lease_name()
+                && all.iter().any(|(other, _)| other.name == old.name)
+        })?;
+        Some(format!(
+            "{}:{}: link {:?}: its own key and SCI are still those of link {:?}; reload without them first",
+            self.file.display(),
+            link.line,
+            link.name,
+            from.name
+        ))
+    }
+
+    /// The MTU of an interface: our own ones have our ports on them.
+    fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
+        let ours = self.links.iter().any(|link| link.config.has_interface(interface));
+        match interface::mtu(interface)? {
+            Some(mtu) if ours => Ok(mtu as usize),
+            _ => interface_mtu(interface),
+        }
+    }
+
+    fn step(&self, link: Link, mtus: Mtus, io: bool, lines: &mut Vec<String>) -> Step {
+        let Some(running) = self.links.iter().find(|running| running.config.name == link.name) else {
+            return Step { link, mtus, what: What::Add };
+        };
+        let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
+        if link.is_like(old) && same_mtus && !io && running.is_open() {
+            return Step { link, mtus, what: What::Keep };
+        }
+        let same_suite = link.suite == old.suite;
+        let transmit_stays = same_suite && link.transmit.is_like(&old.transmit);
+        let mut goes_on = GoesOn::default();
+        if transmit_stays {
+            goes_on.transmit = Some(link.transmit.an);
+        }
+        for sa in &link.receive {
+            let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
+            match before {
+                Some(before) if same_suite && before.is_like(sa) => goes_on.receive.push((sa.sci, sa.an)),
+                Some(_) => lines.push(format!(
+                    "warning: link {:?}: AN {} of {} has another key: frames that are on their way are lost; \
+                     give a new key another an",
+                    link.name, sa.an, sa.sci
+                )),
+                None => {}
+            }
+        }
+        let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
+        let reopen = io || ports(&link) != ports(old) || !same_mtus || !running.is_open();
+        Step { link, mtus, what: What::Change { goes_on, reopen } }
+    }
+
+    /// Takes the steps. False if the system refused one.
+    fn carry_out(&mut self, steps: Vec<Step>, lines: &mut Vec<String>) -> bool {
+        let mut errors = Vec::new();
+        self.remove_others(&steps, lines, &mut errors);
+        // What is closed here leaves its interfaces to whoever has them from now on.
+        for step in &steps {
+            if let What::Change { reopen: true, .. } = step.what {
+                errors.extend(self.close(&step.link.name).err());
+            }
+        }
+        let mut before = std::mem::take(&mut self.links);
+        for Step { link, mtus, what } in steps {
+            let name = link.name.clone();
+            let found = before.iter().position(|running| running.config.name == name);
+            let running = found.map(|found| before.remove(found));
+            match (what, running) {
+                (What::Keep, Some(mut running)) => {
+                    running.config = link;
+                    self.links.push(running);
+                }
+                (What::Change { goes_on, reopen }, Some(mut running)) => {
+                    match self.change(&mut running, link, mtus, goes_on) {
+                        Ok(()) if reopen => lines.push(format!("link {name:?}: restarted, its SAs go on")),
+                        Ok(()) => lines.push(format!("link {name:?}: changed")),
+                        Err(error) => errors.push(error),
+                    }
+                    lines.extend(running.unmarked_key());
+                    if reopen {
+                        errors.extend(self.open(&mut running, mtus).err());
+                    }
+                    self.links.push(running);
+                }
+                (What::Add, _) | (_, None) => match self.start_link(link, mtus) {
+                    Ok(started) => {
+                        started.announce(&mut |line| lines.push(line.to_string()));
+                        self.links.push(started);
+                    }
+                    Err(error) => errors.push(error.to_string()),
+                },
+            }
+        }
+        let done = errors.is_empty();
+        lines.extend(errors.into_iter().map(|error| format!("error: {error}")));
+        done
+    }
+
+    /// Stops the links that are in no step.
+    fn remove_others(&mut self, steps: &[Step], lines: &mut Vec<String>, errors: &mut Vec<String>) {
+        let stays = |running: &RunningLink| steps.iter().any(|step| step.link.name == running.config.name);
+        let (stay, go) = std::mem::take(&mut self.links).into_iter().partition(stays);
+        self.links = stay;
+        for running in go {
+            let name = running.config.name.clone();
+            // Its ports are closed here, before its interfaces are put back.
+            errors.extend(self.control.remove(&name).map(drop).err().map(|error| error.to_string()));
+            errors.extend(running.restore().err().map(|error| error.to_string()));
+            lines.push(format!("link {name:?}: stopped"));
+        }
+    }
+
+    /// Changes keys and settings of a link; if that fails it has those before.
+    fn change(
+        &mut self,
+        running: &mut RunningLink,
+        link: Link,
+        mtus: Mtus,
+        goes_on: GoesOn,
+    ) -> Result<(), String> {
+        // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
+        // same key under another AN.
+        let begun = match goes_on.transmit {
+            Some(_) => None,
+            None => Some(Begun::new(&link, self.control.leases()).map_err(|error| error.to_string())?),
+        };
+        let secy = secy(&link, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
+        let path = Box::new(Path::new(secy, &link.bypass, link.dividing));
+        let transmit = begun.as_ref().map(|begun| begun.lease);
+        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(&link));
+        changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
+        if let Some(Begun { block, unmarked, .. }) = begun {
+            running.has_begun(block, unmarked);
+        }
+        (running.config, running.about.mtus) = (link, mtus);
+        Ok(())
+    }
+
+    fn close(&mut self, name: &str) -> Result<(), String> {
+        self.control.close(name).map_err(|error| format!("link {name:?}: {error}"))?;
+        let running = self.links.iter_mut().find(|running| running.config.name == name);
+        running.map_or(Ok(()), RunningLink::put_back).map_err(|error| error.to_string())
+    }
+
+    fn open(&mut self, running: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
+        let ports = running.reopen(&self.gateway, mtus).map_err(|error| error.to_string())?;
+        self.control.open(&running.config.name, Box::new(ports)).map_err(|error| error.to_string())
+    }
+
+    fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
+        let started = StartedLink::start(&self.gateway, link, mtus, self.control.leases())?;
+        let name = started.running.config.name.clone();
+        self.control.add(name, started.forwarding, started.keys).map_err(RunError::Thread)?;
+        Ok(started.running)
+    }
+}
