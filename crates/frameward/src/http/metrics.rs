@@ -166,6 +166,14 @@ impl Families {
         if let Some(pn) = sa.next_pn {
             self.gauge(format!("{object}_next_pn"), "The PN of the next frame.", labels, pn);
         }
+        if let Some(left) = sa.pns_left {
+            let help = "How many PNs are left before the key has to be changed.";
+            self.gauge(format!("{object}_pns_left"), help, labels, left);
+        }
+        if let Some(seconds) = sa.pns_last_seconds {
+            let help = "Seconds until no PN is left, at the mean rate since the SA began.";
+            self.gauge(format!("{object}_pns_last_seconds"), help, labels, seconds);
+        }
         if let Some(pn) = sa.lowest_pn {
             self.gauge(format!("{object}_lowest_pn"), "The lowest PN that is not late.", labels, pn);
         }

@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::SecYReport;
 
+/// Of a suite with 32-bit PNs.
+const PNS: u64 = 1 << 32;
+
 /// Something about a link that is not as it should be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Concern {
@@ -28,6 +31,11 @@ pub(crate) fn concerns(secy: &SecYReport) -> Vec<Concern> {
                     "Nothing is sent: the key's packet numbers are used up. Change the key at both ends."
                         .into(),
                 );
+            }
+            Some(sa) if sa.pns_left.is_some_and(|left| left < PNS / 4) => {
+                let text =
+                    "Three quarters of the key's packet numbers are used. Change the key at both ends.";
+                say(false, text.into());
             }
             Some(_) => {}
         }
@@ -60,10 +68,11 @@ mod tests {
         };
         assert_eq!(said(&|_| {}), []);
         type Row<'r> = (&'r dyn Fn(&mut SecYReport), bool, &'r str);
-        let rows: [Row<'_>; 6] = [
+        let rows: [Row<'_>; 7] = [
             (&|secy| secy.protect_frames = false, true, "Frames leave in clear"),
             (&|secy| secy.transmit.sas.clear(), true, "no transmit SA"),
             (&|secy| secy.transmit.sas[0].next_pn = None, true, "used up"),
+            (&|secy| secy.transmit.sas[0].pns_left = Some(PNS / 4 - 1), false, "Three quarters"),
             (&|secy| secy.receive.clear(), false, "no peer's frame"),
             (&|secy| secy.validate_frames = "check".into(), false, "validate_frames is check"),
             (&|secy| secy.replay_protect = false, false, "replay_protect is false"),

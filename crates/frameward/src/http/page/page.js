@@ -187,10 +187,14 @@
       write(item.querySelector(".pace"), rise ? `\u25B2 rising, ${few(rise.rate)}/s` : "not rising");
     }]));
   };
+  // At the mean rate since the SA began.
+  const days = (seconds) => (seconds < 86400 ? "less than a day" : `${whole(Math.floor(seconds / 86400))} days`);
   const saTile = (title, sa, peer) => {
     const list = [["key", make("code", "", sa.key)]];
     if (peer) list.push(["lowest PN", sa.lowest_pn === undefined ? "\u2013" : whole(sa.lowest_pn)]);
     else list.push(["next PN", sa.next_pn === undefined ? "none left" : whole(sa.next_pn)]);
+    if (sa.pns_left !== undefined) list.push(["PNs left", whole(sa.pns_left)]);
+    if (sa.pns_last_seconds !== undefined) list.push(["they last", days(sa.pns_last_seconds)]);
     list.push(["state", sa.in_use ? "in use" : "not in use"]);
     return [make("strong", "", title), pairs(list)];
   };

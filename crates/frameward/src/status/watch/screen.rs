@@ -12,6 +12,7 @@ use ratatui::widgets::Paragraph;
 
 use super::View;
 use super::rates::{Activity, Way};
+use crate::lifetime;
 use crate::report::{LinkReport, PortReport, SaReport, table};
 use crate::status::text::Uptime;
 
@@ -184,7 +185,11 @@ fn sas(link: &LinkReport, palette: Palette) -> Vec<Line<'static>> {
             (None, None) => "no PN left".to_owned(),
         };
         let used = if sa.in_use { "in use" } else { "NOT IN USE" };
-        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}, key {}", sa.an, sa.key);
+        let left = sa
+            .pns_last_seconds
+            .map(|seconds| format!(", they last {}", lifetime::Span(Duration::from_secs(seconds))));
+        let left = left.unwrap_or_default();
+        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}{left}, key {}", sa.an, sa.key);
         Line::from(palette.span(if sa.in_use { Look::Plain } else { Look::Warn }, text))
     };
     transmit.chain(receive).map(line).collect()
