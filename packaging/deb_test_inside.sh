@@ -94,6 +94,15 @@ life() {
     systemctl daemon-reload
     systemctl restart frameward@a
     passes "after a restart"
+
+    # systemctl reload is SIGHUP, and the gateway says how it went.
+    systemctl reload frameward@a
+    for _ in {1..100}; do
+        ! frameward status --json a | grep -q '"reload"' || break
+        sleep 0.1
+    done
+    frameward status --json a | grep -A2 '"reload"' | grep -q '"done": true' || fail "it was not reloaded"
+    passes "after a reload"
     systemctl stop frameward@a frameward@b
     is "the end" "$(systemctl show --property Result --value frameward@a)" success
     cmp settings.before <(settings) || fail "the interfaces are not as before"

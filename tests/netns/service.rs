@@ -7,6 +7,7 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 
 use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
+use frameward::report::GatewayReport;
 use frameward::status;
 use lab::{Machine, Shape, Topology};
 
@@ -38,7 +39,7 @@ fn as_service(capabilities: &[&str]) -> Vec<String> {
 /// Two configurations, with the program, for the user; nothing of it is root's.
 fn files() -> Scratch {
     let scratch = Scratch::new().unwrap();
-    configure(&scratch, &Choice::default()).unwrap();
+    configure(&scratch, &Choice { gateway: super::http::HTTP, ..Choice::default() }).unwrap();
     fs::copy(program(), scratch.path().join("frameward")).unwrap();
     for entry in fs::read_dir(scratch.path()).unwrap() {
         chown(entry.unwrap().path(), Some(USER), Some(USER)).unwrap();
@@ -175,7 +176,7 @@ fn traced_calls(file: &Path, program: &Path) -> BTreeSet<String> {
 }
 
 #[test]
-fn start_traffic_status_and_stop_keep_to_the_units_system_calls() {
+fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     let topology = Topology::build(&Shape::default()).unwrap();
     let scratch = files();
     let trace = scratch.path().join("trace");
@@ -191,10 +192,17 @@ fn start_traffic_status_and_stop_keep_to_the_units_system_calls() {
     let b = start(&service, &topology.gateway_b, &scratch, "b").unwrap();
     pass(&topology.machine_a, &topology.machine_b);
     status::ask(&scratch.path().join("run"), "a").unwrap();
+    super::http::get(&topology.gateway_a.namespace, "/metrics");
     // strace is the child; what it traces gets the signal.
     let children = format!("/proc/{0}/task/{0}/children", a.program().id());
     let gateway: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
-    nix::sys::signal::kill(nix::unistd::Pid::from_raw(gateway), nix::sys::signal::Signal::SIGTERM).unwrap();
+    let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(gateway), signal).unwrap();
+    signal(nix::sys::signal::Signal::SIGHUP);
+    let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);
+    super::wait_for(|| a.report().unwrap(), 1, reloads);
+    assert!(a.report().unwrap().reload.unwrap().done);
+    pass(&topology.machine_a, &topology.machine_b);
+    signal(nix::sys::signal::Signal::SIGTERM);
     let end = std::time::Instant::now() + DEADLINE;
     while a.program().is_running() {
         assert!(std::time::Instant::now() < end, "it does not end");

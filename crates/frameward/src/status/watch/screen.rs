@@ -187,9 +187,9 @@ fn sas(link: &LinkReport, palette: Palette) -> Vec<Line<'static>> {
         let used = if sa.in_use { "in use" } else { "NOT IN USE" };
         let left = sa
             .pns_last_seconds
-            .map(|seconds| format!(", they last {}", lifetime::Span(Duration::from_secs(seconds))));
+            .map(|seconds| format!(", {} left", lifetime::Span(Duration::from_secs(seconds))));
         let left = left.unwrap_or_default();
-        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}{left}, key {}", sa.an, sa.key);
+        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}, key {}{left}", sa.an, sa.key);
         Line::from(palette.span(if sa.in_use { Look::Plain } else { Look::Warn }, text))
     };
     transmit.chain(receive).map(line).collect()

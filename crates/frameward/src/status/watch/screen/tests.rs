@@ -55,7 +55,7 @@ fn a_gateway_on_the_screen() {
             "  protected    eth1, af_xdp native, MTU 1532, received 0, sent 3000 frames",
             "  discards",
             "  ^ InPktsNoTag                     30  rising 20.0/s   Discarded: without SecTAG. (SecY)",
-            "  transmit     SC 02:00:00:00:00:01/1, SA 1, in use, next PN 9, key 0011223344556677",
+            "  transmit     SC 02:00:00:00:00:01/1, SA 1, in use, next PN 9, key 0011223344556677, 49 days left",
             "  receive      SC 02:00:00:00:00:02/1, SA 1, NOT IN USE, lowest PN 1099511627776, key 00112233445566",
             "",
             "",
