@@ -31,6 +31,7 @@ mod reload;
 mod service;
 mod start;
 mod suites;
+mod vanish;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

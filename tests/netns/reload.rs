@@ -21,7 +21,7 @@ fn reload(scratch: &Scratch, name: &str) -> Output {
     lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()
 }
 
-fn reloaded(scratch: &Scratch, name: &str) -> String {
+pub(crate) fn reloaded(scratch: &Scratch, name: &str) -> String {
     let output = reload(scratch, name);
     assert!(output.status.success(), "{}", output.stderr);
     output.stdout

@@ -22,7 +22,7 @@ use std::time::Duration;
 use control::Control;
 pub use prepared::Prepared;
 pub use survey::{Survey, af_xdp_available};
-pub use watch::mtu;
+pub use watch::{Seen, Watch, look};
 
 /// How often, and how long apart, it is borne that a previous owner has not quite gone.
 const BUSY_RETRIES: usize = 30;

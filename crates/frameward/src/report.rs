@@ -113,12 +113,24 @@ pub struct LinkReport {
     /// What is not as it should be; empty if all is well.
     #[serde(default)]
     pub concerns: Vec<Concern>,
+    /// What it waits for, if it forwards nothing.
+    #[serde(default)]
+    pub waiting: Option<WaitingReport>,
     /// The side of the machine.
     pub plain: PortReport,
     /// The side of the insecure network.
     pub protected: PortReport,
     /// The SecY between them.
     pub secy: SecYReport,
+}
+
+/// A link without ports: one of its interfaces is missing, or cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WaitingReport {
+    /// For how long.
+    pub seconds: u64,
+    /// What it lacks, for a person.
+    pub why: String,
 }
 
 /// A port.

@@ -1,7 +1,7 @@
 //! `run`: from a configuration to forwarding links, and back to a machine as it was.
 //!
 //! ```text
-//!  main thread     starts everything, then: leases, notices, reports, until it is told to stop
+//!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
 //!  status          answers on the status socket; asks the main thread for figures
 //!  http            the same over HTTP, if configured (crate::http)
@@ -11,6 +11,7 @@
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod link;
+mod presence;
 mod reload;
 mod report;
 mod supervisor;
@@ -36,6 +37,7 @@ use crate::privilege;
 use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ReportServer, ServeError};
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
 use link::{RunningLink, StartedLink};
+use presence::Looks;
 use supervisor::Supervisor;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
@@ -225,6 +227,7 @@ impl Running {
         tell: Tell<'_>,
     ) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
+        let mut looks = Looks::new();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.recv_timeout(TICK) {
                 // Who asked may have gone.
@@ -237,6 +240,7 @@ impl Running {
             }
             let now = Instant::now();
             supervisor.alive(now);
+            self.attend(&mut looks, now, tell);
             for notice in self.control.turn(now) {
                 match notice {
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),

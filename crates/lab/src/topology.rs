@@ -142,16 +142,42 @@ impl Topology {
         let sides =
             [(&self.machine_a, &self.gateway_a, LEFT, 0xC1), (&self.machine_b, &self.gateway_b, RIGHT, 0xC2)];
         for (machine, gateway, port, port_mac) in sides {
-            let plain = End { ns: &gateway.namespace, ifname: PLAIN, mac: gateway.plain_mac };
-            let own = End { ns: &machine.namespace, ifname: machine.ifname, mac: machine.mac };
-            veth(&plain, &own, shape.plain_mtu, shape.gateway_queues)?;
-            let protected = End { ns: &gateway.namespace, ifname: PROTECTED, mac: gateway.protected_mac };
-            let middle = End { ns: &self.middle, ifname: port, mac: mac(port_mac) };
-            veth(&protected, &middle, shape.protected_mtu, shape.gateway_queues)?;
-            offloads_off(&machine.namespace, machine.ifname)?;
-            offloads_off(&self.middle, port)?;
+            gateway.connect_plain(machine, shape)?;
+            self.connect_protected(gateway, port, port_mac, shape)?;
         }
         Ok(())
+    }
+
+    fn connect_protected(
+        &self,
+        gateway: &Gateway,
+        port: &str,
+        port_mac: u8,
+        shape: &Shape,
+    ) -> Result<(), Error> {
+        let protected = End { ns: &gateway.namespace, ifname: PROTECTED, mac: gateway.protected_mac };
+        let middle = End { ns: &self.middle, ifname: port, mac: mac(port_mac) };
+        veth(&protected, &middle, shape.protected_mtu, shape.gateway_queues)?;
+        offloads_off(&self.middle, port)
+    }
+
+    /// Makes gateway A's protected interface again, which was deleted, and joins it to the wire as before.
+    ///
+    /// # Errors
+    /// If it is there, or cannot be made.
+    pub fn remake_protected(&self, shape: &Shape) -> Result<(), Error> {
+        self.connect_protected(&self.gateway_a, LEFT, 0xC1, shape)?;
+        bridge_port(&self.middle, WIRE, LEFT)?;
+        self.wait_for_carrier()
+    }
+
+    /// Makes gateway A's plain interface again, which was deleted, and that of its machine, without addresses.
+    ///
+    /// # Errors
+    /// If it is there, or cannot be made.
+    pub fn remake_plain(&self, shape: &Shape) -> Result<(), Error> {
+        self.gateway_a.connect_plain(&self.machine_a, shape)?;
+        self.wait_for_carrier()
     }
 
     fn build_wire(&self) -> Result<(), Error> {
@@ -222,6 +248,13 @@ impl Topology {
 }
 
 impl Gateway {
+    fn connect_plain(&self, machine: &Machine, shape: &Shape) -> Result<(), Error> {
+        let plain = End { ns: &self.namespace, ifname: PLAIN, mac: self.plain_mac };
+        let own = End { ns: &machine.namespace, ifname: machine.ifname, mac: machine.mac };
+        veth(&plain, &own, shape.plain_mtu, shape.gateway_queues)?;
+        offloads_off(&machine.namespace, machine.ifname)
+    }
+
     /// Puts a plain Linux bridge into it.
     ///
     /// # Errors
@@ -325,11 +358,15 @@ fn bridge(namespace: &Namespace, name: &str, ports: [&str; 2]) -> Result<(), Err
         "0",
     ])?;
     for port in ports {
-        namespace.ip(&["link", "set", port, "master", name])?;
-        let slave = ["type", "bridge_slave", "learning", "off", "group_fwd_mask", PORT_FORWARD_MASK];
-        namespace.ip(&[&["link", "set", port][..], &slave].concat())?;
+        bridge_port(namespace, name, port)?;
     }
     namespace.ip(&["link", "set", name, "up"]).map(drop)
+}
+
+fn bridge_port(namespace: &Namespace, bridge: &str, port: &str) -> Result<(), Error> {
+    namespace.ip(&["link", "set", port, "master", bridge])?;
+    let slave = ["type", "bridge_slave", "learning", "off", "group_fwd_mask", PORT_FORWARD_MASK];
+    namespace.ip(&[&["link", "set", port][..], &slave].concat()).map(drop)
 }
 
 fn offloads_off(namespace: &Namespace, ifname: &str) -> Result<(), Error> {

@@ -107,6 +107,19 @@ impl Prepared {
         self.guard.is_some()
     }
 
+    /// Looks at the interface again: its MTU, its queues, its addresses. No port may be open on it.
+    ///
+    /// # Errors
+    /// If it is not there any more, or cannot be used.
+    pub fn renew(&mut self) -> Result<(), InterfaceError> {
+        let now = Interface::open(self.interface.name())?;
+        if now.index() != self.interface.index() {
+            return Err(InterfaceError::Missing { name: self.interface.name().into() });
+        }
+        self.interface = now;
+        Ok(())
+    }
+
     /// Puts everything back as it was. An interface that has vanished needs nothing.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::SecYReport;
+use super::{SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
 const PNS: u64 = 1 << 32;
@@ -16,10 +16,13 @@ pub struct Concern {
     pub text: String,
 }
 
-/// What is to be said of a SecY's settings and SAs. Discards are not judged: whether they grow takes two reports.
-pub(crate) fn concerns(secy: &SecYReport) -> Vec<Concern> {
+/// What is to be said of a link that may have no ports, and of its SecY's settings and SAs. Discards are not judged: whether they grow takes two reports.
+pub(crate) fn concerns(secy: &SecYReport, waiting: Option<&WaitingReport>) -> Vec<Concern> {
     let mut concerns = Vec::new();
     let mut say = |grave, text: String| concerns.push(Concern { grave, text });
+    if let Some(WaitingReport { seconds, why }) = waiting {
+        say(true, format!("No frame passes, for {seconds} s by now: {why}."));
+    }
     if !secy.protect_frames {
         say(true, "Frames leave in clear: protect_frames is false.".into());
     } else {
@@ -64,7 +67,7 @@ mod tests {
             let mut secy = sample("g").links.remove(0).secy;
             secy.receive[0].sas[0].in_use = true;
             change(&mut secy);
-            concerns(&secy).into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
+            concerns(&secy, None).into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
         };
         assert_eq!(said(&|_| {}), []);
         type Row<'r> = (&'r dyn Fn(&mut SecYReport), bool, &'r str);
@@ -82,5 +85,18 @@ mod tests {
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_link_that_waits_is_grave() {
+        let mut secy = sample("g").links.remove(0).secy;
+        secy.receive[0].sas[0].in_use = true;
+        let waiting = WaitingReport { seconds: 7, why: "interface eth1 is missing".into() };
+        let found = concerns(&secy, Some(&waiting));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            found[0].grave && found[0].text.contains("7 s") && found[0].text.contains("eth1"),
+            "{found:?}"
+        );
     }
 }

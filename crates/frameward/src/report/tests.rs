@@ -48,7 +48,8 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
     };
     let link = LinkReport {
         name: "press".into(),
-        concerns: concerns(&secy),
+        concerns: concerns(&secy, None),
+        waiting: None,
         plain: port("eth0"),
         protected: port("eth1"),
         secy,

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
 use engine::control::{ReceiveFloor, StaticKeys, TransmitLease};
-use engine::interface::{InterfaceError, Prepared};
+use engine::interface::{InterfaceError, Prepared, Seen};
 use engine::lease::{Begin, LeaseStore, PnBlock, Reservation};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
@@ -31,10 +31,21 @@ pub(super) struct StartedLink {
 pub(super) struct RunningLink {
     pub(super) config: Link,
     pub(super) about: About,
-    /// Its interfaces, while it has ports: to be restored when they are closed.
-    prepared: Option<[Prepared; 2]>,
+    /// Its interfaces, plain and protected, as far as they are there; to be restored when no port is open on them.
+    prepared: [Option<Prepared>; 2],
+    /// Why it has no ports, if it has none.
+    pub(super) waiting: Option<Waiting>,
     fallback: Option<String>,
     unmarked: Option<io::Error>,
+}
+
+/// A link that forwards nothing until its interfaces are there and its ports can be opened.
+pub(super) struct Waiting {
+    pub(super) since: Instant,
+    /// What it lacks, for a person.
+    pub(super) why: String,
+    /// Not before then its ports are tried again.
+    pub(super) try_at: Instant,
 }
 
 /// What its ports and interfaces are.
@@ -53,7 +64,12 @@ impl StartedLink {
         mtus: Mtus,
         leases: &mut LeaseStore,
     ) -> Result<Self, RunError> {
-        let Opened { ports, prepared, fallback } = Opened::open(gateway, &link)?;
+        let failed = |source| RunError::Open { link: link.name.clone(), source };
+        let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
+        let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
+        let OpenPorts { ports, fallback } =
+            open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
+        let prepared = [Some(plain), Some(protected)];
         // After the ports: a start that fails there burns no block.
         let Begun { lease, block, unmarked } = Begun::new(&link, leases)?;
         let secy = secy(&link, mtus, Some(block), leases);
@@ -62,7 +78,7 @@ impl StartedLink {
         let Ports { pool, plain, protected } = ports;
         let path = Path::new(secy, &link.bypass, link.dividing);
         let forwarding = Forwarding::new(pool, plain, protected, path);
-        let running = RunningLink { config: link, about, prepared: Some(prepared), fallback, unmarked };
+        let running = RunningLink { config: link, about, prepared, waiting: None, fallback, unmarked };
         Ok(Self { forwarding, keys, running })
     }
 }
@@ -71,24 +87,6 @@ impl StartedLink {
 pub(super) fn floors(link: &Link) -> Vec<ReceiveFloor> {
     let kept = link.receive.iter().filter(|sa| sa.replay_floor);
     kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an }).collect()
-}
-
-/// The ports of a link with their interfaces.
-struct Opened {
-    ports: Ports,
-    prepared: [Prepared; 2],
-    fallback: Option<String>,
-}
-
-impl Opened {
-    fn open(gateway: &Gateway, link: &Link) -> Result<Self, RunError> {
-        let failed = |source| RunError::Open { link: link.name.clone(), source };
-        let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
-        let prepared = [prepare(&link.plain)?, prepare(&link.protected)?];
-        let [plain, protected] = &prepared;
-        let OpenPorts { ports, fallback } = open_ports([plain, protected], io(gateway.io)).map_err(failed)?;
-        Ok(Self { ports, prepared, fallback })
-    }
 }
 
 impl About {
@@ -123,14 +121,73 @@ impl Begun {
 }
 
 impl RunningLink {
-    /// Opens interfaces and ports anew, as the configuration says; those before are put back first, so no port may be
-    /// open on them. Without success there are none.
-    pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, RunError> {
-        self.prepared = None;
-        let Opened { ports, prepared, fallback } = Opened::open(gateway, &self.config)?;
-        self.about = About::new(mtus, &ports, self.about.began);
-        (self.prepared, self.fallback) = (Some(prepared), fallback);
-        Ok(ports)
+    /// Opens interfaces and ports anew, as the configuration says; no port may be open on those before. Interfaces
+    /// that stay are not put back in between; without success some may be prepared.
+    pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, String> {
+        self.prepare(gateway, [true; 2]).map_err(|error| error.to_string())?;
+        let [Some(plain), Some(protected)] = &self.prepared else {
+            unreachable!("invariant: both have just been prepared")
+        };
+        let opened = open_ports([plain, protected], io(gateway.io)).map_err(|error| error.to_string())?;
+        self.about = About::new(mtus, &opened.ports, self.about.began);
+        (self.waiting, self.fallback) = (None, opened.fallback);
+        Ok(opened.ports)
+    }
+
+    /// Prepares the interfaces that are there (plain, protected), each by itself; those that are prepared are looked
+    /// at again. No port may be open on them.
+    pub(super) fn prepare(&mut self, gateway: &Gateway, there: [bool; 2]) -> Result<(), InterfaceError> {
+        let names = [&self.config.plain, &self.config.protected];
+        let mut result = Ok(());
+        for ((slot, name), there) in self.prepared.iter_mut().zip(names).zip(there) {
+            let prepared = match slot.take() {
+                _ if !there => Ok(None),
+                Some(mut prepared) => prepared.renew().map(|()| Some(prepared)),
+                None => Prepared::named(name, &gateway.state).map(Some),
+            };
+            match prepared {
+                Ok(prepared) => *slot = prepared,
+                Err(error) => result = result.and(Err(error)),
+            }
+        }
+        result
+    }
+
+    /// Whether its ports are on these interfaces (plain, protected), as they are now.
+    pub(super) fn is_on(&self, seen: [Option<Seen>; 2]) -> bool {
+        self.prepared.iter().zip(seen).all(|(prepared, seen)| match (prepared, seen) {
+            (Some(prepared), Some(seen)) => {
+                let interface = prepared.interface();
+                (interface.index(), interface.mtu()) == (seen.index, seen.mtu)
+            }
+            _ => false,
+        })
+    }
+
+    /// Lets go of interfaces that are not there any more, or are others under the same name; no port may be open on
+    /// them. What they need to be put back is done if they are somewhere else.
+    pub(super) fn let_go(&mut self, seen: [Option<Seen>; 2]) {
+        for (slot, seen) in self.prepared.iter_mut().zip(seen) {
+            let index = seen.map(|seen| seen.index);
+            slot.take_if(|prepared| Some(prepared.interface().index()) != index);
+        }
+    }
+
+    /// It has no ports, and why.
+    pub(super) fn wait(&mut self, why: String, try_at: Instant) {
+        let since = self.waiting.as_ref().map_or_else(Instant::now, |before| before.since);
+        self.waiting = Some(Waiting { since, why, try_at });
+    }
+
+    /// What it moves frames with.
+    pub(super) fn engines(&self) -> String {
+        let About { plain_engine, protected_engine, .. } = &self.about;
+        let Link { plain, protected, .. } = &self.config;
+        let fallback = self.fallback.as_ref().map(|reason| format!("; AF_XDP cannot be had here: {reason}"));
+        format!(
+            "{plain} ({plain_engine}) to {protected} ({protected_engine}){}",
+            fallback.unwrap_or_default()
+        )
     }
 
     /// A warning, if the key of the transmit SA could not be marked as used.
@@ -150,12 +207,12 @@ impl RunningLink {
 
     /// Whether it has ports.
     pub(super) const fn is_open(&self) -> bool {
-        self.prepared.is_some()
+        self.waiting.is_none()
     }
 
     /// Puts its interfaces back, for it is to have others; no port may be open on them.
     pub(super) fn put_back(&mut self) -> Result<(), InterfaceError> {
-        let prepared = self.prepared.take();
+        let prepared = std::mem::take(&mut self.prepared);
         prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
     }
 

@@ -9,13 +9,17 @@
 //! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
 //!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, MTUs, PNs. What the
-//! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone.
+//! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
+//! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 
-use engine::interface::{self, InterfaceError};
+use std::time::Instant;
+
+use engine::interface::{InterfaceError, look};
 use engine::path::Path;
 use secy::GoesOn;
 
 use super::link::{Begun, RunningLink, StartedLink, floors, secy};
+use super::presence::RETRY;
 use super::{RunError, Running, Tell};
 use crate::check::{Mtus, interface_mtu, link_mtus};
 use crate::config::{self, Config, Link};
@@ -122,12 +126,15 @@ impl Running {
         ))
     }
 
-    /// The MTU of an interface: our own ones have our ports on them.
+    /// The MTU of an interface: our own ones have our ports on them, and those that a link waits for had one.
     fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
-        let ours = self.links.iter().any(|link| link.config.has_interface(interface));
-        match interface::mtu(interface)? {
-            Some(mtu) if ours => Ok(mtu as usize),
-            _ => interface_mtu(interface),
+        let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
+            return interface_mtu(interface);
+        };
+        match look(interface)? {
+            Some(seen) => Ok(seen.mtu as usize),
+            None if ours.config.plain == interface => Ok(ours.about.mtus.plain),
+            None => Ok(ours.about.mtus.protected),
         }
     }
 
@@ -136,7 +143,7 @@ impl Running {
             return Step { link, mtus, what: What::Add };
         };
         let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
-        if link.is_like(old) && same_mtus && !io && running.is_open() {
+        if link.is_like(old) && same_mtus && !io {
             return Step { link, mtus, what: What::Keep };
         }
         let same_suite = link.suite == old.suite;
@@ -158,7 +165,7 @@ impl Running {
             }
         }
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
-        let reopen = io || ports(&link) != ports(old) || !same_mtus || !running.is_open();
+        let reopen = io || ports(&link) != ports(old) || !same_mtus;
         Step { link, mtus, what: What::Change { goes_on, reopen } }
     }
 
@@ -230,22 +237,32 @@ impl Running {
         mtus: Mtus,
         goes_on: GoesOn,
     ) -> Result<(), String> {
-        // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
-        // same key under another AN.
-        let begun = match goes_on.transmit {
-            Some(_) => None,
-            None => Some(Begun::new(&link, self.control.leases()).map_err(|error| error.to_string())?),
-        };
-        let secy = secy(&link, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
-        let path = Box::new(Path::new(secy, &link.bypass, link.dividing));
-        let transmit = begun.as_ref().map(|begun| begun.lease);
-        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(&link));
-        changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
-        if let Some(Begun { block, unmarked, .. }) = begun {
+        if let Some(Begun { block, unmarked, .. }) = self.replace_path(&link, mtus, goes_on)? {
             running.has_begun(block, unmarked);
         }
         (running.config, running.about.mtus) = (link, mtus);
         Ok(())
+    }
+
+    /// Gives a link's worker a path as `link` says. Returns what its transmit SA begins with, unless that goes on.
+    pub(super) fn replace_path(
+        &mut self,
+        link: &Link,
+        mtus: Mtus,
+        goes_on: GoesOn,
+    ) -> Result<Option<Begun>, String> {
+        // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
+        // same key under another AN.
+        let begun = match goes_on.transmit {
+            Some(_) => None,
+            None => Some(Begun::new(link, self.control.leases()).map_err(|error| error.to_string())?),
+        };
+        let secy = secy(link, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
+        let path = Box::new(Path::new(secy, &link.bypass, link.dividing));
+        let transmit = begun.as_ref().map(|begun| begun.lease);
+        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(link));
+        changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
+        Ok(begun)
     }
 
     fn close(&mut self, name: &str) -> Result<(), String> {
@@ -255,8 +272,14 @@ impl Running {
     }
 
     fn open(&mut self, running: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
-        let ports = running.reopen(&self.gateway, mtus).map_err(|error| error.to_string())?;
-        self.control.open(&running.config.name, Box::new(ports)).map_err(|error| error.to_string())
+        let name = running.config.name.clone();
+        let ports = running.reopen(&self.gateway, mtus);
+        let opened =
+            ports.and_then(|ports| self.control.open(&name, Box::new(ports)).map_err(|e| e.to_string()));
+        if let Err(why) = &opened {
+            running.wait(why.clone(), Instant::now() + RETRY);
+        }
+        opened.map_err(|why| format!("link {name:?}: {why}; tried again every second"))
     }
 
     fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {

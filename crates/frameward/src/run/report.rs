@@ -15,7 +15,7 @@ use crate::key_file::fingerprint;
 use crate::report::table::OVERRUN;
 use crate::report::{
     Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
-    concerns,
+    WaitingReport, concerns,
 };
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -36,9 +36,18 @@ impl Running {
     /// The gateway at this moment.
     pub(super) fn report(&mut self) -> GatewayReport {
         let snapshots = self.control.snapshots();
-        let reports = self.links.iter().filter_map(|RunningLink { config, about, .. }| {
+        let reports = self.links.iter().filter_map(|RunningLink { config, about, waiting, .. }| {
             let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
-            Some(link_report(config, about, snapshot))
+            let waiting = waiting.as_ref().map(|waiting| WaitingReport {
+                seconds: waiting.since.elapsed().as_secs(),
+                why: waiting.why.clone(),
+            });
+            let secy = secy_report(config, about, snapshot);
+            Some(LinkReport {
+                concerns: concerns(&secy, waiting.as_ref()),
+                waiting,
+                ..link_report(config, about, snapshot, secy)
+            })
         });
         let uptime = self.started.elapsed();
         GatewayReport {
@@ -53,17 +62,17 @@ impl Running {
     }
 }
 
-fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> LinkReport {
+fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYReport) -> LinkReport {
     let port = |interface: &str, engine: &str, mtu: usize, counters: &PortCounters| PortReport {
         interface: interface.into(),
         engine: engine.into(),
         mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
         counters: Counters::new(PortCounters::NAMES, counters.values()),
     };
-    let secy = secy_report(link, about, snapshot);
     LinkReport {
         name: link.name.clone(),
-        concerns: concerns(&secy),
+        concerns: Vec::new(),
+        waiting: None,
         plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
         protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
         secy,

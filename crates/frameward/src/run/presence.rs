@@ -1,0 +1,129 @@
+//! Interfaces that vanish and come back: a USB adapter that is pulled, a driver that is loaded again, a port that is
+//! moved to another namespace.
+//!
+//! | what is seen | what happens |
+//! |---|---|
+//! | an interface is gone, or another one has its name | the ports are closed; the other interface stays as it is prepared |
+//! | its MTU is another | the ports are closed and opened again; frames are judged by the new MTU |
+//! | an interface is back | it is prepared at once, so that nothing of the host gets out on it |
+//! | both are there | the ports are opened |
+//! | that fails | it is tried again every second, and told once |
+//!
+//! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
+//! that something has changed, and once a second.
+
+use std::time::{Duration, Instant};
+
+use engine::interface::{Watch, look};
+use secy::GoesOn;
+
+use super::link::RunningLink;
+use super::{Running, Tell};
+use crate::check::{interface_mtu, link_mtus};
+use crate::config::Link;
+
+/// How often interfaces are looked at if the kernel says nothing.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long after a failure interfaces and ports are tried again.
+pub(super) const RETRY: Duration = Duration::from_secs(1);
+
+/// When to look at the interfaces.
+pub(super) struct Looks {
+    /// Without it, once a second must do.
+    watch: Option<Watch>,
+    next: Instant,
+}
+
+impl Looks {
+    pub(super) fn new() -> Self {
+        Self { watch: Watch::open().ok(), next: Instant::now() }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.watch.as_ref().is_some_and(Watch::has_changed) || now >= self.next;
+        if due {
+            self.next = now + LOOK_EVERY;
+        }
+        due
+    }
+}
+
+impl Running {
+    /// Looks at the interfaces of all links, if that is due, and does what they need.
+    pub(super) fn attend(&mut self, looks: &mut Looks, now: Instant, tell: Tell<'_>) {
+        if !looks.is_due(now) {
+            return;
+        }
+        let mut links = std::mem::take(&mut self.links);
+        for link in &mut links {
+            if let Some(line) = self.attend_link(link, now) {
+                tell(&format_args!("link {:?}: {line}", link.config.name));
+            }
+        }
+        self.links = links;
+    }
+
+    /// Returns what a person should know, if that has changed.
+    fn attend_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
+        // If the kernel does not tell, nothing is known to have changed.
+        let seen = [look(&link.config.plain).ok()?, look(&link.config.protected).ok()?];
+        if link.is_open() {
+            if link.is_on(seen) {
+                return None;
+            }
+            // A worker that does not answer has its own notice.
+            self.control.close(&link.config.name).ok()?;
+            link.wait(String::new(), now);
+        }
+        link.let_go(seen);
+        if link.waiting.as_ref().is_some_and(|waiting| now < waiting.try_at) {
+            return None;
+        }
+        let there = seen.map(|seen| seen.is_some());
+        let (why, try_at) = match (link.prepare(&self.gateway, there), missing(&link.config, there)) {
+            (Err(error), _) => (error.to_string(), now + RETRY),
+            (Ok(()), Some(missing)) => (missing, now),
+            (Ok(()), None) => match self.take_up(link) {
+                Ok(()) => return Some(format!("frames pass again: {}", link.engines())),
+                Err(why) => (why, now + RETRY),
+            },
+        };
+        let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
+        let line = (!known).then(|| format!("no frame passes: {why}"));
+        link.wait(why, try_at);
+        line
+    }
+
+    /// Opens the ports of a link whose interfaces are both there.
+    fn take_up(&mut self, link: &mut RunningLink) -> Result<(), String> {
+        let findings = |findings: Vec<_>| {
+            let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+            lines.join("; ")
+        };
+        let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(findings)?;
+        if mtus != link.about.mtus {
+            let goes_on = GoesOn {
+                transmit: Some(link.config.transmit.an),
+                receive: link.config.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+            };
+            self.replace_path(&link.config, mtus, goes_on)?;
+            link.about.mtus = mtus;
+        }
+        let ports = link.reopen(&self.gateway, mtus)?;
+        self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())
+    }
+}
+
+/// Says which interfaces are missing, if any is.
+fn missing(link: &Link, there: [bool; 2]) -> Option<String> {
+    let names: Vec<_> =
+        [&link.plain, &link.protected].into_iter().zip(there).filter(|(_, there)| !there).collect();
+    match names.as_slice() {
+        [] => None,
+        [(name, _)] => Some(format!("interface {name} is missing; the link goes on when it is back")),
+        _ => Some(format!(
+            "interfaces {} and {} are missing; the link goes on when they are back",
+            link.plain, link.protected
+        )),
+    }
+}
