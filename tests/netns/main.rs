@@ -23,6 +23,7 @@ mod http;
 mod kills;
 mod lifecycle;
 mod links;
+mod loss;
 mod neighbours;
 mod page;
 mod privileges;

@@ -12,7 +12,7 @@ use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, lab, marked, wait_for};
 
 /// Waits until the link of a gateway does or does not wait, and returns its report.
-fn wait_until(gateway: &Station, waits: bool) -> LinkReport {
+pub(crate) fn wait_until(gateway: &Station, waits: bool) -> LinkReport {
     let end = Instant::now() + DEADLINE;
     loop {
         let link = gateway.report().unwrap().links.remove(0);
@@ -25,7 +25,7 @@ fn wait_until(gateway: &Station, waits: bool) -> LinkReport {
 }
 
 /// Ticks of 10 ms of CPU that a process has used.
-fn cpu_ticks(process: u32) -> u64 {
+pub(crate) fn cpu_ticks(process: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap();
     let fields: Vec<_> = text.rsplit(')').next().unwrap().split_whitespace().collect();
     fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
@@ -56,7 +56,7 @@ fn while_one_sends(from: &Machine, to: &Machine, work: impl FnOnce()) {
     });
 }
 
-fn both_ways(topology: &Topology, seed: u64) {
+pub(crate) fn both_ways(topology: &Topology, seed: u64) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 200, seed)]);
     exchange(b, a, &[marked(a.mac, b.mac, EXPERIMENT, 300, seed)]);
@@ -70,7 +70,9 @@ fn refused_as_old(report: &GatewayReport) -> u64 {
 /// Deletes an interface of gateway A while the other side's machine sends, and makes it again.
 fn vanishes(io: &'static str, interface: &str) {
     let shape = Shape::default();
-    let (topology, pair) = lab(&shape, &Choice { io, ..Choice::default() });
+    // The other side stays up, so that its machine can send.
+    let choice = Choice { io, link: "link_loss = \"off\"", ..Choice::default() };
+    let (topology, pair) = lab(&shape, &choice);
     let Pair { mut a, b, scratch } = pair;
     let process = a.program().id();
     let (machine_a, machine_b) = (&topology.machine_a, &topology.machine_b);

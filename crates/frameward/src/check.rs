@@ -21,7 +21,7 @@ use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::config::bypass;
-use crate::config::{Config, Finding, Io, Link, Mtu, Polling, Realtime, StaticSa};
+use crate::config::{Config, Finding, Io, Link, LinkLoss, Mtu, Polling, Realtime, StaticSa};
 use crate::key_file::fingerprint;
 use crate::lifetime::{ASSUMED_MBITS, STARTS, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
 use crate::suite_speed::{Advice, SuiteSpeeds};
@@ -48,6 +48,15 @@ pub fn interface_mtu(interface: &str) -> Result<usize, InterfaceError> {
 fn sysfs_mtu(interface: &str) -> io::Result<usize> {
     let text = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu"))?;
     text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no number"))
+}
+
+/// What the loss of a carrier does, in words.
+fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
+    match link_loss {
+        LinkLoss::Off => "off: nobody is told when a side loses its carrier".into(),
+        LinkLoss::Forward => format!("forward: {plain} is down while {protected} has no carrier"),
+        LinkLoss::Both => format!("both: {plain} or {protected} is down while the other one has no carrier"),
+    }
 }
 
 /// Octets that a link adds to a frame: SecTAG and ICV; none if it does not protect.
@@ -257,6 +266,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
             hold.as_micros()
         )?;
     }
+    writeln!(f, "  link loss  {}", link_loss(link))?;
     for ether_type in &link.bypass {
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
     }

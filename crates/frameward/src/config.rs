@@ -119,6 +119,28 @@ pub enum Mtu {
     Octets(u16),
 }
 
+/// What the loss of one side's carrier does to the other side.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkLoss {
+    /// Nothing.
+    Off,
+    /// A protected side without carrier takes the plain side down: the machine sees at once that its cable is cut.
+    Forward,
+    /// That, and a plain side without carrier takes the protected side down.
+    Both,
+}
+
+impl LinkLoss {
+    /// As the configuration writes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Forward => "forward",
+            Self::Both => "both",
+        }
+    }
+}
+
 /// `[[link]]`: a transparent bump in the wire.
 #[derive(Debug)]
 pub struct Link {
@@ -152,6 +174,8 @@ pub struct Link {
     pub bypass: Vec<EtherType>,
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them.
     pub dividing: Option<Dividing>,
+    /// What the loss of one side's carrier does to the other side.
+    pub link_loss: LinkLoss,
     /// The own SA. Its key and SCI (XPN: SSCI) are no other SA's.
     pub transmit: StaticSa,
     /// The peers' SAs: up to four of an SCI, with different ANs.
@@ -199,6 +223,7 @@ impl Link {
             clear_vlan,
             bypass,
             dividing,
+            link_loss,
             transmit,
             receive,
         } = self;
@@ -207,7 +232,7 @@ impl Link {
             && (protect_frames, validate_frames) == (&other.protect_frames, &other.validate_frames)
             && (replay_protect, replay_window) == (&other.replay_protect, &other.replay_window)
             && (mtu, clear_vlan) == (&other.mtu, &other.clear_vlan)
-            && (bypass, dividing) == (&other.bypass, &other.dividing)
+            && (bypass, dividing, link_loss) == (&other.bypass, &other.dividing, &other.link_loss)
             && transmit.is_like(&other.transmit)
             && receive.len() == other.receive.len()
             && receive

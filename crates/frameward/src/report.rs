@@ -124,7 +124,8 @@ pub struct LinkReport {
     pub secy: SecYReport,
 }
 
-/// A link without ports: one of its interfaces is missing, or cannot be used.
+/// A link that forwards nothing: an interface is missing, or cannot be used, or has no carrier and the other one is
+/// held down for it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WaitingReport {
     /// For how long.

@@ -11,6 +11,7 @@
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod link;
+mod loss;
 mod presence;
 mod reload;
 mod report;

@@ -6,6 +6,7 @@
 //! | ARP off | the host answers for its addresses on every interface | recorded |
 //! | harmful offloads off | merged frames, lost VLAN tags (see `offload`) | recorded |
 //! | interface up | nothing is received | recorded |
+//! | interface down, while it is held down | the other end is to see that the link is lost | recorded |
 //! | tc hooks drop, both ways | whatever else of the host hears or speaks here | by the kernel, with the process |
 //!
 //! The hooks (tcx, Linux 6.6 and later) stop everything that goes through the host's stack; AF_XDP and a packet
@@ -34,6 +35,7 @@ pub struct Prepared {
     /// Dropped last: until then nothing of the host gets out.
     guard: Option<[Link; 2]>,
     still_on: Vec<String>,
+    held_down: bool,
     restored: bool,
 }
 
@@ -61,8 +63,15 @@ impl Prepared {
             }
         };
         file.write(&record)?;
-        let mut prepared =
-            Self { interface, record, file, guard: None, still_on: Vec::new(), restored: false };
+        let mut prepared = Self {
+            interface,
+            record,
+            file,
+            guard: None,
+            still_on: Vec::new(),
+            held_down: false,
+            restored: false,
+        };
         prepared.change()?;
         Ok(prepared)
     }
@@ -118,6 +127,40 @@ impl Prepared {
         }
         self.interface = now;
         Ok(())
+    }
+
+    /// Takes the interface down, so that the other end of its cable sees it, or up again. Ports on it may stay open:
+    /// what they are to send meanwhile is dropped and counted.
+    ///
+    /// # Errors
+    /// If the record cannot be written (then nothing is changed), or the interface not be changed.
+    pub fn hold_down(&mut self, down: bool) -> Result<(), InterfaceError> {
+        let name = self.interface.name();
+        let control = Control::open(name)?;
+        let change = |set, clear| {
+            control.change_flags(set, clear).map_err(|source| system(name, "take it down or up", source))
+        };
+        if down {
+            // One that was down before is put down at the end in any case.
+            if !self.record.was_down && !self.record.was_up {
+                self.file.note_held_down(true)?;
+                self.record.was_up = true;
+            }
+            change(0, libc::IFF_UP)?;
+        } else {
+            change(libc::IFF_UP, 0)?;
+            if self.record.was_up {
+                self.file.note_held_down(false)?;
+                self.record.was_up = false;
+            }
+        }
+        self.held_down = down;
+        Ok(())
+    }
+
+    /// Whether it is held down.
+    pub fn is_held_down(&self) -> bool {
+        self.held_down
     }
 
     /// Puts everything back as it was. An interface that has vanished needs nothing.
@@ -192,6 +235,7 @@ fn look(interface: &Interface) -> Result<Record, InterfaceError> {
         was_ipv6: control::ipv6_enabled(name)
             .map_err(|source| system(name, "read whether IPv6 is on", source))?
             .unwrap_or(false),
+        was_up: false,
         features: features
             .into_iter()
             .filter(|feature| feature.available)
@@ -246,5 +290,6 @@ fn put_back(record: &Record) -> Result<(), InterfaceError> {
     step(!features.is_empty(), "switch offloads on again", &|| offload::switch(&control, &features, true));
     step(record.was_arp, "switch ARP on again", &|| control.change_flags(0, libc::IFF_NOARP));
     step(record.was_ipv6, "switch IPv6 on again", &|| control::enable_ipv6(name, true));
+    step(record.was_up, "bring it up again", &|| control.change_flags(libc::IFF_UP, 0));
     result
 }

@@ -9,13 +9,16 @@
 //! was down                   only what was so, and was changed
 //! was arp
 //! was ipv6
+//! was up                     while it is held down (link-loss forwarding), and at no other time
 //! feature rx-gro
 //! end
 //! ```
 //!
 //! The record is written and synced before the first change, so one without its last line was cut short before
-//! anything was changed. It is locked for as long as its writer lives: an unlocked record is a stale one. The lock
-//! goes with the process, however that ends.
+//! anything was changed. What is added later is added behind that line, with another one like it, in one write, and
+//! cut off in one step: whenever the process is killed, the record is whole. It is locked
+//! for as long as its writer lives: an unlocked record is a stale one. The lock goes with the process, however that
+//! ends.
 
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -27,6 +30,9 @@ use super::{InterfaceError, MacAddress};
 
 const HEADING: &str = "# Settings of a network interface before Frameward changed them; put back when it stops or at its next start.";
 
+/// What is added to a record while its interface is held down.
+const HELD_DOWN: &[u8] = b"was up\nend\n";
+
 /// The settings to be put back, and which interface they belong to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Record {
@@ -37,6 +43,7 @@ pub(super) struct Record {
     pub(super) was_down: bool,
     pub(super) was_arp: bool,
     pub(super) was_ipv6: bool,
+    pub(super) was_up: bool,
     pub(super) features: Vec<String>,
 }
 
@@ -52,7 +59,9 @@ impl Record {
             "{HEADING}\nboot {}\ninterface {}\nindex {}\nmac {a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}\n",
             self.boot, self.name, self.index,
         );
-        for (was, word) in [(self.was_down, "down"), (self.was_arp, "arp"), (self.was_ipv6, "ipv6")] {
+        for (was, word) in
+            [(self.was_down, "down"), (self.was_arp, "arp"), (self.was_ipv6, "ipv6"), (self.was_up, "up")]
+        {
             if was {
                 let _ = writeln!(text, "was {word}");
             }
@@ -82,6 +91,7 @@ impl Record {
                 ("was", "down") => record.was_down = true,
                 ("was", "arp") => record.was_arp = true,
                 ("was", "ipv6") => record.was_ipv6 = true,
+                ("was", "up") => record.was_up = true,
                 ("feature", _) => record.features.push(value.into()),
                 _ => return Err(wrong),
             }
@@ -160,6 +170,18 @@ impl RecordFile {
         written.map_err(|source| self.failed("write", source))
     }
 
+    /// Adds that the interface was up, and is held down, or takes that away again. On the disk when this returns.
+    pub(super) fn note_held_down(&mut self, held: bool) -> Result<(), InterfaceError> {
+        let noted = match held {
+            true => self.file.seek(io::SeekFrom::End(0)).and_then(|_| self.file.write_all(HELD_DOWN)),
+            false => self
+                .file
+                .metadata()
+                .and_then(|found| self.file.set_len(found.len().saturating_sub(HELD_DOWN.len() as u64))),
+        };
+        noted.and_then(|()| self.file.sync_all()).map_err(|source| self.failed("write", source))
+    }
+
     /// Removes the record: there is nothing left to put back.
     pub(super) fn remove(&mut self) -> Result<(), InterfaceError> {
         match fs::remove_file(&self.path) {
@@ -198,18 +220,11 @@ mod tests {
             words(),
             any::<u32>(),
             any::<[u8; 6]>(),
-            any::<[bool; 3]>(),
+            any::<[bool; 4]>(),
             prop::collection::vec(words(), 0..5),
         )
-            .prop_map(|(boot, name, index, mac, [was_down, was_arp, was_ipv6], features)| Record {
-                boot,
-                name,
-                index,
-                mac,
-                was_down,
-                was_arp,
-                was_ipv6,
-                features,
+            .prop_map(|(boot, name, index, mac, [was_down, was_arp, was_ipv6, was_up], features)| {
+                Record { boot, name, index, mac, was_down, was_arp, was_ipv6, was_up, features }
             })
     }
 
@@ -224,6 +239,19 @@ mod tests {
             let text = record.encode();
             prop_assert_eq!(Record::parse(&text[..cut.index(text.len())]), Ok(None));
         }
+    }
+
+    #[test]
+    fn what_is_added_is_read_and_can_be_taken_away() {
+        let directory = std::env::temp_dir().join(format!("frameward-record-held-{}", std::process::id()));
+        let record = Record { name: "x0".into(), was_arp: true, ..Record::default() };
+        let mut file = RecordFile::lock(&directory, "x0").unwrap();
+        file.write(&record).unwrap();
+        file.note_held_down(true).unwrap();
+        assert_eq!(file.read().unwrap(), Some(Record { was_up: true, ..record.clone() }));
+        file.note_held_down(false).unwrap();
+        assert_eq!(file.read().unwrap(), Some(record));
+        fs::remove_dir_all(&directory).unwrap();
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Interfaces seen from outside: whether they are there, and when to look again.
+//! Interfaces seen from outside: whether they are there, up and connected, and when to look again.
 //!
 //! The kernel says on a netlink socket (RTMGRP_LINK, rtnetlink(7)) that something about some interface has changed.
 //! What it says is not read: it only is a reason to look. So a message that was lost, because the socket was full,
@@ -20,6 +20,8 @@ pub struct Seen {
     pub index: u32,
     /// Octets behind an untagged Ethernet header.
     pub mtu: u32,
+    /// Whether it has a carrier. The kernel knows that only of interfaces that are up: false for others.
+    pub carrier: bool,
 }
 
 /// Looks at the interface of that name; `None` if there is none.
@@ -28,7 +30,11 @@ pub struct Seen {
 /// If the kernel does not tell.
 pub fn look(name: &str) -> Result<Option<Seen>, InterfaceError> {
     match link::query(Which::Name(name)) {
-        Ok(facts) => Ok(Some(Seen { index: facts.index, mtu: facts.mtu })),
+        Ok(facts) => Ok(Some(Seen {
+            index: facts.index,
+            mtu: facts.mtu,
+            carrier: facts.flags & libc::IFF_LOWER_UP as u32 != 0,
+        })),
         // EINVAL and ERANGE: a name that no interface can have.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL | libc::ERANGE)) => {
             Ok(None)

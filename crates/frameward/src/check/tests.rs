@@ -84,6 +84,7 @@ link press
   receive    validate_frames strict, replay protection window 0
   overhead   32 octets a frame: SecTAG 16, ICV 16
   largest    payload 1500 octets; 1498 behind a VLAN tag, 1494 behind two
+  link loss  forward: eth0 is down while eth1 has no carrier
   in clear   lldp (0x88cc), both ways: whoever is on the network learns what the machine tells its neighbours, and can name itself its neighbour
   own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
   peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}

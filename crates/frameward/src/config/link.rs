@@ -14,7 +14,7 @@ use super::findings::{Findings, list};
 use super::gateway::bad_name;
 use super::raw::RawLink;
 use super::static_keys::{self, KeySource, Place};
-use super::{Link, Mtu, is_name};
+use super::{Link, LinkLoss, Mtu, is_name};
 
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
@@ -116,6 +116,8 @@ impl Judge {
         let replay_window = self.replay_window(raw, findings);
         let mtu = self.mtu(raw, findings);
         let bypass = bypass::judge(label, raw, findings);
+        let link_loss = [LinkLoss::Off, LinkLoss::Forward, LinkLoss::Both].map(|rule| (rule.name(), rule));
+        let link_loss = findings.choice(label, "link_loss", &raw.link_loss, &link_loss, LinkLoss::Forward);
         let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
         let replay_protect = self.switch("replay_protect", &raw.replay_protect, REPLAYABLE, findings);
         let scope = static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
@@ -136,6 +138,7 @@ impl Judge {
             clear_vlan,
             bypass,
             dividing,
+            link_loss,
             transmit,
             receive,
         })

@@ -54,6 +54,7 @@ pub(super) struct RawLink {
     pub(super) fragment: Text,
     pub(super) concatenate: Text,
     pub(super) hold: Text,
+    pub(super) link_loss: Text,
     #[serde(rename = "static")]
     pub(super) static_keys: Option<Spanned<RawStatic>>,
     pub(super) mka: Option<Spanned<IgnoredAny>>,

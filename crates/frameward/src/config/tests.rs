@@ -222,7 +222,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, static, mka",
+        "9: unknown key \"mtuu\"; remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, link_loss, static, mka",
     ),
     (
         "[gateway]",
@@ -305,6 +305,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "mtu = \"interface\"",
         "fragment = \"yes\"",
         "9: link \"press\": fragment = \"yes\" is no choice; use \"auto\", \"on\" or \"off\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "link_loss = \"on\"",
+        "9: link \"press\": link_loss = \"on\" is no choice; use \"off\", \"forward\" or \"both\"",
     ),
     (
         "mtu = \"interface\"",

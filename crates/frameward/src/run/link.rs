@@ -16,6 +16,7 @@ use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
 
 use super::RunError;
+use super::loss::{LossForwarding, Side};
 use crate::check::Mtus;
 use crate::config::{Gateway, Io, Link, StaticSa};
 
@@ -35,6 +36,12 @@ pub(super) struct RunningLink {
     prepared: [Option<Prepared>; 2],
     /// Why it has no ports, if it has none.
     pub(super) waiting: Option<Waiting>,
+    /// Which side is to be held down.
+    pub(super) loss: LossForwarding,
+    /// Whether its sides had a carrier when they were looked at last: plain, protected.
+    pub(super) carriers: [bool; 2],
+    /// Why a side could not be taken down or up, and when that is tried again.
+    pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
     unmarked: Option<io::Error>,
 }
@@ -78,7 +85,18 @@ impl StartedLink {
         let Ports { pool, plain, protected } = ports;
         let path = Path::new(secy, &link.bypass, link.dividing);
         let forwarding = Forwarding::new(pool, plain, protected, path);
-        let running = RunningLink { config: link, about, prepared, waiting: None, fallback, unmarked };
+        let loss = LossForwarding::new(link.link_loss, Instant::now());
+        let running = RunningLink {
+            config: link,
+            about,
+            prepared,
+            waiting: None,
+            loss,
+            carriers: [false; 2],
+            not_held: None,
+            fallback,
+            unmarked,
+        };
         Ok(Self { forwarding, keys, running })
     }
 }
@@ -173,6 +191,36 @@ impl RunningLink {
         }
     }
 
+    /// Takes a side down or brings it up, as `loss` has it. Whether anything was done.
+    pub(super) fn hold_down(&mut self) -> Result<bool, InterfaceError> {
+        let held = self.loss.held();
+        let mut done = false;
+        for side in Side::BOTH {
+            if let Some(prepared) = &mut self.prepared[side.index()]
+                && prepared.is_held_down() != (held == Some(side))
+            {
+                prepared.hold_down(held == Some(side))?;
+                done = true;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The interface of a side.
+    pub(super) fn interface(&self, side: Side) -> &str {
+        match side {
+            Side::Plain => &self.config.plain,
+            Side::Protected => &self.config.protected,
+        }
+    }
+
+    /// Why a side is held down, if one is.
+    pub(super) fn why_held(&self) -> Option<String> {
+        let side = self.loss.held()?;
+        let (held, lost) = (self.interface(side), self.interface(side.other()));
+        Some(format!("{lost} has no carrier, so {held} is held down"))
+    }
+
     /// It has no ports, and why.
     pub(super) fn wait(&mut self, why: String, try_at: Instant) {
         let since = self.waiting.as_ref().map_or_else(Instant::now, |before| before.since);
@@ -213,6 +261,7 @@ impl RunningLink {
     /// Puts its interfaces back, for it is to have others; no port may be open on them.
     pub(super) fn put_back(&mut self) -> Result<(), InterfaceError> {
         let prepared = std::mem::take(&mut self.prepared);
+        self.loss = LossForwarding::new(self.config.link_loss, Instant::now());
         prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
     }
 

@@ -6,8 +6,10 @@
 //! | an interface is gone, or another one has its name | the ports are closed; the other interface stays as it is prepared |
 //! | its MTU is another | the ports are closed and opened again; frames are judged by the new MTU |
 //! | an interface is back | it is prepared at once, so that nothing of the host gets out on it |
-//! | both are there | the ports are opened |
+//! | both are there, and none is held down | the ports are opened |
 //! | that fails | it is tried again every second, and told once |
+//!
+//! Carriers are seen here, too, and a side is held down as `loss.rs` decides.
 //!
 //! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
 //! that something has changed, and once a second.
@@ -51,12 +53,11 @@ impl Looks {
 impl Running {
     /// Looks at the interfaces of all links, if that is due, and does what they need.
     pub(super) fn attend(&mut self, looks: &mut Looks, now: Instant, tell: Tell<'_>) {
-        if !looks.is_due(now) {
-            return;
-        }
+        let due = looks.is_due(now);
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
-            if let Some(line) = self.attend_link(link, now) {
+            let changed = if due { self.attend_link(link, now) } else { None };
+            for line in changed.into_iter().chain(forward_loss(link, now)) {
                 tell(&format_args!("link {:?}: {line}", link.config.name));
             }
         }
@@ -67,6 +68,7 @@ impl Running {
     fn attend_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = [look(&link.config.plain).ok()?, look(&link.config.protected).ok()?];
+        link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         if link.is_open() {
             if link.is_on(seen) {
                 return None;
@@ -83,8 +85,10 @@ impl Running {
         let (why, try_at) = match (link.prepare(&self.gateway, there), missing(&link.config, there)) {
             (Err(error), _) => (error.to_string(), now + RETRY),
             (Ok(()), Some(missing)) => (missing, now),
-            (Ok(()), None) => match self.take_up(link) {
+            // Ports on a side that is down may not open, or be worse ones.
+            (Ok(()), None) => match link.why_held().map_or_else(|| self.take_up(link), Err) {
                 Ok(()) => return Some(format!("frames pass again: {}", link.engines())),
+                Err(why) if link.loss.held().is_some() => (why, now),
                 Err(why) => (why, now + RETRY),
             },
         };
@@ -111,6 +115,30 @@ impl Running {
         }
         let ports = link.reopen(&self.gateway, mtus)?;
         self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())
+    }
+}
+
+/// Takes a side down whose other side has lost its carrier, or up again. Returns what a person should know.
+fn forward_loss(link: &mut RunningLink, now: Instant) -> Option<String> {
+    link.loss.set_rule(link.config.link_loss);
+    let carriers = link.carriers;
+    link.loss.turn(now, carriers);
+    if link.not_held.as_ref().is_some_and(|(_, try_at)| now < *try_at) {
+        return None;
+    }
+    match link.hold_down() {
+        Ok(false) => None,
+        Ok(true) => {
+            link.not_held = None;
+            let ends = || format!("{} and {} are up again", link.config.plain, link.config.protected);
+            Some(link.why_held().map_or_else(ends, |why| format!("no frame passes: {why}")))
+        }
+        Err(error) => {
+            let text = error.to_string();
+            let known = link.not_held.as_ref().is_some_and(|(before, _)| *before == text);
+            link.not_held = Some((text.clone(), now + RETRY));
+            (!known).then(|| format!("error: {text}"))
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! From a link's snapshot to its report: names put to figures.
 
+use std::time::Instant;
+
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
@@ -36,12 +38,10 @@ impl Running {
     /// The gateway at this moment.
     pub(super) fn report(&mut self) -> GatewayReport {
         let snapshots = self.control.snapshots();
-        let reports = self.links.iter().filter_map(|RunningLink { config, about, waiting, .. }| {
+        let reports = self.links.iter().filter_map(|running| {
+            let RunningLink { config, about, .. } = running;
             let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
-            let waiting = waiting.as_ref().map(|waiting| WaitingReport {
-                seconds: waiting.since.elapsed().as_secs(),
-                why: waiting.why.clone(),
-            });
+            let waiting = waiting(running);
             let secy = secy_report(config, about, snapshot);
             Some(LinkReport {
                 concerns: concerns(&secy, waiting.as_ref()),
@@ -59,6 +59,15 @@ impl Running {
             links: reports.collect(),
             ..without_links(&self.gateway.name)
         }
+    }
+}
+
+/// What a link waits for: ports, or a carrier.
+fn waiting(link: &RunningLink) -> Option<WaitingReport> {
+    let report = |since: Instant, why| Some(WaitingReport { seconds: since.elapsed().as_secs(), why });
+    match &link.waiting {
+        Some(waiting) => report(waiting.since, waiting.why.clone()),
+        None => report(link.loss.held_since(), link.why_held()?),
     }
 }
 
