@@ -88,7 +88,9 @@ fn forward(opened: OpenPorts, stop: &AtomicBool) -> io::Result<()> {
         protected.housekeep(&mut pool);
         if outward + inward > 0 {
             last_frame = Instant::now();
-        } else if last_frame.elapsed() >= SPIN {
+        } else if last_frame.elapsed() < SPIN {
+            std::thread::yield_now();
+        } else {
             waiter.wait(SLEEP);
             last_frame = Instant::now();
         }
