@@ -1,0 +1,192 @@
+//! What can be typed. Commands whose arguments are a page of their own stand in rooms of their own, with what they do.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+pub(crate) mod doctor;
+pub(crate) mod inspect;
+
+#[derive(Parser)]
+#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  frameward keygen static --out /etc/frameward/press.key
+  frameward check /etc/frameward/press-line.toml
+  frameward run /etc/frameward/press-line.toml
+  frameward status press-line
+  frameward inspect press.pcapng --keys /etc/frameward/press-line.toml --bad
+
+Exit status: 0 done, 1 failed, 2 usage or configuration.";
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Run the gateway in the foreground until SIGTERM or SIGINT
+    #[command(after_help = "\
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; root has them, and gives up all others before the configuration is read.
+Says on standard error what it does, one line each.
+When it stops, the interfaces are as they were; what a killed gateway left is put right at the next start.
+
+Example:
+  frameward run /etc/frameward/press-line.toml")]
+    Run {
+        /// The configuration file (TOML)
+        config: PathBuf,
+    },
+    /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload, faster suites
+    #[command(after_help = "\
+Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do.
+The plan goes to standard output. Key files are read. How fast the cipher suites are on this CPU is measured, which
+takes less than a tenth of a second.
+
+Examples:
+  frameward check press-line.toml
+  frameward check --offline press-line.toml     (on a machine without the interfaces)")]
+    Check {
+        /// Do not look at this machine's interfaces
+        #[arg(long)]
+        offline: bool,
+        /// The configuration file (TOML)
+        config: PathBuf,
+    },
+    /// Show the state of a running gateway: links, ports, SecYs, SCs, SAs and their counters
+    #[command(after_help = "\
+Sockets are searched in /run/frameward, or in the directory that FRAMEWARD_RUNTIME_DIR names.
+
+Examples:
+  frameward status                     (the only running gateway)
+  frameward status --all press-line    (also counters that are 0)
+  frameward status --json press-line
+  frameward status --watch press-line")]
+    Status {
+        /// Print the report as JSON
+        #[arg(long)]
+        json: bool,
+        /// Show rates, discards and SAs, again every second, until q is pressed; on a pipe, a line for each link
+        #[arg(long, conflicts_with_all = ["json", "all"])]
+        watch: bool,
+        /// Show also counters that are 0 (JSON always has them)
+        #[arg(long)]
+        all: bool,
+        /// The gateway's name; may be left out if only one is running
+        name: Option<String>,
+    },
+    /// Find out what is wrong with this box and with the path to the other one, and what cures it
+    #[command(after_help = doctor::AFTER_HELP)]
+    Doctor(doctor::Doctor),
+    /// Say what a capture holds: decode, verify, decrypt, reassemble; and why a frame of it is bad
+    #[command(after_help = inspect::AFTER_HELP)]
+    Inspect(inspect::Inspect),
+    /// Have a running gateway read its configuration and keys again, without losing a frame; says how it went
+    #[command(after_help = "\
+Links that stay as they are go on untouched. Keys and settings change between two frames; a link whose interfaces, io or
+mtu change is restarted alone; links are added and removed. If anything is wrong nothing is changed.
+The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the gateway's own user.
+
+To change a key and lose no frame: give it an AN of its own; first add it to the peers of the other end, and reload
+there; then name it in [link.static] here, and reload; then remove the old key there, and reload.
+
+Example:
+  frameward reload press-line")]
+    Reload {
+        /// The gateway's name; may be left out if only one is running
+        name: Option<String>,
+    },
+    /// Show a link at work on this machine: two gateways, two machines, real frames, in network namespaces
+    #[command(after_help = "\
+Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
+
+Example:
+  sudo frameward demo")]
+    Demo {
+        /// What to show
+        #[arg(value_enum, default_value = "link")]
+        what: Demo,
+    },
+    /// Measure on this machine; every figure is compared with another one of the same run
+    #[command(after_help = "\
+Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
+table, or with --json as one line of JSON for each figure. `suites` needs no root; the others need root, ip, tc
+and ethtool.
+
+Examples:
+  frameward bench suites
+  sudo frameward bench link --quick
+  sudo frameward bench fragment --quick")]
+    Bench {
+        /// What to measure
+        #[arg(value_enum)]
+        what: Measured,
+        /// Short rounds: the figures spread more
+        #[arg(long)]
+        quick: bool,
+        /// One line of JSON for each figure
+        #[arg(long)]
+        json: bool,
+    },
+    /// Write manual pages and shell completions into a directory, for packages
+    #[command(hide = true)]
+    Manual {
+        /// The directory; it exists
+        directory: PathBuf,
+    },
+    /// Make keys
+    #[command(subcommand, arg_required_else_help = true)]
+    Keygen(Keygen),
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Keygen {
+    /// Make a static key: a new file of mode 0600; the key's fingerprint goes to standard output
+    #[command(after_help = "\
+A file that exists is never overwritten. Copy the file to the other end over a channel that is itself secret.
+The fingerprint (the first 8 octets of SHA-256 over \"frameward key\" and the key) tells whether both ends have
+the same key; `check` and `status` show it too.
+
+Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
+Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, aegis-256.
+
+Examples:
+  frameward keygen static --out press.key
+  frameward keygen static --bits 256 --salt --out press.key     (for gcm-aes-xpn-256)")]
+    Static {
+        /// The length of the key
+        #[arg(long, value_enum, default_value = "128")]
+        bits: Bits,
+        /// Print also a salt, which the XPN suites need: not secret, the same at all ends of a key
+        #[arg(long)]
+        salt: bool,
+        /// The file to make
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Demo {
+    /// A link between two gateways with static keys
+    Link,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Measured {
+    /// What it costs and gains to split frames and to put them together
+    Fragment,
+    /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
+    Link,
+    /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
+    Suites,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Bits {
+    #[value(name = "128")]
+    Bits128,
+    #[value(name = "256")]
+    Bits256,
+}
