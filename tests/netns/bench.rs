@@ -15,6 +15,7 @@ fn short(measure: fn(&mut Bench<'_>) -> Result<(), BenchError>) -> Vec<Row> {
     let mut bench = Bench {
         frameward: program(),
         effort: Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 5 },
+        only: &[],
         progress: &mut |line| println!("{line}"),
         figure: &mut |row| rows.push(row),
     };

@@ -117,6 +117,7 @@ and ethtool.
 Examples:
   frameward bench suites
   sudo frameward bench link --quick
+  sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward bench fragment --quick")]
     Bench {
         /// What to measure
@@ -125,9 +126,22 @@ Examples:
         /// Short rounds: the figures spread more
         #[arg(long)]
         quick: bool,
+        /// Of `link`: measure only figures with this text in their name, and what they are compared with; may be given
+        /// several times
+        #[arg(long, value_name = "TEXT")]
+        only: Vec<String>,
         /// One line of JSON for each figure
         #[arg(long)]
         json: bool,
+    },
+    /// Forward in clear between the two ports of a bench's box: what gateways are compared with
+    #[command(hide = true, name = frameward::bench::forwarder::COMMAND)]
+    BareForwarder {
+        /// The kind of port
+        #[arg(value_enum)]
+        io: PortKind,
+        /// Where the interfaces' state is kept meanwhile
+        records: PathBuf,
     },
     /// Write manual pages and shell completions into a directory, for packages
     #[command(hide = true)]
@@ -181,6 +195,14 @@ pub(crate) enum Measured {
     Link,
     /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
     Suites,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum PortKind {
+    #[value(name = "af_xdp")]
+    AfXdp,
+    #[value(name = "af_packet")]
+    AfPacket,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -12,7 +12,7 @@
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
-mod forwarder;
+pub mod forwarder;
 pub mod full_size;
 pub mod link;
 pub mod memory;
@@ -36,6 +36,8 @@ pub struct Bench<'b> {
     pub frameward: &'b Path,
     /// How long and how often is measured.
     pub effort: Effort,
+    /// Texts, one of which a figure of `link` must have in its name to be measured; none: all are.
+    pub only: &'b [String],
     /// Told what is being measured.
     pub progress: &'b mut dyn FnMut(&dyn Display),
     /// Told every figure.
@@ -73,12 +75,21 @@ pub enum BenchError {
     /// The laboratory failed, or traffic did not arrive.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// No figure is wanted.
+    #[error(
+        "no figure has such a name; the names are those of the table, such as `TCP, unprotected, af_xdp`"
+    )]
+    Unknown,
     /// Nothing arrived, so there is nothing to compare.
     #[error("{0}: nothing arrived")]
     Silent(String),
 }
 
 impl Bench<'_> {
+    fn wants(&self, figure: &str) -> bool {
+        self.only.is_empty() || self.only.iter().any(|text| figure.contains(text.as_str()))
+    }
+
     /// Measures what dividing SDUs costs and gains.
     ///
     /// # Errors
@@ -93,7 +104,7 @@ impl Bench<'_> {
     /// Measures the link as a whole, beside what stands around it.
     ///
     /// # Errors
-    /// The first thing that fails. Nothing is left behind.
+    /// [`BenchError::Unknown`] if [`Bench::only`] leaves nothing; and the first thing that fails. Nothing is left behind.
     pub fn link(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         link::measure(self)

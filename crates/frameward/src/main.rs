@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate_to};
+use engine::open::Io;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use frameward::bench::forwarder;
 use frameward::bench::suites::{self, SuitesTable};
 use frameward::bench::table::Table;
 use frameward::bench::{Bench, Effort};
@@ -25,7 +27,7 @@ use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
 
-use arguments::{Arguments, Bits, Command, Demo, Keygen, Measured};
+use arguments::{Arguments, Bits, Command, Demo, Keygen, Measured, PortKind};
 
 mod arguments;
 
@@ -47,7 +49,8 @@ fn main() -> ExitCode {
         Command::Inspect(inspect) => inspect.run(),
         Command::Reload { name } => reload_gateway(name),
         Command::Demo { what: Demo::Link } => demo_link(),
-        Command::Bench { what, quick, json } => bench(what, quick, json),
+        Command::Bench { what, quick, json, only } => bench(what, quick, json, &only),
+        Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
     };
@@ -165,7 +168,10 @@ fn abandon_when_interrupted() -> io::Result<()> {
     Ok(())
 }
 
-fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
+fn bench(what: Measured, quick: bool, json: bool, only: &[String]) -> Result<(), Failure> {
+    if !only.is_empty() && !matches!(what, Measured::Link) {
+        return Err(told(&"bench: --only chooses figures of `link`; leave it out", Failure::Usage));
+    }
     let measure: fn(&mut Bench<'_>) -> _ = match what {
         Measured::Suites => return bench_suites(quick, json),
         Measured::Fragment => |bench| bench.fragment(),
@@ -178,6 +184,7 @@ fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
     let mut bench = Bench {
         frameward: &frameward,
         effort: if quick { Effort::QUICK } else { Effort::FULL },
+        only,
         progress: &mut |line| tell(&format_args!("bench: {line}")),
         // A row is printed at once: what was measured before an interruption is kept.
         figure: &mut |row| {
@@ -189,6 +196,14 @@ fn bench(what: Measured, quick: bool, json: bool) -> Result<(), Failure> {
     };
     measure(&mut bench).map_err(|error| failed(&error))?;
     if json { printed } else { print(&Table(&rows)) }
+}
+
+fn bare_forwarder(io: PortKind, records: &Path) -> Result<(), Failure> {
+    let io = match io {
+        PortKind::AfXdp => Io::AfXdp,
+        PortKind::AfPacket => Io::AfPacket,
+    };
+    forwarder::run(io, records).map_err(|error| told(&error, Failure::Failed))
 }
 
 fn write_manual(directory: &Path) -> Result<(), Failure> {

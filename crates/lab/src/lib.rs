@@ -13,7 +13,7 @@ pub mod topology;
 pub mod traffic;
 
 pub use capture::{Capture, Captured};
-pub use cpu::{CpuTimes, Runner};
+pub use cpu::CpuTimes;
 pub use error::{Error, require_root};
 pub use flood::Flood;
 pub use namespace::{Namespace, Task};

@@ -5,6 +5,7 @@
 //! namespace that shares `/run/netns` is not foreseen: its owners would look dead.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::panic;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -66,6 +67,22 @@ impl Namespace {
     /// Starts a program inside. `ip netns exec` replaces itself by the program, so [`Program::id`] is the program's.
     pub fn spawn(&self, args: &[&str]) -> Result<Program, Error> {
         Program::spawn(&self.prefixed(args))
+    }
+
+    /// As [`Self::spawn`], held as by [`Program::spawn_held`].
+    pub fn spawn_held(&self, args: &[&str]) -> Result<Program, Error> {
+        Program::spawn_held(&self.prefixed(args))
+    }
+
+    /// Whether this process is inside a namespace that its parent made: a program that must run nowhere else asks so.
+    pub fn parent_made_this() -> bool {
+        let identity = |path: &Path| fs::metadata(path).ok().map(|found| (found.dev(), found.ino()));
+        let Some(own) = identity(Path::new("/proc/self/ns/net")) else { return false };
+        let entries = fs::read_dir(DIRECTORY).into_iter().flatten().flatten();
+        let mut names = entries.filter(|entry| identity(&entry.path()) == Some(own));
+        names.any(|entry| {
+            owner(&entry.file_name().to_string_lossy()) == Some(std::os::unix::process::parent_id())
+        })
     }
 
     /// Runs `ip ARGS` on the namespace.

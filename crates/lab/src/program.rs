@@ -66,11 +66,21 @@ impl Stream {
 impl Program {
     /// Starts `args[0]` with the rest as arguments and no standard input.
     pub fn spawn(args: &[&str]) -> Result<Program, Error> {
+        Program::spawn_with(args, Stdio::null())
+    }
+
+    /// As [`Program::spawn`], with a standard input that has nothing in it and stays open until
+    /// [`Program::release`], or until this process ends, however it ends.
+    pub fn spawn_held(args: &[&str]) -> Result<Program, Error> {
+        Program::spawn_with(args, Stdio::piped())
+    }
+
+    fn spawn_with(args: &[&str], stdin: Stdio) -> Result<Program, Error> {
         let command = args.join(" ");
         let (name, rest) = args.split_first().ok_or_else(|| Error::Unexpected("no program named".into()))?;
         let mut child = Command::new(name)
             .args(rest)
-            .stdin(Stdio::null())
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -131,6 +141,12 @@ impl Program {
             Some(status) => Ok(self.output(status)),
             None => Err(Error::Deadline { what: format!("`{}`", self.command), limit }),
         }
+    }
+
+    /// Closes its standard input ([`Program::spawn_held`]) and waits as [`Program::wait`] does.
+    pub fn release(mut self, limit: Duration) -> Result<Output, Error> {
+        drop(self.child.stdin.take());
+        self.wait(limit)
     }
 
     /// Asks it to end with SIGTERM and waits for it; after `limit` it is killed and [`Error::Deadline`] returned.
@@ -230,6 +246,14 @@ mod tests {
         // A grandchild that keeps the pipe open does not hold us up either.
         run(&["sh", "-c", "sleep 3 & echo done"], SECOND).unwrap();
         assert!(begin.elapsed() < Duration::from_secs(2));
+    }
+
+    #[test]
+    fn a_held_program_ends_when_it_is_released() {
+        let mut program = Program::spawn_held(&["sh", "-c", "cat; echo released"]).unwrap();
+        assert!(program.wait_for_line("released", Duration::from_millis(50)).is_err());
+        assert!(program.is_running());
+        assert_eq!(program.release(SECOND).unwrap().stdout, "released\n");
     }
 
     #[test]

@@ -44,66 +44,130 @@ const LOAD: u32 = 50_000;
 /// How long a load may last.
 const LOAD_LIMIT: Duration = Duration::from_secs(120);
 
+/// What is measured of a transfer.
+const GOODPUT: &str = "TCP";
+const COST: &str = "CPU of TCP";
+
 const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";
 const EXPERIMENTAL: &str = "allow_experimental = true";
 
-/// A case, and the number of the one it is compared with.
+/// What stands in the boxes of a case.
+enum Boxes {
+    Bridges,
+    Bare(Io),
+    Gateways(Choice),
+    OneGateway(Choice),
+}
+
+/// A case that can be measured, and the name of the one it is compared with.
+struct Plan {
+    name: String,
+    reference: Option<String>,
+    boxes: Boxes,
+}
+
+/// A case with its network.
 struct Case {
+    plan: Plan,
     stand: Stand,
-    reference: Option<usize>,
 }
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     (bench.progress)(&"networks for the link");
-    let mut cases = cases(bench)?;
+    let [small, full] = FRAMES;
+    let trips = "round trip";
+    let figures = [&[small.1, full.1, GOODPUT, COST].map(String::from)[..], &percentiles(trips)].concat();
+    let (idle, loaded) = ("one hop, round trip", format!("one hop, round trip beside {LOAD} frames/s"));
+    let hop_figures = [percentiles(idle), percentiles(&loaded)].concat();
+    let (links, hops) = (keep(bench, links(), &figures), keep(bench, hops(), &hop_figures));
+    if links.is_empty() && hops.is_empty() {
+        return Err(BenchError::Unknown);
+    }
+    let cases = build(bench, links)?;
     for (octets, what) in FRAMES {
         rates(bench, &cases, octets, what)?;
     }
-    transfers(bench, &mut cases)?;
-    round_trips(bench, &cases, "round trip", None)?;
+    transfers(bench, &cases)?;
+    round_trips(bench, &cases, trips, None)?;
     stop(cases)?;
-    let cases = hops(bench)?;
-    round_trips(bench, &cases, "one hop, round trip", None)?;
-    round_trips(bench, &cases, &format!("one hop, round trip beside {LOAD} frames/s"), Some(LOAD))?;
+    let cases = build(bench, hops)?;
+    round_trips(bench, &cases, idle, None)?;
+    round_trips(bench, &cases, &loaded, Some(LOAD))?;
     stop(cases)
 }
 
-fn cases(bench: &Bench<'_>) -> Result<Vec<Case>, BenchError> {
-    let shape = Shape { static_neighbours: true, ..Shape::default() };
-    let mut cases = vec![Case { stand: Stand::bridged("Linux bridge", &shape)?, reference: None }];
+/// Both boxes alike.
+fn links() -> Vec<Plan> {
+    let bridge = "Linux bridge";
+    let mut plans = vec![Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges }];
     for (io, port, suites) in
         [(Io::AfXdp, "af_xdp", &CipherSuite::ALL[..]), (Io::AfPacket, "af_packet", &[CipherSuite::GcmAes128])]
     {
-        let bare = Stand::forwarded(&format!("bare forwarder, {port}"), &shape, io)?;
-        cases.push(Case { stand: bare, reference: Some(0) });
-        let choice = Choice { io: port, gateway: EXPERIMENTAL, ..Choice::default() };
-        let gateways = |case: &str, choice: &Choice| {
-            Stand::new(bench.frameward, &format!("{case}, {port}"), &shape, choice)
+        let mut plan = |name: &str, reference: &str, boxes| {
+            let (name, reference) = (format!("{name}, {port}"), Some(reference.to_owned()));
+            plans.push(Plan { name: name.clone(), reference, boxes });
+            name
         };
-        let unprotected = gateways("unprotected", &Choice { link: UNPROTECTED, ..choice.clone() })?;
-        cases.push(Case { stand: unprotected, reference: Some(cases.len() - 1) });
-        let unprotected = cases.len() - 1;
+        let choice = Choice { io: port, gateway: EXPERIMENTAL, ..Choice::default() };
+        let bare = plan("bare forwarder", bridge, Boxes::Bare(io));
+        let gateways = Boxes::Gateways(Choice { link: UNPROTECTED, ..choice.clone() });
+        let unprotected = plan("unprotected", &bare, gateways);
         for suite in suites {
-            let stand = gateways(suite.name(), &Choice { suite: *suite, ..choice.clone() })?;
-            cases.push(Case { stand, reference: Some(unprotected) });
+            let gateways = Boxes::Gateways(Choice { suite: *suite, ..choice.clone() });
+            plan(suite.name(), &unprotected, gateways);
         }
     }
-    Ok(cases)
+    plans
 }
 
 /// One hop with each way of polling; compared with the one that never sleeps.
-fn hops(bench: &Bench<'_>) -> Result<Vec<Case>, BenchError> {
-    let shape = Shape { static_neighbours: true, ..Shape::default() };
-    let mut cases = Vec::new();
-    for (name, polling) in [
-        ("busy", "polling = \"busy\""),
+fn hops() -> Vec<Plan> {
+    let busy = "busy";
+    let polling = [
+        (busy, "polling = \"busy\""),
         ("adaptive", "polling = \"adaptive\""),
         ("interrupt", "polling = \"interrupt\""),
-    ] {
-        let choice = Choice { gateway: polling, link: UNPROTECTED, ..Choice::default() };
-        let stand = Stand::one_hop(bench.frameward, name, &shape, &choice)?;
-        let reference = if cases.is_empty() { None } else { Some(0) };
-        cases.push(Case { stand, reference });
+    ];
+    let plan = |(name, polling): (&str, _)| Plan {
+        name: name.into(),
+        reference: (name != busy).then(|| busy.into()),
+        boxes: Boxes::OneGateway(Choice { gateway: polling, link: UNPROTECTED, ..Choice::default() }),
+    };
+    polling.map(plan).into()
+}
+
+/// Those of which a figure is wanted, or with which one is compared.
+fn keep(bench: &Bench<'_>, plans: Vec<Plan>, figures: &[String]) -> Vec<Plan> {
+    let kept = wanted(bench, &plans.iter().collect::<Vec<_>>(), figures);
+    plans.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(plan, _)| plan).collect()
+}
+
+/// The cases for some figures.
+fn chosen<'c>(bench: &Bench<'_>, cases: &'c [Case], figures: &[String]) -> Vec<&'c Case> {
+    let chosen = wanted(bench, &cases.iter().map(|case| &case.plan).collect::<Vec<_>>(), figures);
+    cases.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(case, _)| case).collect()
+}
+
+/// For each plan whether one of these figures of it is wanted, or of one that is compared with it.
+fn wanted(bench: &Bench<'_>, plans: &[&Plan], figures: &[String]) -> Vec<bool> {
+    let own = |plan: &Plan| figures.iter().any(|what| bench.wants(&row_name(what, &plan.name)));
+    let compared =
+        |plan: &Plan| plans.iter().any(|other| other.reference.as_ref() == Some(&plan.name) && own(other));
+    plans.iter().map(|plan| own(plan) || compared(plan)).collect()
+}
+
+fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
+    let shape = Shape { static_neighbours: true, ..Shape::default() };
+    let mut cases = Vec::new();
+    for plan in plans {
+        let (program, name) = (bench.frameward, &plan.name);
+        let stand = match &plan.boxes {
+            Boxes::Bridges => Stand::bridged(name, &shape)?,
+            Boxes::Bare(io) => Stand::forwarded(program, name, &shape, *io)?,
+            Boxes::Gateways(choice) => Stand::new(program, name, &shape, choice)?,
+            Boxes::OneGateway(choice) => Stand::one_hop(program, name, &shape, choice)?,
+        };
+        cases.push(Case { plan, stand });
     }
     Ok(cases)
 }
@@ -112,20 +176,30 @@ fn stop(cases: Vec<Case>) -> Result<(), BenchError> {
     cases.into_iter().try_for_each(|case| case.stand.stop())
 }
 
-fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
-    cases.iter().map(|case| Samples::new(&format!("{what}, {}", case.stand.case))).collect()
+fn row_name(what: &str, case: &str) -> String {
+    format!("{what}, {case}")
 }
 
-/// Tells the figures, each compared with its reference.
-fn tell(bench: &mut Bench<'_>, cases: &[Case], samples: &[Samples], unit: &str) {
+fn percentiles(what: &str) -> [String; 3] {
+    ["p50", "p99", "p99.9"].map(|percentile| format!("{what} {percentile}"))
+}
+
+fn samples(cases: &[&Case], what: &str) -> Vec<Samples> {
+    cases.iter().map(|case| Samples::new(&row_name(what, &case.plan.name))).collect()
+}
+
+/// Tells the figures, each compared with its reference, if that was measured too.
+fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str) {
     for (case, one) in cases.iter().zip(samples) {
-        let reference = case.reference.and_then(|number| samples.get(number));
-        (bench.figure)(one.row(BENCH, unit, reference));
+        let reference = case.plan.reference.as_ref();
+        let number = cases.iter().position(|other| Some(&other.plan.name) == reference);
+        (bench.figure)(one.row(BENCH, unit, number.and_then(|number| samples.get(number))));
     }
 }
 
 /// Frames that arrive each second.
 fn rates(bench: &mut Bench<'_>, cases: &[Case], octets: usize, what: &str) -> Result<(), BenchError> {
+    let cases = &chosen(bench, cases, &[what.into()])[..];
     let mut samples = samples(cases, what);
     for round in 1..=bench.effort.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {
@@ -147,15 +221,16 @@ fn rates(bench: &mut Bench<'_>, cases: &[Case], octets: usize, what: &str) -> Re
 }
 
 /// Goodput of TCP, and what the CPUs spend on it.
-fn transfers(bench: &mut Bench<'_>, cases: &mut [Case]) -> Result<(), BenchError> {
-    let (mut goodput, mut cost) = (samples(cases, "TCP"), samples(cases, "CPU of TCP"));
+fn transfers(bench: &mut Bench<'_>, cases: &[Case]) -> Result<(), BenchError> {
+    let cases = &chosen(bench, cases, &[GOODPUT, COST].map(String::from))[..];
+    let (mut goodput, mut cost) = (samples(cases, GOODPUT), samples(cases, COST));
     for round in 1..=bench.effort.rounds {
-        for (number, case) in cases.iter_mut().enumerate() {
-            let runners = case.stand.runners();
+        for (number, case) in cases.iter().enumerate() {
+            let processes = case.stand.processes();
             let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
-            let before = CpuTimes::now(&runners)?;
+            let before = CpuTimes::now(&processes)?;
             let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
-            let used = CpuTimes::now(&runners)?.since(before).sum();
+            let used = CpuTimes::now(&processes)?.since(before).sum();
             let (rate, gigabits) = (transfer.megabits_per_second(), transfer.octets as f64 * 8e-9);
             goodput[number].push(rate);
             cost[number].push(used.as_secs_f64() / gigabits);
@@ -175,9 +250,9 @@ fn round_trips(
     what: &str,
     load: Option<u32>,
 ) -> Result<(), BenchError> {
-    let (mut middle, mut high) =
-        (samples(cases, &format!("{what} p50")), samples(cases, &format!("{what} p99")));
-    let mut highest = samples(cases, &format!("{what} p99.9"));
+    let figures = percentiles(what);
+    let cases = &chosen(bench, cases, &figures)[..];
+    let [mut middle, mut high, mut highest] = figures.map(|figure| samples(cases, &figure));
     let mut all: Vec<Option<Histogram<u64>>> = vec![None; cases.len()];
     for _ in 0..bench.effort.rounds {
         for (number, case) in cases.iter().enumerate() {
@@ -198,7 +273,9 @@ fn round_trips(
                 none => *none = Some(trips.times),
             }
         }
-        (bench.progress)(&format_args!("{what}"));
+        if !cases.is_empty() {
+            (bench.progress)(&format_args!("{what}"));
+        }
     }
     for (samples, all) in highest.iter_mut().zip(all) {
         samples.push(all.map_or(0.0, |all| all.value_at_percentile(99.9) as f64 / 1e3));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::open::Io;
-use lab::cpu::Runner;
+use lab::topology::Gateway;
 use lab::{Shape, Topology};
 
 use super::BenchError;
@@ -52,10 +52,12 @@ impl Stand {
     }
 
     /// A case with bare forwarders where the gateways would be.
-    pub(crate) fn forwarded(case: &str, shape: &Shape, io: Io) -> Result<Self, BenchError> {
+    pub(crate) fn forwarded(frameward: &Path, case: &str, shape: &Shape, io: Io) -> Result<Self, BenchError> {
         let topology = Topology::build(shape)?;
         let scratch = Scratch::new()?;
-        let start = |gateway, name| Forwarder::start(gateway, io, scratch.path().join(name));
+        let start = |gateway: &Gateway, name| {
+            Forwarder::start(frameward, &gateway.namespace, io, &scratch.path().join(name))
+        };
         let forwarders = [start(&topology.gateway_a, "a")?, start(&topology.gateway_b, "b")?];
         Ok(Self { case: case.into(), inside: Inside::Forwarders(forwarders, scratch), topology })
     }
@@ -75,15 +77,13 @@ impl Stand {
         Ok(Self { case: case.into(), inside: Inside::OneGateway(station, scratch), topology })
     }
 
-    /// Whose CPU time is the boxes', besides softirqs.
-    pub(crate) fn runners(&mut self) -> Vec<Runner> {
-        match &mut self.inside {
+    /// The processes whose CPU time is the boxes', besides softirqs.
+    pub(crate) fn processes(&self) -> Vec<u32> {
+        match &self.inside {
             Inside::Bridges => Vec::new(),
-            Inside::Gateways(pair) => {
-                [&mut pair.a, &mut pair.b].map(|station| Runner::Process(station.program().id())).to_vec()
-            }
-            Inside::Forwarders(forwarders, _) => forwarders.iter().map(Forwarder::runner).collect(),
-            Inside::OneGateway(station, _) => vec![Runner::Process(station.program().id())],
+            Inside::Gateways(pair) => [&pair.a, &pair.b].map(Station::id).to_vec(),
+            Inside::Forwarders(forwarders, _) => forwarders.iter().map(Forwarder::id).collect(),
+            Inside::OneGateway(station, _) => vec![station.id()],
         }
     }
 

@@ -179,6 +179,11 @@ impl Station {
         Ok(status::parse(self.name, &document)?)
     }
 
+    /// Its process identifier.
+    pub fn id(&self) -> u32 {
+        self.program.id()
+    }
+
     /// The running program.
     pub fn program(&mut self) -> &mut Program {
         &mut self.program
