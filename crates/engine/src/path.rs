@@ -19,7 +19,7 @@ use arrayvec::ArrayVec;
 use secy::{
     Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings,
 };
-use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
 use crate::burst::{BURST_FRAMES, Burst};
@@ -286,22 +286,27 @@ impl Path {
         out: &mut ToPlain,
         port: &mut dyn Port,
     ) {
+        // A pass that only reads: another CPU wrote these frames, and so this one waits for all of them at once instead
+        // of for one after the other.
+        let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =
+            burst.slots().iter().map(|slot| untagged_ethertype(pool.frame(slot))).collect();
         let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
         let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
         let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
-        for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
+        let views = pool.views(burst.slots_mut()).zip(ethertypes).enumerate();
+        for (index, (FrameView { chunk, start, len }, ethertype)) in views {
             let Some(frame) = Frame::new(chunk, *start, *len) else {
                 verdicts.push(None);
                 continue;
             };
-            let control = is_mac_control(frame.octets());
-            let bypass = !control && self.is_bypassed(frame.octets());
+            let control = ethertype == Some(EtherType::MAC_CONTROL);
+            let bypass = !control && ethertype.is_some_and(|ethertype| self.bypass.contains(&ethertype));
             verdicts.push(bypass.then_some(MayEnter::Bypass));
             if control {
                 self.counters.in_pkts_mac_control += 1;
             } else if bypass {
                 self.counters.in_pkts_bypass += 1;
-            } else if untagged_ethertype(frame.octets()) == Some(EtherType::EAPOL) {
+            } else if ethertype == Some(EtherType::EAPOL) {
                 self.counters.in_pkts_eapol += 1;
             } else {
                 frames.push(Incoming::new(frame));
@@ -341,10 +346,11 @@ impl Path {
 
 /// Whether a frame is MAC control, which has no VLAN tag; whatever its address, opcode and length.
 fn is_mac_control(frame: &[u8]) -> bool {
-    frame.get(ADDRESSES_OCTETS..HEADER_OCTETS) == Some(&EtherType::MAC_CONTROL.0.to_be_bytes())
+    untagged_ethertype(frame) == Some(EtherType::MAC_CONTROL)
 }
 
 /// The EtherType of a frame without VLAN tags. A tagged frame is none of ours: it is verified, or not delivered.
 fn untagged_ethertype(frame: &[u8]) -> Option<EtherType> {
-    Header::parse(frame).ok().filter(|header| header.vlan_tags == 0).map(|header| header.ethertype)
+    let octets = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS)?.first_chunk()?;
+    Some(EtherType(u16::from_be_bytes(*octets))).filter(|ethertype| !ethertype.is_vlan())
 }

@@ -54,7 +54,8 @@ impl EtherType {
     /// MACsec: a SecTAG follows (IEEE 802.1AE).
     pub const MACSEC: Self = Self(0x88e5);
 
-    const fn is_vlan(self) -> bool {
+    /// Whether a VLAN tag follows, and behind it another EtherType (IEEE 802.1Q).
+    pub const fn is_vlan(self) -> bool {
         matches!(self, Self::VLAN | Self::SERVICE_VLAN)
     }
 }
