@@ -4,26 +4,39 @@
 use std::time::Duration;
 
 use bench::Row;
+use frameward::bench::forwarder::COMMAND;
 use frameward::bench::{Bench, BenchError, Effort};
+use frameward::demo::pair::Scratch;
+use lab::{Shape, Topology};
 use suite::CipherSuite;
 
-use super::program;
+use super::lifecycle::{settings, wait_until_restored};
+use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
-/// One short round.
+/// One short round of everything.
 fn short(measure: fn(&mut Bench<'_>) -> Result<(), BenchError>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut bench = Bench {
-        frameward: program(),
-        effort: Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 5 },
-        only: &[],
-        progress: &mut |line| println!("{line}"),
-        figure: &mut |row| rows.push(row),
-    };
-    measure(&mut bench).unwrap();
+    let rows = short_of(&[], measure).unwrap();
     for row in rows.iter().filter_map(|row| row.ratio.as_ref()) {
         assert!(rows.iter().any(|other| other.case == row.to), "{} was not measured", row.to);
     }
     rows
+}
+
+/// One short round of figures with such names.
+fn short_of(
+    only: &[String],
+    measure: fn(&mut Bench<'_>) -> Result<(), BenchError>,
+) -> Result<Vec<Row>, BenchError> {
+    let mut rows = Vec::new();
+    let mut bench = Bench {
+        frameward: program(),
+        effort: Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 5 },
+        only,
+        progress: &mut |line| println!("{line}"),
+        figure: &mut |row| rows.push(row),
+    };
+    measure(&mut bench)?;
+    Ok(rows)
 }
 
 #[test]
@@ -48,4 +61,54 @@ fn a_link_is_compared_with_what_stands_around_it() {
     assert_eq!(rows.len(), cases * (2 + 2 + 3) + 3 * 3 * 2);
     let gcm = rows.iter().find(|row| row.case == "TCP, gcm-aes-128, af_packet").unwrap();
     assert_eq!(gcm.ratio.as_ref().unwrap().to, "TCP, unprotected, af_packet");
+}
+
+#[test]
+fn only_what_is_asked_for_is_measured_and_what_it_is_compared_with() {
+    let only = |texts: &[&str]| {
+        let texts: Vec<_> = texts.iter().copied().map(String::from).collect();
+        short_of(&texts, |bench| bench.link())
+    };
+    let names = |rows: Vec<Row>| rows.into_iter().map(|row| row.case).collect::<Vec<_>>();
+    let rows = only(&["64-octet frames, unprotected, af_packet", "p50, interrupt"]).unwrap();
+    let loaded = "one hop, round trip beside 50000 frames/s";
+    let percentiles = |what: &str| {
+        ["p50", "p99", "p99.9"]
+            .map(|p| ["busy", "interrupt"].map(|case| format!("{what} {p}, {case}")))
+            .concat()
+    };
+    let mut expected =
+        ["bare forwarder", "unprotected"].map(|case| format!("64-octet frames, {case}, af_packet")).to_vec();
+    expected.extend(percentiles("one hop, round trip"));
+    expected.extend(percentiles(loaded));
+    assert_eq!(names(rows), expected);
+    assert!(matches!(only(&["no such figure"]), Err(BenchError::Unknown)));
+}
+
+/// What it sends is in clear: it must not run by an accident.
+#[test]
+fn a_bare_forwarder_runs_only_where_its_parent_made_a_laboratory() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    topology.gateway_b.bridge().unwrap();
+    let namespace = &topology.gateway_a.namespace;
+    let scratch = Scratch::new().unwrap();
+    let (program, records) = (program().to_str().unwrap(), scratch.path().join("records"));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    for io in ["af_xdp", "af_packet"] {
+        let command = [program, COMMAND, io, records.to_str().unwrap()];
+        // Here the shell is its parent, and has made nothing.
+        let by_hand = format!("{}; exit $?", command.join(" "));
+        let refused = namespace.run(&["sh", "-c", &by_hand]).unwrap_err().to_string();
+        assert!(refused.contains("sends everything in clear and is no gateway"), "{refused}");
+        let before = settings(namespace);
+        let mut forwarder = namespace.spawn_held(&command).unwrap();
+        forwarder.wait_for_line("forwards in clear", DEADLINE).unwrap();
+        assert_ne!(settings(namespace), before, "the interfaces are prepared");
+        for (from, to) in [(a, b), (b, a)] {
+            exchange(from, to, &[marked(to.mac, from.mac, EXPERIMENT, 1500, 1)]);
+        }
+        let output = forwarder.release(DEADLINE).unwrap();
+        assert!(output.status.success(), "{}", output.stderr);
+        wait_until_restored(namespace, &before);
+    }
 }
