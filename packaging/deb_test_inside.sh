@@ -59,6 +59,9 @@ life() {
     configure a b 1 2
     configure b a 2 1
     runuser -u frameward -- frameward check /etc/frameward/a.toml >/dev/null
+    # As root, on keys that belong to the gateway.
+    frameward doctor --local /etc/frameward/a.toml >doctor 2>&1 || true
+    grep -qE '^ +ok +keys ' doctor || fail "doctor does not read the keys: $(cat doctor)"
     systemctl enable --quiet --now frameward@a frameward@b
     passes "after the start"
     [[ -s /etc/frameward/used/a.key ]] || fail "the key is not marked as used"

@@ -5,8 +5,8 @@
 //! 000102030405060708090a0b0c0d0e0f
 //! ```
 //!
-//! The digits may be split by white space. The file must be a regular one, of root or of the running user, and
-//! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
+//! The digits may be split by white space. The file must be a regular one, of root or of the running user (root also
+//! reads the packaged gateway's), and without any permission for others: whoever can read the key can forge frames, whoever can write it can put
 //! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
 //! Buffers that hold the key are wiped; it is never printed.
 
@@ -15,6 +15,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::unistd::{User, geteuid};
 use sha2::{Digest as _, Sha256};
 use suite::{CipherSuite, Sak};
 use zeroize::Zeroizing;
@@ -23,6 +24,9 @@ use zeroize::Zeroizing;
 const LARGEST_FILE: usize = 4096;
 /// The longest key.
 const LONGEST_KEY: usize = 32;
+const ROOT: u32 = 0;
+/// As whom the systemd unit runs a gateway.
+const GATEWAY_USER: &str = "frameward";
 
 /// Why a key file is refused. Every text says what to do; none holds a digit of the key.
 #[derive(Debug, thiserror::Error)]
@@ -113,10 +117,14 @@ fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
         return Err(Reason::Open { mode, path: path.to_owned() });
     }
     let owner = metadata.uid();
-    if owner != 0 && owner != nix::unistd::geteuid().as_raw() {
-        return Err(Reason::Foreign { owner });
-    }
-    Ok(())
+    let gateway = || User::from_name(GATEWAY_USER).ok().flatten().map(|user| user.uid.as_raw());
+    if may_own(owner, geteuid().as_raw(), &gateway) { Ok(()) } else { Err(Reason::Foreign { owner }) }
+}
+
+/// Whether `owner` may own keys that `user` reads; `gateway` is asked for the packaged gateway's user. Its keys are
+/// root's too, so that `doctor` and `inspect` can be run by `sudo` on a gateway's configuration.
+fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
+    owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
 }
 
 /// The key and its length, 16 or 32.
@@ -220,6 +228,23 @@ mod tests {
         }
         let missing = read(&directory.path().join("none"), CipherSuite::GcmAes128).unwrap_err();
         assert!(missing.to_string().ends_with("make one with: frameward keygen static --out FILE"));
+    }
+
+    #[test]
+    fn roots_and_ones_own_keys_are_read_and_by_root_the_gateways() {
+        let (gateway, own, other) = (990, 1000, 1001);
+        for (owner, user, expected) in [
+            (ROOT, ROOT, true),
+            (ROOT, own, true),
+            (own, own, true),
+            (other, own, false),
+            (gateway, own, false),
+            (other, ROOT, false),
+            (gateway, ROOT, true),
+        ] {
+            assert_eq!(may_own(owner, user, &|| Some(gateway)), expected, "{owner}'s key, read by {user}");
+        }
+        assert!(!may_own(gateway, ROOT, &|| None), "without such a user its number is anybody's");
     }
 
     #[test]
