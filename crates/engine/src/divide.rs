@@ -33,7 +33,7 @@ pub struct Dividing {
     pub hold: Duration,
 }
 
-secy::counters! {
+wire::counters! {
     /// What became of SDUs before they were protected.
     DividerCounters {
         /// Sent in more than one frame.

@@ -27,7 +27,7 @@ use crate::divide::{Divider, DividerCounters, Dividing};
 use crate::pool::{FrameView, Pool, Slot};
 use crate::port::Port;
 
-secy::counters! {
+wire::counters! {
     /// Frames that were counted outside the SecY.
     PathCounters {
         /// Sent in clear, because their EtherType is in `bypass`.

@@ -45,7 +45,7 @@ pub trait Port: Send {
     fn description(&self) -> &str;
 }
 
-secy::counters! {
+wire::counters! {
     /// Cumulative counters of a port. "Frame octets" are those between destination address and FCS, without FCS.
     /// What does not apply to a kind of port stays 0.
     PortCounters {

@@ -25,7 +25,7 @@ mod succession;
 mod table;
 pub mod transmit;
 
-pub use counters::{Counter, ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+pub use counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 pub use frame::Frame;
 pub use pn::NextAction;
 pub use reassemble::Outbox;

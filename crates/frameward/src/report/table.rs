@@ -1,12 +1,13 @@
 //! The one table of all counters: their names, their names in metrics, what they mean, and which of them count discards.
 //!
-//! The rows stand where the counters are declared ([`secy::counters!`]). Text, JSON, metrics, the status page and
+//! The rows stand where the counters are declared ([`wire::counters!`]). Text, JSON, metrics, the status page and
 //! `status --watch` look them up here by name.
 
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
-use secy::{Counter, ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use wire::Counter;
 
 /// The one counter that nobody counts: it is a sum of others, so it is no discard of its own.
 pub(crate) const OVERRUN: Counter = Counter {
