@@ -11,7 +11,9 @@
 //! | MORUS-1280-128 | the crate morus |
 //! | MORUS-640-128 | here, in `morus640` |
 //!
-//! Left out on purpose: key derivation, key wrap and CMAC (they belong to key agreement), and anything that knows
+//! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`].
+//!
+//! Left out on purpose: key derivation, key wrap and CMAC of key agreement, and anything that knows
 //! where in a frame the AAD, the text and the ICV stand (that is the SecY).
 #![no_std]
 
@@ -23,6 +25,7 @@ mod nonce;
 #[cfg(fuzzing)]
 mod null;
 mod sak;
+pub mod tunnel;
 #[cfg(test)]
 mod wycheproof;
 

@@ -10,6 +10,7 @@ pub mod extension;
 pub mod id;
 pub mod sectag;
 pub mod time;
+pub mod tunnel;
 
 pub use counters::Counter;
 pub use ethernet::EtherType;

@@ -1,0 +1,284 @@
+//! Keys of the tunnel between sites: identifiers and masks, and header encryption (the project's wire formats,
+//! sections 3.1, 3.2 and 3.5).
+//!
+//! A sender draws an [`EpochSecret`] of 32 octets for each epoch and derives from it with HKDF-SHA-256 (RFC 5869):
+//!
+//! ```text
+//!  secret ── extract, salt "fw-tunnel-1" ──┬─ expand "identifier" | lane 1 ─▶ LaneKey, SipHash-2-4-128
+//!                                          └─ expand "header" ────────────▶ HeaderKey, AES-128
+//! ```
+//!
+//! None of these keys protects a payload: bodies are what MACsec made of them, and die at the station if touched.
+
+use core::fmt;
+
+use aes::Aes128;
+use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use siphasher::sip128::SipHasher24;
+use zeroize::Zeroizing;
+
+/// Octets of a secret, of which everything in an epoch is derived.
+pub const EPOCH_SECRET_OCTETS: usize = 32;
+
+/// The secret of one direction and epoch. Wiped when dropped, never shown.
+#[derive(Clone)]
+pub struct EpochSecret(Zeroizing<[u8; EPOCH_SECRET_OCTETS]>);
+
+/// The 64-bit identifier in front of a packet, whose bit 0x40 of octet 0 is clear: on the same port QUIC has it set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Rid(u64);
+
+/// What a lane's key makes of one seq.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct IdentifierBlock {
+    /// The identifier.
+    pub rid: Rid,
+    /// What the header is masked with.
+    pub mask: [u8; 8],
+}
+
+/// The key of one lane: SipHash-2-4 with 128 bits of output. Wiped when dropped.
+#[derive(Clone)]
+pub struct LaneKey(Zeroizing<[u8; 16]>);
+
+/// The key of header encryption, for one direction and epoch.
+#[derive(Clone)]
+pub struct HeaderKey(Aes128);
+
+impl EpochSecret {
+    /// A secret that was drawn from the operating system, or came over the management channel. The caller wipes what
+    /// `octets` was copied from.
+    pub fn new(octets: &[u8; EPOCH_SECRET_OCTETS]) -> Self {
+        Self(Zeroizing::new(*octets))
+    }
+
+    /// The secret octets: to be sent over the management channel, never to be printed.
+    pub fn octets(&self) -> &[u8; EPOCH_SECRET_OCTETS] {
+        &self.0
+    }
+
+    /// The key of a lane.
+    pub fn lane_key(&self, lane: u8) -> LaneKey {
+        LaneKey(self.derive(&[b"identifier", &[lane]]))
+    }
+
+    /// The key of header encryption.
+    pub fn header_key(&self) -> HeaderKey {
+        HeaderKey(Aes128::new((&*self.derive(&[b"header"])).into()))
+    }
+
+    fn derive(&self, info: &[&[u8]]) -> Zeroizing<[u8; 16]> {
+        struct Octets16;
+        impl KeyType for Octets16 {
+            fn len(&self) -> usize {
+                16
+            }
+        }
+        let mut key = Zeroizing::new([0; 16]);
+        let pseudo_random = Salt::new(HKDF_SHA256, b"fw-tunnel-1").extract(&*self.0);
+        pseudo_random
+            .expand(info, Octets16)
+            .and_then(|output| output.fill(&mut *key))
+            .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
+        key
+    }
+}
+
+impl fmt::Debug for EpochSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("EpochSecret")
+    }
+}
+
+impl Rid {
+    /// The bit that QUIC has set and an identifier has not, in the first octet of a packet (RFC 9000, 17.2 and 17.3).
+    pub const QUIC_BIT: u8 = 0x40;
+
+    /// An identifier as it is on the wire; `None` if it is the beginning of a QUIC packet.
+    pub const fn from_octets(octets: [u8; 8]) -> Option<Self> {
+        if octets[0] & Self::QUIC_BIT == 0 { Some(Self(u64::from_be_bytes(octets))) } else { None }
+    }
+
+    /// The eight octets on the wire.
+    pub const fn octets(self) -> [u8; 8] {
+        self.0.to_be_bytes()
+    }
+
+    /// The identifier as a number: who has no key cannot tell it from a random one.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+}
+
+impl LaneKey {
+    /// Identifier and mask of the packet with this seq.
+    pub fn block(&self, seq: u64) -> IdentifierBlock {
+        let block = self.hash(&seq.to_le_bytes());
+        let [r0, r1, r2, r3, r4, r5, r6, r7, mask @ ..] = block;
+        let rid = u64::from_be_bytes([r0 & !Rid::QUIC_BIT, r1, r2, r3, r4, r5, r6, r7]);
+        IdentifierBlock { rid: Rid(rid), mask }
+    }
+
+    /// What the flow of a packet in long form is masked with: its 24 octets are the first of two blocks.
+    pub fn long_mask(&self, seq: u64) -> [u8; 24] {
+        let mut mask = [0; 24];
+        for (counter, part) in (1..).zip(mask.chunks_mut(16)) {
+            let mut message = [0; 9];
+            message[..8].copy_from_slice(&seq.to_le_bytes());
+            message[8] = counter;
+            part.copy_from_slice(&self.hash(&message)[..part.len()]);
+        }
+        mask
+    }
+
+    /// The hasher is made anew each time: four operations, and its state does not outlive the key.
+    fn hash(&self, message: &[u8]) -> [u8; 16] {
+        SipHasher24::new_with_key(&self.0).hash(message).as_bytes()
+    }
+}
+
+impl fmt::Debug for LaneKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("LaneKey")
+    }
+}
+
+impl HeaderKey {
+    /// `C2 = AES(P2)`, `C1 = AES(P1 xor P2 xor C2)`: 32 octets, in place.
+    pub fn encrypt(&self, header: &mut [u8; 32]) {
+        let (first, second) = halves(header);
+        let encrypted_second = self.encrypt_block(second);
+        let encrypted_first = self.encrypt_block(xor(xor(first, second), encrypted_second));
+        *header = joined(encrypted_first, encrypted_second);
+    }
+
+    /// Takes [`HeaderKey::encrypt`] back, in place. Whether the header is one that was encrypted with this key, the
+    /// caller sees in what it says.
+    pub fn decrypt(&self, header: &mut [u8; 32]) {
+        let (encrypted_first, encrypted_second) = halves(header);
+        let second = self.decrypt_block(encrypted_second);
+        let first = xor(xor(self.decrypt_block(encrypted_first), second), encrypted_second);
+        *header = joined(first, second);
+    }
+
+    fn encrypt_block(&self, block: [u8; 16]) -> [u8; 16] {
+        let mut block = block.into();
+        self.0.encrypt_block(&mut block);
+        block.into()
+    }
+
+    fn decrypt_block(&self, block: [u8; 16]) -> [u8; 16] {
+        let mut block = block.into();
+        self.0.decrypt_block(&mut block);
+        block.into()
+    }
+}
+
+impl fmt::Debug for HeaderKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HeaderKey")
+    }
+}
+
+fn halves(header: &[u8; 32]) -> ([u8; 16], [u8; 16]) {
+    let (mut first, mut second) = ([0; 16], [0; 16]);
+    first.copy_from_slice(&header[..16]);
+    second.copy_from_slice(&header[16..]);
+    (first, second)
+}
+
+fn joined(first: [u8; 16], second: [u8; 16]) -> [u8; 32] {
+    let mut header = [0; 32];
+    header[..16].copy_from_slice(&first);
+    header[16..].copy_from_slice(&second);
+    header
+}
+
+/// Octet by octet: the compiler makes one vector of it, where composing wide integers would stall store forwarding.
+fn xor(mut left: [u8; 16], right: [u8; 16]) -> [u8; 16] {
+    for (octet, other) in left.iter_mut().zip(right) {
+        *octet ^= other;
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn secret(fill: u8) -> EpochSecret {
+        EpochSecret::new(&[fill; 32])
+    }
+
+    /// The reference vectors of SipHash-2-4 with 128 bits of output (vectors.h of its authors), for key 00..0f.
+    #[test]
+    fn siphash_is_the_reference_one() {
+        let key: [u8; 16] = core::array::from_fn(|i| i as u8);
+        let message: [u8; 9] = core::array::from_fn(|i| i as u8);
+        for (length, expected) in [
+            (0, "a3817f04ba25a8e66df67214c7550293"),
+            (8, "3b62a9ba6258f5610f83e264f31497b4"),
+            (9, "264499060ad9baabc47f8b02bb6d71ed"),
+        ] {
+            let hash = SipHasher24::new_with_key(&key).hash(&message[..length]).as_bytes();
+            assert_eq!(hex::encode(hash), expected);
+        }
+        let lane = LaneKey(Zeroizing::new(key));
+        let block = lane.block(u64::from_le_bytes(*message.first_chunk().expect("eight")));
+        // The vector's first octet 3b has the QUIC bit clear already.
+        assert_eq!(hex::encode(block.rid.octets()), "3b62a9ba6258f561");
+        assert_eq!(hex::encode(block.mask), "0f83e264f31497b4");
+    }
+
+    #[test]
+    fn every_lane_and_epoch_has_a_key_of_its_own() {
+        let blocks =
+            [secret(1), secret(2)].map(|secret| [0, 1].map(|lane| secret.lane_key(lane).block(1).rid));
+        assert_eq!(blocks.concat().into_iter().collect::<BTreeSet<_>>().len(), 4);
+        assert_eq!(secret(1).lane_key(0).block(7), secret(1).lane_key(0).block(7));
+    }
+
+    #[test]
+    fn an_identifier_is_never_taken_for_quic() {
+        let key = secret(3).lane_key(0);
+        for seq in 0..10_000 {
+            let rid = key.block(seq).rid;
+            assert_eq!(Rid::from_octets(rid.octets()), Some(rid));
+        }
+        assert_eq!(Rid::from_octets([0x40, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+
+    #[test]
+    fn masks_of_the_long_form_are_no_identifiers() {
+        let key = secret(4).lane_key(0);
+        let mask = key.long_mask(9);
+        assert_ne!(mask[..8], key.block(9).rid.octets());
+        assert_ne!(mask[..8], mask[16..]);
+        assert_ne!(mask, key.long_mask(10));
+    }
+
+    proptest! {
+        #[test]
+        fn header_encryption_is_undone_and_follows_its_formula(fill: u8, header: [u8; 32]) {
+            let key = secret(fill).header_key();
+            let mut encrypted = header;
+            key.encrypt(&mut encrypted);
+            let (p1, p2) = halves(&header);
+            let c2 = key.encrypt_block(p2);
+            let c1 = key.encrypt_block(core::array::from_fn(|i| p1[i] ^ p2[i] ^ c2[i]));
+            prop_assert_eq!(encrypted, joined(c1, c2));
+            key.decrypt(&mut encrypted);
+            prop_assert_eq!(encrypted, header);
+        }
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let text = std::format!("{:?} {:?} {:?}", secret(5), secret(5).lane_key(0), secret(5).header_key());
+        assert_eq!(text, "EpochSecret LaneKey HeaderKey");
+    }
+}

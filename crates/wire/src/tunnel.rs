@@ -1,0 +1,24 @@
+//! MACsec frames between sites (tunnelling paper, sections 4.2 and 4.3; the project's wire formats, section 3).
+//!
+//! A MACsec frame is taken apart into what its flow knows, what each packet carries, and the octets that follow the
+//! SecTAG, which travel as they are:
+//!
+//! ```text
+//!  DA 6 | SA 6 | 88-E5 | TCI/AN 1 | octet 3 | PN 4 | [SCI 8] | what follows the SecTAG
+//!  flow   flow   fixed   both       packet    packet  flow     body
+//! ```
+//!
+//! Identifier mode, in front of the body, masked:
+//!
+//! ```text
+//!  RID 8 | flow 2 | PN 4 | part 4 bits, E, C, AN 2 bits | octet 3 | [ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8]
+//! ```
+//!
+//! Only the bits that the tunnel must know are judged here, V and the length: everything else is the stations' to
+//! judge, and arrives as it left. Left out on purpose: identifiers, masks and keys (crates `suite` and `tunnel`).
+
+mod frame;
+mod header;
+
+pub use frame::{Flow, PacketFields, Taken, TakenError};
+pub use header::{FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, Part, RID_OCTETS};
