@@ -17,6 +17,7 @@ pub mod path;
 pub mod pool;
 pub mod port;
 pub mod scheduling;
+pub mod site;
 pub mod snapshot;
 pub mod wake;
 pub mod worker;
