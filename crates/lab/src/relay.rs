@@ -104,16 +104,15 @@ impl<'t> Relay<'t> {
         Relay::start_each_way(topology, both, both)
     }
 
-    /// The same, with impairments for each way.
+    /// The same in any namespace with the ports [`LEFT`] and [`RIGHT`] and the bridge of a wire between them.
     ///
     /// # Errors
     /// As [`Relay::start`].
-    pub fn start_each_way(
-        topology: &'t Topology,
+    pub fn across(
+        middle: &'t Namespace,
         to_right: Impairments,
         to_left: Impairments,
     ) -> Result<Relay<'t>, Error> {
-        let middle = &topology.middle;
         let impairers = [Impairer::new(to_right, 0)?, Impairer::new(to_left, 1)?];
         if !middle.ip(&["-o", "link", "show", WIRE])?.stdout.contains("state UP") {
             let why = format!("bridge {WIRE} in {} is down: does a relay run there already?", middle.name());
@@ -138,6 +137,18 @@ impl<'t> Relay<'t> {
             relay.tasks.push(middle.spawn_thread(move || way.run())?);
         }
         Ok(relay)
+    }
+
+    /// The same, with impairments for each way.
+    ///
+    /// # Errors
+    /// As [`Relay::start`].
+    pub fn start_each_way(
+        topology: &'t Topology,
+        to_right: Impairments,
+        to_left: Impairments,
+    ) -> Result<Relay<'t>, Error> {
+        Relay::across(&topology.middle, to_right, to_left)
     }
 
     /// What it has done so far; `kernel_dropped` as of the last pause in the traffic.

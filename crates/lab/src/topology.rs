@@ -184,11 +184,8 @@ impl Topology {
         bridge(&self.middle, WIRE, [LEFT, RIGHT])
     }
 
-    /// A veth pair is usable only when both ends know that the other is up; the kernel tells them a moment later.
     fn wait_for_carrier(&self) -> Result<(), Error> {
-        let limit = Duration::from_secs(5);
-        let end = std::time::Instant::now() + limit;
-        let interfaces = [
+        wait_for_carrier(&[
             (&self.machine_a.namespace, self.machine_a.ifname),
             (&self.gateway_a.namespace, PLAIN),
             (&self.gateway_a.namespace, PROTECTED),
@@ -198,16 +195,7 @@ impl Topology {
             (&self.gateway_b.namespace, PROTECTED),
             (&self.gateway_b.namespace, PLAIN),
             (&self.machine_b.namespace, self.machine_b.ifname),
-        ];
-        for (namespace, ifname) in interfaces {
-            while !namespace.ip(&["-o", "link", "show", ifname])?.stdout.contains("state UP") {
-                if std::time::Instant::now() >= end {
-                    return Err(Error::Deadline { what: format!("{ifname} to come up"), limit });
-                }
-                std::thread::sleep(Duration::from_millis(2));
-            }
-        }
-        Ok(())
+        ])
     }
 
     /// Puts a plain Linux bridge into both gateways: what a network without Frameward does.
@@ -248,7 +236,7 @@ impl Topology {
 }
 
 impl Gateway {
-    fn connect_plain(&self, machine: &Machine, shape: &Shape) -> Result<(), Error> {
+    pub(crate) fn connect_plain(&self, machine: &Machine, shape: &Shape) -> Result<(), Error> {
         let plain = End { ns: &self.namespace, ifname: PLAIN, mac: self.plain_mac };
         let own = End { ns: &machine.namespace, ifname: machine.ifname, mac: machine.mac };
         veth(&plain, &own, shape.plain_mtu, shape.gateway_queues)?;
@@ -268,9 +256,14 @@ impl Gateway {
 }
 
 impl Machine {
+    /// Its IPv4 address.
+    pub(crate) fn address(&self) -> Result<(), Error> {
+        self.namespace.ip(&["addr", "add", &format!("{}/24", self.ipv4), "dev", self.ifname]).map(drop)
+    }
+
     fn configure(&self, other: &Machine, shape: &Shape) -> Result<(), Error> {
         let device = self.ifname;
-        self.namespace.ip(&["addr", "add", &format!("{}/24", self.ipv4), "dev", device])?;
+        self.address()?;
         let mac = text(other.mac);
         let neighbour = |ip: String| {
             self.namespace.ip(&["neigh", "replace", &ip, "lladdr", &mac, "dev", device, "nud", "permanent"])
@@ -312,14 +305,29 @@ fn gateway(label: &str, plain: u8, protected: u8) -> Result<Gateway, Error> {
     Ok(Gateway { namespace: Namespace::new(label)?, plain_mac: mac(plain), protected_mac: mac(protected) })
 }
 
-struct End<'a> {
-    ns: &'a Namespace,
-    ifname: &'a str,
-    mac: Mac,
+pub(crate) struct End<'a> {
+    pub(crate) ns: &'a Namespace,
+    pub(crate) ifname: &'a str,
+    pub(crate) mac: Mac,
+}
+
+/// A veth pair is usable only when both ends know that the other is up; the kernel tells them a moment later.
+pub(crate) fn wait_for_carrier(interfaces: &[(&Namespace, &str)]) -> Result<(), Error> {
+    let limit = Duration::from_secs(5);
+    let end = std::time::Instant::now() + limit;
+    for (namespace, ifname) in interfaces {
+        while !namespace.ip(&["-o", "link", "show", ifname])?.stdout.contains("state UP") {
+            if std::time::Instant::now() >= end {
+                return Err(Error::Deadline { what: format!("{ifname} to come up"), limit });
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    Ok(())
 }
 
 /// Makes a pair, with `queues` queues on both ends, and takes it up.
-fn veth(one: &End<'_>, other: &End<'_>, mtu: u32, queues: u32) -> Result<(), Error> {
+pub(crate) fn veth(one: &End<'_>, other: &End<'_>, mtu: u32, queues: u32) -> Result<(), Error> {
     let (mtu, queues) = (mtu.to_string(), queues.to_string());
     let (one_mac, other_mac) = (text(one.mac), text(other.mac));
     let mut args = vec!["link", "add", "name", one.ifname, "address", &one_mac, "mtu", &mtu];
@@ -344,7 +352,7 @@ fn veth(one: &End<'_>, other: &End<'_>, mtu: u32, queues: u32) -> Result<(), Err
 }
 
 /// A bridge that is as near to a wire as the kernel lets it be: see the module's doc.
-fn bridge(namespace: &Namespace, name: &str, ports: [&str; 2]) -> Result<(), Error> {
+pub(crate) fn bridge(namespace: &Namespace, name: &str, ports: [&str; 2]) -> Result<(), Error> {
     namespace.ip(&[
         "link",
         "add",
@@ -369,7 +377,7 @@ fn bridge_port(namespace: &Namespace, bridge: &str, port: &str) -> Result<(), Er
     namespace.ip(&[&["link", "set", port][..], &slave].concat()).map(drop)
 }
 
-fn offloads_off(namespace: &Namespace, ifname: &str) -> Result<(), Error> {
+pub(crate) fn offloads_off(namespace: &Namespace, ifname: &str) -> Result<(), Error> {
     let mut args = vec!["ethtool", "-K", ifname];
     args.extend(OFFLOADS.iter().flat_map(|offload| [*offload, "off"]));
     namespace.run(&args).map(drop)
