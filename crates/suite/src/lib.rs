@@ -11,14 +11,18 @@
 //! | MORUS-1280-128 | the crate morus |
 //! | MORUS-640-128 | here, in `morus640` |
 //!
-//! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`].
+//! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`]. Who a site is stands in
+//! [`identity`].
 //!
 //! Left out on purpose: key derivation, key wrap and CMAC of key agreement, and anything that knows
 //! where in a frame the AAD, the text and the ICV stand (that is the SecY).
 #![no_std]
 
+extern crate alloc;
+
 mod aead;
 mod cipher_suite;
+pub mod identity;
 mod key;
 mod morus640;
 mod nonce;

@@ -1,0 +1,167 @@
+//! Who a site is: an Ed25519 key pair (RFC 8032), which its management channel is authenticated with (the project's
+//! wire formats, section 3.5).
+//!
+//! A private key and a public one have the same length, and any 32 octets are a private key: one that is taken for
+//! the other makes an identity whose private part everybody knows. So both are kept together, and compared.
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use zeroize::Zeroizing;
+
+/// Octets of a private key, and of a public one.
+pub const IDENTITY_KEY_OCTETS: usize = 32;
+
+/// What stands in front of the private key in PKCS#8 version 1 (RFC 8410, section 7).
+const PKCS8: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
+/// What stands in front of the public key in SubjectPublicKeyInfo (RFC 8410, section 4).
+const SPKI: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
+
+/// A site's key pair. The private part is wiped when dropped, and never shown.
+#[derive(Clone)]
+pub struct Identity {
+    private: Zeroizing<[u8; IDENTITY_KEY_OCTETS]>,
+    public: PublicKey,
+}
+
+/// The public part of a site's key pair: what its peers know it by. Ordered as octets are, first ones first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PublicKey(pub [u8; IDENTITY_KEY_OCTETS]);
+
+/// Octets that are no key pair: the private key has another public key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoPair;
+
+impl Identity {
+    /// The identity with a private key that was drawn from the operating system. The caller wipes what `private` was
+    /// copied from.
+    pub fn new(private: &[u8; IDENTITY_KEY_OCTETS]) -> Self {
+        let pair =
+            Ed25519KeyPair::from_seed_unchecked(private).expect("invariant: any 32 octets are a private key");
+        let mut public = [0; IDENTITY_KEY_OCTETS];
+        public.copy_from_slice(pair.public_key().as_ref());
+        Self { private: Zeroizing::new(*private), public: PublicKey(public) }
+    }
+
+    /// The identity of a pair that was kept.
+    ///
+    /// # Errors
+    /// [`NoPair`].
+    pub fn from_pair(private: &[u8; IDENTITY_KEY_OCTETS], public: PublicKey) -> Result<Self, NoPair> {
+        let identity = Self::new(private);
+        if identity.public == public { Ok(identity) } else { Err(NoPair) }
+    }
+
+    /// The private key's octets: to be kept, never to be printed.
+    pub fn private(&self) -> &[u8; IDENTITY_KEY_OCTETS] {
+        &self.private
+    }
+
+    /// The public part.
+    pub const fn public(&self) -> PublicKey {
+        self.public
+    }
+
+    /// The private key as PKCS#8, which TLS libraries read.
+    pub fn pkcs8(&self) -> Zeroizing<Vec<u8>> {
+        // Allocated whole at first, so that growing leaves no copy behind.
+        let mut document = Zeroizing::new(Vec::with_capacity(PKCS8.len() + IDENTITY_KEY_OCTETS));
+        document.extend_from_slice(&PKCS8);
+        document.extend_from_slice(&*self.private);
+        document
+    }
+}
+
+impl PartialEq for Identity {
+    /// A private key has one public key.
+    fn eq(&self, other: &Self) -> bool {
+        self.public == other.public
+    }
+}
+
+impl Eq for Identity {}
+
+impl PublicKey {
+    /// As SubjectPublicKeyInfo: what TLS calls a raw public key (RFC 7250).
+    pub fn spki(&self) -> [u8; SPKI.len() + IDENTITY_KEY_OCTETS] {
+        let mut document = [0; SPKI.len() + IDENTITY_KEY_OCTETS];
+        document[..SPKI.len()].copy_from_slice(&SPKI);
+        document[SPKI.len()..].copy_from_slice(&self.0);
+        document
+    }
+}
+
+impl fmt::Debug for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Identity({})", self.public)
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PublicKey({self})")
+    }
+}
+
+impl fmt::Display for PublicKey {
+    /// 64 hexadecimal digits, as in configurations.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::format;
+
+    fn octets(digits: &str) -> [u8; 32] {
+        hex::decode(digits).expect("digits").try_into().expect("32 octets")
+    }
+
+    /// RFC 8032, section 7.1, tests 1 and 2.
+    #[test]
+    fn the_public_key_is_that_of_the_standard() {
+        for (private, public) in [
+            (
+                "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+                "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+            ),
+            (
+                "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb",
+                "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+            ),
+        ] {
+            let (private, expected) = (octets(private), PublicKey(octets(public)));
+            let identity = Identity::new(&private);
+            assert_eq!(identity.public(), expected);
+            assert_eq!(format!("{expected}"), public);
+            assert_eq!(Identity::from_pair(&private, expected), Ok(identity));
+            // Taken for each other, or one of another pair.
+            assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(NoPair));
+            assert_eq!(Identity::from_pair(&[7; 32], expected), Err(NoPair));
+        }
+    }
+
+    #[test]
+    fn documents_are_those_of_the_library() {
+        let identity = Identity::new(&[9; 32]);
+        let pair = Ed25519KeyPair::from_pkcs8(&identity.pkcs8()).expect("PKCS#8");
+        assert_eq!(pair.public_key().as_ref(), identity.public().0);
+        assert_eq!(pair.to_pkcs8v1().expect("PKCS#8").as_ref(), &identity.pkcs8()[..]);
+        // RFC 8410, section 10.1: the public key of its example.
+        let example = PublicKey(octets("19bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1"));
+        assert_eq!(
+            hex::encode(example.spki()),
+            "302a300506032b657003210019bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1"
+        );
+    }
+
+    #[test]
+    fn the_private_key_is_not_shown() {
+        let text = format!("{:?}", Identity::new(&[9; 32]));
+        assert!(!text.contains("0909") && text.starts_with("Identity("), "{text}");
+    }
+}
