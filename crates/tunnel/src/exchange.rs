@@ -74,7 +74,8 @@ pub enum Command {
         /// Our number of it.
         index: FlowIndex,
     },
-    /// The peer announces a flow of its own; answered by [`Event::FlowAccepted`] or [`Event::FlowRefused`].
+    /// The peer announces a flow of its own; answered by [`Event::FlowAccepted`] or [`Event::FlowRefused`]. An index
+    /// that is known already is answered again, and has this flow from here on.
     AddFlow {
         /// Who.
         peer: PeerId,
@@ -211,12 +212,15 @@ pub enum Event {
         /// The anchor.
         seq: u64,
     },
-    /// The next epoch is wanted: header encryption has none in readiness, or numbers of flows or seqs run short.
+    /// The next epoch is wanted: header encryption has none in readiness, or numbers of flows or seqs run short. May
+    /// be told again: what was met meanwhile, as `newest` shows, is not heeded.
     WantEpoch {
         /// Towards whom.
         peer: PeerId,
         /// Under which generation.
         generation: Generation,
+        /// The newest epoch that [`Command::InstallTransmit`] has brought, in use or in readiness; 0: none.
+        newest: u32,
     },
 }
 

@@ -88,4 +88,7 @@ pub struct Settings {
 impl Settings {
     /// W where nothing else is configured.
     pub const WINDOW: u64 = 4096;
+
+    /// Lanes that a peer may send on: bounds the windows that are kept for it.
+    pub const LANES: u8 = 16;
 }
