@@ -1,7 +1,7 @@
 //! What a site's worker and its manager share: four wait-free rings and a socket pair to wake each other.
 //!
 //! ```text
-//!  worker ── ToManager, Datagram (QUIC), LanFrame (EAPOL) ─▶ manager
+//!  worker ── ToManager, datagrams (QUIC), LanFrame (EAPOL) ▶ manager
 //!  worker ◀─ ToWorker, LanFrame (EAPOL) ─────────────────── manager
 //! ```
 //!
@@ -17,7 +17,9 @@ use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tunnel::{Command, Event, PeerId};
 
-/// Octets of the longest packet or frame that a ring takes.
+use super::datagrams::{self, DatagramConsumer, DatagramProducer};
+
+/// Octets of the longest EAPOL frame that a ring takes.
 pub const PACKET_OCTETS: usize = 1536;
 /// Commands or events that can wait.
 const WORDS: usize = 1024;
@@ -45,15 +47,6 @@ pub enum ToManager {
     Tunnel(Event),
 }
 
-/// A QUIC packet that came to the data port.
-#[derive(Debug)]
-pub struct Datagram {
-    /// Where it came from.
-    pub from: SocketAddr,
-    /// Its UDP payload.
-    pub octets: ArrayVec<u8, PACKET_OCTETS>,
-}
-
 /// An EAPOL frame of the LAN, from its destination address on, without FCS.
 pub type LanFrame = ArrayVec<u8, PACKET_OCTETS>;
 
@@ -67,7 +60,7 @@ pub struct SiteEnd {
     /// For the manager.
     pub told: Producer<ToManager>,
     /// QUIC packets for the manager.
-    pub datagrams: Producer<Datagram>,
+    pub datagrams: DatagramProducer,
     /// EAPOL frames of the LAN, for the manager.
     pub taken: Producer<LanFrame>,
     bell: Bell,
@@ -83,7 +76,7 @@ pub struct ManagerEnd {
     /// What the worker says.
     pub told: Consumer<ToManager>,
     /// QUIC packets.
-    pub datagrams: Consumer<Datagram>,
+    pub datagrams: DatagramConsumer,
     /// EAPOL frames of the LAN.
     pub taken: Consumer<LanFrame>,
     bell: Bell,
@@ -103,7 +96,7 @@ pub fn ends() -> io::Result<(SiteEnd, ManagerEnd)> {
     managers.set_nonblocking(true)?;
     let (words, words_out) = RingBuffer::new(WORDS);
     let (told, told_out) = RingBuffer::new(WORDS);
-    let (datagrams, datagrams_out) = RingBuffer::new(PACKETS);
+    let (datagrams, datagrams_out) = datagrams::ring();
     let (taken, taken_out) = RingBuffer::new(PACKETS);
     let (frames, frames_out) = RingBuffer::new(PACKETS);
     let site = SiteEnd { words: words_out, frames: frames_out, told, datagrams, taken, bell: Bell(workers) };
