@@ -5,6 +5,7 @@ pub mod capture;
 pub mod cpu;
 pub mod error;
 pub mod flood;
+pub mod macsec;
 pub mod namespace;
 pub mod packet;
 pub mod plants;

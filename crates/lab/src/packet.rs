@@ -88,8 +88,8 @@ pub struct PacketSocket {
 }
 
 impl PacketSocket {
-    /// The most frames of one [`PacketSocket::send_repeatedly`].
-    pub(crate) const REPEATS: usize = 32;
+    /// The most frames of one [`PacketSocket::send_repeatedly`] or [`PacketSocket::send_all`].
+    pub(crate) const BATCH: usize = 32;
 
     /// Opens a socket that takes and sends every EtherType on `ifname`, which must be up.
     pub fn open(namespace: &Namespace, ifname: &str) -> Result<PacketSocket, Error> {
@@ -136,17 +136,30 @@ impl PacketSocket {
             .map_err(Error::system(format!("widen the send buffer on {}", self.ifname)))
     }
 
-    /// Sends `frame` up to `count` times (at most [`PacketSocket::REPEATS`]) with one system call; says how often
+    /// Sends `frame` up to `count` times (at most [`PacketSocket::BATCH`]) with one system call; says how often
     /// the interface took it.
     pub(crate) fn send_repeatedly(&self, frame: &[u8], count: usize) -> Result<usize, Error> {
-        let parts = [[IoSlice::new(frame)]; Self::REPEATS];
-        let mut headers: MultiHeaders<LinkAddr> = MultiHeaders::preallocate(Self::REPEATS, None);
-        let repeats = &parts[..count.min(Self::REPEATS)];
+        self.send_slices(&[[IoSlice::new(frame)]; Self::BATCH][..count.min(Self::BATCH)])
+    }
+
+    /// Sends `frames` (at most [`PacketSocket::BATCH`]) in their order with one system call; says how many the
+    /// interface took.
+    pub(crate) fn send_all(&self, frames: &[Vec<u8>]) -> Result<usize, Error> {
+        let mut parts = [[IoSlice::new(&[])]; Self::BATCH];
+        let count = frames.len().min(Self::BATCH);
+        for (part, frame) in parts.iter_mut().zip(frames) {
+            *part = [IoSlice::new(frame)];
+        }
+        self.send_slices(&parts[..count])
+    }
+
+    fn send_slices(&self, parts: &[[IoSlice<'_>; 1]]) -> Result<usize, Error> {
+        let mut headers: MultiHeaders<LinkAddr> = MultiHeaders::preallocate(Self::BATCH, None);
         let sent = sendmmsg(
             self.descriptor.as_raw_fd(),
             &mut headers,
-            repeats,
-            [None; Self::REPEATS],
+            parts,
+            [None; Self::BATCH],
             [],
             MsgFlags::empty(),
         );
@@ -155,7 +168,8 @@ impl PacketSocket {
             // A full transmit queue empties itself.
             Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR) => Ok(0),
             Err(errno) => {
-                Err(Error::system(format!("send {} octets on {}", frame.len(), self.ifname))(errno))
+                let octets = parts.first().map_or(0, |[frame]| frame.len());
+                Err(Error::system(format!("send {octets} octets on {}", self.ifname))(errno))
             }
         }
     }

@@ -31,6 +31,8 @@ pub const LAN: &str = "lan";
 pub const WAN: &str = "wan";
 /// The free end on a LAN's switch.
 pub const PROBE: &str = "probe";
+/// The LAN's end of a site's [`LAN`].
+pub const BARE: &str = "to-site";
 /// The switch of a LAN: a bridge that learns, and lets EAPOL pass as MACsec-aware switches do.
 pub const SWITCH: &str = "switch";
 
@@ -47,6 +49,9 @@ pub struct PlantsShape {
     pub lan_mtu: u32,
     /// MTU of everything between a site and the internet, in octets.
     pub wan_mtu: u32,
+    /// Whether the LANs have switches, with stations and probe; else a site's `lan` ends at [`BARE`], for whoever wants
+    /// nothing but the site measured.
+    pub switches: bool,
     /// Whether there is a line, where captures and relays can stand; else a site's `wan` is a router's neighbour.
     pub lines: bool,
     /// Whether the sites have IPv6 addresses as well.
@@ -61,6 +66,7 @@ impl Default for PlantsShape {
             machine_mtu: 1438,
             lan_mtu: 1470,
             wan_mtu: 1500,
+            switches: true,
             lines: true,
             ipv6: false,
         }
@@ -157,8 +163,10 @@ impl Plant {
     fn connect(&self, internet: &Namespace, shape: &PlantsShape) -> Result<(), Error> {
         self.connect_lan(shape)?;
         self.connect_wan(internet, shape)?;
-        let mut interfaces =
-            vec![(&self.lan, SWITCH), (&self.lan, PROBE), (&self.site, LAN), (&self.site, WAN)];
+        let mut interfaces = vec![(&self.site, LAN), (&self.site, WAN)];
+        if shape.switches {
+            interfaces.extend([(&self.lan, SWITCH), (&self.lan, PROBE)]);
+        }
         for station in &self.stations {
             interfaces.push((&station.gateway.namespace, PLAIN));
             interfaces.push((&station.gateway.namespace, PROTECTED));
@@ -171,6 +179,15 @@ impl Plant {
     }
 
     fn connect_lan(&self, shape: &PlantsShape) -> Result<(), Error> {
+        veth(
+            &End { ns: &self.site, ifname: LAN, mac: self.lan_mac },
+            &self.lan_port(BARE, 0xd1),
+            shape.lan_mtu,
+            1,
+        )?;
+        if !shape.switches {
+            return offloads_off(&self.lan, BARE);
+        }
         self.lan.ip(&[
             "link",
             "add",
@@ -187,15 +204,9 @@ impl Plant {
             "group_fwd_mask",
             "0xfff8",
         ])?;
-        veth(
-            &End { ns: &self.site, ifname: LAN, mac: self.lan_mac },
-            &self.lan_port("to-site", 0xd1),
-            shape.lan_mtu,
-            1,
-        )?;
         veth(&self.lan_port(PROBE, 0xf0), &self.lan_port("outlet", 0xf1), shape.lan_mtu, 1)?;
         offloads_off(&self.lan, PROBE)?;
-        let mut ports = vec!["to-site".to_owned(), "outlet".to_owned()];
+        let mut ports = vec![BARE.to_owned(), "outlet".to_owned()];
         for (index, station) in (1..).zip(&self.stations) {
             let name = format!("to-{index}");
             let protected =

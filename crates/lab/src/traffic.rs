@@ -417,11 +417,11 @@ pub fn ping(from: &Machine, to: &Machine, ip: Ip, count: u32, payload_octets: u1
 }
 
 /// One nanosecond to a minute, to three digits.
-fn histogram() -> Histogram<u64> {
+pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("invariant: these bounds are allowed")
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

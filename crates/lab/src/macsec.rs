@@ -1,0 +1,280 @@
+//! Prepared MACsec frames between two interfaces, without stations: what a tunnel carries, and as fast as asked.
+//!
+//! ```text
+//!  DA 6 | SA 6 | 88-E5 | TCI E C SC, AN 0 | SL | PN 4 | SCI 8 | octets that nobody can tell from ciphertext
+//! ```
+//!
+//! PNs count up, as a station's do: a tunnel may take one that falls for a station that started anew. The octets
+//! behind the SecTAG are random, and the first eight of them are others in each frame: more would cost the sender what
+//! it shares with those who are measured.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::flood::Flood;
+use crate::packet::{Direction, InterfaceCounters};
+use crate::topology::Mac;
+use crate::traffic::{RoundTrips, histogram, nanoseconds};
+use crate::{Error, Namespace, PacketSocket, Task};
+
+/// Octets in front of what is encrypted: addresses and SecTAG with SCI.
+pub const PREFIX: usize = 28;
+/// Octets of the shortest prepared frame: 64 with the FCS that a wire adds.
+pub const SHORTEST: usize = 60;
+/// How long the flood runs before arrivals are counted.
+const WARM_UP: Duration = Duration::from_millis(200);
+/// How long the sender may take to end.
+const GRACE: Duration = Duration::from_secs(10);
+/// How long an echo may take.
+const ECHO_WAIT: Duration = Duration::from_secs(1);
+
+/// An interface that sends or receives frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Port<'n> {
+    /// Its namespace.
+    pub namespace: &'n Namespace,
+    /// Its name.
+    pub ifname: &'n str,
+    /// The address of the station that it plays.
+    pub mac: Mac,
+}
+
+/// A sequence of prepared frames from one station to another.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    octets: Vec<u8>,
+    pn: u32,
+    noise: u64,
+}
+
+impl Prepared {
+    /// Frames of `octets` in all, without FCS, at least [`SHORTEST`]; the first has PN `first_pn`.
+    pub fn new(from: Mac, to: Mac, octets: usize, first_pn: u32) -> Prepared {
+        let octets = octets.max(SHORTEST);
+        let mut frame = [&to[..], &from, &[0x88, 0xe5, 0x2c, 0, 0, 0, 0, 0], &from, &[0, 1]].concat();
+        frame.resize(octets, 0);
+        // Secure data below 48 octets is told by SL; 16 octets of the rest are the ICV.
+        let data = octets - PREFIX - 16;
+        frame[15] = if data < 48 { data as u8 } else { 0 };
+        let mut prepared =
+            Prepared { octets: Vec::new(), pn: first_pn, noise: 0x9e37_79b9_7f4a_7c15 ^ u64::from(first_pn) };
+        for octets in frame[PREFIX..].chunks_mut(8) {
+            octets.copy_from_slice(&prepared.noise().to_le_bytes()[..octets.len()]);
+        }
+        prepared.octets = frame;
+        prepared
+    }
+
+    /// xorshift64: quick, and of no other use.
+    fn noise(&mut self) -> u64 {
+        self.noise ^= self.noise << 13;
+        self.noise ^= self.noise >> 7;
+        self.noise ^= self.noise << 17;
+        self.noise
+    }
+
+    /// Writes the next frame over `frame`, which it makes as long as it has to be; returns its PN.
+    pub fn next_into(&mut self, frame: &mut Vec<u8>) -> u32 {
+        frame.clone_from(&self.octets);
+        let pn = self.pn;
+        frame[16..20].copy_from_slice(&pn.to_be_bytes());
+        frame[PREFIX..PREFIX + 8].copy_from_slice(&self.noise().to_le_bytes());
+        self.pn = self.pn.wrapping_add(1).max(1);
+        pn
+    }
+
+    /// The next frame.
+    pub fn next_frame(&mut self) -> Vec<u8> {
+        let mut frame = Vec::new();
+        self.next_into(&mut frame);
+        frame
+    }
+}
+
+/// A flood that goes on until it is stopped.
+#[derive(Debug)]
+pub struct Load {
+    sender: Task<Result<(), Error>>,
+    stop: Arc<AtomicBool>,
+    sent: Arc<AtomicU64>,
+}
+
+impl Load {
+    /// Sends `frames`, `per_second` of them or as many as go, for at most `limit`.
+    ///
+    /// # Errors
+    /// If the socket or the thread fails.
+    pub fn start(
+        from: Port<'_>,
+        frames: Prepared,
+        per_second: Option<u32>,
+        limit: Duration,
+    ) -> Result<Load, Error> {
+        let socket = PacketSocket::open(from.namespace, from.ifname)?;
+        socket.never_wait()?;
+        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let sender = {
+            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
+            from.namespace.spawn_thread(move || send(&socket, frames, per_second, &stop, &sent, limit))?
+        };
+        Ok(Load { sender, stop, sent })
+    }
+
+    /// Frames sent so far.
+    pub fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Stops it and returns how many frames were sent.
+    ///
+    /// # Errors
+    /// If the sender failed or does not end.
+    pub fn stop(self) -> Result<u64, Error> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.sender.join(GRACE)??;
+        Ok(self.sent.load(Ordering::Relaxed))
+    }
+}
+
+/// Sends frames of `octets` from one interface, and counts for `time` how many arrive at the other.
+///
+/// # Errors
+/// If the sender fails or does not end, or the counters cannot be read. A lost frame is not an error.
+pub fn flood(
+    from: Port<'_>,
+    to: Port<'_>,
+    octets: usize,
+    first_pn: u32,
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<Flood, Error> {
+    let frames = Prepared::new(from.mac, to.mac, octets, first_pn);
+    let load = Load::start(from, frames, per_second, WARM_UP + time + GRACE)?;
+    let look = || {
+        let arrived = InterfaceCounters::read(to.namespace, to.ifname)?.rx_frames;
+        Ok::<_, Error>((arrived, load.sent(), Instant::now()))
+    };
+    std::thread::sleep(WARM_UP);
+    let first = look()?;
+    std::thread::sleep(time);
+    let last = look()?;
+    load.stop()?;
+    Ok(Flood { sent: last.1 - first.1, delivered: last.0 - first.0, elapsed: last.2 - first.2 })
+}
+
+fn send(
+    socket: &PacketSocket,
+    mut frames: Prepared,
+    per_second: Option<u32>,
+    stop: &AtomicBool,
+    sent: &AtomicU64,
+    limit: Duration,
+) -> Result<(), Error> {
+    let mut batch = vec![Vec::new(); PacketSocket::BATCH];
+    let start = Instant::now();
+    let mut total = 0u64;
+    // What the interface did not take goes first the next time: no PN is left out.
+    let mut waiting = 0;
+    while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
+        let due = per_second.map_or(u64::MAX, |rate| {
+            // What could not be sent in time is not made up for: the rate is never exceeded for long.
+            let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
+            total = total.max(due.saturating_sub(1024));
+            due
+        });
+        let count = usize::try_from(due.saturating_sub(total)).unwrap_or(usize::MAX).min(batch.len());
+        if count == 0 {
+            std::thread::sleep(Duration::from_micros(20));
+            continue;
+        }
+        for frame in batch.iter_mut().take(count).skip(waiting) {
+            frames.next_into(frame);
+        }
+        let ready = count.max(waiting);
+        let taken = socket.send_all(&batch[..ready])?;
+        batch[..ready].rotate_left(taken);
+        waiting = ready - taken;
+        total += taken as u64;
+        sent.fetch_add(taken as u64, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Sends frames of `octets` one after the other, each behind a `pause`, to a station that sends them back with their
+/// addresses exchanged, and waits for each.
+///
+/// # Errors
+/// If the sockets fail. A lost frame is not an error.
+pub fn round_trips(
+    from: Port<'_>,
+    to: Port<'_>,
+    octets: usize,
+    first_pn: u32,
+    count: u64,
+    pause: Duration,
+) -> Result<RoundTrips, Error> {
+    let mut echo = PacketSocket::open(to.namespace, to.ifname)?;
+    let mut socket = PacketSocket::open(from.namespace, from.ifname)?;
+    let stop = AtomicBool::new(false);
+    let mut frames = Prepared::new(from.mac, to.mac, octets, first_pn);
+    let mut trips = RoundTrips { sent: 0, times: histogram() };
+    std::thread::scope(|scope| {
+        let echoing = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                let Some(frame) = echo.receive()? else { continue };
+                if frame.direction == Direction::In && frame.octets.starts_with(&to.mac) {
+                    let back = [&from.mac[..], &to.mac, &frame.octets[12..20], &to.mac, &frame.octets[26..]];
+                    echo.send(&back.concat())?;
+                }
+            }
+            Ok::<_, Error>(())
+        });
+        let measured = (0..count).try_for_each(|_| {
+            std::thread::sleep(pause);
+            let frame = frames.next_frame();
+            let start = Instant::now();
+            socket.send(&frame)?;
+            trips.sent += 1;
+            while start.elapsed() < ECHO_WAIT {
+                let Some(answer) = socket.receive()? else { continue };
+                let back = answer.direction == Direction::In && answer.octets.starts_with(&from.mac);
+                if back && answer.octets.get(16..20) == Some(&frame[16..20]) {
+                    trips.times.saturating_record(nanoseconds(start.elapsed()));
+                    break;
+                }
+            }
+            Ok(())
+        });
+        stop.store(true, Ordering::Relaxed);
+        let echoed = echoing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        measured.and(echoed)
+    })?;
+    Ok(trips)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prepared_frames_are_what_a_station_would_send() {
+        let (from, to) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+        for octets in [SHORTEST, 91, 92, 1514] {
+            let mut frames = Prepared::new(from, to, octets, 7);
+            let [first, second] = [frames.next_frame(), frames.next_frame()];
+            assert_eq!((first.len(), second.len()), (octets, octets));
+            assert_eq!([&first[..6], &first[6..12]], [&to, &from]);
+            assert_eq!(first[12..20], [0x88, 0xe5, 0x2c, first[15], 0, 0, 0, 7]);
+            assert_eq!(second[16..20], [0, 0, 0, 8]);
+            let short = octets - PREFIX - 16;
+            assert_eq!(usize::from(first[15]), if short < 48 { short } else { 0 });
+            assert_ne!(first[PREFIX..], second[PREFIX..]);
+        }
+        let mut last = Prepared::new(from, to, 60, u32::MAX);
+        assert_eq!(
+            [last.next_frame()[16..20].to_vec(), last.next_frame()[16..20].to_vec()].concat(),
+            [255, 255, 255, 255, 0, 0, 0, 1]
+        );
+    }
+}
