@@ -16,6 +16,7 @@
 extern crate alloc;
 
 mod exchange;
+pub mod header_encryption;
 mod settings;
 
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};

@@ -1,0 +1,110 @@
+//! The SAs whose PNs are kept in an epoch.
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use wire::{An, Sci};
+
+use super::window::PnWindow;
+
+/// SAs of one direction and epoch. A sender that meets one more begins another epoch, so that a receiver, which has
+/// room for as many, does not; about 530 octets each.
+pub const ASSOCIATIONS: usize = 512;
+
+/// Which SA.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Association {
+    pub(crate) sci: Sci,
+    pub(crate) an: An,
+}
+
+/// A window for each SA of an epoch. An SA stays until the epoch goes, also if its flows are withdrawn: else what was
+/// recorded of it could be delivered again.
+#[derive(Debug)]
+pub(crate) struct Associations {
+    /// Sorted: who chooses SCIs cannot make the search slow. Where in `windows`.
+    order: Vec<(Association, u16)>,
+    windows: Box<[PnWindow]>,
+}
+
+impl Associations {
+    /// Room for [`ASSOCIATIONS`]; all memory that is ever used.
+    pub(crate) fn new() -> Self {
+        Self {
+            order: Vec::with_capacity(ASSOCIATIONS),
+            windows: vec![PnWindow::new(0); ASSOCIATIONS].into_boxed_slice(),
+        }
+    }
+
+    /// Forgets all of them.
+    pub(crate) fn clear(&mut self) {
+        self.order.clear();
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.order.len() == ASSOCIATIONS
+    }
+
+    /// The window of an SA, if it was used in this epoch. Looks at ten SAs at most.
+    pub(crate) fn window(&mut self, of: Association) -> Option<&mut PnWindow> {
+        let number = self.number(of)?;
+        self.windows.get_mut(usize::from(number))
+    }
+
+    /// The number of an SA among those of the epoch, from 0.
+    pub(crate) fn number(&self, of: Association) -> Option<u16> {
+        let place = self.order.binary_search_by_key(&of, |&(association, _)| association).ok()?;
+        Some(self.order[place].1)
+    }
+
+    /// A window for an SA that is used for the first time in this epoch; `None` if there is no room, or it has one.
+    /// Moves at most as many entries as there are, once an SA and epoch.
+    pub(crate) fn open(&mut self, of: Association, first: u32) -> Option<&mut PnWindow> {
+        let place = self.order.binary_search_by_key(&of, |&(association, _)| association).err()?;
+        if self.is_full() {
+            return None;
+        }
+        let free = self.order.len();
+        self.order.insert(place, (of, free as u16));
+        let window = self.windows.get_mut(free)?;
+        *window = PnWindow::new(first);
+        Some(window)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::window::Freshness::{New, Seen};
+    use super::super::window::Portion::Whole;
+    use super::*;
+
+    fn association(number: u16) -> Association {
+        let [high, low] = (number / 4).to_be_bytes();
+        // Neither in the order of their SCIs nor in that of their ANs.
+        let sci = Sci::from_octets([low.reverse_bits(), high, 0, 0, 0, 0, 0, 1]);
+        Association { sci, an: An::from_tci(number as u8) }
+    }
+
+    #[test]
+    fn each_sa_has_a_window_of_its_own_until_the_epoch_goes() {
+        let mut associations = Associations::new();
+        for round in 0..2 {
+            for number in 0..ASSOCIATIONS as u16 {
+                assert!(!associations.is_full() && associations.window(association(number)).is_none());
+                let window = associations.open(association(number), u32::from(number)).expect("room");
+                assert_eq!(window.commit(u32::from(number), Whole), New, "round {round}");
+            }
+            assert!(associations.is_full());
+            assert!(associations.open(association(ASSOCIATIONS as u16), 1).is_none());
+            for number in 0..ASSOCIATIONS as u16 {
+                let window = associations.window(association(number)).expect("opened");
+                assert_eq!(window.judge(u32::from(number), Whole), Seen);
+                assert_eq!(window.newest(), u32::from(number));
+                assert_eq!(associations.number(association(number)), Some(number));
+            }
+            assert!(associations.open(association(7), 1).is_none(), "it has one");
+            associations.clear();
+        }
+    }
+}

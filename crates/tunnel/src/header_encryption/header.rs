@@ -1,0 +1,114 @@
+//! The 32 octets that stand in front of each packet, before they are encrypted and after they were decrypted.
+//!
+//! ```text
+//!  P1  DA 6 | SA 6 | EtherType 2 | TCI/AN 1 | octet 3 of the SecTAG 1
+//!  P2  PN 4 | SCI 8 | the next 4 octets of the frame
+//! ```
+//!
+//! That is the beginning of the frame itself. A part of a frame has another EtherType: 0x0001 the first, 0x0002 the
+//! second, whose header repeats addresses and SecTAG and goes on with the first 4 octets of the part.
+
+use wire::EtherType;
+use wire::ethernet::ADDRESSES_OCTETS;
+use wire::sectag::SECTAG_SCI_OCTETS;
+use wire::tunnel::Taken;
+
+use super::window::Portion;
+
+/// Octets of the header.
+pub const HEADER_OCTETS: usize = 32;
+/// Octets of the header that are addresses and SecTAG.
+pub(crate) const PREFIX_OCTETS: usize = ADDRESSES_OCTETS + SECTAG_SCI_OCTETS;
+/// Octets of what the frame has behind the SecTAG: these make the second block unpredictable.
+pub(crate) const TASTE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
+
+const TYPE: core::ops::Range<usize> = 12..14;
+
+const fn ether_type(portion: Portion) -> [u8; 2] {
+    match portion {
+        Portion::Whole => EtherType::MACSEC.0,
+        Portion::First => 1,
+        Portion::Second => 2,
+    }
+    .to_be_bytes()
+}
+
+/// What can be carried in this mode: a frame with SCI, encrypted, without extension headers.
+pub(crate) const fn carries(taken: &Taken) -> bool {
+    taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
+}
+
+/// The header of a portion: the frame's prefix, and the octets that the portion begins with behind it.
+pub(crate) fn compose(
+    prefix: &[u8; PREFIX_OCTETS],
+    taste: &[u8; TASTE_OCTETS],
+    portion: Portion,
+) -> [u8; HEADER_OCTETS] {
+    let mut header = [0; HEADER_OCTETS];
+    header[..PREFIX_OCTETS].copy_from_slice(prefix);
+    header[PREFIX_OCTETS..].copy_from_slice(taste);
+    header[TYPE].copy_from_slice(&ether_type(portion));
+    header
+}
+
+/// Reads a header: `None` if it is none that a peer sends, as of nearly all that other keys or none made. The EtherType
+/// of a part becomes that of MACsec again.
+pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(Taken, Portion)> {
+    let portion = [Portion::Whole, Portion::First, Portion::Second]
+        .into_iter()
+        .find(|&portion| header[TYPE] == ether_type(portion))?;
+    header[TYPE].copy_from_slice(&ether_type(Portion::Whole));
+    let taken = Taken::parse(header).ok()?;
+    carries(&taken).then_some((taken, portion))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_header_is_read_as_it_was_composed(
+            addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], taste: [u8; 4], which in 0..3_usize,
+        ) {
+            let portion = [Portion::Whole, Portion::First, Portion::Second][which];
+            let mut prefix = [0; PREFIX_OCTETS];
+            prefix[..12].copy_from_slice(&addresses);
+            prefix[TYPE].copy_from_slice(&[0x88, 0xe5]);
+            (prefix[14], prefix[15]) = (0x28 | an | u8::from(c) << 2, sl);
+            prefix[16..].copy_from_slice(&rest);
+            let mut header = compose(&prefix, &taste, portion);
+            let (taken, read_portion) = read(&mut header).expect("composed");
+            prop_assert_eq!(read_portion, portion);
+            prop_assert_eq!(taken, Taken::parse(&prefix).expect("MACsec"));
+            prop_assert_eq!(&header[..PREFIX_OCTETS], &prefix);
+            prop_assert_eq!(&header[PREFIX_OCTETS..], &taste);
+        }
+    }
+
+    #[test]
+    fn what_no_peer_sends_is_not_read() {
+        // (EtherType, TCI, octet 3)
+        let rows = [
+            ([0x88, 0xe5], 0x2c, 0x00, true),
+            ([0x00, 0x01], 0x2c, 0x00, true),
+            ([0x00, 0x02], 0x2f, 0x30, true),
+            ([0x00, 0x00], 0x2c, 0x00, false),
+            ([0x00, 0x03], 0x2c, 0x00, false),
+            ([0x08, 0x00], 0x2c, 0x00, false),
+            // V, no SC, no E, EXT.
+            ([0x88, 0xe5], 0xac, 0x00, false),
+            ([0x88, 0xe5], 0x0c, 0x00, false),
+            ([0x88, 0xe5], 0x24, 0x00, false),
+            ([0x88, 0xe5], 0x2c, 0x80, false),
+        ];
+        for (ether_type, tci, octet_3, expected) in rows {
+            let mut header = [7; HEADER_OCTETS];
+            header[TYPE].copy_from_slice(&ether_type);
+            (header[14], header[15]) = (tci, octet_3);
+            assert_eq!(read(&mut header).is_some(), expected, "{ether_type:02x?} {tci:#x} {octet_3:#x}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What comes from one peer: epochs, keys, PNs.
+//!
+//! Up to three epochs are known: the one in use, the next one, which the peer takes into use when it needs it, and the
+//! one before, for as long as its packets may be under way. A packet is tried with their keys in this order. It is
+//! one of the peer's if what comes out is a header of a flow that the peer has announced, about 180 bits that
+//! nobody meets by chance (test `random_packets_are_never_delivered`); and it is delivered if its PN was not used in
+//! that epoch. What fails changes nothing.
+
+use arrayvec::ArrayVec;
+use suite::tunnel::HeaderKey;
+use wire::Instant;
+use wire::tunnel::{Flow, Taken};
+
+use super::associations::{Association, Associations};
+use super::header::{HEADER_OCTETS, read};
+use super::window::{Freshness, Portion};
+use crate::exchange::EPOCH_OVERLAP;
+
+/// Epochs that are known at a time, and so keys that are tried on a packet.
+pub const EPOCHS: usize = 3;
+
+/// Why a packet is not delivered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OpenDiscard {
+    /// Shorter than a header.
+    TooShort,
+    /// No epoch is known.
+    NoEpoch,
+    /// No key that is known makes a header of it: forged, damaged, or of an epoch that is gone.
+    NotValid,
+    /// A header, but of no flow that the peer has announced.
+    UnknownFlow,
+    /// In the window, and its PN was used already.
+    Replayed,
+    /// Below the window.
+    Late,
+    /// The peer uses more SAs in one epoch than there is room for.
+    TooManySas,
+}
+
+/// A packet of the peer's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Opened {
+    /// The beginning of the portion: addresses, SecTAG, four octets. Behind it comes what follows the header in the
+    /// packet.
+    pub header: [u8; HEADER_OCTETS],
+    /// The same, taken apart.
+    pub taken: Taken,
+    /// How much of the frame it is.
+    pub portion: Portion,
+    /// The epoch it was sealed in: parts of one frame have the same.
+    pub epoch: u32,
+}
+
+#[derive(Debug)]
+struct Known {
+    epoch: u32,
+    key: HeaderKey,
+    /// When a newer one has taken its place.
+    until: Option<Instant>,
+    received: Associations,
+}
+
+impl Known {
+    fn is_gone(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| now >= until)
+    }
+}
+
+/// The receiving end.
+#[derive(Debug)]
+pub struct Opener {
+    /// By rising epoch.
+    epochs: ArrayVec<Known, EPOCHS>,
+    /// Which of them is in use.
+    current: usize,
+    /// Memory for epochs to come.
+    spare: ArrayVec<Associations, EPOCHS>,
+}
+
+impl Opener {
+    /// Without an epoch. All memory that is ever used.
+    pub fn new() -> Self {
+        Self {
+            epochs: ArrayVec::new(),
+            current: 0,
+            spare: core::iter::repeat_with(Associations::new).take(EPOCHS).collect(),
+        }
+    }
+
+    /// Another generation: forgets all epochs.
+    pub fn begin(&mut self) {
+        while !self.epochs.is_empty() {
+            self.forget(0);
+        }
+    }
+
+    /// From here on packets of this epoch are accepted: true if so. One that is older than the newest is not: it would
+    /// begin with an empty window.
+    pub fn install(&mut self, epoch: u32, key: HeaderKey) -> bool {
+        if self.epochs.iter().any(|known| known.epoch == epoch) {
+            return true;
+        }
+        if self.epochs.last().is_some_and(|newest| epoch < newest.epoch) {
+            return false;
+        }
+        if self.epochs.is_full() {
+            // The one before the one in use; or, in front of that, one that the peer has passed over.
+            self.forget(if self.current > 0 { 0 } else { 1 });
+        }
+        let Some(mut received) = self.spare.pop() else { return false };
+        received.clear();
+        self.epochs.push(Known { epoch, key, until: None, received });
+        true
+    }
+
+    /// The newest epoch of which a packet came.
+    pub fn epoch(&self) -> Option<u32> {
+        self.epochs.get(self.current).map(|known| known.epoch)
+    }
+
+    /// Forgets the epoch before when its time is over.
+    pub fn tend(&mut self, now: Instant) {
+        while self.epochs.first().is_some_and(|known| known.is_gone(now)) {
+            self.forget(0);
+        }
+    }
+
+    /// When [`Opener::tend`] has something to do.
+    pub fn due(&self) -> Option<Instant> {
+        self.epochs.first()?.until
+    }
+
+    /// Opens a packet, and uses up its PN. `is_announced` tells whether a flow is one of the peer's. Six blocks of AES
+    /// and three searches at most.
+    ///
+    /// # Errors
+    /// [`OpenDiscard`]: the packet is not delivered, and has changed nothing.
+    pub fn open(
+        &mut self,
+        now: Instant,
+        packet: &[u8],
+        is_announced: impl Fn(&Flow) -> bool,
+    ) -> Result<Opened, OpenDiscard> {
+        let encrypted = packet.first_chunk::<HEADER_OCTETS>().ok_or(OpenDiscard::TooShort)?;
+        let mut failure = if self.epochs.is_empty() { OpenDiscard::NoEpoch } else { OpenDiscard::NotValid };
+        for place in (self.current..self.epochs.len()).chain((0..self.current).rev()) {
+            let known = &mut self.epochs[place];
+            if known.is_gone(now) {
+                continue;
+            }
+            let mut header = *encrypted;
+            known.key.decrypt(&mut header);
+            let Some((taken, portion)) = read(&mut header) else { continue };
+            if !is_announced(&taken.flow) {
+                failure = OpenDiscard::UnknownFlow;
+                continue;
+            }
+            known.use_up(&taken, portion)?;
+            let opened = Opened { header, taken, portion, epoch: known.epoch };
+            self.came(now, place);
+            return Ok(opened);
+        }
+        Err(failure)
+    }
+
+    /// A packet of this epoch came: it is in use from here on, and those before it go.
+    fn came(&mut self, now: Instant, place: usize) {
+        if place <= self.current {
+            return;
+        }
+        self.current = place;
+        for before in &mut self.epochs[..place] {
+            before.until.get_or_insert(now + EPOCH_OVERLAP);
+        }
+    }
+
+    fn forget(&mut self, place: usize) {
+        let known = self.epochs.remove(place);
+        self.spare.push(known.received);
+        if place < self.current {
+            self.current -= 1;
+        }
+    }
+}
+
+impl Known {
+    fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<(), OpenDiscard> {
+        let sci = taken.flow.sci().ok_or(OpenDiscard::NotValid)?;
+        let (of, pn) = (Association { sci, an: taken.fields.an() }, taken.fields.pn);
+        let freshness = match self.received.window(of) {
+            Some(window) => window.commit(pn, portion),
+            None => self.received.open(of, pn).ok_or(OpenDiscard::TooManySas)?.commit(pn, portion),
+        };
+        match freshness {
+            Freshness::New => Ok(()),
+            Freshness::Seen => Err(OpenDiscard::Replayed),
+            Freshness::Late => Err(OpenDiscard::Late),
+        }
+    }
+}
+
+impl Default for Opener {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,253 @@
+//! What goes to one peer: epochs, PNs, headers.
+//!
+//! Two packets with the same P2 under one key would show that they belong together, and a PN that comes again would
+//! be refused by the receiver. So an SA that begins again takes the next epoch into use, for all SAs, and the peer's
+//! acknowledgement of that epoch has come before:
+//!
+//! | PN of an SA in this epoch | what becomes of the frame |
+//! |---|---|
+//! | the first | sent; an SA has a window of its own, so a changed AN needs no epoch |
+//! | above the window's lower edge, not sent yet | sent |
+//! | below it, or half of all PNs ahead | the next epoch, then sent |
+//! | about to come round to the epoch's first one (XPN) | the next epoch, then sent |
+//! | sent already | not sent; at the fourth without a higher PN between, the next epoch, then sent |
+//!
+//! The last row is ours: both ends of an SA that restart before it has sent more PNs than the window has would
+//! otherwise have nothing delivered until they come past the highest one. Copies that a network makes have higher PNs
+//! between them.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use suite::tunnel::HeaderKey;
+use wire::Instant;
+use wire::tunnel::Taken;
+
+use super::associations::{Association, Associations};
+use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
+use super::window::{Freshness, Portion};
+
+/// A sender begins no two epochs in less than this.
+pub const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
+/// So many PNs that come again, without a higher one between, are no copies but another beginning of the SA.
+const REPEATS_OF_A_RESTART: u8 = 4;
+
+/// Why a frame is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SealDiscard {
+    /// The SecTAG has no SCI.
+    NoSci,
+    /// E is 0: the octets behind the SecTAG are not encrypted, so whoever sees the packet could predict them. A
+    /// confidentiality offset does the same and is not to be seen in a frame: the configuration of the stations has to
+    /// do without it.
+    NotEncrypted,
+    /// Extension headers follow the SecTAG: the octets behind it could be predicted.
+    Extended,
+    /// The frame has less than four octets behind the SecTAG.
+    TooShort,
+    /// The frame does not fit into two packets.
+    TooLong,
+    /// No epoch has been acknowledged yet.
+    NoEpoch,
+    /// Its SA begins again, and the next epoch is not acknowledged yet, or the one before is younger than a second.
+    EpochAwaited,
+    /// A frame with this PN was sent already.
+    Repeated,
+    /// While the frame waited for its flow's announcement another epoch began, and in that its PN is used already or
+    /// too old.
+    Overtaken,
+}
+
+/// A packet: the header, encrypted, and which octets of the frame follow it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sealed {
+    /// What stands in front.
+    pub header: [u8; HEADER_OCTETS],
+    /// The octets of the frame that follow.
+    pub body: Range<usize>,
+}
+
+#[derive(Debug)]
+struct InUse {
+    epoch: u32,
+    key: HeaderKey,
+    since: Instant,
+}
+
+/// The sending end.
+#[derive(Debug)]
+pub struct Sealer {
+    current: Option<InUse>,
+    /// Acknowledged, and not used before it is needed.
+    next: Option<(u32, HeaderKey)>,
+    sent: Associations,
+}
+
+impl Sealer {
+    /// Without an epoch. All memory that is ever used.
+    pub fn new() -> Self {
+        Self { current: None, next: None, sent: Associations::new() }
+    }
+
+    /// Another generation: forgets all epochs.
+    pub fn begin(&mut self) {
+        (self.current, self.next) = (None, None);
+        self.sent.clear();
+    }
+
+    /// The peer has acknowledged this epoch. The first is used at once; one that is not newer than those that are known
+    /// changes nothing.
+    pub fn install(&mut self, now: Instant, epoch: u32, key: HeaderKey) {
+        let newest = self.next.as_ref().map(|&(epoch, _)| epoch).or(self.epoch());
+        if newest.is_some_and(|newest| epoch <= newest) {
+            return;
+        }
+        if self.current.is_none() {
+            self.current = Some(InUse { epoch, key, since: now });
+        } else {
+            self.next = Some((epoch, key));
+        }
+    }
+
+    /// The epoch in use.
+    pub fn epoch(&self) -> Option<u32> {
+        self.current.as_ref().map(|current| current.epoch)
+    }
+
+    /// The newest epoch, if the next one is wanted: none is in readiness.
+    pub fn wants_epoch_after(&self) -> Option<u32> {
+        if self.next.is_none() { self.epoch() } else { None }
+    }
+
+    /// Whether the frame can be carried in this mode at all.
+    ///
+    /// # Errors
+    /// [`SealDiscard::NoSci`], [`SealDiscard::NotEncrypted`], [`SealDiscard::Extended`], [`SealDiscard::TooShort`].
+    pub fn admit(taken: &Taken, frame: &[u8]) -> Result<(), SealDiscard> {
+        if carries(taken) {
+            return if frame.len() < HEADER_OCTETS { Err(SealDiscard::TooShort) } else { Ok(()) };
+        }
+        Err(if taken.flow.sci().is_none() {
+            SealDiscard::NoSci
+        } else if taken.fields.extended() {
+            SealDiscard::Extended
+        } else {
+            SealDiscard::NotEncrypted
+        })
+    }
+
+    /// Uses up the PN of a frame, in the order in which frames come from the LAN, in the next epoch if it cannot be used
+    /// in this one. Which epoch it was.
+    ///
+    /// # Errors
+    /// [`SealDiscard::NoSci`], [`SealDiscard::NoEpoch`], [`SealDiscard::EpochAwaited`], [`SealDiscard::Repeated`].
+    pub fn take_pn(&mut self, now: Instant, taken: &Taken) -> Result<u32, SealDiscard> {
+        let (of, pn) = association(taken)?;
+        let epoch = self.epoch().ok_or(SealDiscard::NoEpoch)?;
+        let full = self.sent.is_full();
+        let epoch = match self.sent.window(of) {
+            Some(window) if !window.restarts(pn) => match window.commit(pn, Portion::Whole) {
+                Freshness::New => return Ok(epoch),
+                _ if window.repeat() < REPEATS_OF_A_RESTART => return Err(SealDiscard::Repeated),
+                _ => self.start_next(now)?,
+            },
+            Some(_) => self.start_next(now)?,
+            None if full => self.start_next(now)?,
+            None => epoch,
+        };
+        if let Some(window) = self.sent.open(of, pn) {
+            window.commit(pn, Portion::Whole);
+        }
+        Ok(epoch)
+    }
+
+    /// The packets of a frame whose flow the peer knows and whose PN was taken in `epoch`: one, or two if it exceeds
+    /// `path_payload` octets. Two blocks of AES for each packet.
+    ///
+    /// # Errors
+    /// [`SealDiscard`]: nothing is sent. [`SealDiscard::Overtaken`] only if another epoch has begun since.
+    pub fn seal(
+        &mut self,
+        taken: &Taken,
+        epoch: u32,
+        frame: &[u8],
+        path_payload: usize,
+    ) -> Result<ArrayVec<Sealed, 2>, SealDiscard> {
+        let prefix = frame.first_chunk().ok_or(SealDiscard::TooShort)?;
+        let portions = cut(frame.len(), path_payload).ok_or(SealDiscard::TooLong)?;
+        let current = self.current.as_ref().ok_or(SealDiscard::NoEpoch)?;
+        if current.epoch != epoch {
+            Self::take_again(&mut self.sent, taken)?;
+        }
+        let seal = |(portion, octets)| seal_portion(&current.key, prefix, frame, portion, octets);
+        portions.into_iter().map(seal).collect()
+    }
+
+    /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
+    /// so whatever its PN is, its SA does not begin again with it.
+    fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), SealDiscard> {
+        let (of, pn) = association(taken)?;
+        let freshness = match sent.window(of) {
+            Some(window) => window.commit(pn, Portion::Whole),
+            None => sent.open(of, pn).ok_or(SealDiscard::Overtaken)?.commit(pn, Portion::Whole),
+        };
+        if freshness == Freshness::New { Ok(()) } else { Err(SealDiscard::Overtaken) }
+    }
+
+    /// Takes the next epoch into use, in which no SA has sent anything.
+    fn start_next(&mut self, now: Instant) -> Result<u32, SealDiscard> {
+        let too_soon = self.current.as_ref().is_some_and(|current| now.since(current.since) < EPOCH_INTERVAL);
+        if too_soon {
+            return Err(SealDiscard::EpochAwaited);
+        }
+        let (epoch, key) = self.next.take().ok_or(SealDiscard::EpochAwaited)?;
+        self.current = Some(InUse { epoch, key, since: now });
+        self.sent.clear();
+        Ok(epoch)
+    }
+}
+
+fn association(taken: &Taken) -> Result<(Association, u32), SealDiscard> {
+    let sci = taken.flow.sci().ok_or(SealDiscard::NoSci)?;
+    Ok((Association { sci, an: taken.fields.an() }, taken.fields.pn))
+}
+
+impl Default for Sealer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Which octets of a frame of so many go into which packet; `None` if it does not fit into two. The second packet
+/// repeats addresses and SecTAG.
+fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(Portion, Range<usize>), 2>> {
+    let mut portions = ArrayVec::new();
+    if octets <= path_payload {
+        portions.push((Portion::Whole, 0..octets));
+        return Some(portions);
+    }
+    // The second part has at least the octets that its header takes.
+    let first = path_payload.min(octets.checked_sub(TASTE_OCTETS)?);
+    if first < HEADER_OCTETS || PREFIX_OCTETS + (octets - first) > path_payload {
+        return None;
+    }
+    portions.push((Portion::First, 0..first));
+    portions.push((Portion::Second, first..octets));
+    Some(portions)
+}
+
+/// One packet of a frame.
+fn seal_portion(
+    key: &HeaderKey,
+    prefix: &[u8; PREFIX_OCTETS],
+    frame: &[u8],
+    portion: Portion,
+    octets: Range<usize>,
+) -> Result<Sealed, SealDiscard> {
+    let taste_at = octets.start.max(PREFIX_OCTETS);
+    let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(SealDiscard::TooShort)?;
+    let mut header = compose(prefix, taste, portion);
+    key.encrypt(&mut header);
+    Ok(Sealed { header, body: taste_at + TASTE_OCTETS..octets.end })
+}

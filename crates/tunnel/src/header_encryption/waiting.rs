@@ -1,0 +1,333 @@
+//! Frames of flows that the peer does not know yet.
+//!
+//! There is no long form in this mode, so a new flow's frames wait until its announcement is acknowledged: in order,
+//! and nothing of the flow overtakes them. A frame waits for [`WAIT`] at most; [`FRAMES_PER_FLOW`] of a flow and
+//! [`FRAMES`] towards a peer have room, in memory that is there from the beginning: who makes up flows on the LAN
+//! costs others their wait, and no memory (test `a_flood_of_flows_stays_in_its_memory`).
+
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use wire::Instant;
+use wire::tunnel::FlowIndex;
+
+/// How long a frame waits.
+pub const WAIT: Duration = Duration::from_millis(100);
+/// Frames of one flow that wait.
+pub const FRAMES_PER_FLOW: usize = 64;
+/// Frames towards one peer that wait.
+pub const FRAMES: usize = 256;
+
+/// Why a frame cannot wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WaitDiscard {
+    /// As many of its flow wait as may, or as many towards the peer.
+    Full,
+    /// Longer than any frame of the LAN.
+    TooLong,
+}
+
+/// A frame that may go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Released<'a> {
+    /// Its flow.
+    pub flow: FlowIndex,
+    /// The epoch in which its PN was taken.
+    pub epoch: u32,
+    /// The frame.
+    pub frame: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    arrived: Instant,
+    epoch: u32,
+    octets: usize,
+    /// The slot behind it: of the same flow, or of the free ones.
+    next: Option<u16>,
+}
+
+/// The frames of one flow that wait, never none.
+#[derive(Clone, Copy, Debug)]
+struct Queue {
+    flow: FlowIndex,
+    first: u16,
+    last: u16,
+    frames: usize,
+    /// The peer knows the flow: they go, one after the other.
+    announced: bool,
+}
+
+/// The frames towards one peer that wait.
+#[derive(Debug)]
+pub struct Waiting {
+    /// Without order, and no more than frames.
+    queues: Vec<Queue>,
+    slots: Box<[Slot]>,
+    octets: Box<[u8]>,
+    /// Octets of the longest frame.
+    frame_octets: usize,
+    free: Option<u16>,
+}
+
+impl Waiting {
+    /// Room for frames of up to `frame_octets`; all memory that is ever used.
+    pub fn new(frame_octets: usize) -> Self {
+        let slot = |place: usize| Slot {
+            arrived: Instant::START,
+            epoch: 0,
+            octets: 0,
+            next: if place + 1 < FRAMES { Some(place as u16 + 1) } else { None },
+        };
+        Self {
+            queues: Vec::with_capacity(FRAMES),
+            slots: (0..FRAMES).map(slot).collect(),
+            octets: vec![0; FRAMES * frame_octets].into_boxed_slice(),
+            frame_octets,
+            free: Some(0),
+        }
+    }
+
+    /// Whether frames of this flow wait: another has to wait behind them. Looks at each flow that has some,
+    /// [`FRAMES`] at most.
+    pub fn holds(&self, flow: FlowIndex) -> bool {
+        self.place(flow).is_some()
+    }
+
+    /// Whether none waits.
+    pub const fn is_empty(&self) -> bool {
+        self.queues.is_empty()
+    }
+
+    /// Has a frame wait behind those of its flow.
+    ///
+    /// # Errors
+    /// [`WaitDiscard`]: there is no room.
+    pub fn push(
+        &mut self,
+        now: Instant,
+        flow: FlowIndex,
+        epoch: u32,
+        frame: &[u8],
+    ) -> Result<(), WaitDiscard> {
+        if frame.len() > self.frame_octets {
+            return Err(WaitDiscard::TooLong);
+        }
+        let place = self.place(flow);
+        if place.is_some_and(|place| self.queues[place].frames >= FRAMES_PER_FLOW) {
+            return Err(WaitDiscard::Full);
+        }
+        let free = self.free.ok_or(WaitDiscard::Full)?;
+        let slot = &mut self.slots[usize::from(free)];
+        self.free = slot.next;
+        *slot = Slot { arrived: now, epoch, octets: frame.len(), next: None };
+        let start = usize::from(free) * self.frame_octets;
+        self.octets[start..start + frame.len()].copy_from_slice(frame);
+        match place {
+            Some(place) => {
+                let queue = &mut self.queues[place];
+                self.slots[usize::from(queue.last)].next = Some(free);
+                (queue.last, queue.frames) = (free, queue.frames + 1);
+            }
+            None => self.queues.push(Queue { flow, first: free, last: free, frames: 1, announced: false }),
+        }
+        Ok(())
+    }
+
+    /// The peer knows the flow: its frames may go.
+    pub fn release(&mut self, flow: FlowIndex) {
+        if let Some(place) = self.place(flow) {
+            self.queues[place].announced = true;
+        }
+    }
+
+    /// The next frame that may go; of one flow the oldest first.
+    pub fn poll(&mut self) -> Option<Released<'_>> {
+        let place = self.queues.iter().position(|queue| queue.announced)?;
+        let flow = self.queues[place].flow;
+        let slot = self.take_first(place);
+        let Slot { epoch, octets, .. } = self.slots[usize::from(slot)];
+        let start = usize::from(slot) * self.frame_octets;
+        Some(Released { flow, epoch, frame: &self.octets[start..start + octets] })
+    }
+
+    /// Discards what has waited for too long: how many frames. [`FRAMES`] at most.
+    pub fn expire(&mut self, now: Instant) -> u64 {
+        let (mut expired, mut place) = (0, 0);
+        while let Some(queue) = self.queues.get(place) {
+            if now.since(self.slots[usize::from(queue.first)].arrived) < WAIT {
+                place += 1;
+                continue;
+            }
+            // The flow's next frame stands here now; or, if it has none, another flow.
+            self.take_first(place);
+            expired += 1;
+        }
+        expired
+    }
+
+    /// Discards all of them: how many.
+    pub fn clear(&mut self) -> u64 {
+        let mut cleared = 0;
+        while !self.queues.is_empty() {
+            self.take_first(0);
+            cleared += 1;
+        }
+        cleared
+    }
+
+    /// When [`Waiting::expire`] has something to do; the start of time if a frame may go.
+    pub fn due(&self) -> Option<Instant> {
+        let due = |queue: &Queue| match queue.announced {
+            true => Instant::START,
+            false => self.slots[usize::from(queue.first)].arrived + WAIT,
+        };
+        self.queues.iter().map(due).min()
+    }
+
+    fn place(&self, flow: FlowIndex) -> Option<usize> {
+        self.queues.iter().position(|queue| queue.flow == flow)
+    }
+
+    /// Takes the first frame out of a queue; its octets stay until the slot is used again.
+    fn take_first(&mut self, place: usize) -> u16 {
+        let queue = &mut self.queues[place];
+        let taken = queue.first;
+        let next = core::mem::replace(&mut self.slots[usize::from(taken)].next, self.free);
+        self.free = Some(taken);
+        match next {
+            Some(next) => (queue.first, queue.frames) = (next, queue.frames - 1),
+            None => drop(self.queues.swap_remove(place)),
+        }
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, VecDeque};
+    use std::vec::Vec;
+
+    const FLOW: FlowIndex = FlowIndex(7);
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::START + Duration::from_millis(milliseconds)
+    }
+
+    fn released(waiting: &mut Waiting) -> Vec<(u16, u32, Vec<u8>)> {
+        core::iter::from_fn(|| waiting.poll().map(|r| (r.flow.0, r.epoch, r.frame.to_vec()))).collect()
+    }
+
+    #[test]
+    fn a_flow_waits_in_order_until_it_is_announced() {
+        let mut waiting = Waiting::new(100);
+        for number in 0..FRAMES_PER_FLOW as u8 {
+            assert_eq!(waiting.push(at(0), FLOW, 3, &[number; 60]), Ok(()));
+        }
+        assert_eq!(waiting.push(at(0), FLOW, 3, &[0; 60]), Err(WaitDiscard::Full));
+        assert_eq!(waiting.push(at(0), FlowIndex(8), 3, &[1; 100]), Ok(()), "others have room");
+        assert_eq!(waiting.push(at(0), FlowIndex(8), 3, &[1; 101]), Err(WaitDiscard::TooLong));
+        assert_eq!(waiting.poll(), None);
+        waiting.release(FLOW);
+        assert_eq!(waiting.due(), Some(Instant::START));
+        assert_eq!(waiting.poll().map(|first| first.frame.to_vec()), Some([0; 60].to_vec()));
+        assert!(waiting.holds(FLOW), "what comes now is not to overtake");
+        assert_eq!(waiting.push(at(5), FLOW, 4, &[200; 10]), Ok(()));
+        let rest = released(&mut waiting);
+        assert_eq!(rest.len(), FRAMES_PER_FLOW);
+        assert_eq!(rest[0], (7, 3, [1; 60].to_vec()));
+        assert_eq!(rest[63], (7, 4, [200; 10].to_vec()));
+        assert!(!waiting.holds(FLOW) && waiting.holds(FlowIndex(8)));
+        assert_eq!(waiting.clear(), 1);
+        assert!(waiting.is_empty());
+    }
+
+    #[test]
+    fn nothing_waits_longer_than_it_may() {
+        let mut waiting = Waiting::new(64);
+        for (milliseconds, flow) in [(0, 1), (10, 2), (30, 1), (30, 3)] {
+            waiting.push(at(milliseconds), FlowIndex(flow), 0, &[flow as u8]).expect("room");
+        }
+        assert_eq!(waiting.due(), Some(at(100)));
+        // (now, expired)
+        for (now, expired) in [(99, 0), (100, 1), (109, 0), (110, 1), (129, 0), (130, 2), (500, 0)] {
+            assert_eq!(waiting.expire(at(now)), expired, "at {now}");
+        }
+        assert_eq!((waiting.due(), waiting.is_empty()), (None, true));
+    }
+
+    #[test]
+    fn a_flood_of_flows_stays_in_its_memory() {
+        let mut waiting = Waiting::new(64);
+        for flow in 0..5000 {
+            let expected = if usize::from(flow) < FRAMES { Ok(()) } else { Err(WaitDiscard::Full) };
+            assert_eq!(waiting.push(at(0), FlowIndex(flow), 0, &[1; 64]), expected);
+        }
+        assert_eq!(waiting.queues.capacity(), FRAMES);
+        assert_eq!(waiting.expire(at(100)), FRAMES as u64);
+        assert_eq!(waiting.push(at(100), FlowIndex(5000), 0, &[1; 64]), Ok(()));
+    }
+
+    proptest! {
+        /// Against queues that grow as they like.
+        #[test]
+        fn it_agrees_with_queues_of_a_map(steps in vec((0..6_u8, 0..12_u16, 0..40_u64), 1..600)) {
+            let mut waiting = Waiting::new(8);
+            let mut model = BTreeMap::<u16, (bool, VecDeque<(u64, u32)>)>::new();
+            let (mut now, mut number) = (0, 0_u32);
+            for (kind, flow, time) in steps {
+                match kind {
+                    0 => {
+                        now += time;
+                        let mut expired = 0;
+                        for (_, queue) in model.values_mut() {
+                            while queue.front().is_some_and(|&(arrived, _)| now - arrived >= 100) {
+                                queue.pop_front();
+                                expired += 1;
+                            }
+                        }
+                        prop_assert_eq!(waiting.expire(at(now)), expired);
+                    }
+                    1 => {
+                        waiting.release(FlowIndex(flow));
+                        model.entry(flow).and_modify(|(announced, _)| *announced = true);
+                    }
+                    2 => {
+                        let polled = waiting.poll().map(|r| (r.flow.0, r.epoch, r.frame.to_vec()));
+                        match polled {
+                            None => prop_assert!(model.values().all(|(announced, _)| !announced)),
+                            Some((flow, epoch, frame)) => {
+                                let (announced, queue) = model.get_mut(&flow).expect("it waits");
+                                let (_, expected) = queue.pop_front().expect("it waits");
+                                prop_assert!(*announced);
+                                prop_assert_eq!(epoch, expected);
+                                prop_assert_eq!(frame, expected.to_be_bytes().to_vec());
+                            }
+                        }
+                    }
+                    _ => {
+                        number += 1;
+                        let total: usize = model.values().map(|(_, queue)| queue.len()).sum();
+                        let (_, queue) = model.entry(flow).or_default();
+                        let room = queue.len() < FRAMES_PER_FLOW && total < FRAMES;
+                        let pushed = waiting.push(at(now), FlowIndex(flow), number, &number.to_be_bytes());
+                        prop_assert_eq!(pushed.is_ok(), room);
+                        if room {
+                            queue.push_back((now, number));
+                        }
+                    }
+                }
+                model.retain(|_, (_, queue)| !queue.is_empty());
+                for flow in 0..12 {
+                    prop_assert_eq!(waiting.holds(FlowIndex(flow)), model.contains_key(&flow));
+                }
+            }
+        }
+    }
+}
