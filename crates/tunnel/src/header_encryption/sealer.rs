@@ -220,21 +220,17 @@ impl Default for Sealer {
 }
 
 /// Which octets of a frame of so many go into which packet; `None` if it does not fit into two. The second packet
-/// repeats addresses and SecTAG.
+/// repeats addresses and SecTAG. Both have one size, as in identifier mode: the kernel takes a stream of them in one call.
 fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(Portion, Range<usize>), 2>> {
-    let mut portions = ArrayVec::new();
     if octets <= path_payload {
-        portions.push((Portion::Whole, 0..octets));
-        return Some(portions);
+        return Some(ArrayVec::from_iter([(Portion::Whole, 0..octets)]));
     }
-    // The second part has at least the octets that its header takes.
-    let first = path_payload.min(octets.checked_sub(TASTE_OCTETS)?);
-    if first < HEADER_OCTETS || PREFIX_OCTETS + (octets - first) > path_payload {
+    let first = (octets + PREFIX_OCTETS).div_ceil(2);
+    // A part has at least the octets that its header takes.
+    if first > path_payload || octets < first + TASTE_OCTETS {
         return None;
     }
-    portions.push((Portion::First, 0..first));
-    portions.push((Portion::Second, first..octets));
-    Some(portions)
+    Some(ArrayVec::from([(Portion::First, 0..first), (Portion::Second, first..octets)]))
 }
 
 /// One packet of a frame.

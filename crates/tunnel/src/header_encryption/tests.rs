@@ -1,10 +1,8 @@
 //! Both ends together.
 
-extern crate std;
-
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 use core::time::Duration;
-use std::collections::HashSet;
-use std::vec::Vec;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -151,7 +149,7 @@ proptest! {
         let (mut sealer, mut opener) = (sealer(1), opener(1));
         let (mut now, mut installed) = (0, 1);
         let mut next = [[1_u32; 4]; 4];
-        let (mut recorded, mut delivered) = (Vec::new(), HashSet::new());
+        let (mut recorded, mut delivered) = (Vec::new(), BTreeSet::new());
         for (kind, station, an, wild, time) in steps {
             let pn = &mut next[usize::from(station)][usize::from(an)];
             match kind {

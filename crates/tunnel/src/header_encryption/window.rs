@@ -166,7 +166,9 @@ mod tests {
         const TOP: u32 = u32::MAX;
         // (first PN, [(PN, portion, verdict)])
         type Rows = &'static [(u32, Portion, Freshness)];
-        let tables: [(u32, Rows); 6] = [
+        let tables: [(u32, Rows); 7] = [
+            // The newest PN's block holds no bits of the oldest one's.
+            (1, &[(1, Whole, New), (2, Whole, New), (2049, Whole, New), (2, Whole, Seen), (1, Whole, Late)]),
             (1, &[(1, Whole, New), (1, Whole, Seen), (2, Whole, New), (1, First, Seen), (0, Whole, New)]),
             // The window's edge, to the PN.
             (
