@@ -15,9 +15,30 @@
 
 extern crate alloc;
 
+mod admission;
+mod announced;
+mod counters;
+mod events;
 mod exchange;
+mod flows;
+mod forwarding;
+mod hash;
 pub mod header_encryption;
+mod identifier;
+mod lane;
+mod packet;
+mod parts;
+mod plain;
+mod receive;
 mod settings;
+mod stations;
+mod table;
+mod window;
 
+pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
+pub use flows::GivenFlow;
+pub use forwarding::Forwarding;
+pub use packet::{Arrival, Arrived, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, Released, Route, To};
 pub use settings::{Limits, Mode, PeerId, PeerSettings, Settings};
+pub use stations::{Place, Station};

@@ -1,0 +1,231 @@
+//! Flows towards one peer, and the numbers that this site has given them.
+//!
+//! A number is not given again within an epoch, and then the one that has been free for longest comes first: a packet
+//! that was under way for long is rebuilt as what it was, or not at all. A flow that the peer has not acknowledged is
+//! announced again when it is used and a second has passed, so that no announcement has to arrive.
+
+use alloc::collections::VecDeque;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use wire::time::Instant;
+use wire::tunnel::{Flow, FlowIndex};
+
+use crate::hash::Hasher;
+use crate::settings::Limits;
+use crate::table::Table;
+
+/// An announcement that was not answered is made again after this time.
+const AGAIN: Duration = Duration::from_secs(1);
+/// No slot.
+const NONE: u16 = u16::MAX;
+/// Numbers that there are.
+const INDEXES: usize = 1 << 16;
+
+/// A flow towards a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GivenFlow {
+    /// The flow.
+    pub flow: Flow,
+    /// Its number.
+    pub index: FlowIndex,
+    /// Whether the peer knows it.
+    pub acknowledged: bool,
+    /// When a frame of it came last.
+    pub used: Instant,
+    /// When it was announced last.
+    told: Option<Instant>,
+}
+
+/// Why a flow gets no number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum FlowRefusal {
+    /// There are [`Limits::flows`].
+    Table,
+    /// There are [`Limits::flows_per_sci`] with this SCI.
+    Sci,
+    /// There are [`Limits::flows_per_source`] with this source address.
+    Source,
+    /// All numbers were given in this epoch.
+    Indexes,
+}
+
+/// The flows towards one peer.
+#[derive(Debug)]
+pub(crate) struct Flows {
+    /// From the hash of a flow to its slot, plus 1.
+    index: Table,
+    slots: Vec<Option<GivenFlow>>,
+    free: Vec<u16>,
+    /// From a number to the slot of its flow.
+    by_number: Vec<u16>,
+    /// Free numbers, the one that was freed first in front.
+    numbers: VecDeque<u16>,
+    /// How many of them, from the front, may be given in this epoch.
+    fresh: usize,
+    /// From the hash of an SCI, or of a source address, to the number of its flows.
+    per_sci: Table,
+    per_source: Table,
+    limits: Limits,
+    /// Where the next look at ages begins.
+    hand: usize,
+}
+
+impl Flows {
+    pub(crate) fn new(limits: &Limits) -> Self {
+        let flows = limits.flows.clamp(1, INDEXES / 2);
+        Self {
+            index: Table::new(flows),
+            slots: vec![None; flows],
+            free: (0..flows as u16).rev().collect(),
+            by_number: vec![NONE; INDEXES],
+            numbers: (0..=u16::MAX).collect(),
+            fresh: INDEXES,
+            per_sci: Table::new(flows),
+            per_source: Table::new(flows),
+            limits: *limits,
+            hand: 0,
+        }
+    }
+
+    /// Forgets all flows; no number of before is given again until the next epoch.
+    pub(crate) fn clear(&mut self, hasher: &Hasher) {
+        for slot in 0..self.slots.len() {
+            self.remove(hasher, slot);
+        }
+    }
+
+    /// A new epoch has begun: all free numbers may be given.
+    pub(crate) fn begin_epoch(&mut self) {
+        self.fresh = self.numbers.len();
+    }
+
+    /// Whether so few numbers are left that the next epoch should come.
+    pub(crate) fn run_short(&self) -> bool {
+        self.fresh < (self.numbers.len() / 4).min(self.slots.len())
+    }
+
+    /// The flow, if it has a number: it is used now.
+    pub(crate) fn find(&mut self, now: Instant, hasher: &Hasher, flow: &Flow) -> Option<&mut GivenFlow> {
+        let slot = self.index.find(hasher.flow(flow))? as usize - 1;
+        let given = self.slots[slot].as_mut().filter(|given| given.flow == *flow)?;
+        given.used = now;
+        Some(given)
+    }
+
+    /// Whether a flow that has no number yet would get one.
+    pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow) -> Result<(), FlowRefusal> {
+        let held = |table: &Table, hash| table.find(hash).unwrap_or(0);
+        if self.free.is_empty() {
+            return Err(FlowRefusal::Table);
+        }
+        if flow
+            .sci()
+            .is_some_and(|sci| held(&self.per_sci, hasher.sci(sci)) >= self.limits.flows_per_sci as u64)
+        {
+            return Err(FlowRefusal::Sci);
+        }
+        if held(&self.per_source, hasher.address(flow.source)) >= self.limits.flows_per_source as u64 {
+            return Err(FlowRefusal::Source);
+        }
+        if self.fresh == 0 { Err(FlowRefusal::Indexes) } else { Ok(()) }
+    }
+
+    /// Gives a number to a flow that [`Flows::admits`].
+    pub(crate) fn give(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut GivenFlow> {
+        let slot = *self.free.last()?;
+        let number = *self.numbers.front().filter(|_| self.fresh > 0)?;
+        // Two flows with one hash: the second one gets no number.
+        if !self.index.insert(hasher.flow(&flow), u64::from(slot) + 1) {
+            return None;
+        }
+        self.free.pop();
+        self.numbers.pop_front();
+        self.fresh -= 1;
+        if let Some(sci) = flow.sci() {
+            count_up(&mut self.per_sci, hasher.sci(sci));
+        }
+        count_up(&mut self.per_source, hasher.address(flow.source));
+        self.by_number[usize::from(number)] = slot;
+        let given = GivenFlow { flow, index: FlowIndex(number), acknowledged: false, used: now, told: None };
+        Some(self.slots[usize::from(slot)].insert(given))
+    }
+
+    /// The flow with a number.
+    pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut GivenFlow> {
+        let slot = self.by_number[usize::from(index.0)];
+        self.slots.get_mut(usize::from(slot))?.as_mut()
+    }
+
+    /// Looks at the next `budget` slots; the numbers of flows that have grown old are offered to `withdraw`, and freed
+    /// if it takes them.
+    pub(crate) fn age(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        budget: usize,
+        mut withdraw: impl FnMut(FlowIndex) -> bool,
+    ) {
+        for _ in 0..budget.min(self.slots.len()) {
+            let slot = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let Some(given) = self.slots[slot] else { continue };
+            if now.since(given.used) >= self.limits.flow_age && withdraw(given.index) {
+                self.remove(hasher, slot);
+            }
+        }
+    }
+
+    fn remove(&mut self, hasher: &Hasher, slot: usize) {
+        let Some(given) = self.slots[slot].take() else { return };
+        self.index.remove(hasher.flow(&given.flow));
+        self.free.push(slot as u16);
+        self.by_number[usize::from(given.index.0)] = NONE;
+        self.numbers.push_back(given.index.0);
+        if let Some(sci) = given.flow.sci() {
+            count_down(&mut self.per_sci, hasher.sci(sci));
+        }
+        count_down(&mut self.per_source, hasher.address(given.flow.source));
+    }
+
+    /// How many flows there are.
+    pub(crate) const fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// All flows, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &GivenFlow> {
+        self.slots.iter().flatten()
+    }
+}
+
+impl GivenFlow {
+    /// Whether it is to be announced, for the first time or again.
+    pub(crate) fn is_due(&self, now: Instant) -> bool {
+        !self.acknowledged && self.told.is_none_or(|told| now.since(told) >= AGAIN)
+    }
+
+    /// It was announced now.
+    pub(crate) const fn told(&mut self, now: Instant) {
+        self.told = Some(now);
+    }
+}
+
+fn count_up(table: &mut Table, hash: u64) {
+    match table.find_mut(hash) {
+        Some(count) => *count += 1,
+        None => {
+            table.insert(hash, 1);
+        }
+    }
+}
+
+fn count_down(table: &mut Table, hash: u64) {
+    match table.find_mut(hash) {
+        Some(count) if *count > 1 => *count -= 1,
+        _ => {
+            table.remove(hash);
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The forwarding half of a site: frames and packets, and the state that they need. Sans I/O and without a clock.
+//!
+//! ```text
+//!  LAN ── route ── dispatch, for each peer ─▶ peer        command ─▶ ┌────────────┐ ─▶ poll_event
+//!  LAN ◀───────────────────────── inward ─── peer                   │ Forwarding │
+//!                                                     tend, due ─▶  └────────────┘ ─▶ poll_released
+//! ```
+//!
+//! Memory is taken in [`Forwarding::new`] and, for keys and for lanes beyond the first, in [`Forwarding::command`];
+//! nothing else allocates. Each call's work is bounded: a few look-ups in tables and a few hashes, at most 64
+//! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::tend`].
+
+mod command;
+mod inward;
+mod tend;
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use arrayvec::ArrayVec;
+use wire::time::Instant;
+use wire::tunnel::{Taken, TakenError};
+
+use crate::admission::Admission;
+use crate::counters::{OutDiscard, PeerCounters, SiteCounters, Unrouted};
+use crate::events::Events;
+use crate::exchange::{Event, Generation};
+use crate::flows::GivenFlow;
+use crate::hash::Hasher;
+use crate::identifier::{Identifier, Outward};
+use crate::packet::{Packet, Released, Route, To};
+use crate::plain;
+use crate::receive::Receive;
+use crate::settings::{Mode, PeerId, Settings};
+use crate::stations::{Heard, Place, Station, Stations};
+
+/// What all peers share on the way through.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) hasher: Hasher,
+    pub(crate) events: Events,
+    pub(crate) admission: Admission,
+    /// Something has begun that ends by itself: parts wait, an epoch is over soon.
+    pub(crate) watch: bool,
+}
+
+/// What a peer is, whatever its mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerFacts {
+    pub(crate) peer: PeerId,
+    pub(crate) generation: Generation,
+    /// Octets of the largest UDP payload towards it.
+    pub(crate) path_payload: usize,
+}
+
+/// How a peer's headers are protected, with what that needs.
+#[derive(Debug)]
+enum Transport {
+    Identifier(Box<Identifier>),
+    /// Nothing passes in this mode yet.
+    HeaderEncryption,
+    Plain {
+        vni: u32,
+    },
+}
+
+#[derive(Debug)]
+struct Peer {
+    facts: PeerFacts,
+    counters: PeerCounters,
+    transport: Transport,
+}
+
+/// The forwarding half of a site.
+#[derive(Debug)]
+pub struct Forwarding {
+    shared: Shared,
+    stations: Stations,
+    receive: Receive,
+    peers: Vec<Peer>,
+    counters: SiteCounters,
+    lan_frame: usize,
+    /// W.
+    window: u64,
+    /// When an unknown identifier came last.
+    unknown: Option<Instant>,
+    /// Some window of an epoch is not filled, or that was not told.
+    installing: bool,
+    /// When what ends by itself is looked at next, and when ages.
+    next_watch: Instant,
+    next_ages: Instant,
+    /// Whose flows are looked at next for their age.
+    age_hand: usize,
+}
+
+impl Forwarding {
+    /// A site with its peers, and all the memory that it needs with one lane of each.
+    ///
+    /// # Panics
+    /// If the window is no power of two from 64 to 2^20, or there are more than 16,384 peers.
+    pub fn new(settings: Settings) -> Self {
+        let Settings { lan_frame, limits, window, .. } = settings;
+        assert!(window.is_power_of_two() && (64..=1 << 20).contains(&window), "a window of {window} seqs");
+        assert!(settings.peers.len() <= 1 << 14, "{} peers", settings.peers.len());
+        let identifiers = settings.peers.iter().filter(|peer| peer.mode == Mode::Identifier).count();
+        let peers = (0..).zip(&settings.peers).map(|(number, peer)| Peer {
+            facts: PeerFacts {
+                peer: PeerId(number),
+                generation: Generation::default(),
+                path_payload: peer.path_payload,
+            },
+            counters: PeerCounters::default(),
+            transport: match peer.mode {
+                Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(&limits))),
+                Mode::HeaderEncryption => Transport::HeaderEncryption,
+                Mode::Plain { vni } => Transport::Plain { vni },
+            },
+        });
+        Self {
+            shared: Shared {
+                hasher: Hasher::new(&settings.table_seed),
+                events: Events::new(),
+                admission: Admission::new(limits.new_flows_per_second),
+                watch: false,
+            },
+            stations: Stations::new(limits.stations, limits.station_age),
+            // Two epochs of each peer.
+            receive: Receive::new(2 * identifiers, window, lan_frame),
+            peers: peers.collect(),
+            counters: SiteCounters::default(),
+            lan_frame,
+            window,
+            unknown: None,
+            installing: false,
+            next_watch: Instant::START,
+            next_ages: Instant::START,
+            age_hand: 0,
+        }
+    }
+
+    /// Where a frame of the LAN goes, from its destination address on, without FCS. EAPOL frames are not for here.
+    /// None: nowhere, and counted.
+    pub fn route(&mut self, now: Instant, frame: &[u8]) -> Option<Route> {
+        match self.find_route(now, frame) {
+            Ok(route) => {
+                match route.to {
+                    To::One(_) => self.counters.out_pkts_unicast += 1,
+                    To::All => self.counters.out_pkts_flooded += 1,
+                }
+                Some(route)
+            }
+            Err(reason) => {
+                self.counters.count_unrouted(reason);
+                None
+            }
+        }
+    }
+
+    fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
+        let taken = Taken::parse(frame).map_err(|error| match error {
+            TakenError::Truncated => Unrouted::TooShort,
+            TakenError::NotMacsec => Unrouted::NotMacsec,
+            TakenError::Version => Unrouted::BadTag,
+        })?;
+        if self.hear(now, &taken, Place::Here) == Heard::Elsewhere {
+            return Err(Unrouted::Loop);
+        }
+        let to = match self.stations.place(now, &self.shared.hasher, taken.flow.destination) {
+            Some(Place::Here) => return Err(Unrouted::Local),
+            Some(Place::Behind(peer)) => To::One(peer),
+            None if self.peers.is_empty() => return Err(Unrouted::NoPeer),
+            None => To::All,
+        };
+        Ok(Route { taken, to })
+    }
+
+    fn hear(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
+        let heard = self.stations.hear(now, &self.shared.hasher, taken.flow.source, place);
+        match heard {
+            Heard::Known | Heard::Elsewhere => {}
+            Heard::New => self.counters.stations_learned += 1,
+            Heard::Moved => self.counters.stations_moved += 1,
+            Heard::NoRoom => self.counters.stations_refused += 1,
+        }
+        heard
+    }
+
+    /// The packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if it does not
+    /// fit the path. To be called for each peer that [`Route::to`] means.
+    pub fn dispatch(
+        &mut self,
+        now: Instant,
+        route: &Route,
+        peer: PeerId,
+        frame: &[u8],
+    ) -> ArrayVec<Packet, 2> {
+        let Some(Peer { facts, counters, transport }) = self.peers.get_mut(peer.index()) else {
+            return ArrayVec::new();
+        };
+        let outward: Outward = match transport {
+            Transport::Identifier(identifier) => {
+                identifier.dispatch(now, facts, counters, &mut self.shared, &route.taken, frame.len())
+            }
+            Transport::HeaderEncryption => Err(OutDiscard::NoEpoch),
+            Transport::Plain { vni } => plain::encapsulate(*vni, facts.path_payload, frame.len())
+                .map(|packet| [packet].into_iter().collect()),
+        };
+        match outward {
+            Ok(packets) => {
+                counters.out_pkts_tunnelled += u64::from(!packets.is_empty());
+                counters.out_octets_tunnelled += packets.iter().map(Packet::octets).sum::<usize>() as u64;
+                packets
+            }
+            Err(reason) => {
+                counters.count_out(reason);
+                ArrayVec::new()
+            }
+        }
+    }
+
+    /// The packet of an EAPOL frame for a plain peer, which has no management channel that could carry it. None for
+    /// other peers, or if it does not fit, which is counted.
+    pub fn encapsulate_eapol(&mut self, peer: PeerId, frame: &[u8]) -> Option<Packet> {
+        let Peer { facts, counters, transport } = self.peers.get_mut(peer.index())?;
+        let Transport::Plain { vni } = transport else { return None };
+        let packet = plain::encapsulate(*vni, facts.path_payload, frame.len());
+        packet.map_err(|reason| counters.count_out(reason)).ok()
+    }
+
+    /// What the managing half is to be told. To be called only if it can be.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.shared.events.poll()
+    }
+
+    /// A frame that waited for its flow to be acknowledged and goes now, or is dropped and counted now.
+    pub fn poll_released(&mut self, _now: Instant) -> Option<Released<'_>> {
+        None
+    }
+
+    /// What was counted, whatever the peer.
+    pub const fn counters(&self) -> &SiteCounters {
+        &self.counters
+    }
+
+    /// What was counted of a peer.
+    pub fn peer_counters(&self, peer: PeerId) -> PeerCounters {
+        self.peers.get(peer.index()).map_or_else(PeerCounters::default, |peer| peer.counters)
+    }
+
+    /// The stations whose place is known, in no order; [`Limits::stations`](crate::Limits::stations) at most.
+    pub fn stations(&self) -> impl Iterator<Item = &Station> {
+        self.stations.iter()
+    }
+
+    /// The flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
+    pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &GivenFlow> {
+        self.identifier(peer).into_iter().flat_map(|identifier| identifier.flows.iter())
+    }
+
+    /// How many flows the peer has announced.
+    pub fn announced_flows(&self, peer: PeerId) -> usize {
+        self.identifier(peer).map_or(0, |identifier| identifier.announced.len())
+    }
+
+    /// The epoch that is sent with towards a peer; 0: none.
+    pub fn transmit_epoch(&self, peer: PeerId) -> u32 {
+        self.identifier(peer).map_or(0, Identifier::transmit_epoch)
+    }
+
+    /// The epochs that are received from a peer, the older one first.
+    pub fn receive_epochs(&self, peer: PeerId) -> impl Iterator<Item = u32> {
+        self.identifier(peer).into_iter().flat_map(Identifier::receive_epochs)
+    }
+
+    fn identifier(&self, peer: PeerId) -> Option<&Identifier> {
+        match &self.peers.get(peer.index())?.transport {
+            Transport::Identifier(identifier) => Some(identifier),
+            Transport::HeaderEncryption | Transport::Plain { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! From the peers to the LAN.
+
+use arrayvec::ArrayVec;
+use suite::tunnel::Rid;
+use wire::time::Instant;
+use wire::tunnel::{HEADER_OCTETS, RID_OCTETS};
+
+use super::{Forwarding, Peer, Transport};
+use crate::counters::{Discard, InDiscard, UnknownDiscard};
+use crate::identifier::{Rebuilt, Received, prefix};
+use crate::packet::{Arrival, Arrived};
+use crate::plain::{Inner, VXLAN_OCTETS, parse};
+use crate::receive::Owner;
+use crate::settings::PeerId;
+use crate::stations::Place;
+use crate::window::LaneNumber;
+
+/// Identifiers that a packet puts into its window: one is the rule, more follow a gap or a jump.
+const FILL: usize = 64;
+
+impl Forwarding {
+    /// A packet that came from the network: its UDP payload.
+    ///
+    /// # Errors
+    /// If it gives no frame, and that is counted.
+    pub fn inward<'a>(
+        &'a mut self,
+        now: Instant,
+        from: Arrival,
+        packet: &'a [u8],
+    ) -> Result<Arrived<'a>, Discard> {
+        match from {
+            Arrival::Identifier => self.inward_identifier(now, packet),
+            Arrival::From(peer) => self.inward_from(now, peer, packet),
+        }
+    }
+
+    fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Arrived<'a>, Discard> {
+        let rid = match packet.first_chunk::<RID_OCTETS>() {
+            Some(&octets) if packet.len() >= RID_OCTETS + HEADER_OCTETS => Rid::from_octets(octets),
+            _ => None,
+        };
+        let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
+        let Some((number, seq)) = self.receive.find(rid) else {
+            self.unknown = Some(now);
+            self.shared.watch = true;
+            return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
+        };
+        let lane = &mut self.receive.lanes[usize::from(number.0)];
+        let mask = lane.window.take(&mut self.receive.table, rid.number(), seq);
+        let Some(Owner { peer, epoch }) = lane.owner else {
+            return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
+        };
+        let Ok(mask) = mask else { return Err(self.discard(peer, InDiscard::Late)) };
+        if lane.window.fill(&mut self.receive.table, FILL) == FILL {
+            self.receive.note_debt();
+        }
+        let Some(Peer { facts, counters, transport: Transport::Identifier(identifier) }) =
+            self.peers.get_mut(peer.index())
+        else {
+            return Err(self.unknown(UnknownDiscard::WrongMode));
+        };
+        counters.in_octets_tunnelled += packet.len() as u64;
+        let lane = &mut self.receive.lanes[usize::from(number.0)];
+        let received = Received { now, epoch, lane, seq, mask };
+        let rebuilt = identifier.inward(received, facts, counters, &mut self.shared, packet);
+        match rebuilt {
+            Ok(rebuilt) => self.deliver(now, peer, number, rebuilt, packet),
+            Err(reason) => Err(self.discard(peer, reason)),
+        }
+    }
+
+    fn deliver<'a>(
+        &'a mut self,
+        now: Instant,
+        from: PeerId,
+        number: LaneNumber,
+        rebuilt: Rebuilt,
+        packet: &'a [u8],
+    ) -> Result<Arrived<'a>, Discard> {
+        let place = |place: usize| (usize::from(number.0), place);
+        let (taken, octets) = match &rebuilt {
+            Rebuilt::Pending => return Ok(Arrived::Pending),
+            Rebuilt::Whole { taken, body, .. } => (taken, body.len()),
+            Rebuilt::Joined { taken, place: at, body, .. } => {
+                let (lane, at) = place(*at);
+                (taken, body.len() + self.receive.lanes[lane].parts.octets(at).len())
+            }
+        };
+        let prefix = prefix(taken);
+        if prefix.len() + octets > self.lan_frame {
+            return Err(self.discard(from, InDiscard::TooLong));
+        }
+        self.hear(now, taken, Place::Behind(from));
+        let counters = &mut self.peers[from.index()].counters;
+        counters.in_pkts_tunnelled += 1;
+        match rebuilt {
+            Rebuilt::Pending => Ok(Arrived::Pending),
+            Rebuilt::Whole { body, long, .. } => {
+                counters.in_pkts_long_form += u64::from(long);
+                Ok(Arrived::Frame { from, prefix, body })
+            }
+            Rebuilt::Joined { place: at, waited_first, body, .. } => {
+                counters.in_pkts_joined += 1;
+                let (lane, at) = place(at);
+                let (waited, came) = (self.receive.lanes[lane].parts.octets(at), &packet[body]);
+                let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
+                Ok(Arrived::Joined { from, prefix, first, second })
+            }
+        }
+    }
+
+    /// Header encryption and plain mode: the engine knows the peer by its UDP address.
+    fn inward_from(
+        &mut self,
+        now: Instant,
+        from: PeerId,
+        packet: &[u8],
+    ) -> Result<Arrived<'static>, Discard> {
+        let Some(Peer { transport: Transport::Plain { vni }, .. }) = self.peers.get(from.index()) else {
+            return Err(self.unknown(UnknownDiscard::WrongMode));
+        };
+        let inner = match parse(*vni, packet) {
+            Ok(_) if packet.len() - VXLAN_OCTETS > self.lan_frame => Err(InDiscard::TooLong),
+            inner => inner,
+        };
+        let inner = inner.map_err(|reason| self.discard(from, reason))?;
+        if let Inner::Macsec(taken) = inner {
+            self.hear(now, &taken, Place::Behind(from));
+        }
+        let counters = &mut self.peers[from.index()].counters;
+        counters.in_pkts_tunnelled += 1;
+        counters.in_octets_tunnelled += packet.len() as u64;
+        Ok(Arrived::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
+    }
+
+    const fn unknown(&mut self, reason: UnknownDiscard) -> Discard {
+        self.counters.count_unknown(reason);
+        Discard::Unknown(reason)
+    }
+
+    fn discard(&mut self, peer: PeerId, reason: InDiscard) -> Discard {
+        self.peers[peer.index()].counters.count_in(reason);
+        Discard::Of(peer, reason)
+    }
+}

@@ -1,0 +1,100 @@
+//! What no frame brings about: windows that fill, epochs and parts that end, flows and stations that grow old.
+
+use core::time::Duration;
+
+use wire::time::Instant;
+
+use super::{Forwarding, Peer, Transport};
+use crate::counters::InDiscard;
+use crate::exchange::Event;
+
+/// What ends by itself is looked at so often.
+const WATCH: Duration = Duration::from_millis(10);
+/// Ages are looked at so often, each time so many of the site's stations and of one peer's flows: with 64 peers of 4096
+/// flows each, everyone's turn comes twice a minute.
+const AGES: Duration = Duration::from_millis(100);
+const AGES_BUDGET: usize = 1024;
+
+impl Forwarding {
+    /// Housekeeping, to be called once a turn. Puts at most 256 identifiers into windows; at most every 10 ms looks at
+    /// each peer and each lane, and every 100 ms at 1024 stations and 1024 flows.
+    pub fn tend(&mut self, now: Instant) {
+        self.receive.fill();
+        if self.installing {
+            self.installing = self.tell_ready();
+        }
+        if self.shared.watch && now >= self.next_watch {
+            self.next_watch = now + WATCH;
+            self.shared.watch = self.watch(now);
+        }
+        if now >= self.next_ages && self.has_ages() {
+            self.next_ages = now + AGES;
+            self.age(now);
+        }
+    }
+
+    /// When [`Forwarding::tend`] is to be called at the latest; a moment that has passed means at once. None: nothing
+    /// ends by itself.
+    pub fn due(&self) -> Option<Instant> {
+        if self.receive.is_indebted() || self.installing {
+            return Some(Instant::START);
+        }
+        let watch = self.shared.watch.then_some(self.next_watch);
+        let ages = self.has_ages().then_some(self.next_ages);
+        watch.into_iter().chain(ages).min()
+    }
+
+    fn tell_ready(&mut self) -> bool {
+        let mut waiting = false;
+        for Peer { facts, transport, .. } in &mut self.peers {
+            if let Transport::Identifier(identifier) = transport {
+                waiting |=
+                    identifier.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive);
+            }
+        }
+        waiting
+    }
+
+    /// Whether something goes on that ends by itself.
+    fn watch(&mut self, now: Instant) -> bool {
+        let mut watch = false;
+        for lane in &mut self.receive.lanes {
+            if lane.parts.is_empty() {
+                continue;
+            }
+            let expired = lane.parts.expire(now);
+            if let Some(peer) = lane.owner.and_then(|owner| self.peers.get_mut(owner.peer.index())) {
+                peer.counters.count_in_times(InDiscard::PartExpired, expired);
+            }
+            watch |= !lane.parts.is_empty();
+        }
+        for Peer { facts, counters, transport } in &mut self.peers {
+            let Transport::Identifier(identifier) = transport else { continue };
+            let parts = identifier.end_overlap(now, &mut self.receive);
+            counters.count_in_times(InDiscard::PartRetired, parts);
+            watch |= identifier.overlap_end().is_some();
+            if let Some(unknown) = self.unknown
+                && identifier.ask_if_lost(now, unknown, facts.peer, facts.generation, &mut self.shared)
+            {
+                counters.resyncs += 1;
+            }
+        }
+        watch
+    }
+
+    fn has_ages(&self) -> bool {
+        let flows = |peer: &Peer| matches!(&peer.transport, Transport::Identifier(of) if of.flows.len() > 0);
+        !self.stations.is_empty() || self.peers.iter().any(flows)
+    }
+
+    fn age(&mut self, now: Instant) {
+        self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
+        self.age_hand = (self.age_hand + 1) % self.peers.len().max(1);
+        let Some(Peer { facts, transport, .. }) = self.peers.get_mut(self.age_hand) else { return };
+        let Transport::Identifier(identifier) = transport else { return };
+        let (peer, generation, events) = (facts.peer, facts.generation, &mut self.shared.events);
+        identifier.flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
+            events.tell(Event::Withdraw { peer, generation, index })
+        });
+    }
+}

@@ -1,0 +1,134 @@
+//! From the LAN to the peer.
+//!
+//! A frame that does not fit the path goes in two halves of equal length, not in a full and a short one: a stream of
+//! full-size frames then is a stream of packets of one size, which the kernel takes in one call (UDP_SEGMENT), and
+//! either half keeps room for the long form.
+
+use arrayvec::ArrayVec;
+use wire::time::Instant;
+use wire::tunnel::{HEADER_OCTETS, Header, LONG_FORM_OCTETS, Part, RID_OCTETS, Taken};
+
+use super::{AGAIN, Identifier};
+use crate::counters::{OutDiscard, PeerCounters};
+use crate::exchange::Event;
+use crate::flows::{FlowRefusal, GivenFlow};
+use crate::forwarding::{PeerFacts, Shared};
+use crate::lane::Lane;
+use crate::packet::Packet;
+
+const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
+const LONG: usize = SHORT + LONG_FORM_OCTETS;
+
+/// What a frame of the LAN becomes.
+pub(crate) type Outward = Result<ArrayVec<Packet, 2>, OutDiscard>;
+
+impl Identifier {
+    /// The packets of a frame of `octets` octets.
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        facts: &PeerFacts,
+        counters: &mut PeerCounters,
+        shared: &mut Shared,
+        taken: &Taken,
+        octets: usize,
+    ) -> Outward {
+        if self.transmit.is_none() {
+            return Err(OutDiscard::NoEpoch);
+        }
+        self.give_number(now, shared, taken)?;
+        self.want_epoch(now, facts, shared);
+        let (Some(lane), Some(given)) =
+            (&mut self.transmit, self.flows.find(now, &shared.hasher, &taken.flow))
+        else {
+            return Err(OutDiscard::FlowQuota);
+        };
+        announce(now, facts, shared, given);
+        let body = taken.flow.prefix_octets()..octets;
+        let room = |header| facts.path_payload.saturating_sub(header);
+        let header = if given.acknowledged { SHORT } else { LONG };
+        if !lane.has(2) {
+            return Err(OutDiscard::SeqExhausted);
+        }
+        let mut packets = ArrayVec::new();
+        if body.len() <= room(header) {
+            let part = if given.acknowledged { Part::Whole } else { Part::LongForm };
+            packets.extend(packet(lane, given, taken, part, body));
+        } else {
+            let first = body.len().div_ceil(2).min(room(header));
+            if body.len() - first > room(SHORT) {
+                return Err(OutDiscard::TooLong);
+            }
+            let part = if given.acknowledged { Part::First } else { Part::LongFirst };
+            let middle = body.start + first;
+            packets.extend(packet(lane, given, taken, part, body.start..middle));
+            packets.extend(packet(lane, given, taken, Part::Second, middle..body.end));
+            counters.out_pkts_split += 1;
+        }
+        counters.out_pkts_long_form += u64::from(!given.acknowledged);
+        Ok(packets)
+    }
+
+    /// Gives the frame's flow a number if it has none, within the quotas.
+    fn give_number(&mut self, now: Instant, shared: &mut Shared, taken: &Taken) -> Result<(), OutDiscard> {
+        if self.flows.find(now, &shared.hasher, &taken.flow).is_some() {
+            return Ok(());
+        }
+        self.flows.admits(&shared.hasher, &taken.flow).map_err(|refusal| match refusal {
+            FlowRefusal::Table => OutDiscard::FlowQuota,
+            FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
+            FlowRefusal::Source => OutDiscard::FlowQuotaSource,
+            FlowRefusal::Indexes => OutDiscard::FlowIndexes,
+        })?;
+        if !shared.admission.admit(now, &taken.flow) {
+            return Err(OutDiscard::FlowRate);
+        }
+        self.flows.give(now, &shared.hasher, taken.flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+    }
+
+    /// Asks for the next epoch before numbers or seqs run out.
+    fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
+        let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
+        if short && self.wanted.is_none_or(|wanted| now.since(wanted) >= AGAIN) {
+            let (peer, generation, newest) = (facts.peer, facts.generation, self.transmit_epoch());
+            if shared.events.tell(Event::WantEpoch { peer, generation, newest }) {
+                self.wanted = Some(now);
+            }
+        }
+    }
+}
+
+fn announce(now: Instant, facts: &PeerFacts, shared: &mut Shared, given: &mut GivenFlow) {
+    let (peer, generation) = (facts.peer, facts.generation);
+    if given.is_due(now)
+        && shared.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
+    {
+        given.told(now);
+    }
+}
+
+/// One packet; none if the seqs are used up.
+fn packet(
+    lane: &mut Lane,
+    given: &GivenFlow,
+    taken: &Taken,
+    part: Part,
+    body: core::ops::Range<usize>,
+) -> Option<Packet> {
+    let seq = lane.take()?;
+    let mut octets = [0; LONG];
+    octets[..RID_OCTETS].copy_from_slice(&seq.block.rid.octets());
+    let masked = Header { flow: given.index, part, fields: taken.fields }.encode();
+    for ((out, octet), mask) in octets[RID_OCTETS..].iter_mut().zip(masked).zip(seq.block.mask) {
+        *out = octet ^ mask;
+    }
+    let mut header = ArrayVec::from(octets);
+    if part.is_long() {
+        for ((out, octet), mask) in header[SHORT..].iter_mut().zip(given.flow.encode()).zip(seq.long_mask()) {
+            *out = octet ^ mask;
+        }
+    } else {
+        header.truncate(SHORT);
+    }
+    Some(Packet { header, body })
+}

@@ -1,0 +1,74 @@
+//! A lane of this site towards a peer in identifier mode: an epoch's key and the next seq. Lane 0 is the only one that
+//! is sent on, since a site has one sending worker.
+//!
+//! **No seq is used twice under a key**: a lane is made with its key and seq 1, seqs only go up, and neither is ever
+//! taken from one lane to another.
+
+use suite::tunnel::{EpochSecret, IdentifierBlock, LaneKey};
+
+use crate::window::LAST_SEQ;
+
+/// What is left of an epoch when the next one is asked for.
+const RESERVE: u64 = 1 << 40;
+
+/// A lane.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) epoch: u32,
+    key: LaneKey,
+    next_seq: u64,
+}
+
+/// A seq that was taken, with what belongs to it.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    pub(crate) seq: u64,
+    pub(crate) block: IdentifierBlock,
+    key: &'a LaneKey,
+}
+
+impl Lane {
+    /// The lane that is sent on.
+    pub(crate) const NUMBER: u8 = 0;
+
+    pub(crate) fn new(epoch: u32, secret: &EpochSecret) -> Self {
+        Self { epoch, key: secret.lane_key(Self::NUMBER), next_seq: 1 }
+    }
+
+    /// Takes the next seq; none if the epoch's are used up.
+    pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
+        let seq = self.next_seq;
+        if seq > LAST_SEQ {
+            return None;
+        }
+        self.next_seq += 1;
+        Some(Taken { seq, block: self.key.block(seq), key: &self.key })
+    }
+
+    /// Whether so few seqs are left that the next epoch should come.
+    pub(crate) const fn runs_short(&self) -> bool {
+        self.next_seq > LAST_SEQ - RESERVE
+    }
+
+    /// Whether `packets` can be sent.
+    pub(crate) const fn has(&self, packets: u64) -> bool {
+        self.next_seq <= LAST_SEQ + 1 - packets
+    }
+
+    /// Where the lane stands, rounded up to an anchor of windows of this width.
+    pub(crate) const fn position(&self, window: u64) -> u64 {
+        self.next_seq.next_multiple_of(window / 2)
+    }
+
+    #[cfg(test)]
+    pub(crate) const fn set_next_seq(&mut self, seq: u64) {
+        self.next_seq = seq;
+    }
+}
+
+impl Taken<'_> {
+    /// What the flow of a packet in long form is masked with.
+    pub(crate) fn long_mask(&self) -> [u8; 24] {
+        self.key.long_mask(self.seq)
+    }
+}

@@ -1,0 +1,180 @@
+//! Where stations are: on this LAN, or behind a peer. Learned from source addresses.
+//!
+//! | heard | known place | what becomes of it |
+//! |---|---|---|
+//! | on the LAN | none, or here | here |
+//! | on the LAN | behind a peer, heard there within a second | refused: it came out of a tunnel, or says so |
+//! | on the LAN | behind a peer, silent there for a second | moves here |
+//! | behind a peer | none, or there | there |
+//! | behind a peer | elsewhere, heard there within a second | stays; the frame is delivered |
+//! | behind a peer | elsewhere, silent there for a second | moves |
+//!
+//! So a station moves at most once a second, a frame that came out of a tunnel never goes into one even if the LAN
+//! sends it back, and nobody elsewhere takes over the address of a machine that speaks every second. Half of the table
+//! is for stations here and half for those behind peers: neither side can crowd out the other.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use wire::MacAddr;
+use wire::time::Instant;
+
+use crate::hash::Hasher;
+use crate::settings::PeerId;
+use crate::table::Table;
+
+/// For so long a station is believed to be where it was heard last.
+const STAY: Duration = Duration::from_secs(1);
+
+/// Where a station is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// On this LAN.
+    Here,
+    /// At another site.
+    Behind(PeerId),
+}
+
+/// A station whose place is known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Station {
+    /// Its address.
+    pub address: MacAddr,
+    /// Where it is.
+    pub place: Place,
+    /// When it was heard there last.
+    pub heard: Instant,
+}
+
+/// What came of hearing a station.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Heard {
+    /// Where it was known to be, or its address is no station's.
+    Known,
+    /// For the first time.
+    New,
+    /// It has moved.
+    Moved,
+    /// It is believed to be elsewhere still.
+    Elsewhere,
+    /// There is no room for it.
+    NoRoom,
+}
+
+/// Stations by address.
+#[derive(Debug)]
+pub(crate) struct Stations {
+    /// From the hash of an address to its place in `slots`, plus 1.
+    index: Table,
+    slots: Vec<Option<Station>>,
+    free: Vec<u32>,
+    /// Stations here, and behind peers.
+    count: [usize; 2],
+    /// The most of either.
+    limit: usize,
+    age: Duration,
+    /// Where the next look at ages begins.
+    hand: usize,
+}
+
+const fn side(place: Place) -> usize {
+    match place {
+        Place::Here => 0,
+        Place::Behind(_) => 1,
+    }
+}
+
+impl Stations {
+    pub(crate) fn new(limit: usize, age: Duration) -> Self {
+        let limit = limit.clamp(2, 1 << 30) / 2;
+        let slots = 2 * limit;
+        Self {
+            index: Table::new(slots),
+            slots: alloc::vec![None; slots],
+            free: (0..slots as u32).rev().collect(),
+            count: [0; 2],
+            limit,
+            age,
+            hand: 0,
+        }
+    }
+
+    fn slot(&self, hash: u64, address: MacAddr) -> Option<usize> {
+        let slot = self.index.find(hash)? as usize - 1;
+        // Two addresses with one hash: the second one is not learned.
+        (self.slots[slot]?.address == address).then_some(slot)
+    }
+
+    /// Where a station is, if it was heard within its age.
+    pub(crate) fn place(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Place> {
+        if address.is_group() {
+            return None;
+        }
+        let station = self.slots[self.slot(hasher.address(address), address)?]?;
+        (now.since(station.heard) < self.age).then_some(station.place)
+    }
+
+    /// A station was heard at this place.
+    pub(crate) fn hear(&mut self, now: Instant, hasher: &Hasher, address: MacAddr, place: Place) -> Heard {
+        if address.is_group() {
+            return Heard::Known;
+        }
+        let hash = hasher.address(address);
+        let Some(slot) = self.slot(hash, address) else { return self.learn(now, hash, address, place) };
+        let Some(station) = &mut self.slots[slot] else { return Heard::NoRoom };
+        if station.place == place {
+            station.heard = now;
+            return Heard::Known;
+        }
+        if now.since(station.heard) < STAY {
+            return Heard::Elsewhere;
+        }
+        let (from, to) = (side(station.place), side(place));
+        if from != to && self.count[to] >= self.limit {
+            return Heard::NoRoom;
+        }
+        (station.place, station.heard) = (place, now);
+        self.count[from] -= 1;
+        self.count[to] += 1;
+        Heard::Moved
+    }
+
+    fn learn(&mut self, now: Instant, hash: u64, address: MacAddr, place: Place) -> Heard {
+        if self.count[side(place)] >= self.limit {
+            return Heard::NoRoom;
+        }
+        let Some(slot) = self.free.pop() else { return Heard::NoRoom };
+        if !self.index.insert(hash, u64::from(slot) + 1) {
+            self.free.push(slot);
+            return Heard::NoRoom;
+        }
+        self.slots[slot as usize] = Some(Station { address, place, heard: now });
+        self.count[side(place)] += 1;
+        Heard::New
+    }
+
+    /// Looks at the next `budget` places and forgets who has grown old there.
+    pub(crate) fn age(&mut self, now: Instant, hasher: &Hasher, budget: usize) {
+        for _ in 0..budget.min(self.slots.len()) {
+            let slot = self.hand;
+            self.hand = (self.hand + 1) % self.slots.len();
+            let Some(station) = self.slots[slot] else { continue };
+            if now.since(station.heard) >= self.age {
+                self.index.remove(hasher.address(station.address));
+                self.slots[slot] = None;
+                self.free.push(slot as u32);
+                self.count[side(station.place)] -= 1;
+            }
+        }
+    }
+
+    /// Whether any station is known.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.count[0] + self.count[1] == 0
+    }
+
+    /// All stations that are known, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Station> {
+        self.slots.iter().flatten()
+    }
+}
