@@ -224,5 +224,22 @@ pub enum Event {
     },
 }
 
+impl Event {
+    /// Whom it is about, and under which generation.
+    pub const fn about(&self) -> (PeerId, Generation) {
+        match *self {
+            Self::Announce { peer, generation, .. }
+            | Self::Withdraw { peer, generation, .. }
+            | Self::ReceiveReady { peer, generation, .. }
+            | Self::FlowAccepted { peer, generation, .. }
+            | Self::FlowRefused { peer, generation, .. }
+            | Self::UnknownIndex { peer, generation, .. }
+            | Self::Lost { peer, generation, .. }
+            | Self::Position { peer, generation, .. }
+            | Self::WantEpoch { peer, generation, .. } => (peer, generation),
+        }
+    }
+}
+
 /// How long packets of the epoch before are accepted after the first one of the next.
 pub const EPOCH_OVERLAP: Duration = Duration::from_secs(2);

@@ -26,10 +26,12 @@ mod hash;
 pub mod header_encryption;
 mod identifier;
 mod lane;
+mod message;
 mod packet;
 mod parts;
 mod plain;
 mod receive;
+mod session;
 mod settings;
 mod stations;
 mod table;
@@ -39,6 +41,11 @@ pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscar
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
 pub use flows::GivenFlow;
 pub use forwarding::Forwarding;
+pub use message::{HelloMode, Message, MessageError, Stream};
 pub use packet::{Arrival, Arrived, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, Released, Route, To};
+pub use session::{
+    COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
+    SessionCounters, SessionSettings, SessionState,
+};
 pub use settings::{Limits, Mode, PeerId, PeerSettings, Settings};
 pub use stations::{Place, Station};

@@ -1,0 +1,368 @@
+//! Messages of the management channel (section 3.5).
+//!
+//! A message is one CBOR map (RFC 8949) of at most [`Message::OCTETS`] octets, whose keys are unsigned numbers: 0 is the
+//! kind, the others have one meaning each, whatever the kind:
+//!
+//! ```text
+//!  kind           keys beside 0                    stream          answered by
+//!  1  Hello       1 version, 2 instance, 3 lanes,  control         Welcome, and the peer's own Hello
+//!                 4 window, 5 mode
+//!  2  Welcome                                      control
+//!  3  Epoch       6 epoch, 7 secret, 3 lanes       control         EpochReady
+//!  4  EpochReady  6 epoch                          control
+//!  5  Announce    8 index, 9 flow                  announcements   Announced or Refused
+//!  6  Announced   8 index                          announcements
+//!  7  Refused     8 index                          announcements
+//!  8  Withdraw    8 index                          announcements   Withdrawn
+//!  9  Withdrawn   8 index                          announcements
+//!  10 Unknown     8 index                          announcements
+//!  11 WhereIs     6 epoch, 10 lane                 control         Position
+//!  12 Position    6 epoch, 10 lane, 11 seq         control
+//!  13 Ping        12 token                         control         Pong
+//!  14 Pong        12 token                         control
+//! ```
+//!
+//! Sent in the core deterministic encoding (RFC 8949, 4.2.1). Read leniently where a later version may say more: kinds
+//! and keys that are unknown are skipped, with whatever stands in them. Read strictly otherwise: no lengths left open,
+//! no key twice, nothing behind the map. Reading allocates nothing.
+//!
+//! Streams have no order among each other: only after Welcome may anything be sent on the stream of announcements, since
+//! only then the peer has surely had the Hello.
+
+mod fields;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use suite::tunnel::EpochSecret;
+use wire::tunnel::{Flow, FlowIndex};
+use zeroize::Zeroizing;
+
+use self::fields::{Fields, Writer};
+use crate::exchange::Instance;
+use crate::settings::Mode;
+
+/// Which stream a message goes on. The first octet of a stream says which it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Stream {
+    /// Instances, epochs, positions: 0.
+    Control,
+    /// Flows: 1. A flood of them keeps no epoch waiting.
+    Announcements,
+}
+
+impl Stream {
+    /// The first octet of the stream.
+    pub const fn octet(self) -> u8 {
+        match self {
+            Self::Control => 0,
+            Self::Announcements => 1,
+        }
+    }
+}
+
+/// A mode as a Hello says it: also one that this version does not know, so that it can be named.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct HelloMode(pub u8);
+
+impl HelloMode {
+    /// Rotating identifiers.
+    pub const IDENTIFIER: Self = Self(1);
+    /// Header encryption.
+    pub const HEADER_ENCRYPTION: Self = Self(2);
+
+    /// How a Hello says a mode; `None` for plain, which has no management channel.
+    pub const fn of(mode: Mode) -> Option<Self> {
+        match mode {
+            Mode::Identifier => Some(Self::IDENTIFIER),
+            Mode::HeaderEncryption => Some(Self::HEADER_ENCRYPTION),
+            Mode::Plain { .. } => None,
+        }
+    }
+}
+
+impl fmt::Display for HelloMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::IDENTIFIER => f.write_str("identifier"),
+            Self::HEADER_ENCRYPTION => f.write_str("header-encryption"),
+            Self(other) => write!(f, "unknown mode {other}"),
+        }
+    }
+}
+
+/// A message. Its Debug shows no secret.
+#[derive(Clone, Debug)]
+pub enum Message {
+    /// The first message in each direction of a connection. Carries [`Message::VERSION`] besides.
+    Hello {
+        /// Which start of the site this is.
+        instance: Instance,
+        /// Lanes that it sends on.
+        lanes: u8,
+        /// W of its windows.
+        window: u64,
+        /// How it protects headers.
+        mode: HelloMode,
+    },
+    /// The Hello was received and is fine: whatever follows on any stream belongs to this pair of instances.
+    Welcome,
+    /// The keys of an epoch in the sender's direction.
+    Epoch {
+        /// Which one: from 1, each one above the one before.
+        epoch: u32,
+        /// What its keys are derived from.
+        secret: EpochSecret,
+        /// Lanes that it is sent on, from 0.
+        lanes: u8,
+    },
+    /// Packets of this epoch are accepted from now on.
+    EpochReady {
+        /// Which one.
+        epoch: u32,
+    },
+    /// A flow of the sender's.
+    Announce {
+        /// The sender's number of it.
+        index: FlowIndex,
+        /// The flow.
+        flow: Flow,
+    },
+    /// The flow is known from now on.
+    Announced {
+        /// The receiver's number of it.
+        index: FlowIndex,
+    },
+    /// There is no room for the flow.
+    Refused {
+        /// The receiver's number of it.
+        index: FlowIndex,
+    },
+    /// The sender does not use this number any longer.
+    Withdraw {
+        /// The sender's number.
+        index: FlowIndex,
+    },
+    /// The number is forgotten, or was never known.
+    Withdrawn {
+        /// The receiver's number.
+        index: FlowIndex,
+    },
+    /// A packet had this number, and it is unknown.
+    Unknown {
+        /// The receiver's number.
+        index: FlowIndex,
+    },
+    /// Your packets are unknown here: where does your lane stand?
+    WhereIs {
+        /// Of which epoch.
+        epoch: u32,
+        /// Which lane.
+        lane: u8,
+    },
+    /// Here it stands.
+    Position {
+        /// Of which epoch.
+        epoch: u32,
+        /// Which lane.
+        lane: u8,
+        /// An anchor: divisible by W/2.
+        seq: u64,
+    },
+    /// Answer this: proves that the peer is where its packets come from.
+    Ping {
+        /// To be given back.
+        token: u64,
+    },
+    /// The answer.
+    Pong {
+        /// The Ping's.
+        token: u64,
+    },
+}
+
+/// Why octets are no message. The connection is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MessageError {
+    /// More than [`Message::OCTETS`] octets.
+    TooLong,
+    /// The octets end inside the message.
+    Truncated,
+    /// No CBOR map of the form above.
+    Malformed,
+    /// Octets follow the message.
+    Trailing,
+    /// A key stands twice.
+    Repeated,
+    /// A key that the kind needs is missing, or its value is none that it can have.
+    Field {
+        /// The key.
+        key: u8,
+    },
+    /// The peer speaks another version of the channel.
+    Version {
+        /// Which.
+        theirs: u64,
+    },
+}
+
+impl fmt::Display for MessageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong => write!(f, "a message of more than {} octets", Message::OCTETS),
+            Self::Truncated => f.write_str("a message that ends too early"),
+            Self::Malformed => f.write_str("a message that is no CBOR map"),
+            Self::Trailing => f.write_str("octets behind a message"),
+            Self::Repeated => f.write_str("a message with a key twice"),
+            Self::Field { key } => write!(f, "a message whose key {key} is missing or out of range"),
+            Self::Version { theirs } => {
+                write!(
+                    f,
+                    "the peer speaks version {theirs} of the channel, this site version {}",
+                    Message::VERSION
+                )
+            }
+        }
+    }
+}
+
+impl core::error::Error for MessageError {}
+
+/// The keys.
+mod key {
+    pub(super) const KIND: u8 = 0;
+    pub(super) const VERSION: u8 = 1;
+    pub(super) const INSTANCE: u8 = 2;
+    pub(super) const LANES: u8 = 3;
+    pub(super) const WINDOW: u8 = 4;
+    pub(super) const MODE: u8 = 5;
+    pub(super) const EPOCH: u8 = 6;
+    pub(super) const SECRET: u8 = 7;
+    pub(super) const INDEX: u8 = 8;
+    pub(super) const FLOW: u8 = 9;
+    pub(super) const LANE: u8 = 10;
+    pub(super) const SEQ: u8 = 11;
+    pub(super) const TOKEN: u8 = 12;
+    pub(super) const COUNT: usize = 13;
+}
+
+impl Message {
+    /// The version of the channel that this is.
+    pub const VERSION: u64 = 1;
+    /// Octets of the longest message that is read. Ours are below 100.
+    pub const OCTETS: usize = 1024;
+
+    /// The octets, without the length that goes in front of them on a stream. Wiped when dropped, for an Epoch holds a
+    /// secret.
+    pub fn encode(&self) -> Zeroizing<Vec<u8>> {
+        let mut writer = Writer::new();
+        writer.number(key::KIND, self.kind());
+        match self {
+            Self::Hello { instance, lanes, window, mode } => {
+                writer.number(key::VERSION, Self::VERSION);
+                writer.octets(key::INSTANCE, &instance.0);
+                writer.number(key::LANES, (*lanes).into());
+                writer.number(key::WINDOW, *window);
+                writer.number(key::MODE, mode.0.into());
+            }
+            Self::Welcome => {}
+            Self::Epoch { epoch, secret, lanes } => {
+                writer.number(key::LANES, (*lanes).into());
+                writer.number(key::EPOCH, (*epoch).into());
+                writer.octets(key::SECRET, secret.octets());
+            }
+            Self::EpochReady { epoch } => writer.number(key::EPOCH, (*epoch).into()),
+            Self::Announce { index, flow } => {
+                writer.number(key::INDEX, index.0.into());
+                writer.octets(key::FLOW, &flow.encode());
+            }
+            Self::Announced { index }
+            | Self::Refused { index }
+            | Self::Withdraw { index }
+            | Self::Withdrawn { index }
+            | Self::Unknown { index } => writer.number(key::INDEX, index.0.into()),
+            Self::WhereIs { epoch, lane } => {
+                writer.number(key::EPOCH, (*epoch).into());
+                writer.number(key::LANE, (*lane).into());
+            }
+            Self::Position { epoch, lane, seq } => {
+                writer.number(key::EPOCH, (*epoch).into());
+                writer.number(key::LANE, (*lane).into());
+                writer.number(key::SEQ, *seq);
+            }
+            Self::Ping { token } | Self::Pong { token } => writer.number(key::TOKEN, *token),
+        }
+        writer.finish()
+    }
+
+    /// Reads a message; `None` if its kind is unknown. The caller wipes `octets`: they may hold a secret.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn parse(octets: &[u8]) -> Result<Option<Self>, MessageError> {
+        if octets.len() > Self::OCTETS {
+            return Err(MessageError::TooLong);
+        }
+        let fields = Fields::parse(octets)?;
+        let index = || fields.number(key::INDEX).map(FlowIndex);
+        let epoch = || fields.number(key::EPOCH);
+        let lane = || fields.number(key::LANE);
+        Ok(Some(match fields.number(key::KIND)? {
+            1_u64 => Self::hello(&fields)?,
+            2 => Self::Welcome,
+            3 => Self::Epoch {
+                epoch: epoch()?,
+                secret: EpochSecret::new(fields.octets(key::SECRET)?),
+                lanes: fields.number(key::LANES)?,
+            },
+            4 => Self::EpochReady { epoch: epoch()? },
+            5 => Self::Announce {
+                index: index()?,
+                flow: Flow::parse(fields.octets(key::FLOW)?).ok_or(MessageError::Field { key: key::FLOW })?,
+            },
+            6 => Self::Announced { index: index()? },
+            7 => Self::Refused { index: index()? },
+            8 => Self::Withdraw { index: index()? },
+            9 => Self::Withdrawn { index: index()? },
+            10 => Self::Unknown { index: index()? },
+            11 => Self::WhereIs { epoch: epoch()?, lane: lane()? },
+            12 => Self::Position { epoch: epoch()?, lane: lane()?, seq: fields.number(key::SEQ)? },
+            13 => Self::Ping { token: fields.number(key::TOKEN)? },
+            14 => Self::Pong { token: fields.number(key::TOKEN)? },
+            _ => return Ok(None),
+        }))
+    }
+
+    /// The version is looked at first: what else a Hello of another version says, nobody knows.
+    fn hello(fields: &Fields<'_>) -> Result<Self, MessageError> {
+        let theirs = fields.number(key::VERSION)?;
+        if theirs != Self::VERSION {
+            return Err(MessageError::Version { theirs });
+        }
+        Ok(Self::Hello {
+            instance: Instance(*fields.octets(key::INSTANCE)?),
+            lanes: fields.number(key::LANES)?,
+            window: fields.number(key::WINDOW)?,
+            mode: HelloMode(fields.number(key::MODE)?),
+        })
+    }
+
+    const fn kind(&self) -> u64 {
+        match self {
+            Self::Hello { .. } => 1,
+            Self::Welcome => 2,
+            Self::Epoch { .. } => 3,
+            Self::EpochReady { .. } => 4,
+            Self::Announce { .. } => 5,
+            Self::Announced { .. } => 6,
+            Self::Refused { .. } => 7,
+            Self::Withdraw { .. } => 8,
+            Self::Withdrawn { .. } => 9,
+            Self::Unknown { .. } => 10,
+            Self::WhereIs { .. } => 11,
+            Self::Position { .. } => 12,
+            Self::Ping { .. } => 13,
+            Self::Pong { .. } => 14,
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a session makes of the peer's messages.
+
+use wire::Instant;
+use wire::tunnel::FlowIndex;
+
+use super::receive_epochs::{Offer, ReceiveEpochs};
+use super::transmit_epochs::TransmitEpochs;
+use super::{Announcements, ChannelState, Due, PeerFault, PeerFlows, Session};
+use crate::exchange::{Command, Generation, Instance};
+use crate::message::Message;
+use crate::settings::Settings;
+
+impl Session {
+    /// The first message of a connection.
+    pub(super) fn greet(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
+        let Message::Hello { instance, lanes, window, mode } = message else {
+            return Err(PeerFault::BeforeHello);
+        };
+        if instance == self.settings.instance {
+            return Err(PeerFault::OwnInstance);
+        }
+        if mode != self.mode {
+            return Err(PeerFault::Mode { ours: self.mode, theirs: mode });
+        }
+        if window != self.settings.window {
+            return Err(PeerFault::Window { ours: self.settings.window, theirs: window });
+        }
+        lanes_are_fine(lanes)?;
+        if self.instance.is_none_or(|(known, _)| known != instance) {
+            self.begin_generation(now, instance);
+        }
+        self.due.welcome = true;
+        self.enter(now, ChannelState::Greeted);
+        Ok(())
+    }
+
+    /// Everything of the pair of instances before is void, on both halves.
+    fn begin_generation(&mut self, now: Instant, instance: Instance) {
+        self.counters.peer_instances += 1;
+        self.instance = Some((instance, now));
+        self.generation = Generation(self.generation.0.wrapping_add(1).max(1));
+        self.transmit = TransmitEpochs::new(self.mode, self.settings.epoch_life);
+        self.receive = ReceiveEpochs::new(now);
+        self.flows = Announcements::default();
+        self.peer_flows = PeerFlows::default();
+        // Whatever waits belongs to the generation before, also what an event has put in since the connection stands.
+        self.due = Due { hello: self.due.hello, ..Due::default() };
+        self.commands.clear();
+        self.commands.push_back(Command::Begin { peer: self.settings.peer, generation: self.generation });
+    }
+
+    /// Any message after the Hello.
+    pub(super) fn heed(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
+        let (peer, generation) = (self.settings.peer, self.generation);
+        match message {
+            Message::Hello { .. } => return Err(PeerFault::SecondHello),
+            Message::Welcome => {
+                if self.channel == ChannelState::Greeted {
+                    self.enter(now, ChannelState::Up);
+                }
+            }
+            Message::Epoch { epoch, secret, lanes } => {
+                lanes_are_fine(lanes)?;
+                match self.receive.offer(now, epoch, &secret)? {
+                    Offer::New => {
+                        self.command(Command::InstallReceive { peer, generation, epoch, secret, lanes })
+                    }
+                    Offer::AlreadyReady => self.due.epoch_ready = Some(epoch),
+                    Offer::UnderWay => {}
+                }
+            }
+            Message::EpochReady { epoch } => match self.transmit.acknowledge(now, epoch)? {
+                Some(secret) => {
+                    self.counters.out_epochs += 1;
+                    self.command(Command::InstallTransmit { peer, generation, epoch, secret });
+                }
+                None => self.counters.in_messages_stale += 1,
+            },
+            Message::Announce { index, flow } => {
+                self.peer_flows.announce(index)?;
+                self.command(Command::AddFlow { peer, generation, index, flow });
+            }
+            Message::Withdraw { index } => {
+                self.peer_flows.withdraw(index)?;
+                self.command(Command::WithdrawFlow { peer, generation, index });
+            }
+            Message::Announced { index } => {
+                if self.stale_unless(self.flows.is_under_way(index)) {
+                    self.flows.acknowledge(index);
+                    self.counters.out_flows_announced += 1;
+                    self.command(Command::Announced { peer, generation, index });
+                }
+            }
+            Message::Refused { index } => {
+                if self.stale_unless(self.flows.is_under_way(index)) {
+                    self.flows.refuse(now, index);
+                    self.counters.out_flows_refused += 1;
+                }
+            }
+            Message::Withdrawn { index } => {
+                let known = self.flows.withdrawn(index);
+                self.stale_unless(known);
+            }
+            Message::Unknown { index } => self.heed_unknown(now, index),
+            Message::WhereIs { epoch, lane } => return self.heed_where_is(now, epoch, lane),
+            Message::Position { epoch, lane, seq } => return self.heed_position(epoch, lane, seq),
+            Message::Ping { token } => self.due.pong = Some(token),
+            // The channel's own: it has looked at the token already.
+            Message::Pong { .. } => {}
+        }
+        Ok(())
+    }
+
+    fn heed_unknown(&mut self, now: Instant, index: FlowIndex) {
+        if !self.unknowns.take(now) {
+            self.counters.in_messages_excess += 1;
+            return;
+        }
+        let known = self.flows.forgotten(index);
+        if self.stale_unless(known) {
+            self.counters.out_flows_unknown += 1;
+            let (peer, generation) = (self.settings.peer, self.generation);
+            self.command(Command::Unknown { peer, generation, index });
+        }
+    }
+
+    fn heed_where_is(&mut self, now: Instant, epoch: u32, lane: u8) -> Result<(), PeerFault> {
+        if lane >= self.settings.lanes {
+            return Err(PeerFault::Lane { lane });
+        }
+        if epoch > self.transmit.newest_told() {
+            return Err(PeerFault::NeverOffered { epoch });
+        }
+        if !self.where_is.take(now) {
+            self.counters.in_messages_excess += 1;
+        } else if self.stale_unless(self.transmit.is_in_use(epoch)) {
+            let (peer, generation) = (self.settings.peer, self.generation);
+            self.asks.insert(lane, epoch);
+            self.command(Command::TellPosition { peer, generation, epoch, lane });
+        }
+        Ok(())
+    }
+
+    fn heed_position(&mut self, epoch: u32, lane: u8, seq: u64) -> Result<(), PeerFault> {
+        if !seq.is_multiple_of((self.settings.window / 2).max(1)) {
+            return Err(PeerFault::NoAnchor { seq });
+        }
+        let asked = self.asked.get(&lane) == Some(&epoch);
+        // One answer to a question. Whether it is forward the forwarding half knows, which has the window.
+        if self.stale_unless(asked) {
+            self.asked.remove(&lane);
+            let (peer, generation) = (self.settings.peer, self.generation);
+            self.command(Command::Position { peer, generation, epoch, lane, seq });
+        }
+        Ok(())
+    }
+
+    /// Counts an answer to what is not asked any longer: harmless, and happens where messages cross.
+    fn stale_unless(&mut self, expected: bool) -> bool {
+        self.counters.in_messages_stale += u64::from(!expected);
+        expected
+    }
+
+    fn command(&mut self, command: Command) {
+        self.commands.push_back(command);
+    }
+}
+
+fn lanes_are_fine(lanes: u8) -> Result<(), PeerFault> {
+    match lanes {
+        1..=Settings::LANES => Ok(()),
+        _ => Err(PeerFault::Lanes { lanes }),
+    }
+}

@@ -1,0 +1,105 @@
+//! Epochs from the peer: it draws their secrets.
+
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use suite::tunnel::{EpochSecret, IdentifierBlock};
+use wire::Instant;
+
+use super::allowance::Allowance;
+use super::{EpochAge, PeerFault};
+
+/// Secrets that a new one is compared with: as many epochs as a receiver has windows or keys of, and one.
+const REMEMBERED: usize = 4;
+
+/// New epochs that may come at once. An honest peer begins one a second, but for header encryption's second one, and a
+/// channel that stood still may deliver a few of them together.
+const AT_ONCE: u32 = 8;
+
+/// What an epoch of the peer's is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Offer {
+    /// New: to be installed.
+    New,
+    /// Known; the forwarding half is not ready yet.
+    UnderWay,
+    /// Known and ready: the peer did not hear it.
+    AlreadyReady,
+}
+
+#[derive(Debug)]
+pub(super) struct ReceiveEpochs {
+    newest: u32,
+    /// Since when the newest is ready, if it is.
+    ready: Option<Instant>,
+    /// The newest that is ready.
+    age: Option<EpochAge>,
+    /// What is known of the newest secrets, the newest last.
+    seen: ArrayVec<IdentifierBlock, REMEMBERED>,
+    allowance: Allowance,
+}
+
+impl ReceiveEpochs {
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            newest: 0,
+            ready: None,
+            age: None,
+            seen: ArrayVec::new(),
+            allowance: Allowance::new(now, AT_ONCE, Duration::from_secs(1)),
+        }
+    }
+
+    /// The peer offers an epoch.
+    pub(super) fn offer(
+        &mut self,
+        now: Instant,
+        epoch: u32,
+        secret: &EpochSecret,
+    ) -> Result<Offer, PeerFault> {
+        let print = print_of(secret);
+        if epoch == self.newest && epoch != 0 {
+            return match (self.seen.last() == Some(&print), self.ready) {
+                (false, _) => Err(PeerFault::EpochChanged { epoch }),
+                (true, None) => Ok(Offer::UnderWay),
+                (true, Some(_)) => Ok(Offer::AlreadyReady),
+            };
+        }
+        let in_order =
+            self.newest.checked_add(1) == Some(epoch) && (self.newest == 0 || self.ready.is_some());
+        if !in_order {
+            return Err(PeerFault::EpochOrder { newest: self.newest, told: epoch });
+        }
+        if self.seen.contains(&print) {
+            return Err(PeerFault::SecretRepeated { epoch });
+        }
+        if !self.allowance.take(now) {
+            return Err(PeerFault::TooManyEpochs);
+        }
+        if self.seen.is_full() {
+            self.seen.remove(0);
+        }
+        self.seen.push(print);
+        (self.newest, self.ready) = (epoch, None);
+        Ok(Offer::New)
+    }
+
+    /// The forwarding half is ready for an epoch; whether it was waited for.
+    pub(super) fn ready(&mut self, now: Instant, epoch: u32) -> bool {
+        let awaited = epoch != 0 && epoch == self.newest && self.ready.is_none();
+        if awaited {
+            self.ready = Some(now);
+            self.age = Some(EpochAge { epoch, since: now });
+        }
+        awaited
+    }
+
+    pub(super) fn age(&self) -> Option<EpochAge> {
+        self.age
+    }
+}
+
+/// What tells secrets apart and gives none away, once they are forgotten: a block of a lane that no epoch has.
+fn print_of(secret: &EpochSecret) -> IdentifierBlock {
+    secret.lane_key(u8::MAX).block(0)
+}
