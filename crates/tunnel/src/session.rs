@@ -38,7 +38,7 @@ mod receive_epochs;
 mod state;
 mod transmit_epochs;
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
 use suite::tunnel::EpochSecret;
@@ -107,7 +107,7 @@ pub struct Session {
     /// Where the peer was asked for a position, and has not answered yet: lane to epoch.
     asked: BTreeMap<u8, u32>,
     /// Where the peer asked for ours, and was not answered yet.
-    asks: BTreeMap<u8, u32>,
+    asks: BTreeSet<u8>,
     where_is: Allowance,
     unknowns: Allowance,
     commands: VecDeque<Command>,
@@ -147,7 +147,7 @@ impl Session {
             peer_flows: PeerFlows::default(),
             due: Due::default(),
             asked: BTreeMap::new(),
-            asks: BTreeMap::new(),
+            asks: BTreeSet::new(),
             where_is: Allowance::new(now, 4, Duration::from_millis(500)),
             unknowns: Allowance::new(now, 4, Duration::from_millis(500)),
             commands: VecDeque::new(),
@@ -232,9 +232,9 @@ impl Session {
             }
             Event::UnknownIndex { index, .. } => self.due.unknown = Some(index),
             Event::Lost { epoch, lane, .. } => drop(self.due.where_is.insert(lane, epoch)),
+            // Perhaps of a newer epoch than the one that was asked for: then it is that one which counts.
             Event::Position { epoch, lane, seq, .. } => {
-                if self.asks.get(&lane) == Some(&epoch) {
-                    self.asks.remove(&lane);
+                if self.asks.remove(&lane) {
                     self.due.positions.insert(lane, (epoch, seq));
                 }
             }
@@ -252,13 +252,14 @@ impl Session {
                 index,
             });
         }
+        self.peer_flows.lose_patience(now);
         self.begin_epoch(now);
     }
 
     /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let epoch = if self.greeted() { self.transmit.due() } else { None };
-        [epoch, self.flows.due()].into_iter().flatten().min()
+        [epoch, self.flows.due(), self.peer_flows.due()].into_iter().flatten().min()
     }
 
     /// The next command for the forwarding half.

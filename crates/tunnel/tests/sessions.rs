@@ -37,6 +37,8 @@ enum Operation {
     Forget { end: usize },
     /// A worker has lost the peer's lane.
     Lose { end: usize },
+    /// A worker has no room for so many answers to announcements.
+    Mute { end: usize, answers: u8 },
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -54,6 +56,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => end().prop_map(|end| Operation::UseEpoch { end }),
         1 => end().prop_map(|end| Operation::Forget { end }),
         1 => end().prop_map(|end| Operation::Lose { end }),
+        1 => (end(), 1..4_u8).prop_map(|(end, answers)| Operation::Mute { end, answers }),
     ]
 }
 
@@ -69,6 +72,7 @@ fn carry_out(world: &mut World, operation: &Operation) {
         Operation::UseEpoch { end } => world.use_epoch(end),
         Operation::Forget { end } => world.forget_flow(end),
         Operation::Lose { end } => world.lose_lane(end),
+        Operation::Mute { end, answers } => world.mute(end, answers.into()),
     }
 }
 
@@ -256,6 +260,32 @@ fn a_flow_withdrawn_while_the_channel_is_down_is_withdrawn_when_it_is_up() {
         assert_converges(&mut world);
         assert_eq!(world.session(1).state().peer_flows, 0);
     }
+}
+
+/// A forwarding half that has too much to say loses its answers, and keeps no request under way for ever.
+#[test]
+fn an_announcement_whose_answer_is_lost_is_made_again() {
+    let mut world = World::new(Mode::Identifier);
+    assert_converges(&mut world);
+    world.mute(1, 2 * tunnel::IN_FLIGHT);
+    for _ in 0..tunnel::IN_FLIGHT + 100 {
+        world.flow(0, true);
+    }
+    assert_converges(&mut world);
+    assert_eq!(world.session(0).state().flows_acknowledged, tunnel::IN_FLIGHT + 100);
+}
+
+#[test]
+fn a_position_of_a_newer_epoch_than_was_asked_for_is_heeded() {
+    let mut world = World::new(Mode::Identifier);
+    assert_converges(&mut world);
+    world.use_epoch(0);
+    world.wait(Duration::from_secs(1));
+    world.exchange_everything();
+    assert_eq!(world.session(0).state().transmit.expect("an epoch").epoch, 2);
+    world.lose_lane(1);
+    world.exchange_everything();
+    assert_eq!(world.positions(1), 1);
 }
 
 #[test]

@@ -77,7 +77,7 @@ impl Session {
                 None => self.counters.in_messages_stale += 1,
             },
             Message::Announce { index, flow } => {
-                self.peer_flows.announce(index)?;
+                self.peer_flows.announce(now, index)?;
                 self.command(Command::AddFlow { peer, generation, index, flow });
             }
             Message::Withdraw { index } => {
@@ -135,7 +135,7 @@ impl Session {
             self.counters.in_messages_excess += 1;
         } else if self.stale_unless(self.transmit.is_in_use(epoch)) {
             let (peer, generation) = (self.settings.peer, self.generation);
-            self.asks.insert(lane, epoch);
+            self.asks.insert(lane);
             self.command(Command::TellPosition { peer, generation, epoch, lane });
         }
         Ok(())
@@ -145,7 +145,9 @@ impl Session {
         if !seq.is_multiple_of((self.settings.window / 2).max(1)) {
             return Err(PeerFault::NoAnchor { seq });
         }
-        let asked = self.asked.get(&lane) == Some(&epoch);
+        // The peer may have gone on to another epoch, which is known here, since the one that was asked for.
+        let asked =
+            self.asked.get(&lane).is_some_and(|&asked| (asked..=self.receive.newest()).contains(&epoch));
         // One answer to a question. Whether it is forward the forwarding half knows, which has the window.
         if self.stale_unless(asked) {
             self.asked.remove(&lane);

@@ -1,7 +1,9 @@
 //! Flows of the peer. The forwarding half has them; here are only their numbers, and the answers that the peer waits for.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::time::Duration;
 
+use wire::Instant;
 use wire::tunnel::FlowIndex;
 
 use super::{IN_FLIGHT, PeerFault};
@@ -10,71 +12,89 @@ use crate::message::Message;
 /// Requests of the peer that may wait for an answer here. It has at most [`IN_FLIGHT`] under way.
 const UNANSWERED: usize = 4 * IN_FLIGHT;
 
+/// A forwarding half that has not answered for one to two of these has lost its answer: it had too much to say.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 #[derive(Default, Debug)]
 pub(super) struct PeerFlows {
-    /// The forwarding half is asked: how many answers the peer waits for on this connection. None if the connection on
-    /// which it asked is gone.
-    asked: BTreeMap<FlowIndex, usize>,
+    /// What the forwarding half is asked.
+    asked: BTreeMap<FlowIndex, Asked>,
+    /// When patience is looked at next.
+    patience: Option<Instant>,
     /// The forwarding half knows them.
     accepted: BTreeSet<FlowIndex>,
-    /// In the order of the answers. Every request has exactly one.
     replies: VecDeque<Message>,
-    /// Requests on this connection that the peer was not sent an answer to.
-    unanswered: usize,
+}
+
+#[derive(Debug)]
+struct Asked {
+    /// The peer asked on this connection: it waits for an answer.
+    awaited: bool,
+    /// The forwarding half had its time.
+    late: bool,
 }
 
 impl PeerFlows {
     /// The peer announces a flow.
-    pub(super) fn announce(&mut self, index: FlowIndex) -> Result<(), PeerFault> {
-        self.count_request()?;
-        *self.asked.entry(index).or_default() += 1;
+    pub(super) fn announce(&mut self, now: Instant, index: FlowIndex) -> Result<(), PeerFault> {
+        self.bound()?;
+        self.asked.insert(index, Asked { awaited: true, late: false });
+        self.patience.get_or_insert(now + PATIENCE);
         Ok(())
     }
 
     /// The peer withdraws a flow. If the forwarding half has not answered yet, its answer does not matter any longer.
     pub(super) fn withdraw(&mut self, index: FlowIndex) -> Result<(), PeerFault> {
-        self.count_request()?;
+        self.bound()?;
         self.accepted.remove(&index);
-        for _ in 0..self.asked.remove(&index).unwrap_or(0) {
-            self.replies.push_back(Message::Refused { index });
-        }
+        self.asked.remove(&index);
         self.replies.push_back(Message::Withdrawn { index });
         Ok(())
     }
 
-    fn count_request(&mut self) -> Result<(), PeerFault> {
-        if self.unanswered >= UNANSWERED {
-            return Err(PeerFault::Flood);
-        }
-        self.unanswered += 1;
-        Ok(())
+    fn bound(&self) -> Result<(), PeerFault> {
+        if self.asked.len() + self.replies.len() < UNANSWERED { Ok(()) } else { Err(PeerFault::Flood) }
     }
 
     /// The forwarding half has answered.
     pub(super) fn answer(&mut self, index: FlowIndex, accepted: bool) {
-        let Some(waited_for) = self.asked.remove(&index) else { return };
+        let Some(Asked { awaited, .. }) = self.asked.remove(&index) else { return };
         if accepted {
             self.accepted.insert(index);
         } else {
             self.accepted.remove(&index);
         }
-        for _ in 0..waited_for {
+        if awaited {
             let reply = if accepted { Message::Announced { index } } else { Message::Refused { index } };
             self.replies.push_back(reply);
         }
     }
 
+    /// What was not answered in time counts as refused: the peer announces it again.
+    pub(super) fn lose_patience(&mut self, now: Instant) {
+        if self.patience.is_none_or(|at| at > now) {
+            return;
+        }
+        let late: BTreeSet<FlowIndex> =
+            self.asked.iter().filter(|(_, asked)| asked.late).map(|(&index, _)| index).collect();
+        late.into_iter().for_each(|index| self.answer(index, false));
+        self.asked.values_mut().for_each(|asked| asked.late = true);
+        self.patience = if self.asked.is_empty() { None } else { Some(now + PATIENCE) };
+    }
+
+    /// When [`PeerFlows::lose_patience`] has something to do.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.patience
+    }
+
     pub(super) fn poll_reply(&mut self) -> Option<Message> {
-        let reply = self.replies.pop_front()?;
-        self.unanswered -= 1;
-        Some(reply)
+        self.replies.pop_front()
     }
 
     /// The peer asks again on the next connection what it has no answer to.
     pub(super) fn disconnected(&mut self) {
-        self.asked.values_mut().for_each(|waited_for| *waited_for = 0);
+        self.asked.values_mut().for_each(|asked| asked.awaited = false);
         self.replies.clear();
-        self.unanswered = 0;
     }
 
     pub(super) fn accepted(&self) -> usize {

@@ -94,6 +94,11 @@ impl ReceiveEpochs {
         awaited
     }
 
+    /// The newest that the peer has told; 0: none.
+    pub(super) fn newest(&self) -> u32 {
+        self.newest
+    }
+
     pub(super) fn age(&self) -> Option<EpochAge> {
         self.age
     }

@@ -43,6 +43,8 @@ pub(crate) struct Worker {
     pub(crate) events: VecDeque<Event>,
     pub(crate) commands: usize,
     pub(crate) positions: usize,
+    /// Answers to announcements that will be lost, for there is no room for them.
+    pub(crate) mute: usize,
 }
 
 impl Worker {
@@ -62,6 +64,7 @@ impl Worker {
             events: VecDeque::new(),
             commands: 0,
             positions: 0,
+            mute: 0,
         };
         flows.for_each(|flow| worker.begin_flow(flow));
         worker
@@ -115,8 +118,9 @@ impl Worker {
         }
     }
 
+    /// Asks for the epoch on which the peer was heard last, which may be the one before the newest.
     pub(crate) fn lose_lane(&mut self) {
-        if let Some((&epoch, _)) = self.receive.last_key_value() {
+        if let Some(&epoch) = self.receive.keys().rev().take(2).last() {
             self.events.push_back(Event::Lost { peer: PEER, generation: self.generation, epoch, lane: 0 });
         }
     }
@@ -176,7 +180,11 @@ impl Worker {
             Command::AddFlow { generation: told, index, flow, .. } if told == generation => {
                 ledger.accepted.insert((1 - self.end, index, flow));
                 self.peer_flows.insert(index, flow);
-                self.events.push_back(Event::FlowAccepted { peer, generation, index });
+                if self.mute > 0 {
+                    self.mute -= 1;
+                } else {
+                    self.events.push_back(Event::FlowAccepted { peer, generation, index });
+                }
             }
             Command::WithdrawFlow { generation: told, index, .. } if told == generation => {
                 self.peer_flows.remove(&index);
@@ -187,6 +195,8 @@ impl Worker {
             }
             Command::TellPosition { generation: told, epoch, lane, .. } if told == generation => {
                 assert!(self.transmit.contains_key(&epoch));
+                // Of the epoch that is in use by now.
+                let epoch = self.in_use;
                 self.events.push_back(Event::Position { peer, generation, epoch, lane, seq: 4096 });
             }
             // A generation before.

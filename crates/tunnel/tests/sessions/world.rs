@@ -248,6 +248,10 @@ impl World {
         self.ends[end].worker.forget_flow();
     }
 
+    pub(crate) fn mute(&mut self, end: usize, answers: usize) {
+        self.ends[end].worker.mute = answers;
+    }
+
     pub(crate) fn lose_lane(&mut self, end: usize) {
         self.ends[end].worker.lose_lane();
     }
