@@ -3,6 +3,7 @@
 //! "Out" is from the LAN to the peers, "In" from the peers to the LAN, as in IEEE 802.1AE. Parts are halves of frames
 //! that did not fit the path.
 
+use crate::packet::Packet;
 use crate::settings::PeerId;
 
 wire::counters! {
@@ -65,6 +66,29 @@ wire::counters! {
         out_pkts_flow_rate = "OutPktsFlowRate" [discard],
         /// Discarded: a new flow, and the epoch's numbers are used up.
         out_pkts_flow_indexes = "OutPktsFlowIndexes" [discard],
+        /// Frames that waited until the peer knew their flow (header encryption).
+        out_pkts_waited = "OutPktsWaited",
+        /// Discarded: too many frames wait for the peer to know their flow (header encryption).
+        out_pkts_wait_full = "OutPktsWaitFull" [discard],
+        /// Discarded: the peer did not come to know the flow in time (header encryption).
+        out_pkts_wait_expired = "OutPktsWaitExpired" [discard],
+        /// Discarded: while it waited the peer or this site began anew (header encryption).
+        out_pkts_wait_voided = "OutPktsWaitVoided" [discard],
+        /// Discarded: without SCI (header encryption).
+        out_pkts_no_sci = "OutPktsNoSci" [discard],
+        /// Discarded: not encrypted, so that what follows the SecTAG could be predicted (header encryption).
+        out_pkts_not_encrypted = "OutPktsNotEncrypted" [discard],
+        /// Discarded: with extension headers, which could be predicted (header encryption).
+        out_pkts_extended = "OutPktsExtended" [discard],
+        /// Discarded: less than four octets behind the SecTAG (header encryption).
+        out_pkts_too_short = "OutPktsTooShort" [discard],
+        /// Discarded: its SA begins again, and the epoch for that is not acknowledged yet, or less than a second after
+        /// the last one (header encryption).
+        out_pkts_epoch_awaited = "OutPktsEpochAwaited" [discard],
+        /// Discarded: its PN was sent already (header encryption).
+        out_pkts_repeated = "OutPktsRepeated" [discard],
+        /// Discarded: while it waited another epoch began, in which its PN cannot be used (header encryption).
+        out_pkts_overtaken = "OutPktsOvertaken" [discard],
         /// Discarded: does not fit two packets (plain mode: one).
         out_pkts_too_long = "OutPktsTooLong" [discard],
         /// Frames delivered to the LAN.
@@ -75,11 +99,21 @@ wire::counters! {
         in_pkts_long_form = "InPktsLongForm",
         /// Frames delivered that came in two packets.
         in_pkts_joined = "InPktsJoined",
-        /// Discarded: the identifier was unused, and has expired.
+        /// Discarded: the identifier was unused, and has expired; or the PN is below the window (header encryption).
         in_pkts_late = "InPktsLate" [discard],
+        /// Discarded: the PN is in the window, and was used (header encryption).
+        in_pkts_replayed = "InPktsReplayed" [discard],
+        /// Discarded: forged, damaged, or of an epoch that is gone (header encryption).
+        in_pkts_not_valid = "InPktsNotValid" [discard],
+        /// Discarded: no epoch of the peer is known (header encryption).
+        in_pkts_no_epoch = "InPktsNoEpoch" [discard],
+        /// Discarded: shorter than a header (header encryption).
+        in_pkts_too_short = "InPktsTooShort" [discard],
+        /// Discarded: the peer uses more SAs in one epoch than there is room for (header encryption).
+        in_pkts_too_many_sas = "InPktsTooManySas" [discard],
         /// Discarded: the header breaks a rule.
         in_pkts_bad_header = "InPktsBadHeader" [discard],
-        /// Discarded: the flow's number is unknown.
+        /// Discarded: the flow's number is unknown; or the flow is (header encryption).
         in_pkts_unknown_flow = "InPktsUnknownFlow" [discard],
         /// Discarded: longer than a frame of the LAN may be.
         in_pkts_too_long = "InPktsTooLong" [discard],
@@ -147,6 +181,29 @@ pub(crate) enum OutDiscard {
     FlowRate,
     FlowIndexes,
     TooLong,
+    /// The SecTAG has no SCI.
+    NoSci,
+    /// E is 0: the octets behind the SecTAG are not encrypted, so whoever sees the packet could predict them. A
+    /// confidentiality offset does the same and is not to be seen in a frame: the configuration of the stations has to
+    /// do without it.
+    NotEncrypted,
+    /// Extension headers follow the SecTAG: the octets behind it could be predicted.
+    Extended,
+    /// The frame has less than four octets behind the SecTAG.
+    TooShort,
+    /// Its SA begins again, and the next epoch is not acknowledged yet, or the one before is younger than a second.
+    EpochAwaited,
+    /// A frame with this PN was sent already.
+    Repeated,
+    /// While the frame waited for its flow's announcement another epoch began, and in that its PN is used already or
+    /// too old.
+    Overtaken,
+    /// As many frames of its flow wait as may, or as many towards the peer.
+    WaitFull,
+    /// It has waited for as long as it may.
+    WaitExpired,
+    /// It waited, and another generation has begun.
+    WaitVoided,
 }
 
 /// Why a packet is of no use, and no peer's.
@@ -163,11 +220,21 @@ pub enum UnknownDiscard {
 /// Why a packet of a peer is of no use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InDiscard {
-    /// The identifier was unused, and has expired.
+    /// The identifier was unused, and has expired; or the PN is below the window.
     Late,
+    /// The PN is in the window, and was used.
+    Replayed,
+    /// No key that is known makes a header of it: forged, damaged, or of an epoch that is gone.
+    NotValid,
+    /// No epoch is known.
+    NoEpoch,
+    /// Shorter than a header.
+    TooShort,
+    /// The peer uses more SAs in one epoch than there is room for.
+    TooManySas,
     /// The header breaks a rule.
     BadHeader,
-    /// The flow's number is unknown.
+    /// The flow's number is unknown; or the flow is.
     UnknownFlow,
     /// Longer than a frame of the LAN may be.
     TooLong,
@@ -195,7 +262,17 @@ pub enum Discard {
 }
 
 impl PeerCounters {
+    /// Counts a frame's packets; none of them counts nothing.
+    pub(crate) fn count_sent(&mut self, packets: &[Packet]) {
+        self.out_pkts_tunnelled += u64::from(!packets.is_empty());
+        self.out_octets_tunnelled += packets.iter().map(Packet::octets).sum::<usize>() as u64;
+    }
+
     pub(crate) const fn count_out(&mut self, reason: OutDiscard) {
+        self.count_out_times(reason, 1);
+    }
+
+    pub(crate) const fn count_out_times(&mut self, reason: OutDiscard, times: u64) {
         let counter = match reason {
             OutDiscard::NoEpoch => &mut self.out_pkts_no_epoch,
             OutDiscard::SeqExhausted => &mut self.out_pkts_seq_exhausted,
@@ -205,8 +282,18 @@ impl PeerCounters {
             OutDiscard::FlowRate => &mut self.out_pkts_flow_rate,
             OutDiscard::FlowIndexes => &mut self.out_pkts_flow_indexes,
             OutDiscard::TooLong => &mut self.out_pkts_too_long,
+            OutDiscard::NoSci => &mut self.out_pkts_no_sci,
+            OutDiscard::NotEncrypted => &mut self.out_pkts_not_encrypted,
+            OutDiscard::Extended => &mut self.out_pkts_extended,
+            OutDiscard::TooShort => &mut self.out_pkts_too_short,
+            OutDiscard::EpochAwaited => &mut self.out_pkts_epoch_awaited,
+            OutDiscard::Repeated => &mut self.out_pkts_repeated,
+            OutDiscard::Overtaken => &mut self.out_pkts_overtaken,
+            OutDiscard::WaitFull => &mut self.out_pkts_wait_full,
+            OutDiscard::WaitExpired => &mut self.out_pkts_wait_expired,
+            OutDiscard::WaitVoided => &mut self.out_pkts_wait_voided,
         };
-        *counter = counter.wrapping_add(1);
+        *counter = counter.wrapping_add(times);
     }
 
     pub(crate) const fn count_in(&mut self, reason: InDiscard) {
@@ -216,6 +303,11 @@ impl PeerCounters {
     pub(crate) const fn count_in_times(&mut self, reason: InDiscard, times: u64) {
         let counter = match reason {
             InDiscard::Late => &mut self.in_pkts_late,
+            InDiscard::Replayed => &mut self.in_pkts_replayed,
+            InDiscard::NotValid => &mut self.in_pkts_not_valid,
+            InDiscard::NoEpoch => &mut self.in_pkts_no_epoch,
+            InDiscard::TooShort => &mut self.in_pkts_too_short,
+            InDiscard::TooManySas => &mut self.in_pkts_too_many_sas,
             InDiscard::BadHeader => &mut self.in_pkts_bad_header,
             InDiscard::UnknownFlow => &mut self.in_pkts_unknown_flow,
             InDiscard::TooLong => &mut self.in_pkts_too_long,

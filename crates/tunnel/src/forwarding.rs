@@ -22,11 +22,12 @@ use wire::time::Instant;
 use wire::tunnel::{Taken, TakenError};
 
 use crate::admission::Admission;
-use crate::counters::{OutDiscard, PeerCounters, SiteCounters, Unrouted};
+use crate::counters::{PeerCounters, SiteCounters, Unrouted};
 use crate::events::Events;
 use crate::exchange::{Event, Generation};
-use crate::flows::GivenFlow;
+use crate::flows::{Flows, GivenFlow};
 use crate::hash::Hasher;
+use crate::header_encryption::HeaderEncryption;
 use crate::identifier::{Identifier, Outward};
 use crate::packet::{Packet, Released, Route, To};
 use crate::plain;
@@ -57,11 +58,8 @@ pub(crate) struct PeerFacts {
 #[derive(Debug)]
 enum Transport {
     Identifier(Box<Identifier>),
-    /// Nothing passes in this mode yet.
-    HeaderEncryption,
-    Plain {
-        vni: u32,
-    },
+    HeaderEncryption(Box<HeaderEncryption>),
+    Plain { vni: u32 },
 }
 
 #[derive(Debug)]
@@ -86,6 +84,8 @@ pub struct Forwarding {
     unknown: Option<Instant>,
     /// Some window of an epoch is not filled, or that was not told.
     installing: bool,
+    /// Frames that waited may go.
+    releasing: bool,
     /// When what ends by itself is looked at next, and when ages.
     next_watch: Instant,
     next_ages: Instant,
@@ -112,7 +112,9 @@ impl Forwarding {
             counters: PeerCounters::default(),
             transport: match peer.mode {
                 Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(&limits))),
-                Mode::HeaderEncryption => Transport::HeaderEncryption,
+                Mode::HeaderEncryption => {
+                    Transport::HeaderEncryption(Box::new(HeaderEncryption::new(&limits, lan_frame)))
+                }
                 Mode::Plain { vni } => Transport::Plain { vni },
             },
         });
@@ -132,6 +134,7 @@ impl Forwarding {
             window,
             unknown: None,
             installing: false,
+            releasing: false,
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_hand: 0,
@@ -201,14 +204,15 @@ impl Forwarding {
             Transport::Identifier(identifier) => {
                 identifier.dispatch(now, facts, counters, &mut self.shared, &route.taken, frame.len())
             }
-            Transport::HeaderEncryption => Err(OutDiscard::NoEpoch),
+            Transport::HeaderEncryption(mode) => {
+                mode.dispatch(now, facts, counters, &mut self.shared, &route.taken, frame)
+            }
             Transport::Plain { vni } => plain::encapsulate(*vni, facts.path_payload, frame.len())
                 .map(|packet| [packet].into_iter().collect()),
         };
         match outward {
             Ok(packets) => {
-                counters.out_pkts_tunnelled += u64::from(!packets.is_empty());
-                counters.out_octets_tunnelled += packets.iter().map(Packet::octets).sum::<usize>() as u64;
+                counters.count_sent(&packets);
                 packets
             }
             Err(reason) => {
@@ -232,9 +236,22 @@ impl Forwarding {
         self.shared.events.poll()
     }
 
-    /// A frame that waited for its flow to be acknowledged and goes now, or is dropped and counted now.
-    pub fn poll_released(&mut self, _now: Instant) -> Option<Released<'_>> {
-        None
+    /// A frame that waited for its flow to be acknowledged and goes now. To be called after [`Forwarding::command`]
+    /// until there is none. Looks at each peer while frames may go, and not at all else.
+    pub fn poll_released(&mut self, now: Instant) -> Option<Released<'_>> {
+        if !self.releasing {
+            return None;
+        }
+        let released = self.peers.iter_mut().find_map(|Peer { facts, counters, transport }| {
+            let Transport::HeaderEncryption(mode) = transport else { return None };
+            let (packets, gone) = mode.poll_released(now, facts, counters)?;
+            counters.count_sent(&packets);
+            Some((facts.peer, packets, gone))
+        });
+        self.releasing = released.is_some();
+        let (peer, packets, gone) = released?;
+        let Transport::HeaderEncryption(mode) = &self.peers.get(peer.index())?.transport else { return None };
+        Some(Released { peer, packets, frame: mode.released_frame(gone) })
     }
 
     /// What was counted, whatever the peer.
@@ -254,28 +271,57 @@ impl Forwarding {
 
     /// The flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
     pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &GivenFlow> {
-        self.identifier(peer).into_iter().flat_map(|identifier| identifier.flows.iter())
+        self.transport(peer).and_then(Transport::flows).into_iter().flat_map(Flows::iter)
     }
 
     /// How many flows the peer has announced.
     pub fn announced_flows(&self, peer: PeerId) -> usize {
-        self.identifier(peer).map_or(0, |identifier| identifier.announced.len())
+        match self.transport(peer) {
+            Some(Transport::Identifier(mode)) => mode.announced.len(),
+            Some(Transport::HeaderEncryption(mode)) => mode.known.len(),
+            Some(Transport::Plain { .. }) | None => 0,
+        }
     }
 
     /// The epoch that is sent with towards a peer; 0: none.
     pub fn transmit_epoch(&self, peer: PeerId) -> u32 {
-        self.identifier(peer).map_or(0, Identifier::transmit_epoch)
+        match self.transport(peer) {
+            Some(Transport::Identifier(mode)) => mode.transmit_epoch(),
+            Some(Transport::HeaderEncryption(mode)) => mode.transmit_epoch(),
+            Some(Transport::Plain { .. }) | None => 0,
+        }
     }
 
     /// The epochs that are received from a peer, the older one first.
     pub fn receive_epochs(&self, peer: PeerId) -> impl Iterator<Item = u32> {
-        self.identifier(peer).into_iter().flat_map(Identifier::receive_epochs)
+        let (identifier, header_encryption) = match self.transport(peer) {
+            Some(Transport::Identifier(mode)) => (Some(mode.receive_epochs()), None),
+            Some(Transport::HeaderEncryption(mode)) => (None, Some(mode.receive_epochs())),
+            Some(Transport::Plain { .. }) | None => (None, None),
+        };
+        identifier.into_iter().flatten().chain(header_encryption.into_iter().flatten())
     }
 
-    fn identifier(&self, peer: PeerId) -> Option<&Identifier> {
-        match &self.peers.get(peer.index())?.transport {
-            Transport::Identifier(identifier) => Some(identifier),
-            Transport::HeaderEncryption | Transport::Plain { .. } => None,
+    fn transport(&self, peer: PeerId) -> Option<&Transport> {
+        Some(&self.peers.get(peer.index())?.transport)
+    }
+}
+
+impl Transport {
+    /// The flows towards the peer; plain mode knows none.
+    const fn flows(&self) -> Option<&Flows> {
+        match self {
+            Self::Identifier(mode) => Some(&mode.flows),
+            Self::HeaderEncryption(mode) => Some(&mode.flows),
+            Self::Plain { .. } => None,
+        }
+    }
+
+    const fn flows_mut(&mut self) -> Option<&mut Flows> {
+        match self {
+            Self::Identifier(mode) => Some(&mut mode.flows),
+            Self::HeaderEncryption(mode) => Some(&mut mode.flows),
+            Self::Plain { .. } => None,
         }
     }
 }

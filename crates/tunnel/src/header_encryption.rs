@@ -6,9 +6,10 @@
 //!                                       C1 = AES-128(K, P1 xor P2 xor C2)
 //! ```
 //!
-//! [`Sealer`] makes packets of frames, [`Opener`] frames of packets, [`Waiting`] keeps the frames of a flow until the
-//! peer knows it. There is no integrity check beyond that what comes out must be the header of a flow that the peer has
-//! announced; what follows the 32 octets is not looked at, and dies at the MACsec station if it was touched.
+//! `outward` has the way from the LAN to the peer: `sealer` makes packets of frames, `waiting` keeps the frames of a flow
+//! until the peer knows it. `inward` has the way back: `opener` makes frames of packets. There is no integrity check
+//! beyond that what comes out must be the header of a flow that the peer has announced; what follows the 32 octets is
+//! not looked at, and dies at the MACsec station if it was touched.
 //!
 //! The second block has to differ from packet to packet, which the PN and the first four encrypted octets of the
 //! frame see to. Therefore frames with E = 0, with extension headers or without SCI are not carried in this mode.
@@ -17,17 +18,122 @@
 
 mod associations;
 mod header;
+mod inward;
+mod known_flows;
 mod opener;
+mod outward;
 mod sealer;
 mod waiting;
 mod window;
 
-pub use associations::ASSOCIATIONS;
-pub use header::HEADER_OCTETS;
-pub use opener::{EPOCHS, OpenDiscard, Opened, Opener};
-pub use sealer::{EPOCH_INTERVAL, SealDiscard, Sealed, Sealer};
-pub use waiting::{FRAMES, FRAMES_PER_FLOW, Released, WAIT, WaitDiscard, Waiting};
-pub use window::{Freshness, PnWindow, Portion, WINDOW};
-
 #[cfg(test)]
 mod tests;
+
+use arrayvec::ArrayVec;
+use suite::tunnel::EpochSecret;
+use wire::time::Instant;
+use wire::tunnel::FlowIndex;
+
+use crate::counters::{InDiscard, OutDiscard, PeerCounters};
+use crate::exchange::Event;
+use crate::flows::Flows;
+use crate::forwarding::{PeerFacts, Shared};
+use crate::parts::Parts;
+use crate::settings::Limits;
+
+use known_flows::KnownFlows;
+use opener::{EPOCHS, Opener};
+use sealer::Sealer;
+use waiting::Waiting;
+
+pub(crate) use header::HEADER_OCTETS;
+pub(crate) use inward::Rebuilt;
+
+/// The state of header-encryption mode towards one peer.
+#[derive(Debug)]
+pub(crate) struct HeaderEncryption {
+    pub(crate) flows: Flows,
+    pub(crate) known: KnownFlows,
+    sealer: Sealer,
+    waiting: Waiting,
+    opener: Opener,
+    pub(crate) parts: Parts,
+    /// After which epoch the next was asked for, and when last.
+    wanted: Option<(u32, Instant)>,
+    /// Epochs of the peer that are installed, which was not told yet.
+    ready: ArrayVec<u32, EPOCHS>,
+}
+
+impl HeaderEncryption {
+    /// All memory that is ever used: about 3 MB with the ordinary limits.
+    pub(crate) fn new(limits: &Limits, lan_frame: usize) -> Self {
+        Self {
+            flows: Flows::new(limits),
+            known: KnownFlows::new(limits.flows),
+            sealer: Sealer::new(),
+            waiting: Waiting::new(lan_frame),
+            opener: Opener::new(),
+            parts: Parts::new(lan_frame),
+            wanted: None,
+            ready: ArrayVec::new(),
+        }
+    }
+
+    /// Voids keys, windows and flows.
+    pub(crate) fn void(&mut self, shared: &Shared, counters: &mut PeerCounters) {
+        self.sealer.begin();
+        self.opener.begin();
+        self.flows.clear(&shared.hasher);
+        self.known.clear();
+        (self.wanted, self.ready) = (None, ArrayVec::new());
+        counters.count_out_times(OutDiscard::WaitVoided, self.waiting.clear());
+        counters.count_in_times(InDiscard::PartRetired, self.parts.clear());
+    }
+
+    /// The peer accepts this epoch.
+    pub(crate) fn install_transmit(&mut self, now: Instant, epoch: u32, secret: &EpochSecret) {
+        self.sealer.install(now, epoch, secret.header_key());
+    }
+
+    /// A new epoch of the peer; to be told by [`HeaderEncryption::tell_ready`].
+    pub(crate) fn install_receive(&mut self, epoch: u32, secret: &EpochSecret) {
+        if self.opener.install(epoch, secret.header_key()) && !self.ready.contains(&epoch) {
+            if self.ready.is_full() {
+                self.ready.remove(0);
+            }
+            self.ready.push(epoch);
+        }
+    }
+
+    /// Tells which epochs have become ready; true if some were not told.
+    pub(crate) fn tell_ready(&mut self, facts: &PeerFacts, shared: &mut Shared) -> bool {
+        let (peer, generation) = (facts.peer, facts.generation);
+        self.ready.retain(|&mut epoch| !shared.events.tell(Event::ReceiveReady { peer, generation, epoch }));
+        !self.ready.is_empty()
+    }
+
+    /// The peer knows a flow, or does not; true if frames of it may go now.
+    pub(crate) fn acknowledge(&mut self, index: FlowIndex, known: bool) -> bool {
+        let Some(given) = self.flows.by_index(index) else { return false };
+        given.acknowledged = known;
+        known && self.waiting.release(index)
+    }
+
+    /// What ends by itself; true if something is left that does.
+    pub(crate) fn watch(&mut self, now: Instant, counters: &mut PeerCounters) -> bool {
+        counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
+        counters.count_in_times(InDiscard::PartExpired, self.parts.expire(now));
+        self.opener.tend(now);
+        !self.waiting.is_empty() || !self.parts.is_empty() || self.opener.due().is_some()
+    }
+
+    /// The epoch that is sent with; 0: none.
+    pub(crate) fn transmit_epoch(&self) -> u32 {
+        self.sealer.epoch().unwrap_or(0)
+    }
+
+    /// The epochs that are received, the older one first.
+    pub(crate) fn receive_epochs(&self) -> impl Iterator<Item = u32> {
+        self.opener.epochs()
+    }
+}

@@ -10,8 +10,8 @@ use crate::settings::PeerId;
 
 /// Octets of the longest header in front of a body.
 pub const PACKET_HEADER_OCTETS: usize = RID_OCTETS + HEADER_OCTETS + LONG_FORM_OCTETS;
-/// Octets of the longest prefix of a frame that is rebuilt: addresses and SecTAG.
-pub const PREFIX_OCTETS: usize = 28;
+/// Octets of the longest prefix of a frame that is rebuilt: addresses and SecTAG, and in header encryption four more.
+pub const PREFIX_OCTETS: usize = 32;
 
 /// Where a frame of the LAN goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ pub enum Arrived<'a> {
     Frame {
         /// Who sent it.
         from: PeerId,
-        /// Addresses and SecTAG; empty if they are in the packet.
+        /// The beginning of the frame, [`PREFIX_OCTETS`] at most; empty if it is in the packet.
         prefix: ArrayVec<u8, PREFIX_OCTETS>,
         /// Octets of the packet.
         body: Range<usize>,
@@ -72,9 +72,9 @@ pub enum Arrived<'a> {
     Joined {
         /// Who sent it.
         from: PeerId,
-        /// Addresses and SecTAG.
+        /// The beginning of the frame.
         prefix: ArrayVec<u8, PREFIX_OCTETS>,
-        /// The body's beginning.
+        /// What follows.
         first: &'a [u8],
         /// The rest.
         second: &'a [u8],

@@ -79,9 +79,9 @@ impl Parts {
         }
     }
 
-    /// A part has come.
-    pub(crate) fn meet(&mut self, now: Instant, part: Part, body: &[u8]) -> Met {
-        if body.len() > self.room {
+    /// A part has come: `head`, then `body`.
+    pub(crate) fn meet(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> Met {
+        if head.len() + body.len() > self.room {
             return Met::TooLong;
         }
         let other_seq = match part.half {
@@ -90,11 +90,11 @@ impl Parts {
         };
         let other = self.seqs.iter().position(|&seq| seq == other_seq && seq != 0);
         let Some((place, other)) = other.and_then(|place| Some((place, self.pending[place]?))) else {
-            return self.keep(now, part, body);
+            return self.keep(now, part, head, body);
         };
         let flow = match (part.half, other.part.half) {
             (Half::First(flow), Half::Second) | (Half::Second, Half::First(flow)) => flow,
-            _ => return self.keep(now, part, body),
+            _ => return self.keep(now, part, head, body),
         };
         self.remove(place);
         if (part.index, part.fields) != (other.part.index, other.part.fields) {
@@ -109,7 +109,19 @@ impl Parts {
         &self.octets[place * self.room..][..octets]
     }
 
-    fn keep(&mut self, now: Instant, part: Part, body: &[u8]) -> Met {
+    /// Adds octets behind those of the part that has just been taken out of this place; false if there is no room.
+    pub(crate) fn append(&mut self, place: usize, more: &[u8]) -> bool {
+        let Some(pending) = &mut self.pending[place] else { return false };
+        let end = pending.octets + more.len();
+        if end > self.room {
+            return false;
+        }
+        self.octets[place * self.room..][pending.octets..end].copy_from_slice(more);
+        pending.octets = end;
+        true
+    }
+
+    fn keep(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> Met {
         let (place, met) = match self.seqs.iter().position(|&seq| seq == 0) {
             Some(place) => (place, Met::Kept),
             None => (self.oldest(), Met::KeptForAnother),
@@ -118,8 +130,11 @@ impl Parts {
             self.waiting += 1;
         }
         self.seqs[place] = part.seq;
-        self.pending[place] = Some(Pending { part, since: now, octets: body.len() });
-        self.octets[place * self.room..][..body.len()].copy_from_slice(body);
+        let octets = head.len() + body.len();
+        self.pending[place] = Some(Pending { part, since: now, octets });
+        let (head_room, body_room) = self.octets[place * self.room..][..octets].split_at_mut(head.len());
+        head_room.copy_from_slice(head);
+        body_room.copy_from_slice(body);
         met
     }
 

@@ -120,6 +120,12 @@ impl Table {
         Some(value)
     }
 
+    /// Forgets all entries.
+    pub(crate) fn clear(&mut self) {
+        self.places.fill([0; 2]);
+        self.entries = 0;
+    }
+
     /// Steps from one place forward to another.
     const fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.places.len() - from }

@@ -7,7 +7,6 @@ use wire::tunnel::{Flow, FlowIndex};
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{InDiscard, PeerCounters};
 use crate::exchange::{Command, Event, Generation};
-use crate::identifier::Identifier;
 use crate::receive::Owner;
 use crate::settings::PeerId;
 
@@ -20,30 +19,36 @@ impl Forwarding {
             Command::InstallReceive { peer, generation, epoch, secret, lanes } => {
                 self.install_receive(now, generation, Owner { peer, epoch }, &secret, lanes);
             }
-            Command::InstallTransmit { peer, generation, epoch, secret } => {
-                if let Some((identifier, _)) = self.of(peer, generation) {
-                    identifier.install_transmit(epoch, &secret);
-                }
-            }
+            Command::InstallTransmit { peer, generation, epoch, secret } => match self.of(peer, generation) {
+                Some((Transport::Identifier(mode), _)) => mode.install_transmit(epoch, &secret),
+                Some((Transport::HeaderEncryption(mode), _)) => mode.install_transmit(now, epoch, &secret),
+                Some((Transport::Plain { .. }, _)) | None => {}
+            },
             Command::Announced { peer, generation, index } => self.acknowledge(peer, generation, index, true),
             Command::Unknown { peer, generation, index } => self.acknowledge(peer, generation, index, false),
             Command::AddFlow { peer, generation, index, flow } => {
                 self.add_flow(peer, generation, index, flow)
             }
             Command::WithdrawFlow { peer, generation, index } => {
-                if let Some((identifier, _)) = self.of(peer, generation) {
-                    identifier.announced.remove(index);
+                match of(&mut self.peers, peer, generation) {
+                    Some((Transport::Identifier(mode), _)) => mode.announced.remove(index),
+                    Some((Transport::HeaderEncryption(mode), _)) => {
+                        mode.known.remove(&self.shared.hasher, index)
+                    }
+                    Some((Transport::Plain { .. }, _)) | None => {}
                 }
             }
             Command::Position { peer, generation, epoch, lane, seq } => {
-                if let Some((identifier, _)) = of(&mut self.peers, peer, generation) {
-                    identifier.position(&mut self.receive, epoch, lane, seq);
+                if let Some((Transport::Identifier(mode), _)) = of(&mut self.peers, peer, generation) {
+                    mode.position(&mut self.receive, epoch, lane, seq);
                 }
             }
             Command::TellPosition { peer, generation, .. } => {
                 let window = self.window;
-                let event =
-                    self.of(peer, generation).and_then(|(of, _)| of.tell_position(peer, generation, window));
+                let event = match self.of(peer, generation) {
+                    Some((Transport::Identifier(mode), _)) => mode.tell_position(peer, generation, window),
+                    _ => None,
+                };
                 // If there is no room, the peer asks again.
                 let _ = event.is_some_and(|event| self.shared.events.tell(event));
             }
@@ -63,7 +68,8 @@ impl Forwarding {
                 let parts = identifier.void(&self.shared, &mut self.receive);
                 counters.count_in_times(InDiscard::PartRetired, parts);
             }
-            Transport::HeaderEncryption | Transport::Plain { .. } => {}
+            Transport::HeaderEncryption(mode) => mode.void(&self.shared, counters),
+            Transport::Plain { .. } => {}
         }
     }
 
@@ -75,23 +81,38 @@ impl Forwarding {
         secret: &EpochSecret,
         lanes: u8,
     ) {
-        let Some((identifier, counters)) = of(&mut self.peers, owner.peer, generation) else { return };
-        let parts = identifier.install_receive(now, &mut self.receive, owner, secret, lanes);
-        counters.count_in_times(InDiscard::PartRetired, parts);
+        match of(&mut self.peers, owner.peer, generation) {
+            Some((Transport::Identifier(mode), counters)) => {
+                let parts = mode.install_receive(now, &mut self.receive, owner, secret, lanes);
+                counters.count_in_times(InDiscard::PartRetired, parts);
+            }
+            Some((Transport::HeaderEncryption(mode), _)) => mode.install_receive(owner.epoch, secret),
+            Some((Transport::Plain { .. }, _)) | None => return,
+        }
         self.installing = true;
     }
 
     /// The peer knows a flow, or does not.
     fn acknowledge(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, known: bool) {
-        let given = self.of(peer, generation).and_then(|(identifier, _)| identifier.flows.by_index(index));
-        if let Some(given) = given {
-            given.acknowledged = known;
+        match of(&mut self.peers, peer, generation) {
+            Some((Transport::Identifier(mode), _)) => {
+                if let Some(given) = mode.flows.by_index(index) {
+                    given.acknowledged = known;
+                }
+            }
+            Some((Transport::HeaderEncryption(mode), _)) => self.releasing |= mode.acknowledge(index, known),
+            Some((Transport::Plain { .. }, _)) | None => {}
         }
     }
 
     fn add_flow(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, flow: Flow) {
-        let Some((identifier, counters)) = self.of(peer, generation) else { return };
-        let event = if identifier.announced.add(index, flow) {
+        let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
+        let added = match transport {
+            Transport::Identifier(mode) => mode.announced.add(index, flow),
+            Transport::HeaderEncryption(mode) => mode.known.add(&self.shared.hasher, index, flow),
+            Transport::Plain { .. } => return,
+        };
+        let event = if added {
             Event::FlowAccepted { peer, generation, index }
         } else {
             counters.in_flows_refused += 1;
@@ -101,23 +122,19 @@ impl Forwarding {
         let _ = self.shared.events.tell(event);
     }
 
-    fn of(&mut self, peer: PeerId, generation: Generation) -> Option<(&mut Identifier, &mut PeerCounters)> {
+    fn of(&mut self, peer: PeerId, generation: Generation) -> Option<(&mut Transport, &mut PeerCounters)> {
         of(&mut self.peers, peer, generation)
     }
 }
 
-/// A peer in identifier mode, if this is its generation.
+/// A peer, if this is its generation.
 fn of(
     peers: &mut [Peer],
     peer: PeerId,
     generation: Generation,
-) -> Option<(&mut Identifier, &mut PeerCounters)> {
+) -> Option<(&mut Transport, &mut PeerCounters)> {
     match peers.get_mut(peer.index())? {
-        Peer { facts, counters, transport: Transport::Identifier(identifier) }
-            if facts.generation == generation =>
-        {
-            Some((identifier, counters))
-        }
+        Peer { facts, counters, transport } if facts.generation == generation => Some((transport, counters)),
         _ => None,
     }
 }

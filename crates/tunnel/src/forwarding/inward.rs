@@ -7,6 +7,7 @@ use wire::tunnel::{HEADER_OCTETS, RID_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, UnknownDiscard};
+use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Decrypted};
 use crate::identifier::{Rebuilt, Received, prefix};
 use crate::packet::{Arrival, Arrived};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
@@ -111,16 +112,27 @@ impl Forwarding {
     }
 
     /// Header encryption and plain mode: the engine knows the peer by its UDP address.
-    fn inward_from(
+    fn inward_from<'a>(
+        &'a mut self,
+        now: Instant,
+        from: PeerId,
+        packet: &'a [u8],
+    ) -> Result<Arrived<'a>, Discard> {
+        match self.peers.get(from.index()).map(|peer| &peer.transport) {
+            Some(&Transport::Plain { vni }) => self.inward_plain(now, from, vni, packet),
+            Some(Transport::HeaderEncryption(_)) => self.inward_header_encryption(now, from, packet),
+            Some(Transport::Identifier(_)) | None => Err(self.unknown(UnknownDiscard::WrongMode)),
+        }
+    }
+
+    fn inward_plain(
         &mut self,
         now: Instant,
         from: PeerId,
+        vni: u32,
         packet: &[u8],
     ) -> Result<Arrived<'static>, Discard> {
-        let Some(Peer { transport: Transport::Plain { vni }, .. }) = self.peers.get(from.index()) else {
-            return Err(self.unknown(UnknownDiscard::WrongMode));
-        };
-        let inner = match parse(*vni, packet) {
+        let inner = match parse(vni, packet) {
             Ok(_) if packet.len() - VXLAN_OCTETS > self.lan_frame => Err(InDiscard::TooLong),
             inner => inner,
         };
@@ -132,6 +144,62 @@ impl Forwarding {
         counters.in_pkts_tunnelled += 1;
         counters.in_octets_tunnelled += packet.len() as u64;
         Ok(Arrived::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
+    }
+
+    fn inward_header_encryption<'a>(
+        &'a mut self,
+        now: Instant,
+        from: PeerId,
+        packet: &'a [u8],
+    ) -> Result<Arrived<'a>, Discard> {
+        let Some(Peer { counters, transport: Transport::HeaderEncryption(mode), .. }) =
+            self.peers.get_mut(from.index())
+        else {
+            return Err(self.unknown(UnknownDiscard::WrongMode));
+        };
+        let rebuilt = mode.inward(now, counters, &mut self.shared, packet);
+        let rebuilt = rebuilt.map_err(|reason| self.discard(from, reason))?;
+        self.peers[from.index()].counters.in_octets_tunnelled += packet.len() as u64;
+        let mut prefix = ArrayVec::new();
+        let (taken, waited, waited_first) = match rebuilt {
+            Decrypted::Pending => return Ok(Arrived::Pending),
+            Decrypted::Whole(taken, header) => {
+                prefix.extend(header);
+                (taken, None, false)
+            }
+            Decrypted::First(taken, header, place) => {
+                prefix.extend(header);
+                (taken, Some(place), false)
+            }
+            Decrypted::Second(taken, addresses_and_tag, place) => {
+                prefix.extend(addresses_and_tag);
+                (taken, Some(place), true)
+            }
+        };
+        let came = DECRYPTED_OCTETS..packet.len();
+        let octets =
+            |this: &Self| waited.and_then(|place| this.waited_part(from, place)).map_or(0, <[u8]>::len);
+        if prefix.len() + came.len() + octets(self) > self.lan_frame {
+            return Err(self.discard(from, InDiscard::TooLong));
+        }
+        self.hear(now, &taken, Place::Behind(from));
+        let counters = &mut self.peers[from.index()].counters;
+        counters.in_pkts_tunnelled += 1;
+        counters.in_pkts_joined += u64::from(waited.is_some());
+        let Some(waited) = waited.and_then(|place| self.waited_part(from, place)) else {
+            return Ok(Arrived::Frame { from, prefix, body: came });
+        };
+        let came = &packet[came];
+        let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
+        Ok(Arrived::Joined { from, prefix, first, second })
+    }
+
+    /// The part that waited for the one that has just come.
+    fn waited_part(&self, from: PeerId, place: usize) -> Option<&[u8]> {
+        match &self.peers.get(from.index())?.transport {
+            Transport::HeaderEncryption(mode) => Some(mode.parts.octets(place)),
+            Transport::Identifier(_) | Transport::Plain { .. } => None,
+        }
     }
 
     const fn unknown(&mut self, reason: UnknownDiscard) -> Discard {

@@ -47,10 +47,13 @@ impl Forwarding {
     fn tell_ready(&mut self) -> bool {
         let mut waiting = false;
         for Peer { facts, transport, .. } in &mut self.peers {
-            if let Transport::Identifier(identifier) = transport {
-                waiting |=
-                    identifier.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive);
-            }
+            waiting |= match transport {
+                Transport::Identifier(mode) => {
+                    mode.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive)
+                }
+                Transport::HeaderEncryption(mode) => mode.tell_ready(facts, &mut self.shared),
+                Transport::Plain { .. } => false,
+            };
         }
         waiting
     }
@@ -69,6 +72,9 @@ impl Forwarding {
             watch |= !lane.parts.is_empty();
         }
         for Peer { facts, counters, transport } in &mut self.peers {
+            if let Transport::HeaderEncryption(mode) = transport {
+                watch |= mode.watch(now, counters);
+            }
             let Transport::Identifier(identifier) = transport else { continue };
             let parts = identifier.end_overlap(now, &mut self.receive);
             counters.count_in_times(InDiscard::PartRetired, parts);
@@ -83,7 +89,7 @@ impl Forwarding {
     }
 
     fn has_ages(&self) -> bool {
-        let flows = |peer: &Peer| matches!(&peer.transport, Transport::Identifier(of) if of.flows.len() > 0);
+        let flows = |peer: &Peer| peer.transport.flows().is_some_and(|flows| flows.len() > 0);
         !self.stations.is_empty() || self.peers.iter().any(flows)
     }
 
@@ -91,9 +97,9 @@ impl Forwarding {
         self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
         self.age_hand = (self.age_hand + 1) % self.peers.len().max(1);
         let Some(Peer { facts, transport, .. }) = self.peers.get_mut(self.age_hand) else { return };
-        let Transport::Identifier(identifier) = transport else { return };
+        let Some(flows) = transport.flows_mut() else { return };
         let (peer, generation, events) = (facts.peer, facts.generation, &mut self.shared.events);
-        identifier.flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
+        flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
             events.tell(Event::Withdraw { peer, generation, index })
         });
     }

@@ -10,7 +10,7 @@ use super::window::PnWindow;
 
 /// SAs of one direction and epoch. A sender that meets one more begins another epoch, so that a receiver, which has
 /// room for as many, does not; about 530 octets each.
-pub const ASSOCIATIONS: usize = 512;
+pub(crate) const ASSOCIATIONS: usize = 512;
 
 /// Which SA.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -48,28 +48,25 @@ impl Associations {
 
     /// The window of an SA, if it was used in this epoch. Looks at ten SAs at most.
     pub(crate) fn window(&mut self, of: Association) -> Option<&mut PnWindow> {
-        let number = self.number(of)?;
-        self.windows.get_mut(usize::from(number))
-    }
-
-    /// The number of an SA among those of the epoch, from 0.
-    pub(crate) fn number(&self, of: Association) -> Option<u16> {
         let place = self.order.binary_search_by_key(&of, |&(association, _)| association).ok()?;
-        Some(self.order[place].1)
+        self.windows.get_mut(usize::from(self.order[place].1))
     }
 
-    /// A window for an SA that is used for the first time in this epoch; `None` if there is no room, or it has one.
-    /// Moves at most as many entries as there are, once an SA and epoch.
-    pub(crate) fn open(&mut self, of: Association, first: u32) -> Option<&mut PnWindow> {
-        let place = self.order.binary_search_by_key(&of, |&(association, _)| association).err()?;
-        if self.is_full() {
-            return None;
-        }
-        let free = self.order.len();
-        self.order.insert(place, (of, free as u16));
-        let window = self.windows.get_mut(free)?;
-        *window = PnWindow::new(first);
-        Some(window)
+    /// The window of an SA, and its number among those of the epoch, from 0; a new window that begins with `first` if
+    /// it is used for the first time. `None` if there is no room. Looks at ten SAs at most, and moves as many entries as
+    /// there are once an SA and epoch.
+    pub(crate) fn find_or_open(&mut self, of: Association, first: u32) -> Option<(u16, &mut PnWindow)> {
+        let number = match self.order.binary_search_by_key(&of, |&(association, _)| association) {
+            Ok(place) => self.order[place].1,
+            Err(_) if self.is_full() => return None,
+            Err(place) => {
+                let free = self.order.len() as u16;
+                self.order.insert(place, (of, free));
+                self.windows[usize::from(free)] = PnWindow::new(first);
+                free
+            }
+        };
+        Some((number, self.windows.get_mut(usize::from(number))?))
     }
 }
 
@@ -92,18 +89,20 @@ mod tests {
         for round in 0..2 {
             for number in 0..ASSOCIATIONS as u16 {
                 assert!(!associations.is_full() && associations.window(association(number)).is_none());
-                let window = associations.open(association(number), u32::from(number)).expect("room");
+                let opened = associations.find_or_open(association(number), u32::from(number));
+                let (place, window) = opened.expect("room");
+                assert_eq!(place, number);
                 assert_eq!(window.commit(u32::from(number), Whole), New, "round {round}");
             }
             assert!(associations.is_full());
-            assert!(associations.open(association(ASSOCIATIONS as u16), 1).is_none());
+            assert!(associations.find_or_open(association(ASSOCIATIONS as u16), 1).is_none());
             for number in 0..ASSOCIATIONS as u16 {
                 let window = associations.window(association(number)).expect("opened");
                 assert_eq!(window.judge(u32::from(number), Whole), Seen);
                 assert_eq!(window.newest(), u32::from(number));
-                assert_eq!(associations.number(association(number)), Some(number));
+                let (place, window) = associations.find_or_open(association(number), 99).expect("there");
+                assert_eq!((place, window.newest()), (number, u32::from(number)));
             }
-            assert!(associations.open(association(7), 1).is_none(), "it has one");
             associations.clear();
         }
     }

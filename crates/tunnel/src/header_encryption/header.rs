@@ -16,7 +16,7 @@ use wire::tunnel::Taken;
 use super::window::Portion;
 
 /// Octets of the header.
-pub const HEADER_OCTETS: usize = 32;
+pub(crate) const HEADER_OCTETS: usize = 32;
 /// Octets of the header that are addresses and SecTAG.
 pub(crate) const PREFIX_OCTETS: usize = ADDRESSES_OCTETS + SECTAG_SCI_OCTETS;
 /// Octets of what the frame has behind the SecTAG: these make the second block unpredictable.

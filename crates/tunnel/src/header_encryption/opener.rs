@@ -14,42 +14,24 @@ use wire::tunnel::{Flow, Taken};
 use super::associations::{Association, Associations};
 use super::header::{HEADER_OCTETS, read};
 use super::window::{Freshness, Portion};
+use crate::counters::InDiscard;
 use crate::exchange::EPOCH_OVERLAP;
 
 /// Epochs that are known at a time, and so keys that are tried on a packet.
-pub const EPOCHS: usize = 3;
-
-/// Why a packet is not delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OpenDiscard {
-    /// Shorter than a header.
-    TooShort,
-    /// No epoch is known.
-    NoEpoch,
-    /// No key that is known makes a header of it: forged, damaged, or of an epoch that is gone.
-    NotValid,
-    /// A header, but of no flow that the peer has announced.
-    UnknownFlow,
-    /// In the window, and its PN was used already.
-    Replayed,
-    /// Below the window.
-    Late,
-    /// The peer uses more SAs in one epoch than there is room for.
-    TooManySas,
-}
+pub(crate) const EPOCHS: usize = 3;
 
 /// A packet of the peer's.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Opened {
+pub(crate) struct Opened {
     /// The beginning of the portion: addresses, SecTAG, four octets. Behind it comes what follows the header in the
     /// packet.
-    pub header: [u8; HEADER_OCTETS],
+    pub(crate) header: [u8; HEADER_OCTETS],
     /// The same, taken apart.
-    pub taken: Taken,
+    pub(crate) taken: Taken,
     /// How much of the frame it is.
-    pub portion: Portion,
-    /// The epoch it was sealed in: parts of one frame have the same.
-    pub epoch: u32,
+    pub(crate) portion: Portion,
+    /// The same number for the parts of one frame, and for nothing else that is under way; not 0. 62 bits.
+    pub(crate) serial: u64,
 }
 
 #[derive(Debug)]
@@ -69,7 +51,7 @@ impl Known {
 
 /// The receiving end.
 #[derive(Debug)]
-pub struct Opener {
+pub(crate) struct Opener {
     /// By rising epoch.
     epochs: ArrayVec<Known, EPOCHS>,
     /// Which of them is in use.
@@ -80,7 +62,7 @@ pub struct Opener {
 
 impl Opener {
     /// Without an epoch. All memory that is ever used.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             epochs: ArrayVec::new(),
             current: 0,
@@ -89,7 +71,7 @@ impl Opener {
     }
 
     /// Another generation: forgets all epochs.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         while !self.epochs.is_empty() {
             self.forget(0);
         }
@@ -97,7 +79,7 @@ impl Opener {
 
     /// From here on packets of this epoch are accepted: true if so. One that is older than the newest is not: it would
     /// begin with an empty window.
-    pub fn install(&mut self, epoch: u32, key: HeaderKey) -> bool {
+    pub(crate) fn install(&mut self, epoch: u32, key: HeaderKey) -> bool {
         if self.epochs.iter().any(|known| known.epoch == epoch) {
             return true;
         }
@@ -114,20 +96,26 @@ impl Opener {
         true
     }
 
+    /// The epochs that are known, the oldest first.
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
+        self.epochs.iter().map(|known| known.epoch)
+    }
+
     /// The newest epoch of which a packet came.
-    pub fn epoch(&self) -> Option<u32> {
+    #[cfg(test)]
+    pub(crate) fn epoch(&self) -> Option<u32> {
         self.epochs.get(self.current).map(|known| known.epoch)
     }
 
     /// Forgets the epoch before when its time is over.
-    pub fn tend(&mut self, now: Instant) {
+    pub(crate) fn tend(&mut self, now: Instant) {
         while self.epochs.first().is_some_and(|known| known.is_gone(now)) {
             self.forget(0);
         }
     }
 
     /// When [`Opener::tend`] has something to do.
-    pub fn due(&self) -> Option<Instant> {
+    pub(crate) fn due(&self) -> Option<Instant> {
         self.epochs.first()?.until
     }
 
@@ -135,15 +123,15 @@ impl Opener {
     /// and three searches at most.
     ///
     /// # Errors
-    /// [`OpenDiscard`]: the packet is not delivered, and has changed nothing.
-    pub fn open(
+    /// [`InDiscard`]: the packet is not delivered, and has changed nothing.
+    pub(crate) fn open(
         &mut self,
         now: Instant,
         packet: &[u8],
         is_announced: impl Fn(&Flow) -> bool,
-    ) -> Result<Opened, OpenDiscard> {
-        let encrypted = packet.first_chunk::<HEADER_OCTETS>().ok_or(OpenDiscard::TooShort)?;
-        let mut failure = if self.epochs.is_empty() { OpenDiscard::NoEpoch } else { OpenDiscard::NotValid };
+    ) -> Result<Opened, InDiscard> {
+        let encrypted = packet.first_chunk::<HEADER_OCTETS>().ok_or(InDiscard::TooShort)?;
+        let mut failure = if self.epochs.is_empty() { InDiscard::NoEpoch } else { InDiscard::NotValid };
         for place in (self.current..self.epochs.len()).chain((0..self.current).rev()) {
             let known = &mut self.epochs[place];
             if known.is_gone(now) {
@@ -153,11 +141,11 @@ impl Opener {
             known.key.decrypt(&mut header);
             let Some((taken, portion)) = read(&mut header) else { continue };
             if !is_announced(&taken.flow) {
-                failure = OpenDiscard::UnknownFlow;
+                failure = InDiscard::UnknownFlow;
                 continue;
             }
-            known.use_up(&taken, portion)?;
-            let opened = Opened { header, taken, portion, epoch: known.epoch };
+            let serial = known.use_up(&taken, portion)?;
+            let opened = Opened { header, taken, portion, serial };
             self.came(now, place);
             return Ok(opened);
         }
@@ -185,17 +173,17 @@ impl Opener {
 }
 
 impl Known {
-    fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<(), OpenDiscard> {
-        let sci = taken.flow.sci().ok_or(OpenDiscard::NotValid)?;
+    /// Uses up a PN; a number that this epoch, SA and PN alone have.
+    fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<u64, InDiscard> {
+        let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let (of, pn) = (Association { sci, an: taken.fields.an() }, taken.fields.pn);
-        let freshness = match self.received.window(of) {
-            Some(window) => window.commit(pn, portion),
-            None => self.received.open(of, pn).ok_or(OpenDiscard::TooManySas)?.commit(pn, portion),
-        };
-        match freshness {
-            Freshness::New => Ok(()),
-            Freshness::Seen => Err(OpenDiscard::Replayed),
-            Freshness::Late => Err(OpenDiscard::Late),
+        let (number, window) = self.received.find_or_open(of, pn).ok_or(InDiscard::TooManySas)?;
+        match window.commit(pn, portion) {
+            Freshness::New => {
+                Ok(u64::from(self.epoch & 0x000f_ffff) << 42 | (u64::from(number) + 1) << 32 | u64::from(pn))
+            }
+            Freshness::Seen => Err(InDiscard::Replayed),
+            Freshness::Late => Err(InDiscard::Late),
         }
     }
 }

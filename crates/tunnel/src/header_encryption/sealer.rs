@@ -27,46 +27,13 @@ use wire::tunnel::Taken;
 use super::associations::{Association, Associations};
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
 use super::window::{Freshness, Portion};
+use crate::counters::OutDiscard;
+use crate::packet::Packet;
 
 /// A sender begins no two epochs in less than this.
-pub const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
 /// So many PNs that come again, without a higher one between, are no copies but another beginning of the SA.
 const REPEATS_OF_A_RESTART: u8 = 4;
-
-/// Why a frame is not sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SealDiscard {
-    /// The SecTAG has no SCI.
-    NoSci,
-    /// E is 0: the octets behind the SecTAG are not encrypted, so whoever sees the packet could predict them. A
-    /// confidentiality offset does the same and is not to be seen in a frame: the configuration of the stations has to
-    /// do without it.
-    NotEncrypted,
-    /// Extension headers follow the SecTAG: the octets behind it could be predicted.
-    Extended,
-    /// The frame has less than four octets behind the SecTAG.
-    TooShort,
-    /// The frame does not fit into two packets.
-    TooLong,
-    /// No epoch has been acknowledged yet.
-    NoEpoch,
-    /// Its SA begins again, and the next epoch is not acknowledged yet, or the one before is younger than a second.
-    EpochAwaited,
-    /// A frame with this PN was sent already.
-    Repeated,
-    /// While the frame waited for its flow's announcement another epoch began, and in that its PN is used already or
-    /// too old.
-    Overtaken,
-}
-
-/// A packet: the header, encrypted, and which octets of the frame follow it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sealed {
-    /// What stands in front.
-    pub header: [u8; HEADER_OCTETS],
-    /// The octets of the frame that follow.
-    pub body: Range<usize>,
-}
 
 #[derive(Debug)]
 struct InUse {
@@ -77,7 +44,7 @@ struct InUse {
 
 /// The sending end.
 #[derive(Debug)]
-pub struct Sealer {
+pub(crate) struct Sealer {
     current: Option<InUse>,
     /// Acknowledged, and not used before it is needed.
     next: Option<(u32, HeaderKey)>,
@@ -86,19 +53,19 @@ pub struct Sealer {
 
 impl Sealer {
     /// Without an epoch. All memory that is ever used.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { current: None, next: None, sent: Associations::new() }
     }
 
     /// Another generation: forgets all epochs.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         (self.current, self.next) = (None, None);
         self.sent.clear();
     }
 
     /// The peer has acknowledged this epoch. The first is used at once; one that is not newer than those that are known
     /// changes nothing.
-    pub fn install(&mut self, now: Instant, epoch: u32, key: HeaderKey) {
+    pub(crate) fn install(&mut self, now: Instant, epoch: u32, key: HeaderKey) {
         let newest = self.next.as_ref().map(|&(epoch, _)| epoch).or(self.epoch());
         if newest.is_some_and(|newest| epoch <= newest) {
             return;
@@ -111,29 +78,29 @@ impl Sealer {
     }
 
     /// The epoch in use.
-    pub fn epoch(&self) -> Option<u32> {
+    pub(crate) fn epoch(&self) -> Option<u32> {
         self.current.as_ref().map(|current| current.epoch)
     }
 
     /// The newest epoch, if the next one is wanted: none is in readiness.
-    pub fn wants_epoch_after(&self) -> Option<u32> {
+    pub(crate) fn wants_epoch_after(&self) -> Option<u32> {
         if self.next.is_none() { self.epoch() } else { None }
     }
 
     /// Whether the frame can be carried in this mode at all.
     ///
     /// # Errors
-    /// [`SealDiscard::NoSci`], [`SealDiscard::NotEncrypted`], [`SealDiscard::Extended`], [`SealDiscard::TooShort`].
-    pub fn admit(taken: &Taken, frame: &[u8]) -> Result<(), SealDiscard> {
+    /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`], [`OutDiscard::TooShort`].
+    pub(crate) fn admit(taken: &Taken, frame: &[u8]) -> Result<(), OutDiscard> {
         if carries(taken) {
-            return if frame.len() < HEADER_OCTETS { Err(SealDiscard::TooShort) } else { Ok(()) };
+            return if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) };
         }
         Err(if taken.flow.sci().is_none() {
-            SealDiscard::NoSci
+            OutDiscard::NoSci
         } else if taken.fields.extended() {
-            SealDiscard::Extended
+            OutDiscard::Extended
         } else {
-            SealDiscard::NotEncrypted
+            OutDiscard::NotEncrypted
         })
     }
 
@@ -141,22 +108,22 @@ impl Sealer {
     /// in this one. Which epoch it was.
     ///
     /// # Errors
-    /// [`SealDiscard::NoSci`], [`SealDiscard::NoEpoch`], [`SealDiscard::EpochAwaited`], [`SealDiscard::Repeated`].
-    pub fn take_pn(&mut self, now: Instant, taken: &Taken) -> Result<u32, SealDiscard> {
+    /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`], [`OutDiscard::Repeated`].
+    pub(crate) fn take_pn(&mut self, now: Instant, taken: &Taken) -> Result<u32, OutDiscard> {
         let (of, pn) = association(taken)?;
-        let epoch = self.epoch().ok_or(SealDiscard::NoEpoch)?;
+        let epoch = self.epoch().ok_or(OutDiscard::NoEpoch)?;
         let full = self.sent.is_full();
         let epoch = match self.sent.window(of) {
             Some(window) if !window.restarts(pn) => match window.commit(pn, Portion::Whole) {
                 Freshness::New => return Ok(epoch),
-                _ if window.repeat() < REPEATS_OF_A_RESTART => return Err(SealDiscard::Repeated),
+                _ if window.repeat() < REPEATS_OF_A_RESTART => return Err(OutDiscard::Repeated),
                 _ => self.start_next(now)?,
             },
             Some(_) => self.start_next(now)?,
             None if full => self.start_next(now)?,
             None => epoch,
         };
-        if let Some(window) = self.sent.open(of, pn) {
+        if let Some((_, window)) = self.sent.find_or_open(of, pn) {
             window.commit(pn, Portion::Whole);
         }
         Ok(epoch)
@@ -166,17 +133,17 @@ impl Sealer {
     /// `path_payload` octets. Two blocks of AES for each packet.
     ///
     /// # Errors
-    /// [`SealDiscard`]: nothing is sent. [`SealDiscard::Overtaken`] only if another epoch has begun since.
-    pub fn seal(
+    /// [`OutDiscard`]: nothing is sent. [`OutDiscard::Overtaken`] only if another epoch has begun since.
+    pub(crate) fn seal(
         &mut self,
         taken: &Taken,
         epoch: u32,
         frame: &[u8],
         path_payload: usize,
-    ) -> Result<ArrayVec<Sealed, 2>, SealDiscard> {
-        let prefix = frame.first_chunk().ok_or(SealDiscard::TooShort)?;
-        let portions = cut(frame.len(), path_payload).ok_or(SealDiscard::TooLong)?;
-        let current = self.current.as_ref().ok_or(SealDiscard::NoEpoch)?;
+    ) -> Result<ArrayVec<Packet, 2>, OutDiscard> {
+        let prefix = frame.first_chunk().ok_or(OutDiscard::TooShort)?;
+        let portions = cut(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
+        let current = self.current.as_ref().ok_or(OutDiscard::NoEpoch)?;
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
@@ -186,30 +153,31 @@ impl Sealer {
 
     /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
     /// so whatever its PN is, its SA does not begin again with it.
-    fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), SealDiscard> {
+    fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), OutDiscard> {
         let (of, pn) = association(taken)?;
-        let freshness = match sent.window(of) {
-            Some(window) => window.commit(pn, Portion::Whole),
-            None => sent.open(of, pn).ok_or(SealDiscard::Overtaken)?.commit(pn, Portion::Whole),
-        };
-        if freshness == Freshness::New { Ok(()) } else { Err(SealDiscard::Overtaken) }
+        let (_, window) = sent.find_or_open(of, pn).ok_or(OutDiscard::Overtaken)?;
+        let freshness = window.commit(pn, Portion::Whole);
+        if freshness == Freshness::New { Ok(()) } else { Err(OutDiscard::Overtaken) }
     }
 
     /// Takes the next epoch into use, in which no SA has sent anything.
-    fn start_next(&mut self, now: Instant) -> Result<u32, SealDiscard> {
+    ///
+    /// # Errors
+    /// [`OutDiscard::EpochAwaited`].
+    pub(crate) fn start_next(&mut self, now: Instant) -> Result<u32, OutDiscard> {
         let too_soon = self.current.as_ref().is_some_and(|current| now.since(current.since) < EPOCH_INTERVAL);
         if too_soon {
-            return Err(SealDiscard::EpochAwaited);
+            return Err(OutDiscard::EpochAwaited);
         }
-        let (epoch, key) = self.next.take().ok_or(SealDiscard::EpochAwaited)?;
+        let (epoch, key) = self.next.take().ok_or(OutDiscard::EpochAwaited)?;
         self.current = Some(InUse { epoch, key, since: now });
         self.sent.clear();
         Ok(epoch)
     }
 }
 
-fn association(taken: &Taken) -> Result<(Association, u32), SealDiscard> {
-    let sci = taken.flow.sci().ok_or(SealDiscard::NoSci)?;
+fn association(taken: &Taken) -> Result<(Association, u32), OutDiscard> {
+    let sci = taken.flow.sci().ok_or(OutDiscard::NoSci)?;
     Ok((Association { sci, an: taken.fields.an() }, taken.fields.pn))
 }
 
@@ -240,10 +208,10 @@ fn seal_portion(
     frame: &[u8],
     portion: Portion,
     octets: Range<usize>,
-) -> Result<Sealed, SealDiscard> {
+) -> Result<Packet, OutDiscard> {
     let taste_at = octets.start.max(PREFIX_OCTETS);
-    let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(SealDiscard::TooShort)?;
+    let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
     let mut header = compose(prefix, taste, portion);
     key.encrypt(&mut header);
-    Ok(Sealed { header, body: taste_at + TASTE_OCTETS..octets.end })
+    Ok(Packet { header: header.into_iter().collect(), body: taste_at + TASTE_OCTETS..octets.end })
 }

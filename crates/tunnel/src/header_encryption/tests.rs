@@ -10,7 +10,12 @@ use suite::tunnel::{EpochSecret, HeaderKey};
 use wire::Instant;
 use wire::tunnel::{Flow, Taken};
 
-use super::*;
+use super::HEADER_OCTETS;
+use super::associations::ASSOCIATIONS;
+use super::opener::Opener;
+use super::sealer::Sealer;
+use super::window::Portion;
+use crate::counters::{InDiscard, OutDiscard};
 
 const PAYLOAD: usize = 1400;
 
@@ -52,16 +57,16 @@ fn opener(epochs: u32) -> Opener {
     opener
 }
 
-fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>, SealDiscard> {
+fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>, OutDiscard> {
     let taken = taken(frame);
     Sealer::admit(&taken, frame)?;
     let epoch = sealer.take_pn(now, &taken)?;
     let sealed = sealer.seal(&taken, epoch, frame, PAYLOAD)?;
-    Ok(sealed.into_iter().map(|packet| [&packet.header, &frame[packet.body]].concat()).collect())
+    Ok(sealed.into_iter().map(|packet| [&packet.header[..], &frame[packet.body]].concat()).collect())
 }
 
 /// The octets of the portion, without the prefix if it is the second.
-fn open(opener: &mut Opener, now: Instant, packet: &[u8]) -> Result<Vec<u8>, OpenDiscard> {
+fn open(opener: &mut Opener, now: Instant, packet: &[u8]) -> Result<Vec<u8>, InDiscard> {
     let opened = opener.open(now, packet, of_stations)?;
     let from = if opened.portion == Portion::Second { 28 } else { 0 };
     Ok([&opened.header[from..], &packet[HEADER_OCTETS..]].concat())
@@ -77,7 +82,7 @@ proptest! {
             let frame = frame(station, an, pn, octets);
             let packets = send(&mut sealer, at(0), &frame);
             if frame.len() > 2 * PAYLOAD - 28 {
-                prop_assert_eq!(packets, Err(SealDiscard::TooLong));
+                prop_assert_eq!(packets, Err(OutDiscard::TooLong));
                 continue;
             }
             let mut packets = packets.expect("it fits");
@@ -96,7 +101,7 @@ proptest! {
             }
             prop_assert_eq!(portions.concat(), frame);
             for packet in &packets {
-                prop_assert_eq!(open(&mut opener, at(0), packet), Err(OpenDiscard::Replayed));
+                prop_assert_eq!(open(&mut opener, at(0), packet), Err(InDiscard::Replayed));
             }
         }
     }
@@ -107,8 +112,8 @@ proptest! {
         for packet in packets {
             let discard = opener.open(at(0), &packet, of_stations).expect_err("forged");
             let expected = match discard {
-                OpenDiscard::TooShort => packet.len() < HEADER_OCTETS,
-                OpenDiscard::NotValid | OpenDiscard::UnknownFlow => packet.len() >= HEADER_OCTETS,
+                InDiscard::TooShort => packet.len() < HEADER_OCTETS,
+                InDiscard::NotValid | InDiscard::UnknownFlow => packet.len() >= HEADER_OCTETS,
                 _ => false,
             };
             prop_assert!(expected, "unexpected: {:?}", discard);
@@ -133,7 +138,7 @@ proptest! {
             };
             forged[bit / 8] ^= 1 << (bit % 8);
             let discard = open(&mut beset, now, &forged).expect_err("forged");
-            prop_assert!(matches!(discard, OpenDiscard::NotValid | OpenDiscard::UnknownFlow));
+            prop_assert!(matches!(discard, InDiscard::NotValid | InDiscard::UnknownFlow));
             prop_assert_eq!(open(&mut beset, now, &genuine), open(&mut pure, now, &genuine));
             prop_assert_eq!((beset.epoch(), beset.due()), (pure.epoch(), pure.due()));
             before = genuine;
@@ -165,7 +170,7 @@ proptest! {
                 4 if !recorded.is_empty() => {
                     let (_, packet): &(u32, Vec<u8>) = &recorded[wild as usize % recorded.len()];
                     let discard = open(&mut opener, at(now), packet).expect_err("a copy");
-                    prop_assert!(!matches!(discard, OpenDiscard::TooManySas | OpenDiscard::UnknownFlow));
+                    prop_assert!(!matches!(discard, InDiscard::TooManySas | InDiscard::UnknownFlow));
                 }
                 _ => {
                     let frame = frame(station, an, *pn, 40);
@@ -187,7 +192,7 @@ fn epochs_begin_when_an_sa_begins_again() {
     let mut sealer = sealer(1);
     assert_eq!(sealer.wants_epoch_after(), Some(1));
     // (at, AN, PN, the epoch it is sent in)
-    type Row = (u64, u8, u32, Result<u32, SealDiscard>);
+    type Row = (u64, u8, u32, Result<u32, OutDiscard>);
     let run = |sealer: &mut Sealer, rows: &[Row]| {
         for &(now, an, pn, expected) in rows {
             let sent =
@@ -201,12 +206,12 @@ fn epochs_begin_when_an_sa_begins_again() {
             (0, 0, 5000, Ok(1)),
             (1, 0, 5002, Ok(1)),
             (2, 0, 5001, Ok(1)),
-            (3, 0, 5001, Err(SealDiscard::Repeated)),
+            (3, 0, 5001, Err(OutDiscard::Repeated)),
             // Another AN has a window of its own.
             (4, 1, 1, Ok(1)),
             // The SA begins again: no epoch is ready.
-            (5, 0, 1, Err(SealDiscard::EpochAwaited)),
-            (2000, 0, 2, Err(SealDiscard::EpochAwaited)),
+            (5, 0, 1, Err(OutDiscard::EpochAwaited)),
+            (2000, 0, 2, Err(OutDiscard::EpochAwaited)),
             // The others go on.
             (2000, 1, 2, Ok(1)),
         ],
@@ -223,13 +228,13 @@ fn epochs_begin_when_an_sa_begins_again() {
         &mut sealer,
         &[
             // One epoch a second, though the next is ready.
-            (2020, 0, 1, Err(SealDiscard::EpochAwaited)),
-            (3000, 0, 2, Err(SealDiscard::EpochAwaited)),
+            (2020, 0, 1, Err(OutDiscard::EpochAwaited)),
+            (3000, 0, 2, Err(OutDiscard::EpochAwaited)),
             (3001, 0, 3, Ok(3)),
             (3001, 0, 4, Ok(3)),
             // A restart within the window: three of its frames are taken for copies.
-            (5000, 0, 3, Err(SealDiscard::Repeated)),
-            (5000, 0, 4, Err(SealDiscard::Repeated)),
+            (5000, 0, 3, Err(OutDiscard::Repeated)),
+            (5000, 0, 4, Err(OutDiscard::Repeated)),
             (5000, 0, 5, Ok(3)),
         ],
     );
@@ -237,15 +242,15 @@ fn epochs_begin_when_an_sa_begins_again() {
     run(
         &mut sealer,
         &[
-            (5000, 0, 3, Err(SealDiscard::Repeated)),
-            (5000, 0, 4, Err(SealDiscard::Repeated)),
-            (5000, 0, 5, Err(SealDiscard::Repeated)),
+            (5000, 0, 3, Err(OutDiscard::Repeated)),
+            (5000, 0, 4, Err(OutDiscard::Repeated)),
+            (5000, 0, 5, Err(OutDiscard::Repeated)),
             (5000, 0, 3, Ok(4)),
             (5000, 0, 4, Ok(4)),
         ],
     );
     sealer.begin();
-    run(&mut sealer, &[(5001, 0, 1, Err(SealDiscard::NoEpoch))]);
+    run(&mut sealer, &[(5001, 0, 1, Err(OutDiscard::NoEpoch))]);
 }
 
 #[test]
@@ -254,12 +259,12 @@ fn frames_that_would_show_are_not_carried() {
     // (octet, its value, octets of the frame)
     let rows = [
         (0, 2, 32, Ok(())),
-        (0, 2, 31, Err(SealDiscard::TooShort)),
-        (14, 0x0c, 32, Err(SealDiscard::NoSci)),
-        (14, 0x4c, 32, Err(SealDiscard::NoSci)),
-        (14, 0x24, 32, Err(SealDiscard::NotEncrypted)),
-        (14, 0x20, 32, Err(SealDiscard::NotEncrypted)),
-        (15, 0x80, 32, Err(SealDiscard::Extended)),
+        (0, 2, 31, Err(OutDiscard::TooShort)),
+        (14, 0x0c, 32, Err(OutDiscard::NoSci)),
+        (14, 0x4c, 32, Err(OutDiscard::NoSci)),
+        (14, 0x24, 32, Err(OutDiscard::NotEncrypted)),
+        (14, 0x20, 32, Err(OutDiscard::NotEncrypted)),
+        (15, 0x80, 32, Err(OutDiscard::Extended)),
         (15, 0x40, 32, Ok(())),
     ];
     for (octet, value, octets, expected) in rows {
@@ -288,7 +293,7 @@ fn a_full_table_of_sas_takes_the_next_epoch() {
         assert_eq!(sent(&mut sealer, &mut opener, 0, number), Ok(1));
     }
     let one_more = ASSOCIATIONS as u16;
-    assert_eq!(sent(&mut sealer, &mut opener, 5000, one_more), Err(SealDiscard::EpochAwaited));
+    assert_eq!(sent(&mut sealer, &mut opener, 5000, one_more), Err(OutDiscard::EpochAwaited));
     assert!(opener.install(2, key(2)));
     sealer.install(at(5000), 2, key(2));
     assert_eq!(sent(&mut sealer, &mut opener, 5000, one_more), Ok(2));
@@ -309,17 +314,17 @@ fn epochs_overlap_and_go() {
     assert!(open(&mut opener, at(10_000), &new).is_ok());
     assert_eq!((opener.epoch(), opener.due()), (Some(2), Some(at(12_000))));
     assert!(open(&mut opener, at(11_999), &old[2]).is_ok());
-    assert_eq!(open(&mut opener, at(12_000), &old[3]), Err(OpenDiscard::NotValid), "before it is tended to");
+    assert_eq!(open(&mut opener, at(12_000), &old[3]), Err(InDiscard::NotValid), "before it is tended to");
     opener.tend(at(12_000));
     assert_eq!((opener.epoch(), opener.due()), (Some(2), None));
-    assert_eq!(open(&mut opener, at(12_000), &new), Err(OpenDiscard::Replayed));
+    assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::Replayed));
     assert!(!opener.install(1, key(1)), "an epoch does not come back with an empty window");
     assert!(opener.install(2, key(2)));
-    assert_eq!(open(&mut opener, at(12_000), &new), Err(OpenDiscard::Replayed), "nor is it made anew");
+    assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::Replayed), "nor is it made anew");
     opener.begin();
-    assert_eq!(open(&mut opener, at(12_000), &new), Err(OpenDiscard::NoEpoch));
+    assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::NoEpoch));
     assert!(opener.install(1, key(7)));
-    assert_eq!(open(&mut opener, at(12_000), &new), Err(OpenDiscard::NotValid));
+    assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::NotValid));
 }
 
 #[test]
@@ -355,7 +360,7 @@ fn a_frame_that_waited_over_a_change_of_epochs_repeats_no_pn() {
             .seal(&taken(&waited[place]), epochs[place], &waited[place], PAYLOAD)
             .map(|packets| packets.len())
     };
-    assert_eq!(seal(&mut sealer, 0), Err(SealDiscard::Overtaken));
+    assert_eq!(seal(&mut sealer, 0), Err(OutDiscard::Overtaken));
     assert_eq!(seal(&mut sealer, 1), Ok(1));
-    assert_eq!(send(&mut sealer, at(1600), &frame(1, 0, 11, 64)), Err(SealDiscard::Repeated));
+    assert_eq!(send(&mut sealer, at(1600), &frame(1, 0, 11, 64)), Err(OutDiscard::Repeated));
 }

@@ -13,31 +13,23 @@ use core::time::Duration;
 use wire::Instant;
 use wire::tunnel::FlowIndex;
 
+use crate::counters::OutDiscard;
+
 /// How long a frame waits.
-pub const WAIT: Duration = Duration::from_millis(100);
+pub(crate) const WAIT: Duration = Duration::from_millis(100);
 /// Frames of one flow that wait.
-pub const FRAMES_PER_FLOW: usize = 64;
+pub(crate) const FRAMES_PER_FLOW: usize = 64;
 /// Frames towards one peer that wait.
-pub const FRAMES: usize = 256;
+pub(crate) const FRAMES: usize = 256;
 
-/// Why a frame cannot wait.
+/// A frame that may go; its octets are [`Waiting::frame`] until another one is to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WaitDiscard {
-    /// As many of its flow wait as may, or as many towards the peer.
-    Full,
-    /// Longer than any frame of the LAN.
-    TooLong,
-}
-
-/// A frame that may go.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Released<'a> {
+pub(crate) struct Gone {
     /// Its flow.
-    pub flow: FlowIndex,
+    pub(crate) flow: FlowIndex,
     /// The epoch in which its PN was taken.
-    pub epoch: u32,
-    /// The frame.
-    pub frame: &'a [u8],
+    pub(crate) epoch: u32,
+    slot: u16,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +54,7 @@ struct Queue {
 
 /// The frames towards one peer that wait.
 #[derive(Debug)]
-pub struct Waiting {
+pub(crate) struct Waiting {
     /// Without order, and no more than frames.
     queues: Vec<Queue>,
     slots: Box<[Slot]>,
@@ -74,7 +66,7 @@ pub struct Waiting {
 
 impl Waiting {
     /// Room for frames of up to `frame_octets`; all memory that is ever used.
-    pub fn new(frame_octets: usize) -> Self {
+    pub(crate) fn new(frame_octets: usize) -> Self {
         let slot = |place: usize| Slot {
             arrived: Instant::START,
             epoch: 0,
@@ -92,34 +84,34 @@ impl Waiting {
 
     /// Whether frames of this flow wait: another has to wait behind them. Looks at each flow that has some,
     /// [`FRAMES`] at most.
-    pub fn holds(&self, flow: FlowIndex) -> bool {
+    pub(crate) fn holds(&self, flow: FlowIndex) -> bool {
         self.place(flow).is_some()
     }
 
     /// Whether none waits.
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
     /// Has a frame wait behind those of its flow.
     ///
     /// # Errors
-    /// [`WaitDiscard`]: there is no room.
-    pub fn push(
+    /// [`OutDiscard::WaitFull`], [`OutDiscard::TooLong`].
+    pub(crate) fn push(
         &mut self,
         now: Instant,
         flow: FlowIndex,
         epoch: u32,
         frame: &[u8],
-    ) -> Result<(), WaitDiscard> {
+    ) -> Result<(), OutDiscard> {
         if frame.len() > self.frame_octets {
-            return Err(WaitDiscard::TooLong);
+            return Err(OutDiscard::TooLong);
         }
         let place = self.place(flow);
         if place.is_some_and(|place| self.queues[place].frames >= FRAMES_PER_FLOW) {
-            return Err(WaitDiscard::Full);
+            return Err(OutDiscard::WaitFull);
         }
-        let free = self.free.ok_or(WaitDiscard::Full)?;
+        let free = self.free.ok_or(OutDiscard::WaitFull)?;
         let slot = &mut self.slots[usize::from(free)];
         self.free = slot.next;
         *slot = Slot { arrived: now, epoch, octets: frame.len(), next: None };
@@ -136,25 +128,29 @@ impl Waiting {
         Ok(())
     }
 
-    /// The peer knows the flow: its frames may go.
-    pub fn release(&mut self, flow: FlowIndex) {
-        if let Some(place) = self.place(flow) {
-            self.queues[place].announced = true;
-        }
+    /// The peer knows the flow: its frames may go. False if there are none.
+    pub(crate) fn release(&mut self, flow: FlowIndex) -> bool {
+        let Some(place) = self.place(flow) else { return false };
+        self.queues[place].announced = true;
+        true
     }
 
-    /// The next frame that may go; of one flow the oldest first.
-    pub fn poll(&mut self) -> Option<Released<'_>> {
+    /// Takes the next frame that may go; of one flow the oldest first.
+    pub(crate) fn poll(&mut self) -> Option<Gone> {
         let place = self.queues.iter().position(|queue| queue.announced)?;
         let flow = self.queues[place].flow;
         let slot = self.take_first(place);
-        let Slot { epoch, octets, .. } = self.slots[usize::from(slot)];
-        let start = usize::from(slot) * self.frame_octets;
-        Some(Released { flow, epoch, frame: &self.octets[start..start + octets] })
+        Some(Gone { flow, epoch: self.slots[usize::from(slot)].epoch, slot })
+    }
+
+    /// The octets of a frame that has just been taken.
+    pub(crate) fn frame(&self, gone: Gone) -> &[u8] {
+        let start = usize::from(gone.slot) * self.frame_octets;
+        &self.octets[start..start + self.slots[usize::from(gone.slot)].octets]
     }
 
     /// Discards what has waited for too long: how many frames. [`FRAMES`] at most.
-    pub fn expire(&mut self, now: Instant) -> u64 {
+    pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let (mut expired, mut place) = (0, 0);
         while let Some(queue) = self.queues.get(place) {
             if now.since(self.slots[usize::from(queue.first)].arrived) < WAIT {
@@ -169,22 +165,13 @@ impl Waiting {
     }
 
     /// Discards all of them: how many.
-    pub fn clear(&mut self) -> u64 {
+    pub(crate) fn clear(&mut self) -> u64 {
         let mut cleared = 0;
         while !self.queues.is_empty() {
             self.take_first(0);
             cleared += 1;
         }
         cleared
-    }
-
-    /// When [`Waiting::expire`] has something to do; the start of time if a frame may go.
-    pub fn due(&self) -> Option<Instant> {
-        let due = |queue: &Queue| match queue.announced {
-            true => Instant::START,
-            false => self.slots[usize::from(queue.first)].arrived + WAIT,
-        };
-        self.queues.iter().map(due).min()
     }
 
     fn place(&self, flow: FlowIndex) -> Option<usize> {
@@ -220,8 +207,13 @@ mod tests {
         Instant::START + Duration::from_millis(milliseconds)
     }
 
+    fn polled(waiting: &mut Waiting) -> Option<(u16, u32, Vec<u8>)> {
+        let gone = waiting.poll()?;
+        Some((gone.flow.0, gone.epoch, waiting.frame(gone).to_vec()))
+    }
+
     fn released(waiting: &mut Waiting) -> Vec<(u16, u32, Vec<u8>)> {
-        core::iter::from_fn(|| waiting.poll().map(|r| (r.flow.0, r.epoch, r.frame.to_vec()))).collect()
+        core::iter::from_fn(|| polled(waiting)).collect()
     }
 
     #[test]
@@ -230,13 +222,12 @@ mod tests {
         for number in 0..FRAMES_PER_FLOW as u8 {
             assert_eq!(waiting.push(at(0), FLOW, 3, &[number; 60]), Ok(()));
         }
-        assert_eq!(waiting.push(at(0), FLOW, 3, &[0; 60]), Err(WaitDiscard::Full));
+        assert_eq!(waiting.push(at(0), FLOW, 3, &[0; 60]), Err(OutDiscard::WaitFull));
         assert_eq!(waiting.push(at(0), FlowIndex(8), 3, &[1; 100]), Ok(()), "others have room");
-        assert_eq!(waiting.push(at(0), FlowIndex(8), 3, &[1; 101]), Err(WaitDiscard::TooLong));
+        assert_eq!(waiting.push(at(0), FlowIndex(8), 3, &[1; 101]), Err(OutDiscard::TooLong));
         assert_eq!(waiting.poll(), None);
-        waiting.release(FLOW);
-        assert_eq!(waiting.due(), Some(Instant::START));
-        assert_eq!(waiting.poll().map(|first| first.frame.to_vec()), Some([0; 60].to_vec()));
+        assert!(waiting.release(FLOW));
+        assert_eq!(polled(&mut waiting), Some((7, 3, [0; 60].to_vec())));
         assert!(waiting.holds(FLOW), "what comes now is not to overtake");
         assert_eq!(waiting.push(at(5), FLOW, 4, &[200; 10]), Ok(()));
         let rest = released(&mut waiting);
@@ -254,19 +245,18 @@ mod tests {
         for (milliseconds, flow) in [(0, 1), (10, 2), (30, 1), (30, 3)] {
             waiting.push(at(milliseconds), FlowIndex(flow), 0, &[flow as u8]).expect("room");
         }
-        assert_eq!(waiting.due(), Some(at(100)));
         // (now, expired)
         for (now, expired) in [(99, 0), (100, 1), (109, 0), (110, 1), (129, 0), (130, 2), (500, 0)] {
             assert_eq!(waiting.expire(at(now)), expired, "at {now}");
         }
-        assert_eq!((waiting.due(), waiting.is_empty()), (None, true));
+        assert!(waiting.is_empty());
     }
 
     #[test]
     fn a_flood_of_flows_stays_in_its_memory() {
         let mut waiting = Waiting::new(64);
         for flow in 0..5000 {
-            let expected = if usize::from(flow) < FRAMES { Ok(()) } else { Err(WaitDiscard::Full) };
+            let expected = if usize::from(flow) < FRAMES { Ok(()) } else { Err(OutDiscard::WaitFull) };
             assert_eq!(waiting.push(at(0), FlowIndex(flow), 0, &[1; 64]), expected);
         }
         assert_eq!(waiting.queues.capacity(), FRAMES);
@@ -295,12 +285,11 @@ mod tests {
                         prop_assert_eq!(waiting.expire(at(now)), expired);
                     }
                     1 => {
-                        waiting.release(FlowIndex(flow));
+                        prop_assert_eq!(waiting.release(FlowIndex(flow)), model.contains_key(&flow));
                         model.entry(flow).and_modify(|(announced, _)| *announced = true);
                     }
                     2 => {
-                        let polled = waiting.poll().map(|r| (r.flow.0, r.epoch, r.frame.to_vec()));
-                        match polled {
+                        match polled(&mut waiting) {
                             None => prop_assert!(model.values().all(|(announced, _)| !announced)),
                             Some((flow, epoch, frame)) => {
                                 let (announced, queue) = model.get_mut(&flow).expect("it waits");

@@ -13,7 +13,7 @@
 //! come round to the base (test `a_pn_never_comes_round_in_one_epoch`).
 
 /// PNs of the window: how far a frame may fall behind the newest of its SA.
-pub const WINDOW: u32 = 2048;
+pub(crate) const WINDOW: u32 = 2048;
 
 /// PNs that share a block, two bits each.
 const PNS_PER_BLOCK: u32 = 32;
@@ -25,7 +25,7 @@ const WRAP_GUARD: u32 = 1 << 16;
 
 /// How much of a frame a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Portion {
+pub(crate) enum Portion {
     /// All of it.
     Whole,
     /// The first of two parts.
@@ -47,7 +47,7 @@ impl Portion {
 
 /// Where a PN stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Freshness {
+pub(crate) enum Freshness {
     /// Not used before.
     New,
     /// In the window, and used before.
@@ -58,7 +58,7 @@ pub enum Freshness {
 
 /// The PNs of one SA in one epoch.
 #[derive(Clone, Debug)]
-pub struct PnWindow {
+pub(crate) struct PnWindow {
     /// Offset 0.
     base: u32,
     /// The offset of the newest PN.
@@ -70,25 +70,25 @@ pub struct PnWindow {
 
 impl PnWindow {
     /// A window whose first PN is `first`; nothing is used yet.
-    pub const fn new(first: u32) -> Self {
+    pub(crate) const fn new(first: u32) -> Self {
         Self { base: first.wrapping_sub(WINDOW), highest: WINDOW, repeats: 0, blocks: [0; BLOCKS] }
     }
 
     /// The newest PN, or the first one.
-    pub const fn newest(&self) -> u32 {
+    pub(crate) const fn newest(&self) -> u32 {
         self.base.wrapping_add(self.highest)
     }
 
     /// Whether a sender cannot send this PN in this epoch: it has fallen out of the window (by serial arithmetic, since
     /// a station that begins again begins below), or comes round to the base.
-    pub fn restarts(&self, pn: u32) -> bool {
+    pub(crate) fn restarts(&self, pn: u32) -> bool {
         let fall = self.newest().wrapping_sub(pn);
         let fallen = (WINDOW..=1 << 31).contains(&fall);
         fallen || self.offset(pn) > u32::MAX - WRAP_GUARD || self.place(pn) == Freshness::Late
     }
 
     /// Where a portion of the frame with this PN stands. Changes nothing.
-    pub fn judge(&self, pn: u32, portion: Portion) -> Freshness {
+    pub(crate) fn judge(&self, pn: u32, portion: Portion) -> Freshness {
         match self.place(pn) {
             Freshness::Seen if self.blocks[self.block(pn)] & (portion.bits() << self.shift(pn)) == 0 => {
                 Freshness::New
@@ -98,7 +98,7 @@ impl PnWindow {
     }
 
     /// Judges again and, if it is new, counts it as used. At most one write for each block.
-    pub fn commit(&mut self, pn: u32, portion: Portion) -> Freshness {
+    pub(crate) fn commit(&mut self, pn: u32, portion: Portion) -> Freshness {
         let freshness = self.judge(pn, portion);
         if freshness == Freshness::New {
             self.advance(self.offset(pn));
@@ -109,7 +109,7 @@ impl PnWindow {
     }
 
     /// Counts a PN that came again: how many did since there was a new highest one.
-    pub const fn repeat(&mut self) -> u8 {
+    pub(crate) const fn repeat(&mut self) -> u8 {
         self.repeats = self.repeats.saturating_add(1);
         self.repeats
     }

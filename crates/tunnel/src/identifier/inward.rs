@@ -75,7 +75,7 @@ impl Identifier {
             }
         };
         let piece = Piece { seq, half, index: header.flow, fields: header.fields };
-        match lane.parts.meet(now, piece, body) {
+        match lane.parts.meet(now, piece, &[], body) {
             Met::Joined { flow, place } => {
                 let body = start..packet.len();
                 Ok(Rebuilt::Joined { taken: taken(flow), place, waited_first: half == Half::Second, body })

@@ -11,9 +11,10 @@ use wire::tunnel::{HEADER_OCTETS, Header, LONG_FORM_OCTETS, Part, RID_OCTETS, Ta
 use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
-use crate::flows::{FlowRefusal, GivenFlow};
+use crate::flows::GivenFlow;
 use crate::forwarding::{PeerFacts, Shared};
 use crate::lane::Lane;
+use crate::numbering::{announce, give_number};
 use crate::packet::Packet;
 
 const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
@@ -36,7 +37,7 @@ impl Identifier {
         if self.transmit.is_none() {
             return Err(OutDiscard::NoEpoch);
         }
-        self.give_number(now, shared, taken)?;
+        give_number(&mut self.flows, now, shared, &taken.flow)?;
         self.want_epoch(now, facts, shared);
         let (Some(lane), Some(given)) =
             (&mut self.transmit, self.flows.find(now, &shared.hasher, &taken.flow))
@@ -69,23 +70,6 @@ impl Identifier {
         Ok(packets)
     }
 
-    /// Gives the frame's flow a number if it has none, within the quotas.
-    fn give_number(&mut self, now: Instant, shared: &mut Shared, taken: &Taken) -> Result<(), OutDiscard> {
-        if self.flows.find(now, &shared.hasher, &taken.flow).is_some() {
-            return Ok(());
-        }
-        self.flows.admits(&shared.hasher, &taken.flow).map_err(|refusal| match refusal {
-            FlowRefusal::Table => OutDiscard::FlowQuota,
-            FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
-            FlowRefusal::Source => OutDiscard::FlowQuotaSource,
-            FlowRefusal::Indexes => OutDiscard::FlowIndexes,
-        })?;
-        if !shared.admission.admit(now, &taken.flow) {
-            return Err(OutDiscard::FlowRate);
-        }
-        self.flows.give(now, &shared.hasher, taken.flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
-    }
-
     /// Asks for the next epoch before numbers or seqs run out.
     fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
         let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
@@ -95,15 +79,6 @@ impl Identifier {
                 self.wanted = Some(now);
             }
         }
-    }
-}
-
-fn announce(now: Instant, facts: &PeerFacts, shared: &mut Shared, given: &mut GivenFlow) {
-    let (peer, generation) = (facts.peer, facts.generation);
-    if given.is_due(now)
-        && shared.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
-    {
-        given.told(now);
     }
 }
 

@@ -1,0 +1,71 @@
+//! From the peer to the LAN. Nothing here changes by what a packet says, except that its PN is used up and a part is
+//! kept for its other half.
+
+use wire::time::Instant;
+use wire::tunnel::{FlowIndex, Taken};
+
+use super::HeaderEncryption;
+use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
+use super::window::Portion;
+use crate::counters::{InDiscard, PeerCounters};
+use crate::forwarding::Shared;
+use crate::parts::{Half, Met, Part};
+
+/// What a packet was rebuilt to. What follows the header in the packet follows there too.
+#[derive(Debug)]
+pub(crate) enum Rebuilt {
+    /// A frame: this is its beginning.
+    Whole(Taken, [u8; HEADER_OCTETS]),
+    /// A frame whose second part has waited here; this is its beginning.
+    First(Taken, [u8; HEADER_OCTETS], usize),
+    /// A frame whose first part has waited here, without addresses and SecTAG, which are these.
+    Second(Taken, [u8; PREFIX_OCTETS], usize),
+    /// A part that waits.
+    Pending,
+}
+
+impl HeaderEncryption {
+    /// Rebuilds what a packet stands for. What follows its header follows [`HEADER_OCTETS`].
+    pub(crate) fn inward(
+        &mut self,
+        now: Instant,
+        counters: &mut PeerCounters,
+        shared: &mut Shared,
+        packet: &[u8],
+    ) -> Result<Rebuilt, InDiscard> {
+        let known = &self.known;
+        let opened = self.opener.open(now, packet, |flow| known.has(&shared.hasher, flow))?;
+        shared.watch |= self.opener.due().is_some();
+        let (taken, header) = (opened.taken, opened.header);
+        let (half, seq) = match opened.portion {
+            Portion::Whole => return Ok(Rebuilt::Whole(taken, header)),
+            Portion::First => (Half::First(taken.flow), 2 * opened.serial),
+            Portion::Second => (Half::Second, 2 * opened.serial + 1),
+        };
+        let index = known.number(&shared.hasher, &taken.flow).unwrap_or(FlowIndex(0));
+        let part = Part { seq, half, index, fields: taken.fields };
+        let (prefix, taste) = header.split_at(PREFIX_OCTETS);
+        match self.parts.meet(now, part, taste, &packet[HEADER_OCTETS..]) {
+            Met::Joined { place, .. } if half != Half::Second => Ok(Rebuilt::First(taken, header, place)),
+            Met::Joined { place, .. } => {
+                if !self.parts.append(place, taste) {
+                    return Err(InDiscard::TooLong);
+                }
+                let prefix = *prefix.first_chunk().ok_or(InDiscard::TooShort)?;
+                Ok(Rebuilt::Second(taken, prefix, place))
+            }
+            Met::Mismatched => {
+                counters.count_in(InDiscard::PartMismatched);
+                Err(InDiscard::PartMismatched)
+            }
+            Met::TooLong => Err(InDiscard::TooLong),
+            met => {
+                if met == Met::KeptForAnother {
+                    counters.count_in(InDiscard::PartOverrun);
+                }
+                shared.watch = true;
+                Ok(Rebuilt::Pending)
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! From the LAN to the peer.
+
+use arrayvec::ArrayVec;
+use core::time::Duration;
+use wire::time::Instant;
+use wire::tunnel::Taken;
+
+use super::HeaderEncryption;
+use super::sealer::Sealer;
+use super::waiting::Gone;
+use crate::counters::{OutDiscard, PeerCounters};
+use crate::exchange::Event;
+use crate::forwarding::{PeerFacts, Shared};
+use crate::identifier::Outward;
+use crate::numbering::{announce, give_number};
+use crate::packet::Packet;
+
+/// Who keeps asking does so at most this often.
+const AGAIN: Duration = Duration::from_secs(1);
+
+impl HeaderEncryption {
+    /// The packets of a frame; none if it waits.
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        facts: &PeerFacts,
+        counters: &mut PeerCounters,
+        shared: &mut Shared,
+        taken: &Taken,
+        frame: &[u8],
+    ) -> Outward {
+        Sealer::admit(taken, frame)?;
+        if self.sealer.epoch().is_none() {
+            return Err(OutDiscard::NoEpoch);
+        }
+        give_number(&mut self.flows, now, shared, &taken.flow)?;
+        let given = self.flows.find(now, &shared.hasher, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
+        announce(now, facts, shared, given);
+        let (index, acknowledged) = (given.index, given.acknowledged);
+        let epoch = self.take_pn(now, facts, shared, taken)?;
+        if acknowledged && !self.waiting.holds(index) {
+            return self.seal(facts, counters, taken, epoch, frame);
+        }
+        self.waiting.push(now, index, epoch, frame)?;
+        counters.out_pkts_waited += 1;
+        shared.watch = true;
+        Ok(ArrayVec::new())
+    }
+
+    /// Takes a PN, which may begin the next epoch; and asks for one behind it.
+    fn take_pn(
+        &mut self,
+        now: Instant,
+        facts: &PeerFacts,
+        shared: &mut Shared,
+        taken: &Taken,
+    ) -> Result<u32, OutDiscard> {
+        let before = self.sealer.epoch();
+        if self.flows.run_short() {
+            // Another one is tried with the next frame, until numbers run out.
+            let _ = self.sealer.start_next(now);
+        }
+        let epoch = self.sealer.take_pn(now, taken);
+        if self.sealer.epoch() != before {
+            self.flows.begin_epoch();
+        }
+        self.want_epoch(now, facts, shared);
+        epoch
+    }
+
+    /// Asks for the next epoch if none is in readiness; again if it does not come.
+    fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
+        let Some(newest) = self.sealer.wants_epoch_after() else { return };
+        if self.wanted.is_some_and(|(after, wanted)| after == newest && now.since(wanted) < AGAIN) {
+            return;
+        }
+        let (peer, generation) = (facts.peer, facts.generation);
+        if shared.events.tell(Event::WantEpoch { peer, generation, newest }) {
+            self.wanted = Some((newest, now));
+        }
+    }
+
+    fn seal(
+        &mut self,
+        facts: &PeerFacts,
+        counters: &mut PeerCounters,
+        taken: &Taken,
+        epoch: u32,
+        frame: &[u8],
+    ) -> Outward {
+        let packets = self.sealer.seal(taken, epoch, frame, facts.path_payload)?;
+        counters.out_pkts_split += u64::from(packets.len() == 2);
+        Ok(packets)
+    }
+
+    /// Takes a frame that waited and may go now, with its packets: [`Waiting::frame`](super::waiting::Waiting::frame).
+    /// What cannot go is dropped and counted; at most as many as wait.
+    pub(crate) fn poll_released(
+        &mut self,
+        now: Instant,
+        facts: &PeerFacts,
+        counters: &mut PeerCounters,
+    ) -> Option<(ArrayVec<Packet, 2>, Gone)> {
+        counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
+        while let Some(gone) = self.waiting.poll() {
+            let frame = self.waiting.frame(gone);
+            let sealed = Taken::parse(frame)
+                .map_err(|_| OutDiscard::TooShort)
+                .and_then(|taken| self.sealer.seal(&taken, gone.epoch, frame, facts.path_payload));
+            match sealed {
+                Ok(packets) => {
+                    counters.out_pkts_split += u64::from(packets.len() == 2);
+                    return Some((packets, gone));
+                }
+                Err(reason) => counters.count_out(reason),
+            }
+        }
+        None
+    }
+
+    /// The octets of a frame that [`HeaderEncryption::poll_released`] has just taken.
+    pub(crate) fn released_frame(&self, gone: Gone) -> &[u8] {
+        self.waiting.frame(gone)
+    }
+}

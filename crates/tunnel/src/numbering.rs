@@ -1,0 +1,41 @@
+//! What becomes of a flow that is met for the first time: a number, within the quotas, and an announcement.
+
+use wire::time::Instant;
+use wire::tunnel::Flow;
+
+use crate::counters::OutDiscard;
+use crate::exchange::Event;
+use crate::flows::{FlowRefusal, Flows, GivenFlow};
+use crate::forwarding::{PeerFacts, Shared};
+
+/// Gives a flow a number if it has none, within the quotas.
+pub(crate) fn give_number(
+    flows: &mut Flows,
+    now: Instant,
+    shared: &mut Shared,
+    flow: &Flow,
+) -> Result<(), OutDiscard> {
+    if flows.find(now, &shared.hasher, flow).is_some() {
+        return Ok(());
+    }
+    flows.admits(&shared.hasher, flow).map_err(|refusal| match refusal {
+        FlowRefusal::Table => OutDiscard::FlowQuota,
+        FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
+        FlowRefusal::Source => OutDiscard::FlowQuotaSource,
+        FlowRefusal::Indexes => OutDiscard::FlowIndexes,
+    })?;
+    if !shared.admission.admit(now, flow) {
+        return Err(OutDiscard::FlowRate);
+    }
+    flows.give(now, &shared.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+}
+
+/// Announces a flow that the peer does not know, if that is due.
+pub(crate) fn announce(now: Instant, facts: &PeerFacts, shared: &mut Shared, given: &mut GivenFlow) {
+    let (peer, generation) = (facts.peer, facts.generation);
+    if given.is_due(now)
+        && shared.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
+    {
+        given.told(now);
+    }
+}
