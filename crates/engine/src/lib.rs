@@ -19,5 +19,6 @@ pub mod port;
 pub mod scheduling;
 pub mod site;
 pub mod snapshot;
+pub mod udp;
 pub mod wake;
 pub mod worker;

@@ -1,0 +1,198 @@
+//! A UDP port: one bound socket, many packets a system call.
+//!
+//! - Never fragmented: DF is set on every packet, and what routers say about the path is not believed (anybody could
+//!   say it). What is longer than the interface's MTU is refused and counted.
+//! - Packets of one length for one address leave as one message which the kernel, or the card, cuts (UDP_SEGMENT); what
+//!   the kernel merges of one sender comes as one message, too (UDP_GRO). A kernel that refuses is asked no more.
+//! - A socket that is bound to `[::]` speaks IPv4 as well; its IPv4 addresses are shown as such, never mapped. One bound
+//!   to another address of IPv6 speaks that alone.
+//! - Packets are looked at where they were received ([`Packet`]) and sent from where they lie ([`Outgoing`]): nothing is
+//!   copied on this side of the kernel.
+//!
+//! Left out on purpose: blocking, ICMP errors, which of the machine's addresses a packet came to.
+
+mod address;
+mod ancillary;
+mod receive;
+mod send;
+mod socket;
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+
+pub use receive::Packet;
+pub use send::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
+
+use receive::Inbox;
+use send::Outbox;
+
+/// Octets that a socket's buffers should have, each: some 5,000 packets.
+const BUFFER_OCTETS: usize = 8 << 20;
+
+wire::counters! {
+    /// Cumulative counters of a UDP port. Octets are those of UDP payloads.
+    UdpCounters {
+        /// Packets received.
+        rx_packets = "RxPackets",
+        /// Their octets.
+        rx_octets = "RxOctets",
+        /// Packets that the kernel took to be sent.
+        tx_packets = "TxPackets",
+        /// Their octets.
+        tx_octets = "TxOctets",
+        /// To be sent, but the socket or the kernel had no room.
+        tx_dropped = "TxDropped" [discard],
+        /// To be sent, but there is no way to the address, or it is not allowed.
+        tx_unreachable = "TxUnreachable" [discard],
+        /// To be sent, but longer than the MTU of the interface, and never fragmented.
+        tx_too_long = "TxTooLong" [discard],
+        /// Received, but cut by the kernel.
+        rx_truncated = "RxTruncated" [discard],
+        /// Dropped by the kernel before it reached us: the socket's buffer was full, or a checksum was wrong.
+        rx_kernel_dropped = "RxKernelDropped" [discard],
+    }
+}
+
+/// What is asked of the kernel, where it can.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Offloads {
+    /// Packets are sent together and cut by the kernel or the card.
+    pub segmentation: bool,
+    /// Packets of one sender are merged before they are received.
+    pub merging: bool,
+}
+
+impl Default for Offloads {
+    fn default() -> Self {
+        Self { segmentation: true, merging: true }
+    }
+}
+
+/// Why a UDP port could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("UDP {address}: cannot {action}: {source}{}", cure(source, address))]
+pub struct UdpError {
+    /// What it was to be bound to.
+    pub address: SocketAddr,
+    /// What was tried.
+    pub action: &'static str,
+    /// What the system said.
+    pub source: io::Error,
+}
+
+fn cure(error: &io::Error, address: &SocketAddr) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("; another program uses it: 'ss -ulpn sport = {}' says which", address.port())
+        }
+        io::ErrorKind::AddrNotAvailable => "; no interface has this address: 'ip address' lists them".into(),
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE".into(),
+        _ => String::new(),
+    }
+}
+
+/// A bound socket.
+#[derive(Debug)]
+pub struct UdpPort {
+    socket: OwnedFd,
+    address: SocketAddr,
+    inbox: Inbox,
+    outbox: Outbox,
+    counters: UdpCounters,
+    /// What the kernel said last that it had dropped.
+    dropped: u32,
+    description: String,
+}
+
+impl UdpPort {
+    /// Opens a socket and binds it; port 0 is one that the kernel chooses.
+    ///
+    /// # Errors
+    /// If the kernel refuses; not for want of offloads or long buffers, which [`Self::description`] tells.
+    pub fn open(bind: SocketAddr, offloads: Offloads) -> Result<Self, UdpError> {
+        let failed = |action| move |source| UdpError { address: bind, action, source };
+        let socket = socket::open(bind).map_err(|(action, source)| failed(action)(source))?;
+        let address = socket.local_addr().map_err(failed("find out its address"))?;
+        let inbox = Inbox::new().map_err(failed("find memory for it"))?;
+        let socket = OwnedFd::from(socket);
+        let merging = offloads.merging && socket::merge_received(&socket);
+        let buffers = socket::enlarge_buffers(&socket, BUFFER_OCTETS as libc::c_int);
+        Ok(Self {
+            socket,
+            address,
+            inbox,
+            outbox: Outbox { six: bind.is_ipv6(), segmentation: offloads.segmentation },
+            counters: UdpCounters::default(),
+            dropped: 0,
+            description: describe(merging, buffers),
+        })
+    }
+
+    /// What it is bound to.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Another hold on the same socket, for whoever sends on it beside this port (QUIC). It must not receive, nor change
+    /// the socket's options.
+    ///
+    /// # Errors
+    /// If the descriptor cannot be duplicated.
+    pub fn socket(&self) -> io::Result<UdpSocket> {
+        self.socket.try_clone().map(UdpSocket::from)
+    }
+
+    /// Asks the kernel for packets, if all that it gave before were taken: one system call or none.
+    pub fn receive(&mut self) {
+        self.inbox.fill(self.socket.as_raw_fd());
+    }
+
+    /// The next packet that was received, if one is left.
+    pub fn next_packet(&mut self) -> Option<Packet<'_>> {
+        self.inbox.next(&mut self.counters)
+    }
+
+    /// Whether every packet that was received was taken.
+    pub const fn is_empty(&self) -> bool {
+        self.inbox.is_empty()
+    }
+
+    /// Sends packets, in order; what the kernel does not take is counted. Never blocks. One system call for up to
+    /// [`SEND_PACKETS`] packets, unless some are refused; then at most two for each.
+    pub fn send(&mut self, packets: &[Outgoing<'_>]) {
+        self.outbox.send(self.socket.as_raw_fd(), packets, &mut self.counters);
+    }
+
+    /// Whether packets are still sent together: not if it was not wanted, nor if the kernel has refused.
+    pub const fn segments(&self) -> bool {
+        self.outbox.segmentation
+    }
+
+    /// All counters since the port was opened. One system call: not for the frame path.
+    pub fn counters(&mut self) -> UdpCounters {
+        if let Ok(dropped) = socket::dropped(&self.socket) {
+            self.counters.rx_kernel_dropped += u64::from(dropped.wrapping_sub(self.dropped));
+            self.dropped = dropped;
+        }
+        self.counters
+    }
+
+    /// What this port is, for status and report: `udp, merged receive, buffers 8192 and 4096 KiB of 8192`.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// What to poll for readability.
+    pub fn descriptor(&self) -> RawFd {
+        self.socket.as_fd().as_raw_fd()
+    }
+}
+
+fn describe(merging: bool, [receive, send]: [usize; 2]) -> String {
+    let merging = if merging { ", merged receive" } else { "" };
+    let (receive, send, wanted) = (receive >> 10, send >> 10, BUFFER_OCTETS >> 10);
+    // The kernel grants no more than net.core.rmem_max and wmem_max without CAP_NET_ADMIN.
+    let capped = if receive.min(send) < wanted { format!(" of {wanted}") } else { String::new() };
+    format!("udp{merging}, buffers {receive} and {send} KiB{capped}")
+}
