@@ -38,3 +38,43 @@ impl Admission {
         admitted
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+    use wire::tunnel::Taken;
+
+    fn flow(number: u16) -> Flow {
+        let mut frame = [0; 28];
+        frame[..2].copy_from_slice(&number.to_be_bytes());
+        frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
+        Taken::parse(&frame).expect("a frame").flow
+    }
+
+    #[test]
+    fn so_many_in_a_second() {
+        let mut admission = Admission::new(10);
+        let at = |ms| Instant::after_start(Duration::from_millis(ms));
+        let mut number = 0;
+        let mut admitted = |ms| {
+            let flows = (0..100).filter(|_| {
+                number += 1;
+                admission.admit(at(ms), &flow(number))
+            });
+            flows.count()
+        };
+        // (milliseconds, how many of a hundred)
+        for (ms, expected) in [(0, 10), (0, 0), (99, 0), (100, 1), (400, 3), (1_000_000, 10), (1_000_050, 0)]
+        {
+            assert_eq!(admitted(ms), expected, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn a_flow_to_all_peers_is_one() {
+        let mut admission = Admission::new(1);
+        assert!((0..64).all(|_| admission.admit(Instant::START, &flow(1))));
+        assert!(!admission.admit(Instant::START, &flow(2)));
+    }
+}

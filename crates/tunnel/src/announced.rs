@@ -64,3 +64,32 @@ impl Announced {
         self.slots.len() - self.free.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::tunnel::Taken;
+
+    fn flow(last: u8) -> Flow {
+        let mut frame = [last; 28];
+        frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
+        Taken::parse(&frame).expect("a frame").flow
+    }
+
+    #[test]
+    fn what_a_peer_announces_is_bounded() {
+        let mut announced = Announced::new(2);
+        assert!(announced.add(FlowIndex(0), flow(1)) && announced.add(FlowIndex(65535), flow(2)));
+        assert!(!announced.add(FlowIndex(7), flow(3)));
+        assert!(announced.add(FlowIndex(0), flow(4)), "a number that is known has another flow from here on");
+        assert_eq!(announced.find(FlowIndex(0)), Some(flow(4)));
+        assert_eq!(announced.find(FlowIndex(7)), None);
+        announced.remove(FlowIndex(0));
+        announced.remove(FlowIndex(0));
+        assert_eq!(announced.len(), 1);
+        assert!(announced.add(FlowIndex(7), flow(3)));
+        announced.clear();
+        assert_eq!((announced.len(), announced.find(FlowIndex(7))), (0, None));
+        assert!(announced.add(FlowIndex(1), flow(1)) && announced.add(FlowIndex(2), flow(2)));
+    }
+}

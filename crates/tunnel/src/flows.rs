@@ -106,9 +106,9 @@ impl Flows {
         self.fresh < (self.numbers.len() / 4).min(self.slots.len())
     }
 
-    /// The flow, if it has a number: it is used now.
-    pub(crate) fn find(&mut self, now: Instant, hasher: &Hasher, flow: &Flow) -> Option<&mut GivenFlow> {
-        let slot = self.index.find(hasher.flow(flow))? as usize - 1;
+    /// The flow with this [`Hasher::flow`], if it has a number: it is used now.
+    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut GivenFlow> {
+        let slot = self.index.find(hash)? as usize - 1;
         let given = self.slots[slot].as_mut().filter(|given| given.flow == *flow)?;
         given.used = now;
         Some(given)
@@ -229,3 +229,6 @@ fn count_down(table: &mut Table, hash: u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

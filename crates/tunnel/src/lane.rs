@@ -59,16 +59,47 @@ impl Lane {
     pub(crate) const fn position(&self, window: u64) -> u64 {
         self.next_seq.next_multiple_of(window / 2)
     }
-
-    #[cfg(test)]
-    pub(crate) const fn set_next_seq(&mut self, seq: u64) {
-        self.next_seq = seq;
-    }
 }
 
 impl Taken<'_> {
     /// What the flow of a packet in long form is masked with.
     pub(crate) fn long_mask(&self) -> [u8; 24] {
         self.key.long_mask(self.seq)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(next_seq: u64) -> Lane {
+        let mut lane = Lane::new(1, &EpochSecret::new(&[1; 32]));
+        lane.next_seq = next_seq;
+        lane
+    }
+
+    #[test]
+    fn seqs_begin_at_1_and_end_for_good() {
+        let mut first = Lane::new(1, &EpochSecret::new(&[1; 32]));
+        assert_eq!([(); 3].map(|()| first.take().map(|seq| seq.seq)), [Some(1), Some(2), Some(3)]);
+        let mut last = lane(LAST_SEQ - 1);
+        assert!(last.has(2));
+        assert_eq!(last.take().map(|seq| seq.seq), Some(LAST_SEQ - 1));
+        assert!(last.has(1) && !last.has(2));
+        assert_eq!(last.take().map(|seq| seq.seq), Some(LAST_SEQ));
+        assert!(last.take().is_none() && !last.has(1));
+    }
+
+    #[test]
+    fn the_next_epoch_is_wanted_in_time() {
+        assert!(!lane(1).runs_short());
+        assert!(lane(LAST_SEQ - RESERVE + 1).runs_short());
+    }
+
+    #[test]
+    fn a_position_is_an_anchor_that_was_not_sent_yet() {
+        for (next_seq, position) in [(1, 32), (31, 32), (32, 32), (33, 64)] {
+            assert_eq!(lane(next_seq).position(64), position);
+        }
     }
 }

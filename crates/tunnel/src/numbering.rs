@@ -8,14 +8,15 @@ use crate::exchange::Event;
 use crate::flows::{FlowRefusal, Flows, GivenFlow};
 use crate::forwarding::{PeerFacts, Shared};
 
-/// Gives a flow a number if it has none, within the quotas.
+/// Gives a flow with this [`Hasher::flow`](crate::hash::Hasher::flow) a number if it has none, within the quotas.
 pub(crate) fn give_number(
     flows: &mut Flows,
     now: Instant,
     shared: &mut Shared,
+    hash: u64,
     flow: &Flow,
 ) -> Result<(), OutDiscard> {
-    if flows.find(now, &shared.hasher, flow).is_some() {
+    if flows.find(now, hash, flow).is_some() {
         return Ok(());
     }
     flows.admits(&shared.hasher, flow).map_err(|refusal| match refusal {

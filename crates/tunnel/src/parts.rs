@@ -176,3 +176,103 @@ impl Parts {
         self.waiting == 0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wire::tunnel::Taken;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn flow(last: u8) -> Flow {
+        let mut frame = [last; 28];
+        frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
+        Taken::parse(&frame).expect("a frame").flow
+    }
+
+    fn part(seq: u64, half: Half) -> Part {
+        let fields = PacketFields { tci_low: 0x0c, octet_3: 0, pn: 9 };
+        Part { seq, half, index: FlowIndex(5), fields }
+    }
+
+    fn first(seq: u64) -> Part {
+        part(seq, Half::First(flow(1)))
+    }
+
+    fn second(seq: u64) -> Part {
+        part(seq, Half::Second)
+    }
+
+    #[test]
+    fn halves_join_whichever_comes_first() {
+        let mut parts = Parts::new(8);
+        for (waits, comes) in [(first(4), second(5)), (second(5), first(4))] {
+            assert_eq!(parts.meet(Instant::START, waits, b"", b"waits"), Met::Kept);
+            let Met::Joined { flow: of, place } = parts.meet(Instant::START, comes, b"", b"comes") else {
+                panic!("not joined")
+            };
+            assert_eq!((of, parts.octets(place)), (flow(1), &b"waits"[..]));
+            assert!(parts.is_empty());
+        }
+    }
+
+    #[test]
+    fn only_halves_of_one_frame_join() {
+        let other = |change: fn(&mut Part)| {
+            let mut part = second(5);
+            change(&mut part);
+            part
+        };
+        let rows = [
+            (second(5), true),
+            // Not neighbours in this order: both wait.
+            (second(3), false),
+            (second(6), false),
+            (first(5), false),
+            // Neighbours of two frames: both are gone.
+            (other(|part| part.index = FlowIndex(6)), false),
+            (other(|part| part.fields.pn = 10), false),
+            (other(|part| part.fields.tci_low = 0x0d), false),
+            (other(|part| part.fields.octet_3 = 7), false),
+        ];
+        for (number, (part, joins)) in rows.into_iter().enumerate() {
+            let mut parts = Parts::new(8);
+            parts.meet(Instant::START, first(4), b"", b"one");
+            let met = parts.meet(Instant::START, part, b"", b"two");
+            assert_eq!(matches!(met, Met::Joined { .. }), joins, "row {number}");
+            assert_eq!(met == Met::Kept, (1..4).contains(&number), "row {number}");
+            assert_eq!(met == Met::Mismatched, number >= 4, "row {number}");
+            assert_eq!(parts.waiting, if (1..4).contains(&number) { 2 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn they_wait_for_50_ms() {
+        let mut parts = Parts::new(8);
+        parts.meet(Instant::START, first(4), b"", b"one");
+        parts.meet(Instant::START + 20 * MS, first(8), b"", b"two");
+        assert_eq!(parts.expire(Instant::START + 49 * MS), 0);
+        assert_eq!(parts.expire(Instant::START + 50 * MS), 1);
+        let late = parts.meet(Instant::START + 50 * MS, second(5), b"", b"three");
+        assert_eq!(late, Met::Kept);
+        assert!(matches!(parts.meet(Instant::START + 60 * MS, second(9), b"", b"four"), Met::Joined { .. }));
+        assert_eq!(parts.clear(), 1);
+        assert!(parts.is_empty());
+    }
+
+    #[test]
+    fn sixty_four_wait_and_the_oldest_goes_first() {
+        let mut parts = Parts::new(8);
+        for number in 0..64 {
+            let met =
+                parts.meet(Instant::START + number as u32 * MS, first(1000 - 2 * number), b"", b"octets");
+            assert_eq!(met, Met::Kept);
+        }
+        let now = Instant::START + 64 * MS;
+        assert_eq!(parts.meet(now, first(4), b"", b"octets"), Met::KeptForAnother);
+        assert_eq!(parts.waiting, 64);
+        assert_eq!(parts.meet(now, second(1001), b"", b"octets"), Met::KeptForAnother, "its first is gone");
+        assert!(matches!(parts.meet(now, second(5), b"", b"octets"), Met::Joined { .. }));
+        assert_eq!(parts.meet(now, first(6), b"", b"more than 8"), Met::TooLong);
+    }
+}

@@ -48,3 +48,40 @@ pub(crate) fn parse(vni: u32, packet: &[u8]) -> Result<Inner, InDiscard> {
     }
     Taken::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::vec::Vec;
+
+    fn frame(ether_type: [u8; 2]) -> Vec<u8> {
+        [&[2; 12], &ether_type[..], &[0x0c, 0, 0, 0, 0, 1], &[9; 40]].concat()
+    }
+
+    /// The header of RFC 7348, section 5, octet for octet.
+    #[test]
+    fn the_header_is_that_of_the_rfc() {
+        let packet = encapsulate(0x12_3456, 1472, 60).expect("it fits");
+        assert_eq!(packet.header[..], [0x08, 0, 0, 0, 0x12, 0x34, 0x56, 0]);
+        assert_eq!(packet.body, 0..60);
+        assert!(encapsulate(1, 68, 60).is_ok());
+        assert_eq!(encapsulate(1, 67, 60), Err(OutDiscard::TooLong));
+    }
+
+    #[test]
+    fn what_is_received() {
+        let packet = |header: [u8; 8], ether_type| [&header[..], &frame(ether_type)].concat();
+        let (good, macsec) = ([8, 0, 0, 0, 0, 1, 2, 0], [0x88, 0xe5]);
+        assert!(matches!(parse(0x102, &packet(good, macsec)), Ok(Inner::Macsec(_))));
+        // Reserved bits are ignored.
+        assert!(parse(0x102, &packet([0xff, 1, 2, 3, 0, 1, 2, 9], macsec)).is_ok());
+        assert_eq!(parse(0x102, &packet(good, [0x88, 0x8e])), Ok(Inner::Eapol));
+        assert_eq!(parse(0x102, &packet([0xf7, 0, 0, 0, 0, 1, 2, 0], macsec)), Err(InDiscard::BadVni));
+        assert_eq!(parse(0x103, &packet(good, macsec)), Err(InDiscard::BadVni));
+        assert_eq!(parse(0x102, &packet(good, [0x08, 0x00])), Err(InDiscard::NotMacsec));
+        assert_eq!(parse(0x102, &packet(good, macsec)[..27]), Err(InDiscard::NotMacsec));
+        assert_eq!(parse(0x102, &good[..7]), Err(InDiscard::BadHeader));
+        assert_eq!(parse(0x102, &good), Err(InDiscard::NotMacsec));
+    }
+}

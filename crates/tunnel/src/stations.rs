@@ -178,3 +178,91 @@ impl Stations {
         self.slots.iter().flatten()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Place = Place::Behind(PeerId(0));
+    const B: Place = Place::Behind(PeerId(1));
+
+    fn address(last: u16) -> MacAddr {
+        let [high, low] = last.to_be_bytes();
+        MacAddr([2, 0, 0, 0, high, low])
+    }
+
+    fn at(ms: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(ms))
+    }
+
+    fn new(limit: usize) -> (Stations, Hasher) {
+        (Stations::new(limit, Duration::from_secs(300)), Hasher::new(&[1; 16]))
+    }
+
+    /// (milliseconds, where it is heard, what becomes of it, where it is then)
+    #[test]
+    fn rows() {
+        let rows: &[&[(u64, Place, Heard, Place)]] = &[
+            &[(0, Place::Here, Heard::New, Place::Here), (9, Place::Here, Heard::Known, Place::Here)],
+            // What comes back from the LAN has come out of a tunnel.
+            &[(0, A, Heard::New, A), (999, Place::Here, Heard::Elsewhere, A)],
+            // A move takes a second of silence, counted from when it was heard last.
+            &[
+                (0, A, Heard::New, A),
+                (900, A, Heard::Known, A),
+                (1899, Place::Here, Heard::Elsewhere, A),
+                (1900, Place::Here, Heard::Moved, Place::Here),
+                (2899, A, Heard::Elsewhere, Place::Here),
+                (2900, B, Heard::Moved, B),
+                (3000, A, Heard::Elsewhere, B),
+                (3900, A, Heard::Moved, A),
+            ],
+            // Being refused does not count as being heard.
+            &[(0, A, Heard::New, A), (999, B, Heard::Elsewhere, A), (1000, B, Heard::Moved, B)],
+        ];
+        for (number, row) in rows.iter().enumerate() {
+            let (mut stations, hasher) = new(8);
+            for &(ms, place, heard, then) in *row {
+                assert_eq!(stations.hear(at(ms), &hasher, address(1), place), heard, "row {number}, {ms} ms");
+                assert_eq!(stations.place(at(ms), &hasher, address(1)), Some(then), "row {number}, {ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn half_of_the_room_is_for_either_side() {
+        let (mut stations, hasher) = new(8);
+        for number in 0..6 {
+            let heard = stations.hear(at(0), &hasher, address(number), A);
+            assert_eq!(heard, if number < 4 { Heard::New } else { Heard::NoRoom });
+        }
+        for number in 10..14 {
+            assert_eq!(stations.hear(at(0), &hasher, address(number), Place::Here), Heard::New);
+        }
+        assert_eq!(stations.hear(at(2000), &hasher, address(10), A), Heard::NoRoom, "nor by moving");
+        assert_eq!(stations.hear(at(2000), &hasher, address(0), B), Heard::Moved, "on the same side");
+        assert_eq!(stations.iter().count(), 8);
+    }
+
+    #[test]
+    fn stations_grow_old_and_make_room() {
+        let (mut stations, hasher) = new(4);
+        stations.hear(at(0), &hasher, address(1), A);
+        stations.hear(at(1000), &hasher, address(2), A);
+        assert_eq!(stations.place(at(300_000), &hasher, address(1)), None, "old, whether looked at or not");
+        stations.age(at(300_000), &hasher, 100);
+        assert_eq!(stations.iter().map(|station| station.address).next(), Some(address(2)));
+        assert_eq!(stations.hear(at(300_000), &hasher, address(3), A), Heard::New);
+        stations.age(at(900_000), &hasher, 100);
+        assert!(stations.is_empty());
+    }
+
+    #[test]
+    fn a_group_is_nowhere() {
+        let (mut stations, hasher) = new(4);
+        let group = MacAddr([3, 0, 0, 0, 0, 1]);
+        assert_eq!(stations.hear(at(0), &hasher, group, A), Heard::Known);
+        assert_eq!(stations.place(at(0), &hasher, group), None);
+        assert!(stations.is_empty());
+    }
+}

@@ -293,3 +293,6 @@ impl Window {
         if table.insert(rid, self.number.value(seq)) { Held { rid, mask: block.mask } } else { Held::NONE }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,10 +2,32 @@
 
 mod ends;
 
-use ends::{Sites, frame, settings};
-use wire::tunnel::{HEADER_OCTETS, LONG_FORM_OCTETS, RID_OCTETS};
+use std::time::Duration;
+
+use ends::{Sites, frame, frame_between, octets, settings};
+use suite::tunnel::EpochSecret;
+use tunnel::{
+    Arrival, Command, Discard, Event, Forwarding, InDiscard, Limits, Mode, PeerId, PeerSettings, Place,
+    Settings, To, UnknownDiscard,
+};
+use wire::tunnel::{FlowIndex, HEADER_OCTETS, Header, LONG_FORM_OCTETS, PacketFields, Part, RID_OCTETS};
 
 const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
+const LONG: usize = SHORT + LONG_FORM_OCTETS;
+const P0: PeerId = PeerId(0);
+
+/// Two sites whose flow from station 1 to station 2 is acknowledged, and who know where both stations are.
+fn acquainted(settings: &Settings) -> Sites {
+    let mut sites = Sites::new(2, settings);
+    for (site, from, to) in [(0, 1, 2), (1, 2, 1), (0, 1, 2)] {
+        sites.send(site, &frame(from, to, 1, 100));
+        sites.deliver_all(site);
+        sites.settle();
+    }
+    sites.take_delivered(0);
+    sites.take_delivered(1);
+    sites
+}
 
 #[test]
 fn the_first_frame_arrives_and_later_ones_are_short() {
@@ -14,7 +36,7 @@ fn the_first_frame_arrives_and_later_ones_are_short() {
     assert!(sites.send(0, &first));
     let packets = sites.take_sent(0);
     assert_eq!(packets.len(), 1);
-    assert_eq!(packets[0].1.len(), 200 - 28 + SHORT + LONG_FORM_OCTETS);
+    assert_eq!(packets[0].1.len(), 200 - 28 + LONG);
     assert_eq!(sites.arrive(0, 1, &packets[0].1).as_deref(), Some(&first[..]));
     sites.settle();
     let second = frame(1, 2, 2, 200);
@@ -24,4 +46,426 @@ fn the_first_frame_arrives_and_later_ones_are_short() {
     assert_eq!(sites.arrive(0, 1, &packets[0].1).as_deref(), Some(&second[..]));
     assert_eq!(sites.arrive(0, 1, &packets[0].1), None, "a replayed packet");
     assert_eq!(sites.sites[1].forwarding.counters().in_pkts_unknown_identifier, 1);
+    let counters = sites.sites[0].forwarding.peer_counters(P0);
+    assert_eq!((counters.out_pkts_tunnelled, counters.out_pkts_long_form), (2, 1));
+    assert_eq!(counters.out_octets_tunnelled as usize, 2 * (200 - 28) + LONG + SHORT);
+}
+
+/// The first frame of a flow in flight, and its successors in short form overtake it: all of them arrive.
+#[test]
+fn the_announcement_may_overtake_the_frame_and_the_frame_the_announcement() {
+    let mut sites = Sites::new(2, &settings(1));
+    let frames: Vec<_> = (1..5).map(|pn| frame(1, 2, pn, 300)).collect();
+    sites.channel = false;
+    sites.send(0, &frames[0]);
+    sites.send(0, &frames[1]);
+    sites.channel = true;
+    sites.settle();
+    sites.send(0, &frames[2]);
+    sites.send(0, &frames[3]);
+    let mut packets = sites.take_sent(0);
+    let lengths: Vec<_> = packets.iter().map(|(_, packet)| packet.len() - (300 - 28)).collect();
+    assert_eq!(lengths, [LONG, LONG, SHORT, SHORT]);
+    packets.reverse();
+    for ((_, packet), frame) in packets.iter().zip(frames.iter().rev()) {
+        assert_eq!(sites.arrive(0, 1, packet).as_ref(), Some(frame));
+    }
+}
+
+#[test]
+fn frames_go_where_their_stations_are() {
+    let mut sites = Sites::new(3, &settings(2));
+    // Unknown: to both. A group: to both, always.
+    sites.send(0, &frame(1, 2, 1, 100));
+    assert_eq!(sites.take_sent(0).len(), 2);
+    sites.send(1, &frame(2, 1, 1, 100));
+    sites.deliver_all(1);
+    assert_eq!(sites.take_delivered(0).len(), 1);
+    sites.send(0, &frame(1, 2, 2, 100));
+    let to: Vec<_> = sites.take_sent(0).into_iter().map(|(to, _)| to).collect();
+    assert_eq!(to, [1], "learned from what came out of the tunnel");
+    sites.send(0, &frame_between([2, 0, 0, 0, 0, 1], [0xff; 6], 3, 100));
+    assert_eq!(sites.take_sent(0).len(), 2);
+    // Both on one LAN: nowhere.
+    sites.send(0, &frame(3, 9, 1, 100));
+    sites.take_sent(0);
+    assert!(!sites.send(0, &frame(1, 3, 4, 100)));
+    let counters = *sites.sites[0].forwarding.counters();
+    assert_eq!((counters.out_pkts_local, counters.out_pkts_unicast, counters.out_pkts_flooded), (1, 1, 3));
+    let places: Vec<_> = sites.sites[0].forwarding.stations().map(|station| station.place).collect();
+    assert_eq!(places.iter().filter(|&&place| place == Place::Here).count(), 2);
+    assert!(places.contains(&Place::Behind(P0)));
+}
+
+/// The LAN sends back what came out of the tunnel: it goes into none, and the station stays where it is.
+#[test]
+fn what_comes_out_of_a_tunnel_goes_into_none() {
+    let mut sites = Sites::new(3, &settings(2));
+    let broadcast = frame_between([2, 0, 0, 0, 0, 1], [0xff; 6], 1, 100);
+    sites.send(0, &broadcast);
+    sites.deliver_all(0);
+    for site in [1, 2] {
+        let delivered = sites.take_delivered(site);
+        assert_eq!(delivered, [&broadcast[..]]);
+        assert!(!sites.send(site, &delivered[0]), "reflected");
+        assert_eq!(sites.sites[site].forwarding.counters().out_pkts_loop, 1);
+    }
+    sites.pass(Duration::from_secs(1));
+    assert!(sites.send(1, &broadcast), "a second later it has moved");
+}
+
+#[test]
+fn what_cannot_be_carried_has_its_counter() {
+    let mut sites = Sites::new(2, &settings(1));
+    let mut plain = frame(1, 2, 1, 100);
+    plain[12..14].copy_from_slice(&[0x08, 0x00]);
+    let mut version = frame(1, 2, 1, 100);
+    version[14] |= 0x80;
+    for bad in [&plain[..], &version, &frame(1, 2, 1, 100)[..27], &[]] {
+        assert!(!sites.send(0, bad));
+    }
+    let counters = sites.sites[0].forwarding.counters();
+    assert_eq!(
+        (counters.out_pkts_not_macsec, counters.out_pkts_bad_tag, counters.out_pkts_too_short),
+        (1, 1, 2)
+    );
+    let mut alone = Forwarding::new(settings(0));
+    assert!(alone.route(sites.now, &frame(1, 2, 1, 100)).is_none());
+    assert_eq!(alone.counters().out_pkts_no_peer, 1);
+    let mut strangers = Sites::strangers(2, &settings(1));
+    strangers.send(0, &frame(1, 2, 1, 100));
+    assert_eq!(strangers.sites[0].forwarding.peer_counters(P0).out_pkts_no_epoch, 1);
+    assert_eq!(strangers.sites[0].forwarding.flows(P0).count(), 0, "no flow for what does not go");
+}
+
+/// Frame lengths around what fits one packet and two; the octets of a trailer travel like all others.
+#[test]
+fn frames_that_do_not_fit_the_path_go_in_halves() {
+    let path = 600;
+    let mut settings = settings(1);
+    settings.peers[0].path_payload = path;
+    let whole = 28 + path - SHORT;
+    let double = 28 + 2 * (path - SHORT);
+    for (length, packets) in
+        [(whole, 1), (whole + 1, 2), (whole + 2, 2), (double, 2), (double + 1, 0), (1530, 0)]
+    {
+        let mut sites = acquainted(&settings);
+        let frame = frame(1, 2, 7, length);
+        sites.send(0, &frame);
+        let sent = sites.take_sent(0);
+        assert_eq!(sent.len(), packets, "{length} octets");
+        assert!(sent.iter().all(|(_, packet)| packet.len() <= path));
+        if let [(_, first), (_, second)] = &sent[..] {
+            assert!(first.len().abs_diff(second.len()) <= 1, "halves are of one size");
+        }
+        let backwards = sent.iter().rev();
+        let frames: Vec<_> = backwards.filter_map(|(_, packet)| sites.arrive(0, 1, packet)).collect();
+        assert_eq!(frames, if packets == 0 { vec![] } else { vec![frame] }, "{length} octets");
+        let counters = sites.sites[0].forwarding.peer_counters(P0);
+        assert_eq!(counters.out_pkts_too_long, u64::from(packets == 0));
+        assert_eq!(counters.out_pkts_split, u64::from(packets == 2));
+    }
+}
+
+/// A flow that is not acknowledged loses no frame that an acknowledged one would not, whatever its length.
+#[test]
+fn halves_of_a_new_flow_carry_the_flow() {
+    let path = 600;
+    let mut settings = settings(1);
+    settings.peers[0].path_payload = path;
+    let whole = 28 + path - LONG;
+    let double = 28 + 2 * path - LONG - SHORT;
+    for (length, packets) in [(whole, 1), (whole + 1, 2), (double - 1, 2), (double, 2), (double + 1, 0)] {
+        for backwards in [false, true] {
+            let mut sites = Sites::new(2, &settings);
+            let frame = frame(1, 2, 7, length);
+            sites.send(0, &frame);
+            let mut sent = sites.take_sent(0);
+            assert_eq!(sent.len(), packets, "{length} octets");
+            assert!(sent.iter().all(|(_, packet)| packet.len() <= path));
+            if backwards {
+                sent.reverse();
+            }
+            let frames: Vec<_> = sent.iter().filter_map(|(_, packet)| sites.arrive(0, 1, packet)).collect();
+            assert_eq!(frames, if packets == 0 { vec![] } else { vec![frame] }, "{length} octets");
+        }
+    }
+}
+
+#[test]
+fn parts_wait_for_50_ms_and_the_path_may_change() {
+    let mut sites = acquainted(&settings(1));
+    sites.command(0, Command::PathPayload { peer: P0, octets: 1200 });
+    sites.send(0, &frame(1, 2, 7, 1500));
+    sites.send(0, &frame(1, 2, 8, 1500));
+    let sent = sites.take_sent(0);
+    assert_eq!(sites.arrive(0, 1, &sent[0].1), None);
+    sites.pass(Duration::from_millis(70));
+    assert_eq!(sites.arrive(0, 1, &sent[1].1), None, "too late");
+    assert_eq!(sites.arrive(0, 1, &sent[2].1), None);
+    assert!(sites.arrive(0, 1, &sent[3].1).is_some());
+    sites.pass(Duration::from_millis(70));
+    let counters = sites.sites[1].forwarding.peer_counters(P0);
+    assert_eq!((counters.in_parts_expired, counters.in_pkts_joined), (2, 1));
+    sites.command(0, Command::PathPayload { peer: P0, octets: 1488 });
+    sites.send(0, &frame(1, 2, 9, 1500));
+    assert_eq!(sites.take_sent(0).len(), 1);
+}
+
+/// A packet made by hand, under a key that both know.
+fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]) -> Vec<u8> {
+    let block = secret.lane_key(lane).block(seq);
+    let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
+    [&block.rid.octets()[..], &masked, rest].concat()
+}
+
+fn short(index: u16, part: Part) -> [u8; 8] {
+    let fields = PacketFields { tci_low: 0x0c, octet_3: 0, pn: 5 };
+    Header { flow: FlowIndex(index), part, fields }.encode()
+}
+
+/// A site whose peer is this test.
+struct Hand {
+    sites: Sites,
+    secret: EpochSecret,
+}
+
+impl Hand {
+    fn new(lanes: u8) -> Self {
+        let mut sites = Sites::strangers(2, &settings(1));
+        let secret = EpochSecret::new(&[5; 32]);
+        let generation = sites.sites[0].generations[0];
+        let install =
+            Command::InstallReceive { peer: P0, generation, epoch: 1, secret: secret.clone(), lanes };
+        sites.command(0, install);
+        sites.settle();
+        Self { sites, secret }
+    }
+
+    fn inward(&mut self, packet: &[u8]) -> Result<(), Discard> {
+        self.sites.sites[0].forwarding.inward(self.sites.now, Arrival::Identifier, packet).map(|_| ())
+    }
+}
+
+#[test]
+fn packets_that_nobody_would_send() {
+    let mut hand = Hand::new(1);
+    let secret = hand.secret.clone();
+    let of = |reason| Err(Discard::Of(P0, reason));
+    let unknown = |reason| Err(Discard::Unknown(reason));
+    let rows = [
+        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 0, 2, short(0, Part::First), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x50, 0], &[0; 40]), of(InDiscard::BadHeader)),
+        // Long form without a flow, and with what masks to no flow.
+        (packet(&secret, 0, 4, short(0, Part::LongForm), &[0; 23]), of(InDiscard::BadHeader)),
+        (packet(&secret, 0, 5, short(0, Part::LongForm), &[0; 24]), of(InDiscard::BadHeader)),
+        (packet(&secret, 0, 6, short(0, Part::LongFirst), &[0; 24]), of(InDiscard::BadHeader)),
+        (packet(&secret, 0, 7, short(0, Part::Second), &[0; ends::LAN_FRAME + 1]), of(InDiscard::TooLong)),
+        (packet(&secret, 0, 8, short(0, Part::Whole), &[])[..15].to_vec(), unknown(UnknownDiscard::TooShort)),
+        ([&[0x40][..], &[0; 30]].concat(), unknown(UnknownDiscard::TooShort)),
+        (packet(&secret, 1, 1, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 0, 0, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+    ];
+    for (number, (packet, expected)) in rows.into_iter().enumerate() {
+        assert_eq!(hand.inward(&packet), expected, "row {number}");
+    }
+    let from = Arrival::From(P0);
+    let wrong = hand.sites.sites[0].forwarding.inward(hand.sites.now, from, &[0; 60]).map(|_| ());
+    assert_eq!(wrong, unknown(UnknownDiscard::WrongMode));
+    assert_eq!(hand.sites.sites[0].forwarding.stations().count(), 0);
+    // Unknown numbers are told once a second.
+    hand.sites.carry();
+    assert_eq!(hand.sites.events["UnknownIndex"], 1);
+}
+
+/// What the masked octets say changes nothing but what is delivered.
+#[test]
+fn a_frame_is_no_longer_than_the_lan_takes() {
+    let mut sites = acquainted(&settings(1));
+    sites.command(0, Command::PathPayload { peer: P0, octets: 4000 });
+    sites.send(0, &frame(1, 2, 9, ends::LAN_FRAME));
+    sites.send(0, &frame(1, 2, 10, ends::LAN_FRAME + 1));
+    sites.deliver_all(0);
+    assert_eq!(sites.take_delivered(1).len(), 1);
+    assert_eq!(sites.sites[1].forwarding.peer_counters(P0).in_pkts_too_long, 1);
+}
+
+/// Sixteen lanes of one peer: each has its own window.
+#[test]
+fn lanes_are_received_each_for_itself() {
+    let mut hand = Hand::new(Settings::LANES);
+    let generation = hand.sites.sites[0].generations[0];
+    let flow = wire::tunnel::Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    hand.sites.command(0, Command::AddFlow { peer: P0, generation, index: FlowIndex(3), flow });
+    for lane in 0..Settings::LANES {
+        for (seq, accepted) in
+            [(200, true), (u64::from(lane) + 1, false), (72 + u64::from(lane), true), (200, false)]
+        {
+            let packet = packet(&hand.secret, lane, seq, short(3, Part::Whole), &[0; 40]);
+            assert_eq!(hand.inward(&packet).is_ok(), accepted, "lane {lane}, seq {seq}");
+            hand.sites.settle();
+        }
+    }
+}
+
+#[test]
+fn quotas_have_their_counters_and_flows_grow_old() {
+    let mut settings = settings(1);
+    settings.limits = Limits {
+        flows: 8,
+        flows_per_sci: 3,
+        flows_per_source: 3,
+        new_flows_per_second: 9,
+        ..Limits::default()
+    };
+    let mut sites = Sites::new(2, &settings);
+    for destination in 10..15 {
+        sites.send(0, &frame(1, destination, 1, 100));
+    }
+    let counters = |sites: &Sites| sites.sites[0].forwarding.peer_counters(P0);
+    assert_eq!((counters(&sites).out_pkts_flow_quota_sci, sites.take_sent(0).len()), (2, 3));
+    // Another SCI, the same source.
+    let mut same_source = frame(1, 20, 1, 100);
+    same_source[25] = 77;
+    sites.send(0, &same_source);
+    assert_eq!(counters(&sites).out_pkts_flow_quota_source, 1);
+    for station in 2..10 {
+        sites.send(0, &frame(station, 30, 1, 100));
+    }
+    assert_eq!((counters(&sites).out_pkts_flow_quota, sites.take_sent(0).len()), (3, 5));
+    assert_eq!(sites.sites[0].forwarding.flows(P0).count(), 8);
+    sites.settle();
+    assert_eq!(sites.sites[1].forwarding.announced_flows(P0), 8);
+    sites.now = sites.now + Duration::from_secs(301);
+    sites.pass(Duration::from_secs(1));
+    assert_eq!(sites.sites[0].forwarding.flows(P0).count(), 0);
+    assert_eq!(sites.events["Withdraw"], 8);
+    assert_eq!(sites.sites[1].forwarding.announced_flows(P0), 0, "only the giver ages flows");
+    for station in 40..60 {
+        sites.send(0, &frame(station, 30, 1, 100));
+        sites.settle();
+        sites.now = sites.now + Duration::from_millis(1);
+    }
+    assert_eq!(sites.take_sent(0).len(), 8);
+    assert_eq!(sites.sites[0].forwarding.stations().count(), 20);
+}
+
+#[test]
+fn new_flows_in_a_second_are_limited() {
+    let mut settings = settings(2);
+    settings.limits.new_flows_per_second = 5;
+    let mut sites = Sites::new(3, &settings);
+    for station in 0..20 {
+        sites.send(0, &frame(station, 30, 1, 100));
+    }
+    assert_eq!(sites.take_sent(0).len(), 10, "five flows, to two peers");
+    assert_eq!(sites.sites[0].forwarding.peer_counters(PeerId(1)).out_pkts_flow_rate, 15);
+    sites.send(0, &frame(0, 30, 2, 100));
+    assert_eq!(sites.take_sent(0).len(), 2, "known flows go on");
+}
+
+/// The peer has room for fewer flows than we have: the others go on in long form.
+#[test]
+fn a_flow_that_is_refused_goes_on_in_long_form() {
+    let mut small = settings(1);
+    small.limits.flows = 2;
+    let mut sites = Sites::new(2, &settings(1));
+    sites.sites[1].forwarding = Forwarding::new(small);
+    sites.restart(0, 1);
+    for round in 0..30 {
+        for destination in 10..15 {
+            let frame = frame(1, destination, round, 100);
+            sites.send(0, &frame);
+            sites.deliver_all(0);
+            assert_eq!(sites.take_delivered(1), [frame]);
+            sites.settle();
+        }
+        sites.now = sites.now + Duration::from_millis(100);
+    }
+    let counters = sites.sites[0].forwarding.peer_counters(P0);
+    assert_eq!(counters.out_pkts_long_form, 2 + 3 * 30);
+    assert_eq!(sites.events["Announce"], 2 + 3 * 3, "told once a second");
+    assert_eq!(sites.sites[1].forwarding.peer_counters(P0).in_flows_refused, 9);
+}
+
+/// More announcements than the events have room for: the rest is told when the flows are used again.
+#[test]
+fn announcements_that_found_no_room_are_made_later() {
+    let mut settings = settings(1);
+    settings.limits = Limits { flows_per_sci: 4096, new_flows_per_second: 5000, ..Limits::default() };
+    let mut sites = Sites::new(2, &settings);
+    let frames: Vec<_> = (0..1500_u16)
+        .map(|number| {
+            let [high, low] = number.to_be_bytes();
+            frame_between([2, 0, 0, 1, high, low], [2, 0, 0, 2, 0, 0], 1, 60)
+        })
+        .collect();
+    for frame in &frames {
+        sites.send(0, frame);
+    }
+    sites.settle();
+    assert!(sites.sites[1].forwarding.announced_flows(P0) < 1500);
+    for frame in &frames {
+        sites.send(0, frame);
+    }
+    sites.settle();
+    assert_eq!(sites.sites[1].forwarding.announced_flows(P0), 1500);
+    assert!(sites.sites[0].forwarding.flows(P0).all(|flow| flow.acknowledged));
+}
+
+#[test]
+fn plain_peers_exchange_vxlan() {
+    let mut settings = settings(1);
+    settings.peers = vec![PeerSettings { mode: Mode::Plain { vni: 42 }, path_payload: 1472 }];
+    let mut sites = Sites::strangers(2, &settings);
+    let first = frame(1, 2, 1, 200);
+    sites.send(0, &first);
+    let sent = sites.take_sent(0);
+    assert_eq!(sent[0].1, [&[8, 0, 0, 0, 0, 0, 42, 0], &first[..]].concat());
+    assert_eq!(sites.arrive(0, 1, &sent[0].1), Some(first.clone()));
+    assert!(!sites.send(1, &first), "reflected");
+    sites.send(0, &frame(1, 2, 1, 1465));
+    assert_eq!(sites.sites[0].forwarding.peer_counters(P0).out_pkts_too_long, 1);
+    let mut eapol = frame(1, 2, 1, 100);
+    eapol[12..14].copy_from_slice(&[0x88, 0x8e]);
+    let packet = sites.sites[0].forwarding.encapsulate_eapol(P0, &eapol).expect("a plain peer");
+    let packet = octets(&packet, &eapol);
+    assert_eq!(sites.arrive(0, 1, &packet), Some(eapol));
+    let mut foreign = sent[0].1.clone();
+    foreign[6] = 43;
+    assert_eq!(sites.arrive(0, 1, &foreign), None);
+    foreign[6] = 42;
+    foreign.resize(8 + ends::LAN_FRAME + 1, 0);
+    assert_eq!(sites.arrive(0, 1, &foreign), None);
+    let discards = [InDiscard::BadVni, InDiscard::TooLong].map(|reason| Discard::Of(P0, reason));
+    assert_eq!(sites.sites[1].discards, discards);
+    assert_eq!(Sites::new(2, &ends::settings(1)).sites[0].forwarding.encapsulate_eapol(P0, &first), None);
+}
+
+#[test]
+fn commands_of_another_generation_are_not_heeded() {
+    let mut sites = acquainted(&settings(1));
+    let old = sites.sites[0].generations[0];
+    sites.restart(0, 1);
+    let secret = EpochSecret::new(&[9; 32]);
+    let flow = wire::tunnel::Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let install =
+        Command::InstallReceive { peer: P0, generation: old, epoch: 9, secret: secret.clone(), lanes: 1 };
+    sites.command(0, install);
+    sites.command(0, Command::InstallTransmit { peer: P0, generation: old, epoch: 9, secret });
+    sites.command(0, Command::AddFlow { peer: P0, generation: old, index: FlowIndex(9), flow });
+    sites.command(0, Command::TellPosition { peer: P0, generation: old, epoch: 1, lane: 0 });
+    assert_eq!(sites.sites[0].forwarding.transmit_epoch(P0), 1);
+    assert_eq!(sites.sites[0].forwarding.receive_epochs(P0).collect::<Vec<_>>(), [1]);
+    assert_eq!(sites.sites[0].forwarding.announced_flows(P0), 0);
+    assert_eq!(sites.sites[0].forwarding.poll_event(), None::<Event>);
+    // A peer that there is not.
+    sites.command(0, Command::Begin { peer: PeerId(9), generation: old });
+    assert_eq!(sites.sites[0].forwarding.peer_counters(PeerId(9)), Default::default());
+    let route = sites.sites[0].forwarding.route(sites.now, &frame(1, 200, 1, 60)).expect("unknown");
+    assert_eq!(route.to, To::All);
+    let now = sites.now;
+    assert!(sites.sites[0].forwarding.dispatch(now, &route, PeerId(9), &frame(1, 200, 1, 60)).is_empty());
 }

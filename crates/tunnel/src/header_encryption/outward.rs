@@ -33,8 +33,9 @@ impl HeaderEncryption {
         if self.sealer.epoch().is_none() {
             return Err(OutDiscard::NoEpoch);
         }
-        give_number(&mut self.flows, now, shared, &taken.flow)?;
-        let given = self.flows.find(now, &shared.hasher, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
+        let hash = shared.hasher.flow(&taken.flow);
+        give_number(&mut self.flows, now, shared, hash, &taken.flow)?;
+        let given = self.flows.find(now, hash, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
         announce(now, facts, shared, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
         let epoch = self.take_pn(now, facts, shared, taken)?;

@@ -37,11 +37,11 @@ impl Identifier {
         if self.transmit.is_none() {
             return Err(OutDiscard::NoEpoch);
         }
-        give_number(&mut self.flows, now, shared, &taken.flow)?;
+        let hash = shared.hasher.flow(&taken.flow);
+        give_number(&mut self.flows, now, shared, hash, &taken.flow)?;
         self.want_epoch(now, facts, shared);
-        let (Some(lane), Some(given)) =
-            (&mut self.transmit, self.flows.find(now, &shared.hasher, &taken.flow))
-        else {
+        let given = self.flows.find(now, hash, &taken.flow);
+        let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };
         announce(now, facts, shared, given);

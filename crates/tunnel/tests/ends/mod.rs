@@ -206,7 +206,7 @@ impl Sites {
         }
     }
 
-    /// Carries events to the other side; true if there were any.
+    /// Carries events to the other side; true if anything was said.
     pub(crate) fn carry(&mut self) -> bool {
         let mut told = false;
         for site in 0..self.sites.len() {
@@ -219,6 +219,7 @@ impl Sites {
         if self.channel {
             while let Some((site, event)) = self.waiting.pop_front() {
                 self.answer(site, event);
+                told = true;
             }
         }
         told
