@@ -70,6 +70,9 @@ for configuration in "$scratch"/*.toml; do
     while read -r key; do
         [[ -e $scratch/$key ]] || "$frameward" keygen static --bits "$bits" --out "$scratch/$key" >/dev/null
     done < <(sed -nE 's/^ *key_file *= *"([^"]*)".*/\1/p' "$configuration")
+    while read -r identity; do
+        [[ -e $scratch/$identity ]] || "$frameward" keygen site --out "$scratch/$identity" >/dev/null
+    done < <(sed -nE 's/^ *identity *= *"([^"]*)".*/\1/p' "$configuration")
     if ! told=$("$frameward" check --offline "$configuration" 2>&1); then
         breach "README.md: configuration $(basename "$configuration" .toml) is refused:"$'\n'"$told"
     fi

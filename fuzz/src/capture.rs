@@ -3,10 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
+use frameward::config::KeyFiles;
 use frameward::config::sa_file;
 use frameward::inspect::frame_report::Verdict;
 use frameward::inspect::keys::{self, Overrides};
 use frameward::inspect::{Inspector, Options};
+
+use crate::config::identity;
 
 /// The SA of the captures in the corpus.
 const KEYS: &str = "[[sa]]\nsuite = \"gcm-aes-128\"\nsci = \"02:00:00:00:00:0a/1\"\nan = 0\n\
@@ -20,7 +23,8 @@ pub fn run(octets: &[u8]) {
     for with_keys in [false, true] {
         let keys = with_keys.then(|| {
             let read = |path: &Path, _| unreachable!("no key file is named: {}", path.display());
-            let file = sa_file::parse(Path::new("keys.toml"), KEYS, &read);
+            let file =
+                sa_file::parse(Path::new("keys.toml"), KEYS, KeyFiles { key: &read, identity: &identity });
             keys::keyed(file.expect("invariant: a valid file of keys"), Overrides::default())
         });
         let options = Options { keys, copies: Duration::from_millis(5), fcs: false };

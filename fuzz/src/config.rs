@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use frameward::config::KeyFiles;
+use frameward::key_file::KeyFileError;
 use suite::Sak;
+use suite::identity::Identity;
 
 /// Parses `octets` as a configuration. Key files are not read: each holds its name, over and over.
 ///
@@ -15,10 +18,16 @@ pub fn run(octets: &[u8]) {
         let key: Vec<u8> = name.cycle().take(suite.key_octets()).collect();
         Ok(Sak::new(suite, &key).expect("invariant: a key of the suite's length"))
     };
+    let files = KeyFiles { key: &read_key, identity: &identity };
     let lines = text.split('\n').count();
-    let findings = match frameward::config::parse(Path::new("gw.toml"), text, &read_key) {
+    let findings = match frameward::config::parse(Path::new("gw.toml"), text, files) {
         Ok((config, warnings)) => {
-            assert!(!config.links.is_empty());
+            assert!(!config.links.is_empty() || !config.sites.is_empty());
+            for site in &config.sites {
+                assert!(frameward::config::is_name(&site.name));
+                assert!((1..=255).contains(&site.peers.len()));
+                assert!((1..=lines).contains(&site.line));
+            }
             for link in &config.links {
                 assert!(frameward::config::is_name(&link.name));
                 assert_ne!(link.plain, link.protected);
@@ -35,4 +44,11 @@ pub fn run(octets: &[u8]) {
         assert!(finding.line.is_none_or(|line| (1..=lines).contains(&line)), "{finding}");
         assert!(!finding.to_string().contains('\n'), "{finding:?} is one line");
     }
+}
+
+/// The identity whose private key is the file's name, over and over: no file is read.
+pub(crate) fn identity(path: &Path) -> Result<Identity, KeyFileError> {
+    let name = path.as_os_str().as_encoded_bytes().iter().copied().chain([0]);
+    let octets: Vec<u8> = name.cycle().take(32).collect();
+    Ok(Identity::new(octets.first_chunk().expect("invariant: 32 octets")))
 }

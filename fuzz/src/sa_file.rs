@@ -2,9 +2,12 @@
 
 use std::path::Path;
 
+use frameward::config::KeyFiles;
 use frameward::config::sa_file::{self, Keys};
 use frameward::inspect::keys::{self, Overrides};
 use suite::Sak;
+
+use crate::config::identity;
 
 /// Parses `octets` as a file with keys. Key files are not read.
 ///
@@ -16,7 +19,7 @@ pub fn run(octets: &[u8]) {
         Ok(Sak::new(suite, &vec![7; suite.key_octets()]).expect("invariant: a key of the suite's length"))
     };
     let lines = text.split('\n').count();
-    match sa_file::parse(Path::new("keys.toml"), text, &read_key) {
+    match sa_file::parse(Path::new("keys.toml"), text, KeyFiles { key: &read_key, identity: &identity }) {
         Ok(parsed) => {
             if let Keys::Sas(sas) = &parsed {
                 assert!(sas.iter().all(|sa| (1..=lines).contains(&sa.line)));

@@ -179,6 +179,18 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// Make a site's identity: a new file of mode 0600; the public key, for its peers, goes to standard output
+    #[command(after_help = "\
+An Ed25519 key pair. A file that exists is never overwritten, and never leaves this box: each site makes its own. What is
+printed is no secret; it is the line that every peer has in its [[site.peer]] for this site. `check` prints it again.
+
+Example:
+  frameward keygen site --out /etc/frameward/dresden.key")]
+    Site {
+        /// The file to make
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -10,6 +10,8 @@
 //! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
 //! here and in `run`.
 
+pub mod site;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -132,6 +134,8 @@ pub struct Plan<'c> {
     config: &'c Config,
     /// For each link, if the interfaces were looked at.
     mtus: Option<Vec<Mtus>>,
+    /// For each site, the MTU of its LAN, if the interfaces were looked at.
+    lans: Option<Vec<usize>>,
     /// If they were measured.
     speeds: Option<SuiteSpeeds>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
@@ -145,9 +149,10 @@ impl<'c> Plan<'c> {
     ///
     /// As [`link_mtus`], for all links.
     pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
-        let unmeasured = |mtus| Self { config, mtus, speeds: None, mbits: Vec::new() };
-        let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None)) };
+        let unmeasured = |mtus, lans| Self { config, mtus, lans, speeds: None, mbits: Vec::new() };
+        let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None, None)) };
         let mut mtus = Vec::new();
+        let mut lans = Vec::new();
         let mut errors = Vec::new();
         for link in &config.links {
             match link_mtus(&config.file, link, read_mtu) {
@@ -155,7 +160,20 @@ impl<'c> Plan<'c> {
                 Err(found) => errors.extend(found),
             }
         }
-        if errors.is_empty() { Ok(unmeasured(Some(mtus))) } else { Err(errors) }
+        for site in &config.sites {
+            match site::lan_mtu(&config.file, site, read_mtu) {
+                Ok(mtu) => lans.push(mtu),
+                Err(found) => errors.push(found),
+            }
+        }
+        if errors.is_empty() { Ok(unmeasured(Some(mtus), Some(lans))) } else { Err(errors) }
+    }
+
+    /// What of the sites' LANs cannot travel: warnings.
+    pub fn not_carried(&self) -> Vec<Finding> {
+        let lans = self.lans.as_deref().unwrap_or_default();
+        let of = |(site, mtu): (_, &usize)| site::not_carried(&self.config.file, site, *mtu);
+        self.config.sites.iter().zip(lans).flat_map(of).collect()
     }
 
     /// The same plan, that also tells how fast the suites are on this CPU.
@@ -204,6 +222,10 @@ impl fmt::Display for Plan<'_> {
                 writeln!(f, "  speed      {}", Advice::new(speeds, link.suite))?;
             }
             write_lifetime(f, link, self.mbits.get(at).copied().flatten())?;
+        }
+        for (at, site) in self.config.sites.iter().enumerate() {
+            let lan = self.lans.as_ref().and_then(|lans| lans.get(at));
+            site::write_site(f, self.config, site, lan.copied())?;
         }
         Ok(())
     }

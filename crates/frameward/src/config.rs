@@ -1,7 +1,7 @@
 //! The configuration: from TOML text to values that only mean something.
 //!
 //! ```text
-//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys ──▶ Config, warnings
+//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, site ──▶ Config, warnings
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
@@ -16,6 +16,7 @@ mod gateway;
 mod link;
 mod raw;
 pub mod sa_file;
+pub mod site;
 mod static_keys;
 
 use std::io::Read as _;
@@ -26,6 +27,7 @@ use std::time::Duration;
 use engine::divide::Dividing;
 use engine::lease::LeaseName;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames, XpnBinding};
+use suite::identity::Identity;
 use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
 use wire::{An, Sci};
@@ -34,6 +36,7 @@ use zeroize::Zeroizing;
 use crate::key_file::{self, KeyFileError};
 pub use findings::Finding;
 use findings::Findings;
+pub use site::{Site, SitePeer};
 
 /// The largest configuration file that is read, in octets.
 const LARGEST_FILE: u64 = 1 << 20;
@@ -45,8 +48,10 @@ pub struct Config {
     pub file: PathBuf,
     /// What concerns the gateway as a whole.
     pub gateway: Gateway,
-    /// The links, at least one; no two share a name or an interface, and no two SAs a nonce.
+    /// The links; no two share a name or an interface, and no two SAs a nonce.
     pub links: Vec<Link>,
+    /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link.
+    pub sites: Vec<Site>,
 }
 
 /// `[gateway]`
@@ -258,7 +263,7 @@ impl StaticSa {
     }
 }
 
-/// True for names of gateways and links: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
+/// True for names of gateways, links, sites and peers: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
 /// file names and metrics.
 pub fn is_name(text: &str) -> bool {
     text.len() <= 32
@@ -272,7 +277,7 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    parse(file, &read(file)?, &key_file::read)
+    parse(file, &read(file)?, KeyFiles { key: &key_file::read, identity: &key_file::read_identity })
 }
 
 /// The text of a configuration file, or of one with keys: it is wiped when it is dropped.
@@ -291,29 +296,46 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
 /// Reads a key file for a suite; [`key_file::read`], or a test's.
 pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileError>;
 
-/// Judges the text of the configuration `file`. Key files are searched relative to it and read with `read_key`.
+/// Reads the file of a site's identity; [`key_file::read_identity`], or a test's.
+pub type ReadIdentity<'k> = &'k dyn Fn(&Path) -> Result<Identity, KeyFileError>;
+
+/// How the files that a configuration names are read.
+#[derive(Clone, Copy)]
+pub struct KeyFiles<'k> {
+    /// Static keys.
+    pub key: ReadKey<'k>,
+    /// Identities of sites.
+    pub identity: ReadIdentity<'k>,
+}
+
+/// Judges the text of the configuration `file`. Key files are searched relative to it and read with `files`.
 ///
 /// # Errors
 ///
 /// All that is wrong, line by line.
-pub fn parse(file: &Path, text: &str, read_key: ReadKey) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let raw: raw::RawConfig =
         toml::from_str(text).map_err(|error| vec![findings::syntax(file, text, &error)])?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::judge(raw.gateway.as_ref(), &mut findings);
-    for (section, tables) in [("site", &raw.site), ("fieldbus", &raw.fieldbus)] {
-        for table in tables.iter().flatten() {
-            findings.error(table.span(), format!("[[{section}]] is not in this release; remove the section"));
-        }
+    for table in raw.fieldbus.iter().flatten() {
+        findings.error(table.span(), "[[fieldbus]] is not in this release; remove the section");
+    }
+    if raw.link.is_empty() && raw.site.is_empty() {
+        findings.error(0..0, "there is neither a [[link]] nor a [[site]]; add one");
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
-    let keys = static_keys::KeySource { directory: file.parent().unwrap_or(Path::new("")), read: read_key };
-    let links = link::judge_all(&raw.link, allow_experimental, &keys, &mut findings);
+    let directory = file.parent().unwrap_or(Path::new(""));
+    let mut seen = link::Seen::default();
+    let keys = static_keys::KeySource { directory, read: files.key };
+    let links = link::judge_all(&raw.link, allow_experimental, &keys, &mut seen, &mut findings);
+    let identities = site::IdentitySource { directory, read: files.identity };
+    let sites = site::judge_all(&raw.site, &identities, &mut seen, &mut findings);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {
         Some((gateway, _)) if findings.errors.is_empty() => {
-            Ok((Config { file: file.to_owned(), gateway, links }, findings.warnings))
+            Ok((Config { file: file.to_owned(), gateway, links, sites }, findings.warnings))
         }
         _ => Err(findings.errors),
     }

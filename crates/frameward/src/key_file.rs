@@ -1,12 +1,15 @@
-//! Files with one static key: 32 or 64 hexadecimal digits, mode 0600.
+//! Files with one static key, 32 or 64 hexadecimal digits, or with a site's identity, 128: the private key and behind it
+//! the public one. Mode 0600.
 //!
 //! ```text
 //! # comments run from the number sign to the end of the line
 //! 000102030405060708090a0b0c0d0e0f
 //! ```
 //!
-//! The digits may be split by white space. The file must be a regular one, of root or of the running user (root also
-//! reads the packaged gateway's), and without any permission for others: whoever can read the key can forge frames, whoever can write it can put
+//! The digits may be split by white space. An identity has both keys, since any 32 octets would do for a private one: a
+//! public key that is taken for it, or a static key, is refused instead of becoming an identity that others have, too.
+//! The file must be a regular one, of root or of the running user (root also reads the packaged gateway's), and
+//! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
 //! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
 //! Buffers that hold the key are wiped; it is never printed.
 
@@ -17,13 +20,14 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{User, geteuid};
 use sha2::{Digest as _, Sha256};
+use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use suite::{CipherSuite, Sak};
 use zeroize::Zeroizing;
 
 /// The most octets that a key file may have, comments included.
 const LARGEST_FILE: usize = 4096;
-/// The longest key.
-const LONGEST_KEY: usize = 32;
+/// The most octets that digits of a key file mean: those of an identity.
+const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
 const ROOT: u32 = 0;
 /// As whom the systemd unit runs a gateway.
 const GATEWAY_USER: &str = "frameward";
@@ -59,7 +63,20 @@ enum Reason {
         "holds {given} bits where {suite} needs {needed}; make one with: frameward keygen static --bits {needed} --out FILE"
     )]
     Length { given: usize, suite: CipherSuite, needed: usize },
+    #[error("cannot be read: {0}; make one with: frameward keygen site --out FILE")]
+    NoIdentity(io::Error),
+    #[error(
+        "is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE"
+    )]
+    NotIdentity,
+    #[error(
+        "holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE"
+    )]
+    NoPair,
 }
+
+/// What a key file holds: its octets and how many there are.
+type Octets = (Zeroizing<[u8; MOST_OCTETS]>, usize);
 
 /// Reads the key in the file `path` for `suite`.
 ///
@@ -70,7 +87,48 @@ pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
     read_checked(path, suite).map_err(|reason| KeyFileError { path: path.to_owned(), reason })
 }
 
+/// Reads the identity of a site in the file `path`.
+///
+/// # Errors
+///
+/// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no pair of keys.
+pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
+    let identity =
+        read_octets(path).and_then(|(octets, length)| match octets.split_at(IDENTITY_KEY_OCTETS) {
+            (private, public) if length == MOST_OCTETS => {
+                let (private, public) = (private.try_into().ok(), public.try_into().ok());
+                let pair = private
+                    .zip(public)
+                    .map(|(private, public)| Identity::from_pair(private, PublicKey(public)));
+                pair.ok_or(Reason::NotIdentity)?.map_err(|_| Reason::NoPair)
+            }
+            _ => Err(Reason::NotIdentity),
+        });
+    identity.map_err(|reason| {
+        let reason = match reason {
+            Reason::Missing(error) => Reason::NoIdentity(error),
+            Reason::Malformed => Reason::NotIdentity,
+            other => other,
+        };
+        KeyFileError { path: path.to_owned(), reason }
+    })
+}
+
 fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
+    let (octets, length) = read_octets(path)?;
+    // An identity is no key of a link, also where one is as long.
+    if length == MOST_OCTETS {
+        return Err(Reason::Malformed);
+    }
+    let given = octets.get(..length).unwrap_or_default();
+    Sak::new(suite, given).map_err(|wrong| Reason::Length {
+        given: 8 * wrong.given,
+        suite,
+        needed: 8 * wrong.expected,
+    })
+}
+
+fn read_octets(path: &Path) -> Result<Octets, Reason> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Reason::Missing(error),
         _ => Reason::Unreadable(error),
@@ -87,13 +145,7 @@ fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     if text.len() > LARGEST_FILE {
         return Err(Reason::Large);
     }
-    let (octets, length) = parse(&text).ok_or(Reason::Malformed)?;
-    let given = octets.get(..length).unwrap_or_default();
-    Sak::new(suite, given).map_err(|wrong| Reason::Length {
-        given: 8 * wrong.given,
-        suite,
-        needed: 8 * wrong.expected,
-    })
+    parse(&text).ok_or(Reason::Malformed)
 }
 
 /// Refuses a file that holds keys among other things and that others can read or write.
@@ -127,9 +179,9 @@ fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
     owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
 }
 
-/// The key and its length, 16 or 32.
-fn parse(text: &[u8]) -> Option<(Zeroizing<[u8; LONGEST_KEY]>, usize)> {
-    let mut digits = Zeroizing::new([0_u8; 2 * LONGEST_KEY]);
+/// The octets and how many they are: 16, 32 or 64.
+fn parse(text: &[u8]) -> Option<Octets> {
+    let mut digits = Zeroizing::new([0_u8; 2 * MOST_OCTETS]);
     let mut count = 0;
     for line in text.split(|&c| c == b'\n') {
         let content = line.split(|&c| c == b'#').next().unwrap_or_default();
@@ -139,8 +191,8 @@ fn parse(text: &[u8]) -> Option<(Zeroizing<[u8; LONGEST_KEY]>, usize)> {
         }
     }
     let length = count / 2;
-    let mut octets = Zeroizing::new([0; LONGEST_KEY]);
-    if !matches!(count, 32 | 64) {
+    let mut octets = Zeroizing::new([0; MOST_OCTETS]);
+    if !matches!(count, 32 | 64 | 128) {
         return None;
     }
     hex::decode_to_slice(digits.get(..count)?, octets.get_mut(..length)?).ok()?;
@@ -194,6 +246,8 @@ mod tests {
             (0o600, &KEY_128[1..], gcm_128, malformed.to_owned()),
             (0o600, &KEY_128.replace('0', "g"), gcm_128, malformed.to_owned()),
             (0o600, &KEY_128.repeat(3), gcm_128, malformed.to_owned()),
+            // As long as an identity.
+            (0o600, &KEY_128.repeat(4), gcm_128, malformed.to_owned()),
             (
                 0o600,
                 &" ".repeat(5000),
@@ -215,6 +269,38 @@ mod tests {
         assert_eq!(key.octets(), core::array::from_fn::<u8, 16, _>(|i| i as u8));
         assert_eq!(fingerprint(key.octets()).len(), 16);
         assert_ne!(fingerprint(key.octets()), fingerprint(&[0; 16]));
+    }
+
+    #[test]
+    fn an_identity_is_a_pair_and_nothing_else() {
+        let directory = TestDirectory::new("key-identity");
+        let path = directory.path().join("dresden.key");
+        let read_as = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read_identity(&path)
+                .map(|identity| identity.public())
+                .map_err(|error| error.to_string().replace(&format!("{}/", directory.path().display()), ""))
+        };
+        let identity = Identity::new(&[9; 32]);
+        let (private, public) = (hex::encode(identity.private()), identity.public().to_string());
+        let both = format!("# dresden\n{private} # keep it\n{public}\n");
+        assert_eq!(read_as(&both, 0o600), Ok(identity.public()));
+        let no = "dresden.key is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE";
+        let torn = "dresden.key holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE";
+        for (text, mode, expected) in [
+            // A static key; a public key alone, which would make an identity that everybody has.
+            (KEY_128.to_owned(), 0o600, no),
+            (public.clone(), 0o600, no),
+            (String::new(), 0o600, no),
+            (format!("{public}{private}"), 0o600, torn),
+            (both.replacen("09", "08", 1), 0o600, torn),
+            (both.clone(), 0o640, "dresden.key can be read by others (mode 0640); chmod 600 dresden.key"),
+        ] {
+            assert_eq!(read_as(&text, mode), Err(expected.to_owned()), "{text}");
+        }
+        let missing = read_identity(&directory.path().join("none")).unwrap_err();
+        assert!(missing.to_string().ends_with("make one with: frameward keygen site --out FILE"));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use zeroize::Zeroizing;
 
 use crate::key_file::fingerprint;
@@ -50,11 +51,37 @@ pub fn static_key(length: KeyLength, path: &Path) -> Result<String, KeygenError>
         KeyLength::Bits256 => &mut buffer[..],
     };
     getrandom::fill(key).map_err(KeygenError::Random)?;
-    let mut text = Zeroizing::new([0_u8; 65]);
-    let digits = &mut text[..2 * key.len()];
-    hex::encode_to_slice(&*key, digits).expect("invariant: two digits an octet");
-    let end = 2 * key.len();
-    text[end] = b'\n';
+    write_new(path, &[key])?;
+    Ok(fingerprint(key))
+}
+
+/// Draws a site's identity from the operating system, writes it to the new file `path` with mode 0600, synced, and
+/// returns its public key, for its peers.
+///
+/// # Errors
+///
+/// As [`static_key`].
+pub fn site(path: &Path) -> Result<PublicKey, KeygenError> {
+    let mut private = Zeroizing::new([0_u8; IDENTITY_KEY_OCTETS]);
+    getrandom::fill(&mut *private).map_err(KeygenError::Random)?;
+    let identity = Identity::new(&private);
+    write_new(path, &[identity.private(), &identity.public().0])?;
+    Ok(identity.public())
+}
+
+/// Writes keys as lines of hexadecimal digits into a file that was not there.
+fn write_new(path: &Path, keys: &[&[u8]]) -> Result<(), KeygenError> {
+    // Allocated whole at first, so that growing leaves no copy behind.
+    let mut text = Zeroizing::new(vec![0_u8; keys.iter().map(|key| 2 * key.len() + 1).sum()]);
+    let mut rest = text.as_mut_slice();
+    for key in keys {
+        let (line, behind) = rest.split_at_mut(2 * key.len() + 1);
+        let (end, digits) =
+            line.split_last_mut().expect("invariant: room for two digits an octet and a line's end");
+        hex::encode_to_slice(key, digits).expect("invariant: two digits an octet");
+        *end = b'\n';
+        rest = behind;
+    }
     let write_error = |source| KeygenError::Write { path: path.to_owned(), source };
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
@@ -63,12 +90,11 @@ pub fn static_key(length: KeyLength, path: &Path) -> Result<String, KeygenError>
         }
         Err(error) => return Err(write_error(error)),
     };
-    file.write_all(&text[..=end]).and_then(|()| file.sync_all()).map_err(|error| {
+    file.write_all(&text).and_then(|()| file.sync_all()).map_err(|error| {
         // What is left would be refused as no key file; a failure to remove it changes nothing.
         let _ = std::fs::remove_file(path);
         write_error(error)
-    })?;
-    Ok(fingerprint(key))
+    })
 }
 
 /// Draws the salt of an XPN suite's key: 24 hexadecimal digits. It is no secret.
@@ -90,7 +116,7 @@ mod tests {
     use suite::CipherSuite;
 
     #[test]
-    fn a_new_key_reads_back_and_is_never_overwritten() {
+    fn new_keys_read_back_and_are_never_overwritten() {
         let directory = TestDirectory::new("keygen");
         for (length, suite) in
             [(KeyLength::Bits128, CipherSuite::GcmAes128), (KeyLength::Bits256, CipherSuite::GcmAes256)]
@@ -102,6 +128,11 @@ mod tests {
             assert!(matches!(static_key(length, &path), Err(KeygenError::Exists(_))));
             assert_eq!(key_file::read(&path, suite).unwrap(), key);
         }
+        let path = directory.path().join("dresden.key");
+        let public = site(&path).unwrap();
+        assert_eq!(key_file::read_identity(&path).unwrap().public(), public);
+        assert!(matches!(site(&path), Err(KeygenError::Exists(_))));
+        assert_ne!(site(&directory.path().join("berlin.key")).unwrap(), public);
         let nowhere = directory.path().join("none/press.key");
         assert!(matches!(static_key(KeyLength::Bits128, &nowhere), Err(KeygenError::Write { .. })));
         assert_eq!(salt().unwrap().len(), 24);

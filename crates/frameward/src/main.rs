@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
+        Command::Keygen(Keygen::Site { out }) => keygen_site(&out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,6 +98,7 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
         tell_all("", &errors);
         Failure::Failed
     })?;
+    tell_all("warning: ", &plan.not_carried());
     // Without its interfaces this is not the gateway's machine, and its CPU says nothing.
     if offline {
         return print(&plan);
@@ -244,6 +246,12 @@ fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
         print(&format_args!("salt = \"{}\"\n", keygen::salt().map_err(failed)?))?;
     }
     Ok(())
+}
+
+fn keygen_site(out: &Path) -> Result<(), Failure> {
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    let public = keygen::site(out).map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("public_key = \"{public}\"\n"))
 }
 
 fn told(error: &dyn Display, failure: Failure) -> Failure {

@@ -162,7 +162,7 @@ struct Running {
 impl Running {
     /// Starts all links. Frames flow only when all of them stand.
     fn start(config: Config, tell: Tell<'_>) -> Result<Self, RunError> {
-        let Config { file, gateway, links } = config;
+        let Config { file, gateway, links, sites: _ } = config;
         let started = Instant::now();
         let (scheduling, privileges) =
             privilege::ask(gateway.realtime, gateway.polling, links.len()).map_err(RunError::NotGranted)?;

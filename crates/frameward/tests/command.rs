@@ -114,6 +114,63 @@ fn keys_are_made_and_a_configuration_is_checked() {
 }
 
 #[test]
+fn an_identity_is_made_and_a_site_is_checked() {
+    let directory = Directory::new("site");
+    let mut lines = Vec::new();
+    for name in ["dresden.key", "berlin.key"] {
+        let (status, output, errors) = directory.run(&["keygen", "site", "--out", name]);
+        assert_eq!((status, errors.as_str()), (Some(0), ""));
+        assert_eq!(mode(&directory.0.join(name)), 0o600);
+        let kept = fs::read_to_string(directory.0.join(name)).unwrap();
+        let [private, public] = kept.lines().collect::<Vec<_>>().try_into().unwrap();
+        assert_eq!(output, format!("public_key = \"{public}\"\n"), "what a peer's configuration has");
+        assert!(!output.contains(private) && private.len() == 64);
+        lines.push(output);
+    }
+    let before = fs::read(directory.0.join("dresden.key")).unwrap();
+    let (status, output, errors) = directory.run(&["keygen", "site", "--out", "dresden.key"]);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert!(errors.starts_with("frameward: dresden.key exists already;"), "{errors}");
+    assert_eq!(fs::read(directory.0.join("dresden.key")).unwrap(), before);
+
+    let site = |peer: &str| {
+        format!(
+            "[gateway]\nname = \"edge\"\n[[site]]\nname = \"dresden\"\nlan = \"fw-no-lan\"\nbind = \"0.0.0.0:7787\"\n\
+             identity = \"dresden.key\"\n[[site.peer]]\nname = \"berlin\"\n{peer}"
+        )
+    };
+    directory.write("gw.toml", &site(&lines[1]));
+    let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert!(output.contains("identifier                    1470           1438"), "{output}");
+    assert!(
+        output.contains(lines[0].trim().trim_start_matches("public_key = ").trim_matches('"')),
+        "{output}"
+    );
+
+    let (status, output, errors) = directory.run(&["check", "gw.toml"]);
+    assert_eq!((status, output.as_str()), (Some(1), ""));
+    assert_eq!(
+        errors,
+        "gw.toml:3: site \"dresden\": interface fw-no-lan does not exist; 'ip link' lists those that do\n"
+    );
+
+    directory.write("gw.toml", &site("endpoint = \"192.0.2.1:4789\"\nmode = \"plain\"\nvni = 7\n"));
+    let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        errors.starts_with("warning: gw.toml:11: site \"dresden\": peer \"berlin\": mode = \"plain\": "),
+        "{errors}"
+    );
+    assert!(output.contains("plain, VNI 7, NOT PROTECTED, at 192.0.2.1:4789"), "{output}");
+
+    directory.write("gw.toml", &site(&lines[0]));
+    let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1));
+    assert!(errors.contains("this site's own"), "{errors}");
+}
+
+#[test]
 fn bad_configurations_end_with_2_and_one_line() {
     let directory = Directory::new("bad");
     let key = "00112233445566778899aabbccddeeff\n";

@@ -23,7 +23,8 @@ key_file = "b.key"
 "#
     );
     let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
-    config::parse(Path::new("gw.toml"), &text, &key).unwrap().0
+    let files = config::KeyFiles { key: &key, identity: &crate::key_file::read_identity };
+    config::parse(Path::new("gw.toml"), &text, files).unwrap().0
 }
 
 fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {

@@ -19,17 +19,13 @@ use super::{Link, LinkLoss, Mtu, is_name};
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
 
-pub(super) fn judge_all(
-    raw: &[Spanned<RawLink>],
+pub(super) fn judge_all<'r>(
+    raw: &'r [Spanned<RawLink>],
     allow_experimental: bool,
     keys: &KeySource,
+    seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) -> Vec<Link> {
-    if raw.is_empty() {
-        findings.error(0..0, "there is no [[link]]; add one");
-    }
-    let mut names = BTreeMap::new();
-    let mut interfaces = BTreeMap::new();
     let mut places = Vec::new();
     let mut links = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
@@ -39,18 +35,11 @@ pub(super) fn judge_all(
             None => format!("link {}: ", at + 1),
         };
         if let Some(name) = &link.name {
-            once(&label, "name", name, &mut names, "give each link its own", findings);
+            seen.name(&label, name, "give each link its own", findings);
         }
         for (key, interface) in [("plain", &link.plain), ("protected", &link.protected)] {
             if let Some(interface) = interface {
-                once(
-                    &label,
-                    key,
-                    interface,
-                    &mut interfaces,
-                    "an interface serves one side of one link",
-                    findings,
-                );
+                seen.interface(&label, key, interface, "an interface serves one side of one link", findings);
             }
         }
         let judge = Judge { label, span: spanned.span(), allow_experimental };
@@ -58,6 +47,38 @@ pub(super) fn judge_all(
     }
     static_keys::refuse_repeated_nonces(&places, findings);
     links
+}
+
+/// What stood in the configuration already, by name, with its line.
+#[derive(Default)]
+pub(super) struct Seen<'r> {
+    names: BTreeMap<&'r str, usize>,
+    interfaces: BTreeMap<&'r str, usize>,
+}
+
+impl<'r> Seen<'r> {
+    /// Refuses a name that a link or a site has.
+    pub(super) fn name(
+        &mut self,
+        label: &str,
+        name: &'r Spanned<String>,
+        cure: &str,
+        findings: &mut Findings,
+    ) {
+        once(label, "name", name, &mut self.names, cure, findings);
+    }
+
+    /// Refuses an interface that a link or a site has.
+    pub(super) fn interface(
+        &mut self,
+        label: &str,
+        key: &str,
+        interface: &'r Spanned<String>,
+        cure: &str,
+        findings: &mut Findings,
+    ) {
+        once(label, key, interface, &mut self.interfaces, cure, findings);
+    }
 }
 
 fn once<'r>(
@@ -97,9 +118,9 @@ impl Judge {
             findings
                 .error(mka.span(), format!("{label}[link.mka] is not in this release; use [link.static]"));
         }
-        let name = self.name(raw, findings);
-        let plain = self.interface("plain", &raw.plain, findings);
-        let protected = self.interface("protected", &raw.protected, findings);
+        let name = name(label, &self.span, &raw.name, findings);
+        let plain = interface_name(label, &self.span, "plain", &raw.plain, findings);
+        let protected = interface_name(label, &self.span, "protected", &raw.protected, findings);
         let suite = self.suite(raw, findings);
         let protection = self.protection(raw, suite, findings);
         let sci = [
@@ -114,7 +135,7 @@ impl Judge {
             findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
         let dividing = dividing::judge(label, raw, protection, validate_frames, findings);
         let replay_window = self.replay_window(raw, findings);
-        let mtu = self.mtu(raw, findings);
+        let mtu = mtu(label, &raw.mtu, findings);
         let bypass = bypass::judge(label, raw, findings);
         let link_loss = [LinkLoss::Off, LinkLoss::Forward, LinkLoss::Both].map(|rule| (rule.name(), rule));
         let link_loss = findings.choice(label, "link_loss", &raw.link_loss, &link_loss, LinkLoss::Forward);
@@ -159,44 +180,6 @@ impl Judge {
             }
             _ => true,
         }
-    }
-
-    fn name(&self, raw: &RawLink, findings: &mut Findings) -> Option<String> {
-        let Some(name) = &raw.name else {
-            findings.error(self.span.clone(), format!("{}name is missing; add name = \"NAME\"", self.label));
-            return None;
-        };
-        if !is_name(name.get_ref()) {
-            findings.error(name.span(), bad_name(&self.label, name.get_ref()));
-        }
-        Some(name.get_ref().clone())
-    }
-
-    fn interface(
-        &self,
-        key: &str,
-        value: &Option<Spanned<String>>,
-        findings: &mut Findings,
-    ) -> Option<String> {
-        let Some(value) = value else {
-            let text = format!("{}{key} is missing; add {key} = \"INTERFACE\"", self.label);
-            findings.error(self.span.clone(), text);
-            return None;
-        };
-        let name = value.get_ref();
-        // What Linux accepts (dev_valid_name).
-        let bad = name.is_empty()
-            || name.len() > 15
-            || matches!(name.as_str(), "." | "..")
-            || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c.is_control());
-        if bad {
-            let text = format!(
-                "{}{key} = {name:?} is no interface name; use 1 to 15 octets without space, / and :",
-                self.label
-            );
-            findings.error(value.span(), text);
-        }
-        Some(name.clone())
     }
 
     fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<CipherSuite> {
@@ -302,27 +285,71 @@ impl Judge {
             }
         }
     }
+}
 
-    fn mtu(&self, raw: &RawLink, findings: &mut Findings) -> Mtu {
-        let Some(value) = &raw.mtu else { return Mtu::Interface };
-        match value.get_ref() {
-            Value::String(text) if text == "interface" => return Mtu::Interface,
-            Value::Integer(octets) => {
-                if let Some(octets) = u16::try_from(*octets).ok().filter(|octets| MTU.contains(octets)) {
-                    return Mtu::Octets(octets);
-                }
-            }
-            _ => {}
-        }
+/// The name of a link or a site.
+pub(super) fn name(
+    label: &str,
+    section: &Range<usize>,
+    value: &Option<Spanned<String>>,
+    findings: &mut Findings,
+) -> Option<String> {
+    let Some(name) = value else {
+        findings.error(section.clone(), format!("{label}name is missing; add name = \"NAME\""));
+        return None;
+    };
+    if !is_name(name.get_ref()) {
+        findings.error(name.span(), bad_name(label, name.get_ref()));
+    }
+    Some(name.get_ref().clone())
+}
+
+/// The interface that a key names.
+pub(super) fn interface_name(
+    label: &str,
+    section: &Range<usize>,
+    key: &str,
+    value: &Option<Spanned<String>>,
+    findings: &mut Findings,
+) -> Option<String> {
+    let Some(value) = value else {
+        findings.error(section.clone(), format!("{label}{key} is missing; add {key} = \"INTERFACE\""));
+        return None;
+    };
+    let name = value.get_ref();
+    // What Linux accepts (dev_valid_name).
+    let bad = name.is_empty()
+        || name.len() > 15
+        || matches!(name.as_str(), "." | "..")
+        || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c.is_control());
+    if bad {
         let text = format!(
-            "{}mtu is neither \"interface\" nor {} to {} octets; use one of them",
-            self.label,
-            MTU.start(),
-            MTU.end()
+            "{label}{key} = {name:?} is no interface name; use 1 to 15 octets without space, / and :"
         );
         findings.error(value.span(), text);
-        Mtu::Interface
     }
+    Some(name.clone())
+}
+
+/// The MTU of a link's protected side, or of a site's LAN.
+pub(super) fn mtu(label: &str, value: &Option<Spanned<Value>>, findings: &mut Findings) -> Mtu {
+    let Some(value) = value else { return Mtu::Interface };
+    match value.get_ref() {
+        Value::String(text) if text == "interface" => return Mtu::Interface,
+        Value::Integer(octets) => {
+            if let Some(octets) = u16::try_from(*octets).ok().filter(|octets| MTU.contains(octets)) {
+                return Mtu::Octets(octets);
+            }
+        }
+        _ => {}
+    }
+    let text = format!(
+        "{label}mtu is neither \"interface\" nor {} to {} octets; use one of them",
+        MTU.start(),
+        MTU.end()
+    );
+    findings.error(value.span(), text);
+    Mtu::Interface
 }
 
 const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";

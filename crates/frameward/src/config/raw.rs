@@ -16,7 +16,8 @@ pub(super) struct RawConfig {
     pub(super) gateway: Option<Spanned<RawGateway>>,
     #[serde(default)]
     pub(super) link: Vec<Spanned<RawLink>>,
-    pub(super) site: Option<Vec<Spanned<IgnoredAny>>>,
+    #[serde(default)]
+    pub(super) site: Vec<Spanned<RawSite>>,
     pub(super) fieldbus: Option<Vec<Spanned<IgnoredAny>>>,
 }
 
@@ -81,6 +82,44 @@ pub(super) struct RawPeer {
     ssci: Option<Spanned<Value>>,
     salt: Text,
     pub(super) replay_floor: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSite {
+    pub(super) name: Text,
+    pub(super) lan: Text,
+    pub(super) mtu: Option<Spanned<Value>>,
+    pub(super) bind: Text,
+    pub(super) identity: Text,
+    pub(super) dscp: Option<Spanned<Value>>,
+    pub(super) window: Number,
+    pub(super) limits: Option<Spanned<RawLimits>>,
+    #[serde(default)]
+    pub(super) peer: Vec<Spanned<RawSitePeer>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawLimits {
+    pub(super) flows: Number,
+    pub(super) flows_per_sci: Number,
+    pub(super) flows_per_source: Number,
+    pub(super) new_flows_per_second: Number,
+    pub(super) flow_age: Text,
+    pub(super) stations: Number,
+    pub(super) station_age: Text,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawSitePeer {
+    pub(super) name: Text,
+    pub(super) endpoint: Text,
+    pub(super) public_key: Text,
+    pub(super) mode: Text,
+    pub(super) vni: Number,
+    pub(super) path_mtu: Number,
 }
 
 /// What the own SA and a peer's SA have in common.

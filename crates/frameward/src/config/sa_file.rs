@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 use super::findings::{self, Finding, Findings, list};
 use super::raw::RawSa;
 use super::static_keys::{KeySource, Scope};
-use super::{Config, ReadKey, StaticSa};
+use super::{Config, KeyFiles, StaticSa};
 use crate::key_file;
 
 /// An SA that stands by itself.
@@ -92,7 +92,8 @@ impl From<String> for Secret {
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
     let text = super::read(file)?;
-    let keys = parse(file, &text, &key_file::read)?;
+    let files = KeyFiles { key: &key_file::read, identity: &key_file::read_identity };
+    let keys = parse(file, &text, files)?;
     if let Keys::Sas(_) = keys {
         // Whether a key stands in it or not: it is kept as key files are.
         key_file::check_file(file)
@@ -101,21 +102,21 @@ pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
     Ok(keys)
 }
 
-/// Judges the text of the file with keys `file`. Key files are searched relative to it and read with `read_key`.
+/// Judges the text of the file with keys `file`. Key files are searched relative to it and read with `files`.
 ///
 /// # Errors
 ///
 /// All that is wrong, line by line.
-pub fn parse(file: &Path, text: &str, read_key: ReadKey) -> Result<Keys, Vec<Finding>> {
+pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Finding>> {
     let syntax = |error: toml::de::Error| vec![findings::syntax(file, text, &error)];
     let sections: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
         toml::from_str(text).map_err(syntax)?;
     if !sections.contains_key("sa") {
-        return super::parse(file, text, read_key).map(|(config, _)| Keys::Config(config));
+        return super::parse(file, text, files).map(|(config, _)| Keys::Config(config));
     }
     let raw: RawFile = toml::from_str(text).map_err(syntax)?;
     let mut findings = Findings::new(file, text);
-    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), read: read_key };
+    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), read: files.key };
     let sas: Vec<_> = raw.sa.iter().filter_map(|raw| sa(raw, &keys, &mut findings)).collect();
     if raw.sa.is_empty() {
         findings.error(0..0, "there is no [[sa]]; add one");

@@ -80,7 +80,8 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links }, warnings) = config::load(&self.file).map_err(as_lines)?;
+        let (Config { file, gateway, links, sites: _ }, warnings) =
+            config::load(&self.file).map_err(as_lines)?;
         lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let fixed = fixed(&self.gateway, &gateway);
         if !fixed.is_empty() {

@@ -79,7 +79,8 @@ fn pcapng(frames: &[Timed], endianness: Endianness, on: impl Fn(usize) -> u32) -
 /// The SAs of a file with this text.
 fn sas(text: &str) -> Vec<KeyedSa> {
     let read = |path: &Path, _| panic!("no key file is read: {}", path.display());
-    keys::keyed(sa_file::parse(Path::new("keys.toml"), text, &read).unwrap(), Overrides::default())
+    let files = frameward::config::KeyFiles { key: &read, identity: &frameward::key_file::read_identity };
+    keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default())
 }
 
 /// The SA that `ends` sends with: A's, AN 0, a key of zeros.

@@ -29,7 +29,8 @@ key_file = "bb.key"
 "#
     );
     let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
-    config::parse(Path::new("gw.toml"), &text, &key).unwrap().0
+    let files = config::KeyFiles { key: &key, identity: &crate::key_file::read_identity };
+    config::parse(Path::new("gw.toml"), &text, files).unwrap().0
 }
 
 const MTUS: Mtus = Mtus { plain: 1500, protected: 1532 };
