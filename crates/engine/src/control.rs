@@ -12,6 +12,7 @@
 //! By itself it brings replay floors to disk (`floors.rs`).
 
 mod floors;
+mod sites;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +32,8 @@ use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
 use crate::snapshot::LinkSnapshot;
-use crate::worker::{Command, Event, Polling, WorkerHandle};
+use crate::worker::{Command, Event, Occupant, Polling, WorkerHandle};
+use sites::SiteControl;
 
 /// How long after a failed write a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
@@ -83,7 +85,7 @@ pub enum Notice {
     },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {
-        /// The names of its links.
+        /// The names of its links and sites.
         links: Vec<String>,
     },
 }
@@ -117,6 +119,7 @@ pub struct Gateway {
     polling: Polling,
     scheduling: Scheduling,
     links: Vec<LinkControl>,
+    sites: Vec<SiteControl>,
     leases: LeaseStore,
     /// Notices that no turn has returned yet.
     notices: Vec<Notice>,
@@ -146,6 +149,7 @@ impl Gateway {
             polling,
             scheduling,
             links: Vec::new(),
+            sites: Vec::new(),
             leases,
             notices: Vec::new(),
             ended: false,
@@ -159,20 +163,33 @@ impl Gateway {
     }
 
     /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
-    /// or where there are as many workers as CPUs, to the one with the fewest links. Workers under real-time
+    /// or where there are as many workers as CPUs, to the one with the fewest links and sites. Workers under real-time
     /// scheduling leave a CPU free.
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
-        let links_of = |worker| self.links.iter().filter(|link| link.worker == worker).count();
-        let fewest = (0..self.workers.len()).map(|worker| (links_of(worker), worker)).min();
+        let (worker, seat) = self.free_seat()?;
+        // If the ring is full the worker is stuck, which is told by what follows.
+        let occupant = Occupant::Link(Box::new(link));
+        let _ = self.workers[worker].command(Command::Add { seat, occupant });
+        let StaticKeys { transmit: lease, receive } = keys;
+        let floors = receive.into();
+        self.links.push(LinkControl { name, worker, seat, lease, floors, retry_at: None, changing: false });
+        Ok(())
+    }
+
+    /// A worker, which is started if need be, and a seat in it that is free.
+    fn free_seat(&mut self) -> io::Result<(usize, usize)> {
+        let seats: Vec<(usize, usize)> = self.seats().collect();
+        let taken_of = |worker| seats.iter().filter(|seat| seat.0 == worker).count();
+        let fewest = (0..self.workers.len()).map(|worker| (taken_of(worker), worker)).min();
         let most = match self.scheduling {
             Scheduling::Ordinary => cpus(),
             Scheduling::Fifo(_) => cpus().saturating_sub(1),
         };
         let worker = match fewest {
-            Some((links, worker)) if links == 0 || self.workers.len() >= most => worker,
+            Some((taken, worker)) if taken == 0 || self.workers.len() >= most => worker,
             _ => {
                 let number = self.workers.len();
                 let worker = WorkerHandle::start(format!("fw-worker-{number}"), self.polling)?;
@@ -181,14 +198,14 @@ impl Gateway {
                 number
             }
         };
-        let taken = |seat: &usize| self.links.iter().any(|link| (link.worker, link.seat) == (worker, *seat));
-        let seat = (0..).find(|seat| !taken(seat)).unwrap_or(0);
-        // If the ring is full the worker is stuck, which is told by what follows.
-        let _ = self.workers[worker].command(Command::Add { seat, link: Box::new(link) });
-        let StaticKeys { transmit: lease, receive } = keys;
-        let floors = receive.into();
-        self.links.push(LinkControl { name, worker, seat, lease, floors, retry_at: None, changing: false });
-        Ok(())
+        let seat = (0..).find(|seat| !seats.contains(&(worker, *seat))).unwrap_or(0);
+        Ok((worker, seat))
+    }
+
+    /// The seats that are taken: worker, and seat in it.
+    fn seats(&self) -> impl Iterator<Item = (usize, usize)> {
+        let links = self.links.iter().map(|link| (link.worker, link.seat));
+        links.chain(self.sites.iter().map(|site| (site.worker, site.seat)))
     }
 
     /// Takes a link out, with its ports and its SecY.
@@ -199,11 +216,11 @@ impl Gateway {
         let number = self.number(name).ok_or(Unanswered)?;
         let LinkControl { worker, seat, .. } = self.links[number];
         let removed = self.ask(worker, Command::Remove { seat }, |event| match event {
-            Event::Removed { link } => Ok(link),
+            Event::Removed { occupant } => Ok(occupant),
             other => Err(other),
         });
         let LinkControl { floors, .. } = self.links.remove(number);
-        let link = removed?.ok_or(Unanswered)?;
+        let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
         self.keep_last_floors(&link.path().secy, &floors);
         Ok(link)
     }
@@ -412,8 +429,10 @@ impl Gateway {
             return;
         }
         self.ended = true;
-        let links = self.links.iter().filter(|link| ended(&self.workers[link.worker]));
-        self.notices.push(Notice::WorkerEnded { links: links.map(|link| link.name.clone()).collect() });
+        let links = self.links.iter().map(|link| (&link.name, link.worker));
+        let all = links.chain(self.sites.iter().map(|site| (&site.name, site.worker)));
+        let names = all.filter(|(_, worker)| ended(&self.workers[*worker])).map(|(name, _)| name.clone());
+        self.notices.push(Notice::WorkerEnded { links: names.collect() });
     }
 
     fn number(&self, name: &str) -> Option<usize> {

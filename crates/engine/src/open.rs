@@ -1,4 +1,4 @@
-//! From two prepared interfaces to two open ports: chooses the engine.
+//! From prepared interfaces to open ports: chooses the engine.
 //!
 //! | `io` | what is opened |
 //! |---|---|
@@ -12,7 +12,8 @@ use crate::burst::BURST_FRAMES;
 use crate::interface::{Interface, InterfaceError, Prepared};
 use crate::link::Ports;
 use crate::pool::{ChunkOctets, Pool, PoolError};
-use crate::port::{self, PortError};
+use crate::port::{self, Port, PortError, all};
+use crate::site::Lan;
 
 /// The offload that takes VLAN tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
 const VLAN_STRIPPING: &str = "rx-vlan-hw-parse";
@@ -59,12 +60,37 @@ pub struct OpenPorts {
     pub fallback: Option<String>,
 }
 
+/// The LAN port of a site, open.
+pub struct OpenLan {
+    /// The port and the memory of its frames.
+    pub lan: Lan,
+    /// Why AF_XDP could not be had, if `io` is auto and AF_PACKET was chosen.
+    pub fallback: Option<String>,
+}
+
 /// Opens a port on each of two interfaces, plain and protected.
 ///
 /// # Errors
 /// [`OpenError`].
 pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenError> {
-    let [plain, protected] = prepared.map(Prepared::interface);
+    let (pool, [plain, protected], fallback) = open(prepared, io)?;
+    Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
+}
+
+/// Opens a port on the interface of a site's LAN.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_lan(prepared: &Prepared, io: Io) -> Result<OpenLan, OpenError> {
+    let (pool, [port], fallback) = open([prepared], io)?;
+    Ok(OpenLan { lan: Lan { pool, port }, fallback })
+}
+
+/// Ports over one pool, and why AF_XDP could not be had, if that was tried.
+type Opened<const N: usize> = (Pool, [Box<dyn Port>; N], Option<String>);
+
+fn open<const N: usize>(prepared: [&Prepared; N], io: Io) -> Result<Opened<N>, OpenError> {
+    let interfaces = prepared.map(Prepared::interface);
     let stripping =
         prepared.iter().find(|one| one.still_on().iter().any(|feature| feature == VLAN_STRIPPING));
     let fallback = match (io, stripping) {
@@ -72,19 +98,15 @@ pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenErr
             Some(format!("{} cannot switch {VLAN_STRIPPING} off", one.interface().name()))
         }
         (Io::AfPacket, _) => None,
-        (Io::Auto | Io::AfXdp, _) => match open_af_xdp(plain, protected) {
-            Ok((pool, plain, protected)) => {
-                let ports = Ports { pool, plain: Box::new(plain), protected: Box::new(protected) };
-                return Ok(OpenPorts { ports, fallback: None });
-            }
+        (Io::Auto | Io::AfXdp, _) => match open_af_xdp(interfaces) {
+            Ok((pool, ports)) => return Ok((pool, ports, None)),
             Err(error) if io == Io::AfXdp => return Err(error),
             Err(error) => Some(error.to_string()),
         },
     };
-    let pool = Pool::new(chunk_octets([plain, protected])?, 4 * BURST_FRAMES)?;
-    let (plain, protected) = (AfPacket::open(plain, &pool)?, AfPacket::open(protected, &pool)?);
-    let ports = Ports { pool, plain: Box::new(plain), protected: Box::new(protected) };
-    Ok(OpenPorts { ports, fallback })
+    let pool = Pool::new(chunk_octets(&interfaces)?, 4 * BURST_FRAMES)?;
+    let ports = all(interfaces.map(|interface| AfPacket::open(interface, &pool)))?;
+    Ok((pool, ports.map(|port| Box::new(port) as Box<dyn Port>), fallback))
 }
 
 /// Opens a port on one interface that is up and nobody's, and changes nothing about it: it is promiscuous as long as
@@ -94,20 +116,20 @@ pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenErr
 /// [`OpenError`].
 pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
     let interface = Interface::open(interface)?;
-    let pool = Pool::new(chunk_octets([&interface, &interface])?, 4 * BURST_FRAMES)?;
+    let pool = Pool::new(chunk_octets(&[&interface])?, 4 * BURST_FRAMES)?;
     let port = AfPacket::open(&interface, &pool)?;
     Ok((pool, port))
 }
 
-fn open_af_xdp(plain: &Interface, protected: &Interface) -> Result<(Pool, AfXdp, AfXdp), OpenError> {
-    let chunk = chunk_octets([plain, protected])?;
-    let mut pool = Pool::new(chunk, AfXdp::chunks(plain, protected, chunk))?;
-    let (plain, protected) = AfXdp::open_pair(plain, protected, &mut pool, Attach::NativeElseGeneric)?;
-    Ok((pool, plain, protected))
+fn open_af_xdp<const N: usize>(interfaces: [&Interface; N]) -> Result<(Pool, [Box<dyn Port>; N]), OpenError> {
+    let chunk = chunk_octets(&interfaces)?;
+    let mut pool = Pool::new(chunk, AfXdp::chunks(&interfaces, chunk))?;
+    let ports = AfXdp::open(interfaces, &mut pool, Attach::NativeElseGeneric)?;
+    Ok((pool, ports.map(|port| Box::new(port) as Box<dyn Port>)))
 }
 
-/// The smallest chunk that holds what either interface can receive.
-fn chunk_octets(interfaces: [&Interface; 2]) -> Result<ChunkOctets, OpenError> {
+/// The smallest chunk that holds what any of the interfaces can receive.
+fn chunk_octets(interfaces: &[&Interface]) -> Result<ChunkOctets, OpenError> {
     let mut chunk = ChunkOctets::Octets2048;
     for interface in interfaces {
         let mtu = interface.mtu();

@@ -128,6 +128,16 @@ pub enum PortError {
     },
 }
 
+/// All of several ports, or the first error.
+pub(crate) fn all<T, const N: usize>(opened: [Result<T, PortError>; N]) -> Result<[T; N], PortError> {
+    let mut error = None;
+    let opened = opened.map(|port| port.map_err(|failed| error = error.take().or(Some(failed))).ok());
+    match error {
+        Some(error) => Err(error),
+        None => Ok(opened.map(|port| port.expect("invariant: none failed"))),
+    }
+}
+
 /// Octets of an Ethernet header without tags: the shortest frame that a port sends.
 pub(crate) const ETHERNET_HEADER: usize = 14;
 

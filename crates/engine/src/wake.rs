@@ -47,10 +47,19 @@ impl Waker {
 }
 
 impl Waiter {
-    /// Waits for these descriptors to become readable as well, from now on, instead of those before.
-    pub fn watch(&mut self, descriptors: impl Iterator<Item = RawFd>) {
+    /// Waits for none of the descriptors any more that it was to watch.
+    pub fn forget(&mut self) {
         self.polled.truncate(1);
+    }
+
+    /// Waits for these descriptors to become readable as well, from now on.
+    pub fn watch(&mut self, descriptors: impl Iterator<Item = RawFd>) {
         self.polled.extend(descriptors.map(readable));
+    }
+
+    /// Whether the last wait found this descriptor readable.
+    pub fn was_readable(&self, descriptor: RawFd) -> bool {
+        self.polled.iter().any(|polled| polled.fd == descriptor && polled.revents != 0)
     }
 
     /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.

@@ -1,4 +1,4 @@
-//! A worker: one thread that owns its links, ports and SAs, and shares nothing with other threads but two wait-free
+//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two wait-free
 //! rings: commands come in, events go out, both between turns.
 //!
 //! ```text
@@ -22,6 +22,7 @@ use crate::control::{Floor, ReceiveFloor, read_floors};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
+use crate::site::{Lan, Site, SiteSnapshot};
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
 
@@ -49,25 +50,37 @@ const SLEEP: Duration = Duration::from_millis(100);
 /// Commands or events that can wait. Control has a few commands a link under way at the most.
 const RING: usize = 1024;
 
-/// Links of a worker for which there is room from the start.
-const USUAL_LINKS: usize = 64;
+/// Links and sites of a worker for which there is room from the start.
+const USUAL_SEATS: usize = 64;
 
-/// What control asks of a worker. A link sits on a *seat*, a number that names it as long as it is there.
+/// What a worker turns.
+pub(crate) enum Occupant {
+    Link(Box<Link>),
+    Site(Box<Site>),
+}
+
+/// What control asks of a worker. A link or a site sits on a *seat*, a number that names it as long as it is there.
 pub(crate) enum Command {
-    /// Take this link.
-    Add { seat: usize, link: Box<Link> },
-    /// Give the link back.
+    /// Take this link or site.
+    Add { seat: usize, occupant: Occupant },
+    /// Give the link or site back.
     Remove { seat: usize },
     /// Give the link these ports.
     Open { seat: usize, ports: Box<Ports> },
     /// Take the link's ports away and give them back.
     Close { seat: usize },
+    /// Give the site this LAN port.
+    OpenLan { seat: usize, lan: Box<Lan> },
+    /// Take the site's LAN port away and give it back.
+    CloseLan { seat: usize },
     /// Put this path in the place of the link's own, and give that back.
     Change { seat: usize, path: Box<Path>, goes_on: GoesOn },
     /// Allow the transmit SA the PNs up to and with this one.
     Reserve { seat: usize, an: An, through: Pn },
     /// Fill the snapshot and send it back.
     Report { seat: usize, snapshot: Box<LinkSnapshot> },
+    /// The same for a site.
+    ReportSite { seat: usize, snapshot: Box<SiteSnapshot> },
     /// Read the floors of these receive SAs, and send them back.
     Floors { seat: usize, of: Arc<[ReceiveFloor]>, into: Vec<Floor> },
     /// Let go of everything.
@@ -78,14 +91,18 @@ pub(crate) enum Command {
 pub(crate) enum Event {
     /// What the transmit SA of a link needs has changed.
     Next { seat: usize, action: NextAction },
-    /// The link that was to be removed, if it was there.
-    Removed { link: Option<Box<Link>> },
+    /// The link or site that was to be removed, if it was there.
+    Removed { occupant: Option<Occupant> },
     /// The ports that a link had; it has those now that it was to be given, or none.
     Replaced { ports: Option<Box<Ports>> },
+    /// The LAN port that a site had; it has the one now that it was to be given, or none.
+    LanReplaced { lan: Option<Box<Lan>> },
     /// The path that a link had, or was to be given if there is no such link.
     Changed { path: Box<Path>, goes_on: GoesOn },
     /// The snapshot that was asked for.
     Report { seat: usize, snapshot: Box<LinkSnapshot> },
+    /// The same for a site.
+    ReportSite { seat: usize, snapshot: Box<SiteSnapshot> },
     /// The floors that were asked for.
     Floors { floors: Vec<Floor> },
 }
@@ -95,17 +112,17 @@ pub(crate) struct WorkerHandle {
     commands: Producer<Command>,
     events: Consumer<Event>,
     waker: Waker,
-    /// Returns the links, so that they are closed where time does not matter.
+    /// Returns links and sites, so that they are closed where time does not matter.
     thread: JoinHandle<Vec<Option<Seat>>>,
 }
 
 impl WorkerHandle {
-    /// Starts a worker without links.
+    /// Starts a worker without links and sites.
     pub(crate) fn start(name: String, polling: Polling) -> io::Result<Self> {
         let (commands, command_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
-        let seats = Vec::with_capacity(USUAL_LINKS);
+        let seats = Vec::with_capacity(USUAL_SEATS);
         let worker = Worker { seats, commands: command_ring, events: event_ring, waiter, polling };
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
         Ok(Self { commands, events, waker, thread })
@@ -133,24 +150,28 @@ impl WorkerHandle {
         !self.thread.is_finished()
     }
 
-    /// Stops the worker and returns its links, by seat; none if it ended badly.
+    /// Stops the worker and returns its links, by seat; none if it ended badly. Sites are closed.
     pub(crate) fn stop(mut self) -> Vec<Option<Box<Link>>> {
         // A worker that takes no command any more has ended: join returns at once.
         let _ = self.command(Command::Stop);
         let seats = self.thread.join().unwrap_or_default();
-        seats.into_iter().map(|seat| seat.map(|seat| seat.link)).collect()
+        let link = |seat: Seat| match seat.occupant {
+            Occupant::Link(link) => Some(link),
+            Occupant::Site(_) => None,
+        };
+        seats.into_iter().map(|seat| seat.and_then(link)).collect()
     }
 }
 
-/// A link's place in a worker.
+/// A place in a worker.
 struct Seat {
-    link: Box<Link>,
-    /// What control was told last of it.
+    occupant: Occupant,
+    /// What control was told last of a link's transmit SA.
     told: NextAction,
 }
 
 struct Worker {
-    /// By number; one that a link has left is taken by the next that comes.
+    /// By number; one that was left is taken by the next that comes.
     seats: Vec<Option<Seat>>,
     commands: Consumer<Command>,
     events: Producer<Event>,
@@ -179,6 +200,7 @@ impl Worker {
                 Polling::Adaptive if idle < SPIN => std::thread::yield_now(),
                 Polling::Adaptive | Polling::Interrupt => {
                     self.waiter.wait(self.sleep(now));
+                    self.silence();
                     idle_since = None;
                 }
             }
@@ -188,16 +210,33 @@ impl Worker {
 
     /// How long nothing is due.
     fn sleep(&self, now: Instant) -> Duration {
-        let due = self.seats.iter().flatten().filter_map(|seat| seat.link.due()).map(|due| due.since(now));
-        due.fold(SLEEP, Duration::min)
+        let due = self.seats.iter().flatten().filter_map(|seat| match &seat.occupant {
+            Occupant::Link(link) => link.due(),
+            Occupant::Site(site) => site.due(),
+        });
+        due.map(|due| due.since(now)).fold(SLEEP, Duration::min)
     }
 
-    /// One turn of each link. Returns how many frames came in.
+    /// Silences the sites' bells that rang.
+    fn silence(&self) {
+        for seat in self.seats.iter().flatten() {
+            if let Occupant::Site(site) = &seat.occupant
+                && self.waiter.was_readable(site.bell())
+            {
+                site.woken();
+            }
+        }
+    }
+
+    /// One turn of each link and site. Returns how many frames came in.
     fn turn(&mut self, now: Instant) -> usize {
         let mut received = 0;
         for (number, seat) in self.seats.iter_mut().enumerate() {
-            let Some(Seat { link, told }) = seat else { continue };
-            let (frames, action) = link.turn(now);
+            let Some(Seat { occupant, told }) = seat else { continue };
+            let (frames, action) = match occupant {
+                Occupant::Link(link) => link.turn(now),
+                Occupant::Site(site) => (site.turn(now), NextAction::GoOn),
+            };
             received += frames;
             // Without frames from the plain side the SA's need is what it was.
             if action != *told && action != NextAction::GoOn {
@@ -217,55 +256,74 @@ impl Worker {
             // If the ring of events is full the answer is lost, and what it holds is let go of; control gives up.
             match command {
                 Command::Stop => return false,
-                Command::Add { seat, link } => {
+                Command::Add { seat, occupant } => {
                     while self.seats.len() <= seat {
                         self.seats.push(None);
                     }
-                    self.seats[seat] = Some(Seat { link, told: NextAction::GoOn });
+                    self.seats[seat] = Some(Seat { occupant, told: NextAction::GoOn });
                     self.watch();
                 }
                 Command::Remove { seat } => {
-                    let link = self.seats.get_mut(seat).and_then(Option::take).map(|seat| seat.link);
+                    let occupant = self.seats.get_mut(seat).and_then(Option::take).map(|seat| seat.occupant);
                     self.watch();
-                    let _ = self.events.push(Event::Removed { link });
+                    let _ = self.events.push(Event::Removed { occupant });
                 }
                 Command::Open { seat, ports } => {
-                    let ports = match self.seat(seat) {
-                        Some(seat) => seat.link.open(ports),
+                    let ports = match self.link(seat) {
+                        Some((link, _)) => link.open(ports),
                         None => Some(ports),
                     };
                     self.watch();
                     let _ = self.events.push(Event::Replaced { ports });
                 }
                 Command::Close { seat } => {
-                    let ports = self.seat(seat).and_then(|seat| seat.link.close());
+                    let ports = self.link(seat).and_then(|(link, _)| link.close());
                     self.watch();
                     let _ = self.events.push(Event::Replaced { ports });
                 }
+                Command::OpenLan { seat, lan } => {
+                    let lan = match self.site(seat) {
+                        Some(site) => site.open(lan),
+                        None => Some(lan),
+                    };
+                    self.watch();
+                    let _ = self.events.push(Event::LanReplaced { lan });
+                }
+                Command::CloseLan { seat } => {
+                    let lan = self.site(seat).and_then(Site::close);
+                    self.watch();
+                    let _ = self.events.push(Event::LanReplaced { lan });
+                }
                 Command::Change { seat, mut path, goes_on } => {
-                    if let Some(Seat { link, told }) = self.seat(seat) {
+                    if let Some((link, told)) = self.link(seat) {
                         link.change(&mut path, &goes_on);
                         *told = NextAction::GoOn;
                     }
                     let _ = self.events.push(Event::Changed { path, goes_on });
                 }
                 Command::Reserve { seat, an, through } => {
-                    if let Some(Seat { link, told }) = self.seat(seat) {
+                    if let Some((link, told)) = self.link(seat) {
                         // An SA that is gone needs no PNs.
                         let _ = link.path_mut().secy.reserve_through(an, through);
                         *told = NextAction::GoOn;
                     }
                 }
                 Command::Floors { seat, of, into: mut floors } => {
-                    if let Some(Seat { link, .. }) = self.seat(seat) {
+                    if let Some((link, _)) = self.link(seat) {
                         read_floors(&link.path().secy, &of, &mut floors);
                     }
                     let _ = self.events.push(Event::Floors { floors });
                 }
                 Command::Report { seat, mut snapshot } => {
-                    if let Some(Seat { link, .. }) = self.seat(seat) {
+                    if let Some((link, _)) = self.link(seat) {
                         snapshot.fill(link);
                         let _ = self.events.push(Event::Report { seat, snapshot });
+                    }
+                }
+                Command::ReportSite { seat, mut snapshot } => {
+                    if let Some(site) = self.site(seat) {
+                        snapshot.fill(site);
+                        let _ = self.events.push(Event::ReportSite { seat, snapshot });
                     }
                 }
             }
@@ -274,13 +332,30 @@ impl Worker {
         !self.commands.is_abandoned()
     }
 
-    fn seat(&mut self, number: usize) -> Option<&mut Seat> {
-        self.seats.get_mut(number)?.as_mut()
+    /// The link on a seat, and what control was told last of its transmit SA.
+    fn link(&mut self, number: usize) -> Option<(&mut Link, &mut NextAction)> {
+        match self.seats.get_mut(number)?.as_mut()? {
+            Seat { occupant: Occupant::Link(link), told } => Some((link, told)),
+            Seat { occupant: Occupant::Site(_), .. } => None,
+        }
+    }
+
+    /// The site on a seat.
+    fn site(&mut self, number: usize) -> Option<&mut Site> {
+        match &mut self.seats.get_mut(number)?.as_mut()?.occupant {
+            Occupant::Site(site) => Some(site),
+            Occupant::Link(_) => None,
+        }
     }
 
     /// Waits for the ports that there are now.
     fn watch(&mut self) {
-        let links = self.seats.iter().flatten().map(|seat| &seat.link);
-        self.waiter.watch(links.flat_map(|link| link.poll_descriptors()));
+        self.waiter.forget();
+        for seat in self.seats.iter().flatten() {
+            match &seat.occupant {
+                Occupant::Link(link) => self.waiter.watch(link.poll_descriptors()),
+                Occupant::Site(site) => self.waiter.watch(site.poll_descriptors()),
+            }
+        }
     }
 }

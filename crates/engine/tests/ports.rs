@@ -287,7 +287,7 @@ fn af_xdp_falls_back_to_generic_where_native_cannot_be_had() {
         wires(1, 3786);
         let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
         let mut pool =
-            Pool::new(ChunkOctets::Octets4096, AfXdp::chunks(&plain, &protected, ChunkOctets::Octets4096))
+            Pool::new(ChunkOctets::Octets4096, AfXdp::chunks(&[&plain, &protected], ChunkOctets::Octets4096))
                 .unwrap();
         let free = pool.free();
         AfXdp::open_pair(&plain, &protected, &mut pool, Attach::Native).unwrap_err();
@@ -308,7 +308,7 @@ fn af_xdp_finds_the_queues_of_drivers_that_do_not_tell() {
         let [plain, protected] = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
         assert_eq!(plain.receive_queues(), None, "else this test shows nothing");
         let mut pool =
-            Pool::new(ChunkOctets::Octets2048, AfXdp::chunks(&plain, &protected, ChunkOctets::Octets2048))
+            Pool::new(ChunkOctets::Octets2048, AfXdp::chunks(&[&plain, &protected], ChunkOctets::Octets2048))
                 .unwrap();
         let (first, _) = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
         assert!(first.description().ends_with(", 1 queue"), "{}", first.description());

@@ -104,24 +104,28 @@ impl<'i> Half<'i> {
     }
 }
 
-/// Binds the sockets of both ports over one region, and says how many chunks each direction of each may hold.
-pub(super) fn bind_all(
-    halves: &[Half<'_>; 2],
+/// Binds the sockets of all ports over one region, and says how many chunks each direction of each may hold.
+pub(super) fn bind_all<const N: usize>(
+    halves: &[Half<'_>; N],
     pool: &Pool,
     copy: bool,
-) -> Result<([Bound; 2], usize), BindFailed> {
+) -> Result<([Bound; N], usize), BindFailed> {
     // Where a driver does not tell, the rings are made for one queue and shared out anew below.
     let known = halves.iter().map(|half| half.interface.receive_queues().unwrap_or(1) as usize).sum();
-    let plain_depth = depth(pool, known)?;
-    let plain = halves[0].bind(pool, None, plain_depth, copy)?;
-    let protected = halves[1].bind(pool, plain.first().map(|(socket, _)| socket), plain_depth, copy)?;
-    let depth = depth(pool, plain.len() + protected.len())?;
-    Ok(([plain, protected], depth))
+    let first_depth = depth(pool, known, N)?;
+    let mut ports = [const { Bound::new() }; N];
+    for (number, half) in halves.iter().enumerate() {
+        let (before, port) = ports.split_at_mut(number);
+        let first = before.iter().flatten().map(|(socket, _)| socket).next();
+        port[0] = half.bind(pool, first, first_depth, copy)?;
+    }
+    let depth = depth(pool, ports.iter().map(Vec::len).sum(), N)?;
+    Ok((ports, depth))
 }
 
 /// Chunks for each direction of each socket: a receiving one per queue, a sending one per port.
-fn depth(pool: &Pool, queues: usize) -> Result<usize, BindFailed> {
-    let sides = queues + 2;
+fn depth(pool: &Pool, queues: usize, ports: usize) -> Result<usize, BindFailed> {
+    let sides = queues + ports;
     let depth = pool.free().saturating_sub(IN_HAND) / sides;
     if depth < LEAST_DEPTH {
         let wanted = sides * LEAST_DEPTH + IN_HAND;

@@ -42,7 +42,7 @@ use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
-use crate::port::{self, Port, PortCounters, PortError};
+use crate::port::{self, Port, PortCounters, PortError, all};
 use bind::{Bound, Half, bind_all, failed};
 use side::{Receiving, Sending};
 use socket::{Socket, Woken};
@@ -95,45 +95,62 @@ pub struct AfXdp {
 }
 
 impl AfXdp {
-    /// How many chunks of that size a pool for these two ports should have.
-    pub fn chunks(plain: &Interface, protected: &Interface, chunk_octets: ChunkOctets) -> usize {
-        let queues = |interface: &Interface| interface.receive_queues().unwrap_or(1) as usize;
-        let sides = queues(plain) + queues(protected) + 2;
+    /// How many chunks of that size a pool for these ports should have.
+    pub fn chunks(interfaces: &[&Interface], chunk_octets: ChunkOctets) -> usize {
+        // A receiving side a queue, and a sending one.
+        let sides = |interface: &&Interface| interface.receive_queues().unwrap_or(1) as usize + 1;
+        let sides: usize = interfaces.iter().map(sides).sum();
         let parts = chunk_octets.parts();
         sides * (RING_CHUNKS / parts / sides).clamp(4 * LEAST_DEPTH, MOST_DEPTH / parts) + IN_HAND
     }
 
-    /// Opens a port on each of the two interfaces of a link, which are up, over one pool. From now on both are
-    /// promiscuous and what they receive waits in the rings.
+    /// Opens a port on each of the two interfaces of a link, as [`Self::open`] does.
     ///
     /// # Errors
-    /// If frames of an MTU do not fit a chunk, if the pool is too small, or if the kernel refuses. The pool is then
-    /// as before.
+    /// As [`Self::open`].
     pub fn open_pair(
         plain: &Interface,
         protected: &Interface,
         pool: &mut Pool,
         attach: Attach,
     ) -> Result<(Self, Self), PortError> {
-        for interface in [plain, protected] {
+        let [plain, protected] = Self::open([plain, protected], pool, attach)?;
+        Ok((plain, protected))
+    }
+
+    /// Opens a port on each of the interfaces, which are up, over one pool. From now on they are promiscuous and what they
+    /// receive waits in the rings.
+    ///
+    /// # Errors
+    /// If frames of an MTU do not fit a chunk, if the pool is too small, or if the kernel refuses. The pool is then
+    /// as before.
+    pub fn open<const N: usize>(
+        interfaces: [&Interface; N],
+        pool: &mut Pool,
+        attach: Attach,
+    ) -> Result<[Self; N], PortError> {
+        for interface in interfaces {
             check_mtu(interface, pool)?;
         }
         let several = pool.chunk_octets().parts() > 1;
-        let halves = [Half::attach(plain, attach, several)?, Half::attach(protected, attach, several)?];
+        let halves = all(interfaces.map(|interface| Half::attach(interface, attach, several)))?;
         let generic = halves.iter().any(|half| half.mode == "generic");
-        let ([first_bound, second_bound], depth) = match bind_all(&halves, pool, generic) {
-            // Zero copy on one interface, and not on the other: both must do the same, as they share the region.
+        let (bound, depth) = match bind_all(&halves, pool, generic) {
+            // Zero copy on one interface, and not on the other: all must do the same, as they share the region.
             Err(failed) if failed.zero_copy => {
                 bind_all(&halves, pool, true).map_err(|failed| failed.error)?
             }
             other => other.map_err(|failed| failed.error)?,
         };
-        let [first, second] = halves;
-        let mut first = Self::finish(first, first_bound, depth, pool)?;
-        let mut second = Self::finish(second, second_bound, depth, pool)?;
-        first.housekeep(pool);
-        second.housekeep(pool);
-        Ok((first, second))
+        let mut bound = bound.into_iter();
+        let mut ports = all(halves.map(|half| {
+            let bound = bound.next().expect("invariant: as many as halves");
+            Self::finish(half, bound, depth, pool)
+        }))?;
+        for port in &mut ports {
+            port.housekeep(pool);
+        }
+        Ok(ports)
     }
 
     /// Puts the sockets to work.

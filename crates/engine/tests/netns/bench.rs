@@ -38,7 +38,7 @@ impl Forwarder {
     pub fn try_open(engine: Engine, chunk_octets: ChunkOctets) -> Result<Self, PortError> {
         let interfaces = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
         let [plain, protected] = &interfaces;
-        let mut pool = Pool::new(chunk_octets, AfXdp::chunks(plain, protected, chunk_octets)).unwrap();
+        let mut pool = Pool::new(chunk_octets, AfXdp::chunks(&[plain, protected], chunk_octets)).unwrap();
         let mut xdp = |attach| {
             let (first, second) = AfXdp::open_pair(plain, protected, &mut pool, attach)?;
             Ok::<[Box<dyn Port>; 2], PortError>([Box::new(first), Box::new(second)])

@@ -1,0 +1,131 @@
+//! Where each peer is, by number and by address.
+//!
+//! | mode | port | a packet is the peer's |
+//! |---|---|---|
+//! | identifier | data | by its identifier, wherever it comes from |
+//! | header encryption | header | if it comes from the peer's very address and port |
+//! | plain | plain | if it comes from the peer's address; VXLAN sends from any port |
+
+use std::net::{IpAddr, SocketAddr};
+
+use tunnel::{Mode, PeerId};
+
+/// One of a site's UDP ports.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Way {
+    /// Identifier mode, and the management channel.
+    Data,
+    /// Header encryption.
+    Header,
+    /// Plain mode.
+    Plain,
+}
+
+impl Way {
+    pub(super) const ALL: [Self; 3] = [Self::Data, Self::Header, Self::Plain];
+
+    pub(super) const fn of(mode: Mode) -> Self {
+        match mode {
+            Mode::Identifier => Self::Data,
+            Mode::HeaderEncryption => Self::Header,
+            Mode::Plain { .. } => Self::Plain,
+        }
+    }
+}
+
+/// By what a peer is found: address, and port where it counts.
+type Key = (Way, IpAddr, u16);
+
+/// Where the peers are. Allocates nothing after it was made.
+#[derive(Debug)]
+pub(super) struct Endpoints {
+    /// By number.
+    peers: Vec<(Way, Option<SocketAddr>)>,
+    /// Sorted. Peers that are found by identifier are not among them.
+    by_address: Vec<(Key, PeerId)>,
+}
+
+impl Endpoints {
+    /// Peers of these modes, all nowhere.
+    pub(super) fn new(modes: impl Iterator<Item = Mode>) -> Self {
+        let peers: Vec<_> = modes.map(|mode| (Way::of(mode), None)).collect();
+        Self { by_address: Vec::with_capacity(peers.len()), peers }
+    }
+
+    /// Says where a peer is from here on. One that is unknown is nowhere.
+    pub(super) fn set(&mut self, peer: PeerId, address: Option<SocketAddr>) {
+        let Some((way, place)) = self.peers.get_mut(peer.index()) else { return };
+        let address = address.map(|to| match to {
+            // Without flow information and mapped addresses, as received packets are.
+            SocketAddr::V6(six) if six.ip().to_ipv4_mapped().is_none() => to,
+            _ => SocketAddr::new(to.ip().to_canonical(), to.port()),
+        });
+        *place = address;
+        let way = *way;
+        self.by_address.retain(|&(_, known)| known != peer);
+        let Some(key) = address.and_then(|address| key(way, address)) else { return };
+        let at = self.by_address.partition_point(|&entry| entry < (key, peer));
+        self.by_address.insert(at, (key, peer));
+    }
+
+    /// Through which port a peer is reached, and where it is.
+    pub(super) fn of(&self, peer: PeerId) -> Option<(Way, SocketAddr)> {
+        let (way, address) = *self.peers.get(peer.index())?;
+        Some((way, address?))
+    }
+
+    /// Whose packet it is that came from an address to a port.
+    pub(super) fn peer_at(&self, way: Way, from: SocketAddr) -> Option<PeerId> {
+        let wanted = key(way, from)?;
+        let at = self.by_address.partition_point(|(key, _)| *key < wanted);
+        self.by_address.get(at).filter(|(key, _)| *key == wanted).map(|(_, peer)| *peer)
+    }
+}
+
+fn key(way: Way, address: SocketAddr) -> Option<Key> {
+    match way {
+        Way::Data => None,
+        Way::Header => Some((way, address.ip(), address.port())),
+        Way::Plain => Some((way, address.ip(), 0)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_are_found_as_their_mode_says() {
+        let modes =
+            [Mode::Identifier, Mode::HeaderEncryption, Mode::HeaderEncryption, Mode::Plain { vni: 7 }];
+        let mut endpoints = Endpoints::new(modes.into_iter());
+        let address = |text: &str| -> SocketAddr { text.parse().unwrap() };
+        let places = ["192.0.2.1:7787", "192.0.2.1:7788", "[::ffff:192.0.2.2]:7788", "192.0.2.3:4789"];
+        for (number, place) in places.into_iter().enumerate() {
+            assert_eq!(endpoints.of(PeerId(number as u16)), None);
+            endpoints.set(PeerId(number as u16), Some(address(place)));
+        }
+        assert_eq!(endpoints.of(PeerId(0)), Some((Way::Data, address("192.0.2.1:7787"))));
+        assert_eq!(endpoints.of(PeerId(2)), Some((Way::Header, address("192.0.2.2:7788"))));
+        assert_eq!(endpoints.of(PeerId(4)), None);
+        for (way, from, peer) in [
+            (Way::Data, "192.0.2.1:7787", None),
+            (Way::Header, "192.0.2.1:7788", Some(1)),
+            (Way::Header, "192.0.2.1:7787", None),
+            (Way::Header, "192.0.2.2:7788", Some(2)),
+            (Way::Header, "192.0.2.3:4789", None),
+            (Way::Plain, "192.0.2.3:4789", Some(3)),
+            (Way::Plain, "192.0.2.3:50000", Some(3)),
+            (Way::Plain, "192.0.2.1:7788", None),
+        ] {
+            assert_eq!(endpoints.peer_at(way, address(from)), peer.map(PeerId), "{way:?} {from}");
+        }
+        endpoints.set(PeerId(1), Some(address("192.0.2.9:1")));
+        endpoints.set(PeerId(9), Some(address("192.0.2.9:2")));
+        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.1:7788")), None);
+        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.9:1")), Some(PeerId(1)));
+        endpoints.set(PeerId(1), None);
+        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.9:1")), None);
+        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.2:7788")), Some(PeerId(2)));
+    }
+}
