@@ -120,7 +120,7 @@ impl Worker {
 
     /// Asks for the epoch on which the peer was heard last, which may be the one before the newest.
     pub(crate) fn lose_lane(&mut self) {
-        if let Some(&epoch) = self.receive.keys().rev().take(2).last() {
+        if let Some(&epoch) = self.receive.keys().rev().take(2).min() {
             self.events.push_back(Event::Lost { peer: PEER, generation: self.generation, epoch, lane: 0 });
         }
     }
