@@ -19,7 +19,7 @@ const BROADCAST: [u8; 6] = [0xff; 6];
 /// Lengths of frames: from the shortest to the longest that the LAN of a test carries whole.
 fn length(number: u32, longest: usize) -> usize {
     // A third of them equal, as in a transfer.
-    if number % 3 == 0 { longest } else { 60 + number as usize * 7919 % (longest - 59) }
+    if number.is_multiple_of(3) { longest } else { 60 + number as usize * 7919 % (longest - 59) }
 }
 
 #[test]

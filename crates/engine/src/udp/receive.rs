@@ -152,7 +152,7 @@ impl Inbox {
             counters.rx_truncated += 1;
             return None;
         };
-        let segment = self.places.data[message].segment(header.msg_hdr.msg_controllen as usize);
+        let segment = self.places.data[message].segment(header.msg_hdr.msg_controllen);
         Some(Rest { from, segment: segment.unwrap_or(len).max(1), start, end: start + len })
     }
 }

@@ -37,6 +37,8 @@ pub struct Plant {
 
 pub struct Plants {
     pub plants: Vec<Plant>,
+    /// Keys are on their way to a site.
+    pub keys: bool,
     start: time::Instant,
 }
 
@@ -89,7 +91,8 @@ impl Plants {
             assert!(site.open(own).is_none());
             Plant { number, site: Some(site), lan, manager, address }
         };
-        let mut plants = Self { plants: (0..sites).map(plant).collect(), start: time::Instant::now() };
+        let plants = (0..sites).map(plant).collect();
+        let mut plants = Self { plants, keys: true, start: time::Instant::now() };
         for own in 0..sites {
             for other in (0..sites).filter(|other| *other != own) {
                 let peer = peer(own, other);
@@ -130,6 +133,7 @@ impl Plants {
         }
         let count = words.len();
         for (to, command) in words {
+            self.keys |= matches!(command, Command::InstallReceive { .. } | Command::InstallTransmit { .. });
             self.tell(to, ToWorker::Tunnel(command));
         }
         count
