@@ -7,6 +7,8 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
+use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use zeroize::Zeroizing;
 
@@ -28,6 +30,11 @@ pub struct Identity {
 /// The public part of a site's key pair: what its peers know it by. Ordered as octets are, first ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; IDENTITY_KEY_OCTETS]);
+
+/// What a site recognises as its own after a restart, though it kept nothing: HMAC-SHA-256 under a key that is derived
+/// from the private one. Its tags can be shown to anybody.
+#[derive(Clone)]
+pub struct RecognitionKey(hmac::Key);
 
 /// Octets that are no key pair: the private key has another public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,6 +70,23 @@ impl Identity {
         self.public
     }
 
+    /// The key by which the site recognises what it gave out before a restart.
+    pub fn recognition_key(&self) -> RecognitionKey {
+        struct Octets32;
+        impl KeyType for Octets32 {
+            fn len(&self) -> usize {
+                32
+            }
+        }
+        let mut key = Zeroizing::new([0; 32]);
+        let pseudo_random = Salt::new(HKDF_SHA256, b"fw-site-1").extract(&*self.private);
+        pseudo_random
+            .expand(&[b"recognition"], Octets32)
+            .and_then(|output| output.fill(&mut *key))
+            .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
+        RecognitionKey(hmac::Key::new(hmac::HMAC_SHA256, &*key))
+    }
+
     /// The private key as PKCS#8, which TLS libraries read.
     pub fn pkcs8(&self) -> Zeroizing<Vec<u8>> {
         // Allocated whole at first, so that growing leaves no copy behind.
@@ -82,7 +106,36 @@ impl PartialEq for Identity {
 
 impl Eq for Identity {}
 
+impl RecognitionKey {
+    /// Octets of a tag.
+    pub const TAG_OCTETS: usize = 32;
+
+    /// The tag of these octets.
+    pub fn tag(&self, octets: &[u8]) -> [u8; Self::TAG_OCTETS] {
+        let mut tag = [0; Self::TAG_OCTETS];
+        tag.copy_from_slice(hmac::sign(&self.0, octets).as_ref());
+        tag
+    }
+
+    /// Whether this is the tag of these octets, in a time that does not depend on either.
+    pub fn verify(&self, octets: &[u8], tag: &[u8]) -> bool {
+        hmac::verify(&self.0, octets, tag).is_ok()
+    }
+}
+
+impl fmt::Debug for RecognitionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecognitionKey")
+    }
+}
+
 impl PublicKey {
+    /// Reads a SubjectPublicKeyInfo; `None` if it is not exactly that of an Ed25519 key.
+    pub fn from_spki(document: &[u8]) -> Option<Self> {
+        let key = document.strip_prefix(&SPKI)?;
+        Some(Self(key.try_into().ok()?))
+    }
+
     /// As SubjectPublicKeyInfo: what TLS calls a raw public key (RFC 7250).
     pub fn spki(&self) -> [u8; SPKI.len() + IDENTITY_KEY_OCTETS] {
         let mut document = [0; SPKI.len() + IDENTITY_KEY_OCTETS];
@@ -157,6 +210,29 @@ mod tests {
             hex::encode(example.spki()),
             "302a300506032b657003210019bf44096984cdfe8541bac167dc3b96c85086aa30b6b6cb0c5c38ad703166e1"
         );
+    }
+
+    #[test]
+    fn documents_are_read_to_the_octet() {
+        let key = Identity::new(&[9; 32]).public();
+        let document = key.spki();
+        assert_eq!(PublicKey::from_spki(&document), Some(key));
+        assert_eq!(PublicKey::from_spki(&document[..43]), None);
+        assert_eq!(PublicKey::from_spki(&[&document[..], &[0]].concat()), None);
+        // Of Ed448 (1.3.101.113).
+        let mut other = document;
+        other[8] = 0x71;
+        assert_eq!(PublicKey::from_spki(&other), None);
+    }
+
+    #[test]
+    fn tags_are_recognised_by_the_same_site_alone() {
+        let key = Identity::new(&[9; 32]).recognition_key();
+        let tag = key.tag(b"once");
+        assert!(Identity::new(&[9; 32]).recognition_key().verify(b"once", &tag), "after a restart");
+        assert!(!key.verify(b"twice", &tag) && !key.verify(b"once", &tag[..31]));
+        assert!(!Identity::new(&[8; 32]).recognition_key().verify(b"once", &tag));
+        assert_eq!(format!("{key:?}"), "RecognitionKey");
     }
 
     #[test]
