@@ -4,6 +4,7 @@ pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
 pub mod burst;
+pub mod channel;
 pub mod control;
 pub mod divide;
 pub mod interface;

@@ -33,6 +33,7 @@ use outward::Outward;
 
 pub use counters::SitePathCounters;
 pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full};
+pub(crate) use ends::ManagerRings;
 pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, ToManager, ToWorker, ends};
 pub use lan::Lan;
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};

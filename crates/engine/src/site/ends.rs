@@ -82,6 +82,16 @@ pub struct ManagerEnd {
     bell: Bell,
 }
 
+/// The manager's end without the QUIC packets, which have a reader of their own.
+#[derive(Debug)]
+pub(crate) struct ManagerRings {
+    pub(crate) words: Producer<ToWorker>,
+    pub(crate) frames: Producer<LanFrame>,
+    pub(crate) told: Consumer<ToManager>,
+    pub(crate) taken: Consumer<LanFrame>,
+    bell: Bell,
+}
+
 /// One end of the socket pair.
 #[derive(Debug)]
 struct Bell(UnixStream);
@@ -140,7 +150,20 @@ impl SiteEnd {
     }
 }
 
+impl ManagerRings {
+    /// Wakes the worker.
+    pub(crate) fn wake_worker(&self) {
+        self.bell.ring();
+    }
+}
+
 impl ManagerEnd {
+    /// The QUIC packets apart from the rest.
+    pub(crate) fn split(self) -> (ManagerRings, DatagramConsumer) {
+        let Self { words, frames, told, datagrams, taken, bell } = self;
+        (ManagerRings { words, frames, told, taken, bell }, datagrams)
+    }
+
     /// Wakes the worker.
     pub fn wake_worker(&self) {
         self.bell.ring();

@@ -1,0 +1,276 @@
+//! The management channel of a site: QUIC connections to its peers, and the sessions that are held over them.
+//!
+//! ```text
+//!             one thread, one asynchronous runtime
+//!  worker ── QUIC datagrams ─▶ RingSocket ─▶ quinn ─▶ Line ── messages ──▶ Session ── commands ─▶ worker
+//!         ── events, MKPDUs ─────────────────────────▶ Conductor ◀───────────┘
+//!  network ◀──────── duplicate of the worker's UDP socket ◀── quinn ◀── Line ◀── messages, MKPDUs
+//! ```
+//!
+//! **Who connects.** The site with the lower public key is the *caller*: it connects as soon as there is no connection,
+//! if it has an endpoint for the peer. The other one, if it has an endpoint, waits [`peer::GRACE`] for the caller and
+//! then connects as well: so a caller without an endpoint is reached all the same. A connection that comes while there
+//! is one replaces it: the peer has restarted. But of two that meet, each opened by one end, the caller's stays: the
+//! other's is turned away if it comes less than [`peer::MEETING`] after the caller's.
+//!
+//! **A peer that restarts** connects, if it is the one who connects. If not, it answers what this site sends to the
+//! connection before with a stateless reset ([`transport`]), at the latest after a keep-alive; then this site connects.
+//!
+//! **Where data goes.** To the address with which the handshake was made. QUIC follows a peer whose address changes as
+//! soon as one authentic packet comes from another address, which anybody can bring about who holds back a packet and
+//! sends it from elsewhere. So here a changed address counts after a Ping was answered that was sent there and nowhere
+//! else ([`peer`]). No data packet moves it.
+//!
+//! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
+
+mod allowance;
+mod answer;
+mod chance;
+mod conductor;
+mod counters;
+mod dial;
+mod line;
+mod mkpdus;
+mod peer;
+mod socket;
+mod status;
+mod tls;
+mod transport;
+mod words;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use quinn::{Connection, RecvStream};
+use suite::identity::{Identity, PublicKey};
+use tokio::runtime::Builder;
+use tokio::sync::Notify;
+use tunnel::{Mode, PeerId};
+
+use crate::site::ManagerEnd;
+use conductor::Conductor;
+use counters::Tally;
+use socket::RingSocket;
+use status::Board;
+use words::Why;
+
+pub use counters::ChannelCounters;
+pub use status::{ManagerStatus, Notice, PeerStatus, Reach};
+
+/// Names that are resolved at a time.
+const RESOLVERS: usize = 4;
+
+/// What the manager is told before it starts.
+#[derive(Clone, Debug)]
+pub struct ManagerSettings {
+    /// The site's name, for the thread's.
+    pub name: String,
+    /// Who this site is.
+    pub identity: Identity,
+    /// Its peers; a [`PeerId`] is an index here.
+    pub peers: Vec<ManagerPeer>,
+    /// Lanes that this site sends on.
+    pub lanes: u8,
+    /// W of the windows, as in [`tunnel::Settings`].
+    pub window: u64,
+    /// How long an epoch of identifier mode lasts.
+    pub epoch_life: Duration,
+    /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
+    pub most_payload: u16,
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub struct ManagerPeer {
+    /// `host:port`, or nothing if the peer connects from anywhere. Header encryption and plain peers must have one.
+    pub endpoint: Option<String>,
+    /// Who it is; nothing for a plain peer, which has no management channel.
+    pub public_key: Option<PublicKey>,
+    /// How headers are protected.
+    pub mode: Mode,
+}
+
+/// A running manager. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Manager {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all tasks of the manager's thread share, and what is asked from outside.
+struct Shared {
+    start: std::time::Instant,
+    tally: Arc<Tally>,
+    board: Board,
+    /// Wakes the conductor.
+    stir: Notify,
+    stop: std::sync::atomic::AtomicBool,
+    /// Where each peer may be: of its endpoint, and of its connection.
+    expected: Mutex<Vec<Expected>>,
+    socket: Arc<RingSocket>,
+}
+
+#[derive(Clone, Default)]
+struct Expected {
+    endpoint: Vec<IpAddr>,
+    connection: Option<IpAddr>,
+}
+
+/// What the tasks tell the conductor.
+#[derive(Debug)]
+enum News {
+    Arrived(Arrival),
+    Failed {
+        peer: PeerId,
+        why: Why,
+    },
+    /// Where a peer with a fixed endpoint is.
+    Found {
+        peer: PeerId,
+        addresses: Vec<SocketAddr>,
+    },
+    /// Somebody with a key that no peer has.
+    Stranger {
+        address: IpAddr,
+        key: PublicKey,
+    },
+}
+
+/// A connection whose other end has proved to be this peer.
+#[derive(Debug)]
+struct Arrival {
+    peer: PeerId,
+    connection: Connection,
+    /// Where the handshake was made with. QUIC may look elsewhere already.
+    address: SocketAddr,
+    /// A stream of it that was accepted already.
+    first: Option<RecvStream>,
+    /// Whether this site opened it.
+    ours: bool,
+}
+
+impl Manager {
+    /// Starts the manager's thread. `socket` is the worker's UDP socket, or a duplicate of it: it is made non-blocking.
+    ///
+    /// # Errors
+    /// If a thread, a socket or a runtime cannot be had, or the key is not taken by the cipher library.
+    ///
+    /// # Panics
+    /// If a peer that is not plain has no public key.
+    pub fn start(settings: ManagerSettings, end: ManagerEnd, socket: UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        let bell = end.socket()?;
+        let (rings, datagrams) = end.split();
+        let tally = Arc::new(Tally::default());
+        let key = settings.identity.recognition_key();
+        let ids = transport::ConnectionIds::new(&key);
+        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, Arc::clone(&tally)));
+        let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
+        let shared = Arc::new(Shared {
+            start: std::time::Instant::now(),
+            tally,
+            board: Board::new(peer::statuses(&settings.peers)),
+            stir: Notify::new(),
+            stop: std::sync::atomic::AtomicBool::new(false),
+            expected: Mutex::new(vec![Expected::default(); settings.peers.len()]),
+            socket,
+        });
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(RESOLVERS)
+            .thread_name("fw-names")
+            .build()?;
+        let name = format!("fw-site-{}", settings.name);
+        let conduct = {
+            let shared = Arc::clone(&shared);
+            move || {
+                runtime.block_on(async {
+                    match Conductor::new(settings, tls, &key, rings, bell, local, &shared) {
+                        Ok(conductor) => conductor.conduct().await,
+                        Err(error) => {
+                            let text = format!("the management channel cannot start: {error}");
+                            shared.board.notice(&shared.tally, None, text);
+                        }
+                    }
+                });
+                // Nobody is waited for: a name may take its time to be resolved.
+                runtime.shutdown_background();
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(conduct)?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How the channel is, not older than half a second.
+    pub fn status(&self) -> ManagerStatus {
+        self.shared.board.status(self.shared.now(), &self.shared.tally)
+    }
+
+    /// What a person should know, since this was asked last; the newest 64.
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.board.notices()
+    }
+
+    /// Tells the peers, and ends the thread, within a second.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.stir.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// The time of sessions.
+    fn now(&self) -> wire::Instant {
+        wire::Instant::after_start(self.start.elapsed())
+    }
+
+    fn expect_from(&self, peer: PeerId, endpoint: impl Iterator<Item = IpAddr>) {
+        let endpoint = endpoint.collect();
+        self.expect(peer, |expected| expected.endpoint = endpoint);
+    }
+
+    fn expect_connection(&self, peer: PeerId, address: IpAddr) {
+        self.expect(peer, |expected| expected.connection = Some(address));
+    }
+
+    fn expect(&self, peer: PeerId, change: impl FnOnce(&mut Expected)) {
+        let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(expected) = expected.get_mut(peer.index()) {
+            change(expected);
+        }
+        let all: BTreeSet<IpAddr> =
+            expected.iter().flat_map(|one| one.endpoint.iter().copied().chain(one.connection)).collect();
+        self.socket.expect_from(all);
+    }
+
+    fn is_expected(&self, address: IpAddr) -> bool {
+        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
+        expected.iter().any(|one| one.connection == Some(address) || one.endpoint.contains(&address))
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,111 @@
+//! Connections that come in: from peers, and from anybody who can send a packet.
+//!
+//! A handshake costs a few hundred microseconds and some kilobytes before anybody has proved anything. So: few at a
+//! time; as soon as there are several, or many in a second, only who has proved its address (Retry, RFC 9000, 8.1), and
+//! of those a bounded number a second; and when there are too many, the oldest that does not come from where a peer is
+//! gives way.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::{Endpoint, Incoming, ServerConfig};
+use suite::identity::PublicKey;
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tunnel::PeerId;
+
+use super::allowance::Allowance;
+use super::tls::{Tls, key_of};
+use super::transport::code;
+use super::{Arrival, News, Shared};
+
+/// How long a handshake may take.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// Handshakes under way from which on an address has to be proved.
+const SEVERAL: usize = 8;
+/// Handshakes under way at most.
+const MOST: usize = 32;
+/// Handshakes a second without a proof of the address.
+const UNPROVED: u32 = 50;
+/// Handshakes a second with one, from where no peer is known to be.
+const STRANGERS: u32 = 200;
+
+/// Everything that a handshake needs.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub(super) tls: Tls,
+    pub(super) peers: BTreeMap<PublicKey, PeerId>,
+    /// What all connections have in common.
+    pub(super) config: ServerConfig,
+    pub(super) shared: Arc<Shared>,
+    pub(super) news: mpsc::Sender<News>,
+}
+
+struct UnderWay {
+    task: AbortHandle,
+    peers_address: bool,
+}
+
+impl Answer {
+    /// Takes connections until the endpoint is closed.
+    pub(super) async fn answer(self: Arc<Self>, endpoint: Endpoint) {
+        let mut under_way = VecDeque::with_capacity(MOST);
+        let (mut unproved, mut strangers) = (Allowance::new(UNPROVED), Allowance::new(STRANGERS));
+        while let Some(incoming) = endpoint.accept().await {
+            under_way.retain(|one: &UnderWay| !one.task.is_finished());
+            let count = |change: fn(&mut super::ChannelCounters)| self.shared.tally.count(change);
+            let proved = incoming.remote_address_validated();
+            if !proved && (under_way.len() >= SEVERAL || !unproved.take()) {
+                count(|counters| counters.in_handshakes_retried += 1);
+                let _ = incoming.retry();
+                continue;
+            }
+            let peers_address = self.shared.is_expected(incoming.remote_address().ip());
+            if proved && !peers_address && !strangers.take() {
+                count(|counters| counters.in_handshakes_crowded += 1);
+                incoming.ignore();
+                continue;
+            }
+            if under_way.len() == MOST {
+                count(|counters| counters.in_handshakes_crowded += 1);
+                let oldest = under_way.iter().position(|one| !one.peers_address).unwrap_or(0);
+                if let Some(one) = under_way.remove(oldest) {
+                    one.task.abort();
+                }
+            }
+            let task = tokio::spawn(Arc::clone(&self).handshake(incoming)).abort_handle();
+            under_way.push_back(UnderWay { task, peers_address });
+        }
+    }
+
+    async fn handshake(self: Arc<Self>, incoming: Incoming) {
+        let from = incoming.remote_address();
+        // One verifier each, to know which key was shown by whom.
+        let (crypto, verifier) = self.tls.server(self.peers.keys().copied().collect());
+        let mut config = self.config.clone();
+        config.crypto = crypto;
+        let connection = async { incoming.accept_with(Arc::new(config))?.await };
+        if let Ok(Ok(connection)) = timeout(PATIENCE, connection).await {
+            match key_of(&connection).and_then(|key| self.peers.get(&key)) {
+                Some(peer) => {
+                    let arrival =
+                        Arrival { peer: *peer, connection, address: from, first: None, ours: false };
+                    let _ = self.news.send(News::Arrived(arrival)).await;
+                    self.shared.stir.notify_one();
+                }
+                None => connection.close(code::FAULT, b"no peer"),
+            }
+            return;
+        }
+        self.shared.tally.count(|counters| counters.in_handshakes_failed += 1);
+        if let Some(key) = verifier.shown().filter(|key| !verifier.accepts(*key)) {
+            self.shared.tally.count(|counters| counters.in_strangers += 1);
+            let address: IpAddr = from.ip().to_canonical();
+            let _ = self.news.try_send(News::Stranger { address, key });
+            self.shared.stir.notify_one();
+        }
+    }
+}

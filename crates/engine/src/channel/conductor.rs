@@ -1,0 +1,315 @@
+//! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use quinn::{ClientConfig, Endpoint, TokioRuntime};
+use suite::identity::RecognitionKey;
+use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tunnel::{Instance, Mode, PeerId, Session, SessionSettings};
+use zeroize::Zeroizing;
+
+use super::answer::Answer;
+use super::dial::{Dial, Name};
+use super::mkpdus::is_eapol;
+use super::peer::Peer;
+use super::tls::Tls;
+use super::transport::{self, code};
+use super::{ManagerPeer, ManagerSettings, News, Shared};
+use crate::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
+
+/// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
+const TURN: Duration = Duration::from_millis(50);
+/// When a ring of the worker's is full.
+const SOON: Duration = Duration::from_millis(5);
+/// How often the status is renewed.
+const STATUS: Duration = Duration::from_millis(250);
+/// Events and frames of the worker that are taken in one turn: as many as its rings hold.
+const EVENTS: usize = 1024;
+const FRAMES: usize = 256;
+/// How long the peers are told about the end.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Fixed endpoints are resolved again so often; and so soon if they cannot be resolved.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const TRY_AGAIN: Duration = Duration::from_secs(3);
+/// A stranger is a notice at most so often.
+const STRANGER: Duration = Duration::from_secs(10);
+
+/// The loop.
+pub(super) struct Conductor {
+    endpoint: Endpoint,
+    rings: ManagerRings,
+    peers: Vec<Peer>,
+    news: mpsc::Receiver<News>,
+    shared: Arc<Shared>,
+    looked: Option<Instant>,
+    published: Option<Instant>,
+    stranger: Option<Instant>,
+}
+
+impl Conductor {
+    /// Inside of the runtime.
+    ///
+    /// # Errors
+    /// If the socket cannot be used.
+    pub(super) fn new(
+        settings: ManagerSettings,
+        tls: Tls,
+        key: &RecognitionKey,
+        rings: ManagerRings,
+        bell: UnixStream,
+        local: SocketAddr,
+        shared: &Arc<Shared>,
+    ) -> io::Result<Self> {
+        let transport = transport::transport(settings.most_payload);
+        let keys: BTreeMap<_, _> = (0_u16..)
+            .zip(&settings.peers)
+            .filter_map(|(number, peer)| peer.public_key.map(|key| (key, PeerId(number))))
+            .collect();
+        let (crypto, _) = tls.server(keys.keys().copied().collect());
+        let config = transport::server(crypto, Arc::clone(&transport));
+        let endpoint = Endpoint::new_with_abstract_socket(
+            transport::endpoint(key, DATAGRAM_OCTETS as u16),
+            Some(config.clone()),
+            Arc::clone(&shared.socket) as _,
+            Arc::new(TokioRuntime),
+        )?;
+        let (sender, news) = mpsc::channel(64);
+        tokio::spawn(hear_the_bell(bell, Arc::clone(shared))?);
+
+        let instance = Instance(random());
+        let own = settings.identity.public();
+        let mut peers = Vec::with_capacity(settings.peers.len());
+        for (number, peer) in (0_u16..).zip(&settings.peers) {
+            let id = PeerId(number);
+            follow(id, peer, local, shared, &sender);
+            let Some(public_key) = peer.public_key.filter(|_| !matches!(peer.mode, Mode::Plain { .. }))
+            else {
+                peers.push(Peer::new(id, peer, false, None, None, shared));
+                continue;
+            };
+            let session = Session::new(
+                SessionSettings {
+                    peer: id,
+                    instance,
+                    mode: peer.mode,
+                    lanes: settings.lanes,
+                    window: settings.window,
+                    epoch_life: settings.epoch_life,
+                    draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
+                },
+                shared.now(),
+            );
+            let dial = peer.endpoint.clone().map(|host| {
+                let (crypto, verifier) = tls.client(public_key);
+                let mut config = ClientConfig::new(crypto);
+                config.transport_config(Arc::clone(&transport));
+                Arc::new(Dial {
+                    peer: id,
+                    name: Name::new(host, local),
+                    endpoint: endpoint.clone(),
+                    config,
+                    verifier,
+                    shared: Arc::clone(shared),
+                    news: sender.clone(),
+                })
+            });
+            peers.push(Peer::new(id, peer, own < public_key, Some(session), dial, shared));
+        }
+        let answer = Answer { tls, peers: keys, config, shared: Arc::clone(shared), news: sender };
+        tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
+        let shared = Arc::clone(shared);
+        Ok(Self { endpoint, rings, peers, news, shared, looked: None, published: None, stranger: None })
+    }
+
+    /// Until the manager is stopped.
+    pub(super) async fn conduct(mut self) {
+        let mut wait = Duration::ZERO;
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let _ = timeout(wait, self.shared.stir.notified()).await;
+            wait = self.turn();
+        }
+        self.endpoint.close(code::STOPPED, b"the site stops");
+        let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+
+    /// How long there is nothing to do after it.
+    fn turn(&mut self) -> Duration {
+        let now = self.shared.now();
+        let mut told = false;
+        while let Ok(news) = self.news.try_recv() {
+            self.heed(news);
+        }
+        self.take_events(now);
+        self.take_frames();
+        let mut busy = false;
+        // Not at every packet: it costs a lock and a copy for each peer.
+        let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
+        if path {
+            self.looked = Some(Instant::now());
+        }
+        for peer in &mut self.peers {
+            // As long as the worker is behind, nothing is read that would give it more to do.
+            if self.rings.words.is_full() {
+                busy = true;
+                break;
+            }
+            let (frames, tally) = (&mut self.rings.frames, &self.shared.tally);
+            let more = peer.turn(now, path, |frame| {
+                let delivered = frames.push(frame).is_ok();
+                told |= delivered;
+                tally.count(|counters| match delivered {
+                    true => counters.in_mkpdus += 1,
+                    false => counters.in_mkpdus_no_room += 1,
+                });
+            });
+            busy |= more;
+        }
+        for peer in &mut self.peers {
+            peer.speak(now);
+            while !self.rings.words.is_full() {
+                let Some(word) = peer.next_word() else { break };
+                told |= self.rings.words.push(word).is_ok();
+            }
+        }
+        if told {
+            self.rings.wake_worker();
+        }
+        self.publish();
+        if self.rings.words.is_full() || busy { SOON } else { self.wait(now) }
+    }
+
+    fn wait(&self, now: wire::Instant) -> Duration {
+        let due = self.peers.iter().filter_map(Peer::poll_timeout).min();
+        due.map_or(TURN, |due| due.since(now)).clamp(Duration::from_millis(1), TURN)
+    }
+
+    fn heed(&mut self, news: News) {
+        match news {
+            News::Arrived(arrival) => {
+                if let Some(peer) = self.peers.get_mut(arrival.peer.index()) {
+                    peer.adopt(arrival);
+                }
+            }
+            News::Failed { peer, why } => {
+                if let Some(peer) = self.peers.get_mut(peer.index()) {
+                    peer.failed(&why);
+                }
+            }
+            News::Found { peer, addresses } => {
+                if let Some(peer) = self.peers.get_mut(peer.index()) {
+                    peer.found(&addresses);
+                }
+            }
+            News::Stranger { address, key } => {
+                if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
+                    self.stranger = Some(Instant::now());
+                    let text =
+                        format!("{address} wants to connect with the public key {key}, which no peer has");
+                    self.shared.board.notice(&self.shared.tally, None, text);
+                }
+            }
+        }
+    }
+
+    fn take_events(&mut self, now: wire::Instant) {
+        for _ in 0..EVENTS {
+            let Ok(ToManager::Tunnel(event)) = self.rings.told.pop() else { break };
+            let (peer, _) = event.about();
+            if let Some(peer) = self.peers.get_mut(peer.index()) {
+                peer.handle_event(now, event);
+            }
+        }
+    }
+
+    /// MKPDUs of the LAN go to all peers; those of peers never do.
+    fn take_frames(&mut self) {
+        for _ in 0..FRAMES {
+            let Ok(frame) = self.rings.taken.pop() else { break };
+            if is_eapol(&frame) {
+                self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
+            } else {
+                self.shared.tally.count(|counters| counters.out_bad_mkpdus += 1);
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.published.is_none_or(|last| last.elapsed() >= STATUS) {
+            self.published = Some(Instant::now());
+            self.shared.board.publish(self.peers.iter().map(Peer::status));
+        }
+    }
+}
+
+/// Passes the worker's bell on to QUIC and to the conductor, until the worker is gone.
+fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Future<Output = ()> + Send> {
+    let bell = tokio::net::UnixStream::from_std(bell)?;
+    Ok(async move {
+        let mut rung = [0; 256];
+        while bell.readable().await.is_ok() {
+            loop {
+                match bell.try_read(&mut rung) {
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return,
+                }
+            }
+            shared.socket.wake();
+            shared.stir.notify_one();
+        }
+    })
+}
+
+/// Header encryption and plain peers have fixed endpoints: where those are, now and after their names have changed.
+fn follow(
+    peer: PeerId,
+    settings: &ManagerPeer,
+    local: SocketAddr,
+    shared: &Arc<Shared>,
+    news: &mpsc::Sender<News>,
+) {
+    let beyond = match settings.mode {
+        Mode::Identifier => return,
+        // Data is beside the management channel, one port above.
+        Mode::HeaderEncryption => 1,
+        Mode::Plain { .. } => 0,
+    };
+    let Some(host) = settings.endpoint.clone() else { return };
+    let (shared, news) = (Arc::clone(shared), news.clone());
+    tokio::spawn(async move {
+        let name = Name::new(host, local);
+        loop {
+            let pause = match name.addresses().await {
+                Ok(mut addresses) => {
+                    for address in &mut addresses {
+                        address.set_port(address.port().wrapping_add(beyond));
+                    }
+                    let _ = news.send(News::Found { peer, addresses }).await;
+                    LOOK_AGAIN
+                }
+                Err(why) => {
+                    let _ = news.send(News::Failed { peer, why }).await;
+                    TRY_AGAIN
+                }
+            };
+            shared.stir.notify_one();
+            sleep(pause).await;
+        }
+    });
+}
+
+/// Octets that nobody can foretell.
+fn random<const OCTETS: usize>() -> [u8; OCTETS] {
+    let mut octets = [0; OCTETS];
+    getrandom::fill(&mut octets).expect("invariant: the operating system has random numbers");
+    octets
+}

@@ -1,0 +1,164 @@
+//! Connecting to a peer that has an endpoint: again and again, until there is a connection.
+//!
+//! The name is resolved again for each try, and the tries go through its addresses in turn. A try that nobody answers
+//! sends its Initial again after 300 and 900 ms and is given up after [`PATIENCE`], so that a peer that starts is met
+//! within about half a second. Tries that fail at once are up to half a second apart.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use quinn::{ClientConfig, Connection, Endpoint, RecvStream};
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tunnel::PeerId;
+
+use super::tls::Verifier;
+use super::transport::DEAD;
+use super::words::Why;
+use super::{Arrival, News, Shared, chance};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_millis(1400);
+/// How long a name may take to be resolved.
+const NAME_PATIENCE: Duration = Duration::from_secs(2);
+
+/// Everything that a try needs.
+#[derive(Debug)]
+pub(super) struct Dial {
+    pub(super) peer: PeerId,
+    pub(super) name: Name,
+    pub(super) endpoint: Endpoint,
+    pub(super) config: ClientConfig,
+    pub(super) verifier: Arc<Verifier>,
+    pub(super) shared: Arc<Shared>,
+    pub(super) news: mpsc::Sender<News>,
+}
+
+/// `host:port`, and where it was last time.
+#[derive(Debug)]
+pub(super) struct Name {
+    host: String,
+    local: SocketAddr,
+    last: Mutex<Vec<SocketAddr>>,
+}
+
+impl Dial {
+    /// Tries until there is a connection, and tells it.
+    pub(super) async fn dial(self: Arc<Self>, delay: Duration) {
+        sleep(delay).await;
+        for number in 0_usize.. {
+            let why = match self.attempt(number).await {
+                Ok((connection, address, first)) => {
+                    let first = Some(first);
+                    let arrival = Arrival { peer: self.peer, connection, address, first, ours: true };
+                    let _ = self.news.send(News::Arrived(arrival)).await;
+                    break;
+                }
+                Err(why) => why,
+            };
+            let pause = if why.silent {
+                chance::between(Duration::ZERO, Duration::from_millis(100))
+            } else {
+                chance::between(Duration::from_millis(200), Duration::from_millis(500))
+            };
+            let _ = self.news.send(News::Failed { peer: self.peer, why }).await;
+            self.shared.stir.notify_one();
+            sleep(pause).await;
+        }
+        self.shared.stir.notify_one();
+    }
+
+    async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), Why> {
+        let addresses = self.name.addresses().await?;
+        self.shared.expect_from(self.peer, addresses.iter().map(SocketAddr::ip));
+        let address = addresses[number % addresses.len()];
+        let connecting = self
+            .endpoint
+            .connect_with(self.config.clone(), address, "site")
+            .map_err(|error| Why::plain(format!("cannot connect to {address}: {error}")))?;
+        let shown = || self.verifier.shown().filter(|key| !self.verifier.accepts(*key));
+        let connection = match timeout(PATIENCE, connecting).await {
+            Ok(Ok(connection)) => connection,
+            Ok(Err(error)) => return Err(Why::of(&error, shown())),
+            Err(_) => {
+                let shown = SocketAddr::new(address.ip().to_canonical(), address.port());
+                return Err(Why::silent(format!("no answer from {shown}")));
+            }
+        };
+        // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
+        match timeout(DEAD, connection.accept_uni()).await {
+            Ok(Ok(first)) => Ok((connection, address, first)),
+            Ok(Err(error)) => Err(Why::of(&error, shown())),
+            Err(_) => Err(Why::silent("the peer says nothing")),
+        }
+    }
+}
+
+impl Name {
+    /// `local`: where this site's socket is bound.
+    pub(super) fn new(host: String, local: SocketAddr) -> Self {
+        Self { host, local, last: Mutex::new(Vec::new()) }
+    }
+
+    /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
+    pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, Why> {
+        let found = match self.host.parse::<SocketAddr>() {
+            Ok(address) => Ok(vec![address]),
+            Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {
+                Ok(Ok(found)) => Ok(found.collect()),
+                Ok(Err(error)) => Err(Why::plain(format!("cannot resolve {}: {error}", self.host))),
+                Err(_) => Err(Why::plain(format!("cannot resolve {}: no answer", self.host))),
+            },
+        };
+        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = match found {
+            Ok(found) => found,
+            Err(why) => {
+                let last = last().clone();
+                return if last.is_empty() { Err(why) } else { Ok(last) };
+            }
+        };
+        let mut fit: Vec<SocketAddr> = found.iter().filter_map(|address| fit(*address, self.local)).collect();
+        fit.dedup();
+        if fit.is_empty() {
+            let family = if self.local.is_ipv4() { "IPv4" } else { "IPv6" };
+            let bound = self.local.ip();
+            return Err(Why::plain(format!("{} has no {family} address, and bind is {bound}", self.host)));
+        }
+        last().clone_from(&fit);
+        Ok(fit)
+    }
+}
+
+/// The address as it is written to a socket that is bound to `local`; `None` if that cannot reach it.
+fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
+    match (address, local) {
+        (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => Some(address),
+        // [::] takes both families, unless the system is told otherwise.
+        (SocketAddr::V4(four), SocketAddr::V6(local)) if local.ip().is_unspecified() => {
+            Some(SocketAddr::new(four.ip().to_ipv6_mapped().into(), four.port()))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_fit_the_socket() {
+        let parse = |address: &str| address.parse::<SocketAddr>().expect("an address");
+        let rows = [
+            ("192.0.2.1:7", "0.0.0.0:1", Some("192.0.2.1:7")),
+            ("[2001:db8::1]:7", "0.0.0.0:1", None),
+            ("[2001:db8::1]:7", "[::]:1", Some("[2001:db8::1]:7")),
+            ("192.0.2.1:7", "[::]:1", Some("[::ffff:192.0.2.1]:7")),
+            ("192.0.2.1:7", "[2001:db8::2]:1", None),
+        ];
+        for (address, local, expected) in rows {
+            assert_eq!(fit(parse(address), parse(local)), expected.map(parse), "{address} from {local}");
+        }
+    }
+}

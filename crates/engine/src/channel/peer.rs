@@ -1,0 +1,381 @@
+//! A peer: its session, its connection if there is one, and where its data goes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
+
+use super::dial::Dial;
+use super::line::{Heard, Line};
+use super::status::{PeerStatus, Reach};
+use super::transport::code;
+use super::words::Why;
+use super::{Arrival, ManagerPeer, Shared, chance};
+use crate::site::{LanFrame, ToWorker};
+
+/// How long the site with the higher key waits for the other one's connection, before it connects itself.
+pub(super) const GRACE: Duration = Duration::from_millis(500);
+/// Of two connections that come within this, the caller's stays. Shorter than [`GRACE`]: who has restarted and then
+/// connects is never turned away.
+pub(super) const MEETING: Duration = Duration::from_millis(400);
+/// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
+const SEARCHING: Duration = Duration::from_secs(5);
+/// Messages that are heeded in one turn.
+const MESSAGES: usize = 64;
+
+/// A peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    id: PeerId,
+    /// Whether this site's key is the lower one.
+    caller: bool,
+    mode: Mode,
+    session: Option<Session>,
+    line: Option<Line>,
+    dial: Option<Arc<Dial>>,
+    dialling: Option<AbortHandle>,
+    reach: Reach,
+    since: wire::Instant,
+    reason: String,
+    address: Told<Option<SocketAddr>>,
+    payload: Told<Option<u16>>,
+    proof: Option<Proof>,
+    shared: Arc<Shared>,
+}
+
+/// Something that the worker has to know: what it is, and what it was told last.
+#[derive(Debug, Default)]
+struct Told<T> {
+    is: T,
+    told: T,
+}
+
+/// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
+///
+/// That the answer comes from there is not enough. Who diverts the peer's packets, and lets ours pass, brings about
+/// that QUIC looks to him, gives up on him, sends the Ping to the peer, and takes the diverted answer as coming from
+/// him. So an answer counts only if since the Ping nothing was sent to the address of before.
+#[derive(Debug)]
+struct Proof {
+    address: SocketAddr,
+    token: u64,
+    /// Packets to the address of before since the Ping; nothing as long as it was not sent.
+    elsewhere: Option<Arc<AtomicU64>>,
+}
+
+impl Proof {
+    fn new(address: SocketAddr) -> Self {
+        Self { address, token: chance::number(), elsewhere: None }
+    }
+
+    /// Whether this answer, while the peer is at `address`, proves that it is there.
+    fn is_proved_by(&self, token: u64, address: SocketAddr) -> bool {
+        let nowhere_else = self.elsewhere.as_ref().is_some_and(|sent| sent.load(Ordering::Relaxed) == 0);
+        token == self.token && address == self.address && nowhere_else
+    }
+}
+
+/// At the start.
+pub(super) fn statuses(peers: &[ManagerPeer]) -> Vec<PeerStatus> {
+    let status = |(number, peer): (usize, &ManagerPeer)| PeerStatus {
+        peer: PeerId(number as u16),
+        reach: at_first(peer),
+        since: wire::Instant::START,
+        reason: String::new(),
+        address: None,
+        round_trip: None,
+        path_payload: None,
+        session: None,
+    };
+    peers.iter().enumerate().map(status).collect()
+}
+
+fn at_first(peer: &ManagerPeer) -> Reach {
+    match peer {
+        ManagerPeer { mode: Mode::Plain { .. }, .. } => Reach::Without,
+        ManagerPeer { endpoint: Some(_), .. } => Reach::Connecting,
+        ManagerPeer { endpoint: None, .. } => Reach::Waiting,
+    }
+}
+
+impl Peer {
+    /// A peer without a connection, which is dialled at once if `dial` is there.
+    pub(super) fn new(
+        id: PeerId,
+        settings: &ManagerPeer,
+        caller: bool,
+        session: Option<Session>,
+        dial: Option<Arc<Dial>>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        let mut peer = Self {
+            id,
+            caller,
+            mode: settings.mode,
+            session,
+            line: None,
+            dial,
+            dialling: None,
+            reach: at_first(settings),
+            since: shared.now(),
+            reason: String::new(),
+            address: Told::default(),
+            payload: Told::default(),
+            proof: None,
+            shared: Arc::clone(shared),
+        };
+        peer.call(if caller { Duration::ZERO } else { GRACE });
+        peer
+    }
+
+    /// Begins to connect, if the peer has an endpoint.
+    fn call(&mut self, delay: Duration) {
+        self.hang_up();
+        if let Some(dial) = &self.dial {
+            let delay = chance::between(delay, delay + Duration::from_millis(50));
+            self.dialling = Some(tokio::spawn(Arc::clone(dial).dial(delay)).abort_handle());
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(dialling) = self.dialling.take() {
+            dialling.abort();
+        }
+    }
+
+    fn enter(&mut self, reach: Reach) {
+        if self.reach != reach {
+            self.reach = reach;
+            self.since = self.shared.now();
+        }
+    }
+
+    /// A connection with the peer. It replaces the one that is there, or is turned away.
+    pub(super) fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { connection, address, first, ours, .. } = arrival;
+        if let Some(line) = self.line.take() {
+            let callers = ours == self.caller;
+            let again = ours == line.ours;
+            if !callers && !again && line.ended().is_none() && line.since.elapsed() < MEETING {
+                connection.close(code::SUPERSEDED, b"two connections met");
+                self.line = Some(line);
+                return;
+            }
+            line.close(code::SUPERSEDED, "another connection");
+        }
+        self.hang_up();
+        let now = self.shared.now();
+        self.line = Some(Line::start(connection, ours, first, &self.shared));
+        self.proof = None;
+        if self.mode == Mode::Identifier {
+            self.address.is = Some(address);
+        }
+        self.shared.expect_connection(self.id, address.ip());
+        self.shared.tally.count(|counters| counters.connections += 1);
+        if let Some(session) = &mut self.session {
+            session.handle_connected(now);
+        }
+        if self.reach != Reach::Connected {
+            let shown = SocketAddr::new(address.ip().to_canonical(), address.port());
+            self.notice(format!("connected at {shown}"));
+        }
+        self.enter(Reach::Connected);
+        self.since = now;
+    }
+
+    /// A try to connect has failed.
+    pub(super) fn failed(&mut self, why: &Why) {
+        if self.line.is_some() {
+            return;
+        }
+        if self.reason != why.text {
+            let known = std::mem::replace(&mut self.reason, why.text.clone());
+            // A peer that was lost and does not answer is no news.
+            if why.refused || known.is_empty() {
+                self.notice(format!("cannot connect: {}", why.text));
+            }
+        }
+        if self.session.is_some() {
+            self.enter(if why.refused { Reach::Refused } else { Reach::Connecting });
+        }
+    }
+
+    fn notice(&self, text: String) {
+        self.shared.board.notice(&self.shared.tally, Some(self.id), text);
+    }
+
+    /// Where a peer with a fixed endpoint is: it stays where it is for as long as its name says so.
+    pub(super) fn found(&mut self, addresses: &[SocketAddr]) {
+        if self.address.is.is_none_or(|address| !addresses.contains(&address)) {
+            self.address.is = addresses.first().copied();
+        }
+    }
+
+    /// The connection is gone.
+    fn lose(&mut self, line: Line, why: Why) {
+        let ours = line.ours;
+        line.close(code::FAULT, &why.text);
+        self.shared.tally.count(|counters| counters.connections_lost += 1);
+        if let Some(session) = &mut self.session {
+            session.handle_disconnected(self.shared.now());
+        }
+        self.proof = None;
+        if !why.superseded {
+            self.notice(format!("lost: {}", why.text));
+        }
+        let endpoint = self.dial.is_some();
+        self.enter(match (why.refused, endpoint) {
+            (true, _) => Reach::Refused,
+            (false, true) => Reach::Connecting,
+            (false, false) => Reach::Waiting,
+        });
+        let soon = (self.caller || ours) && !why.refused;
+        self.reason = why.text;
+        self.call(if soon { Duration::ZERO } else { GRACE });
+    }
+
+    /// An event of the worker about this peer.
+    pub(super) fn handle_event(&mut self, now: wire::Instant, event: tunnel::Event) {
+        if let Some(session) = &mut self.session {
+            session.handle_event(now, event);
+        }
+    }
+
+    /// An EAPOL frame of the LAN.
+    pub(super) fn send_mkpdu(&self, frame: &LanFrame) {
+        if let Some(line) = &self.line {
+            line.send_mkpdu(frame.clone());
+        }
+    }
+
+    /// Looks after connection and session, and after the path if it is time to; MKPDUs go to `lan`. Whether there is
+    /// more to do at once.
+    pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
+        let Some(mut line) = self.line.take() else { return false };
+        if let Some(error) = line.ended() {
+            self.lose(line, Why::of(&error, None));
+            return false;
+        }
+        let Some(session) = &mut self.session else { return false };
+        let mut left = MESSAGES;
+        let fault = loop {
+            if left == 0 {
+                break None;
+            }
+            left -= 1;
+            let heeded = match line.heard.try_recv() {
+                Ok(Heard::Message(message)) => {
+                    self.shared.tally.count(|counters| counters.in_messages += 1);
+                    if let Message::Pong { token } = message
+                        && let Some(proof) = self.proof.take()
+                        && proof.is_proved_by(token, line.connection.remote_address())
+                    {
+                        self.address.is = Some(proof.address);
+                        self.shared.expect_connection(self.id, proof.address.ip());
+                    }
+                    session.handle_message(now, message)
+                }
+                Ok(Heard::Malformed(error)) => Err(session.handle_malformed(now, error)),
+                Ok(Heard::Skipped) => {
+                    session.handle_skipped();
+                    Ok(())
+                }
+                Ok(Heard::Mkpdu(frame)) => {
+                    lan(*frame);
+                    Ok(())
+                }
+                Err(_) => break None,
+            };
+            if let Err(fault) = heeded {
+                break Some(fault);
+            }
+        };
+        if let Some(fault) = fault {
+            self.shared.tally.count(|counters| counters.in_faults += 1);
+            self.lose(line, Why::fault(&fault));
+            return false;
+        }
+        if path {
+            self.look_at_path(&line);
+        }
+        self.line = Some(line);
+        left == 0
+    }
+
+    /// Where the peer is, and what its path carries.
+    fn look_at_path(&mut self, line: &Line) {
+        let address = line.connection.remote_address();
+        if self.mode == Mode::Identifier && self.address.is != Some(address) {
+            // Not believed before it is proved; nor is the path.
+            if self.proof.as_ref().is_none_or(|proof| proof.address != address) {
+                self.proof = Some(Proof::new(address));
+            }
+            return;
+        }
+        self.proof = None;
+        let payload = line.connection.stats().path.current_mtu;
+        let believed =
+            line.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
+        if believed {
+            self.payload.is = Some(payload);
+        }
+    }
+
+    /// Gives the line what the session has to say, as far as there is room.
+    pub(super) fn speak(&mut self, now: wire::Instant) {
+        let (Some(session), Some(line)) = (&mut self.session, &self.line) else { return };
+        if session.poll_timeout().is_some_and(|due| due <= now) {
+            session.handle_timeout(now);
+        }
+        while line.has_room() {
+            let Some((stream, message)) = session.poll_message() else { break };
+            line.send(stream, &message);
+        }
+        if let Some(proof) = &mut self.proof
+            && proof.elsewhere.is_none()
+            && session.state().channel == ChannelState::Up
+            && let Some(before) = self.address.is
+        {
+            let sent = self.shared.socket.watch(before);
+            if line.send(Stream::Control, &Message::Ping { token: proof.token }) {
+                proof.elsewhere = Some(sent);
+            }
+        }
+    }
+
+    /// The next word for the worker.
+    pub(super) fn next_word(&mut self) -> Option<ToWorker> {
+        if self.address.is != self.address.told {
+            self.address.told = self.address.is;
+            return Some(ToWorker::Endpoint { peer: self.id, address: self.address.is });
+        }
+        if self.payload.is != self.payload.told {
+            self.payload.told = self.payload.is;
+            let octets = usize::from(self.payload.is?);
+            return Some(ToWorker::Tunnel(Command::PathPayload { peer: self.id, octets }));
+        }
+        self.session.as_mut()?.poll_command().map(ToWorker::Tunnel)
+    }
+
+    /// When the session wants to be called.
+    pub(super) fn poll_timeout(&self) -> Option<wire::Instant> {
+        self.session.as_ref()?.poll_timeout()
+    }
+
+    pub(super) fn status(&self) -> PeerStatus {
+        let connected = self.line.as_ref();
+        PeerStatus {
+            peer: self.id,
+            reach: self.reach,
+            since: self.since,
+            reason: self.reason.clone(),
+            address: self.address.is,
+            round_trip: connected.map(|line| line.connection.rtt()),
+            path_payload: self.payload.is,
+            session: self.session.as_ref().map(Session::state),
+        }
+    }
+}

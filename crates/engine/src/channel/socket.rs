@@ -1,0 +1,201 @@
+//! The socket that QUIC sees: it receives from the worker's ring and sends on a duplicate of the worker's UDP socket.
+//!
+//! What cannot be for this site is dropped here, before QUIC allocates for it: other versions (so nothing is negotiated
+//! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
+//! is dropped here is answered.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+
+use super::allowance::{Allowance, AllowanceByAddress};
+use super::counters::Tally;
+use super::transport::ConnectionIds;
+use crate::site::DatagramConsumer;
+
+/// Initials a second that are looked at: from each address, and from all others where there are very many. An Initial
+/// costs some ten microseconds.
+const INITIALS_EACH: u32 = 100;
+const INITIALS_OTHERS: u32 = 5000;
+/// The same for addresses where peers are, in all: a flood of strangers keeps none of them out.
+const INITIALS_OF_PEERS: u32 = 1000;
+
+/// The socket.
+pub(super) struct RingSocket {
+    socket: UdpSocket,
+    receiving: Mutex<Receiving>,
+    /// Addresses for which somebody wants to know how much is sent there, as long as he does.
+    watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
+    ids: ConnectionIds,
+    tally: Arc<Tally>,
+}
+
+struct Receiving {
+    datagrams: DatagramConsumer,
+    waiting: Option<Waker>,
+    peers: BTreeSet<IpAddr>,
+    strangers: AllowanceByAddress,
+    known: Allowance,
+}
+
+/// What is dropped unread, or else goes to QUIC.
+enum Verdict {
+    Take,
+    Version,
+    Nobodys,
+    Flood,
+}
+
+impl RingSocket {
+    /// `socket` is one that does not block.
+    pub(super) fn new(
+        socket: UdpSocket,
+        datagrams: DatagramConsumer,
+        ids: ConnectionIds,
+        tally: Arc<Tally>,
+    ) -> Self {
+        let receiving = Receiving {
+            datagrams,
+            waiting: None,
+            peers: BTreeSet::new(),
+            strangers: AllowanceByAddress::new(INITIALS_EACH, INITIALS_OTHERS),
+            known: Allowance::new(INITIALS_OF_PEERS),
+        };
+        Self { socket, receiving: Mutex::new(receiving), watched: Mutex::default(), ids, tally }
+    }
+
+    fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
+        self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker has rung.
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.receiving().waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Counts what is sent to this address from now on.
+    pub(super) fn watch(&self, address: SocketAddr) -> Arc<AtomicU64> {
+        let sent = Arc::default();
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|(_, sent)| sent.strong_count() > 0);
+        watched.push((address, Arc::downgrade(&sent)));
+        sent
+    }
+
+    /// Where peers are, as far as is known.
+    pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
+        self.receiving().peers = peers;
+    }
+
+    fn judge(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
+        const LONG: u8 = 0x80;
+        const TYPE: u8 = 0x30;
+        match octets {
+            [first, v0, v1, v2, v3, ..] if first & LONG != 0 => {
+                if [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] {
+                    return Verdict::Version;
+                }
+                let allowed = first & TYPE != 0
+                    || if receiving.peers.contains(&from) {
+                        receiving.known.take()
+                    } else {
+                        receiving.strangers.take(from)
+                    };
+                if allowed { Verdict::Take } else { Verdict::Flood }
+            }
+            // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
+            [first, id @ ..]
+                if first & LONG == 0 && (receiving.peers.contains(&from) || self.ids.are_ours(id)) =>
+            {
+                Verdict::Take
+            }
+            _ => Verdict::Nobodys,
+        }
+    }
+}
+
+impl fmt::Debug for RingSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingSocket").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl AsyncUdpSocket for RingSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(AlwaysWritable)
+    }
+
+    /// Never fails: what the kernel does not take is lost, as on a network, and QUIC sends it again. An error here
+    /// would end the connection, and a packet that is too long for an interface is what a search for the path MTU is
+    /// made of.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        for (address, sent) in self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if *address == transmit.destination
+                && let Some(sent) = sent.upgrade()
+            {
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if self.socket.send_to(transmit.contents, transmit.destination).is_err() {
+            self.tally.count(|counters| counters.out_datagrams_refused += 1);
+        }
+        Ok(())
+    }
+
+    /// Up to a batch of datagrams. What is dropped on the way is bounded by what the ring holds.
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        let receiving = &mut *self.receiving();
+        let mut taken = 0;
+        while let (Some(buffer), Some(meta)) = (bufs.get_mut(taken), meta.get_mut(taken)) {
+            let Some((from, octets)) = receiving.datagrams.pop(buffer) else { break };
+            match self.judge(receiving, from.ip(), &buffer[..octets]) {
+                Verdict::Take => {
+                    *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };
+                    taken += 1;
+                }
+                Verdict::Version => self.tally.count(|counters| counters.in_other_version += 1),
+                Verdict::Nobodys => self.tally.count(|counters| counters.in_unknown_connection += 1),
+                Verdict::Flood => self.tally.count(|counters| counters.in_initials_flood += 1),
+            }
+        }
+        if taken > 0 {
+            self.tally.count(|counters| counters.in_datagrams += taken as u64);
+            return Poll::Ready(Ok(taken));
+        }
+        receiving.waiting = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+/// A datagram that the kernel does not take at once is dropped: there is nothing to wait for.
+#[derive(Debug)]
+struct AlwaysWritable;
+
+impl UdpPoller for AlwaysWritable {
+    fn poll_writable(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}

@@ -1,0 +1,107 @@
+//! What the channel says of itself.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tunnel::{PeerId, SessionState};
+
+use super::counters::{ChannelCounters, Tally};
+
+/// Notices that can wait to be read.
+const NOTICES: usize = 64;
+
+/// The whole channel.
+#[derive(Clone, Debug)]
+pub struct ManagerStatus {
+    /// The moment of this status, on the clock of the sessions' times.
+    pub now: wire::Instant,
+    /// In the order of the settings.
+    pub peers: Vec<PeerStatus>,
+    /// Of the site.
+    pub counters: ChannelCounters,
+}
+
+/// One peer.
+#[derive(Clone, Debug)]
+pub struct PeerStatus {
+    /// Which.
+    pub peer: PeerId,
+    /// How its channel is.
+    pub reach: Reach,
+    /// Since when it is so, on the clock of [`ManagerStatus::now`].
+    pub since: wire::Instant,
+    /// Why the channel was lost, or could not be had, last; in words. Empty as long as nothing went wrong.
+    pub reason: String,
+    /// Where its data goes.
+    pub address: Option<SocketAddr>,
+    /// Round-trip time, smoothed, while connected.
+    pub round_trip: Option<Duration>,
+    /// Octets of the largest UDP payload on the way to it, as far as that is known.
+    pub path_payload: Option<u16>,
+    /// What both sites have agreed on; `None` without a channel.
+    pub session: Option<SessionState>,
+}
+
+/// How the channel to a peer is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reach {
+    /// There is none: the peer is plain.
+    Without,
+    /// The peer has no endpoint: waited for.
+    Waiting,
+    /// Being tried.
+    Connecting,
+    /// Tried, and refused: one of the two does not know the other's key, or they do not speak the same.
+    Refused,
+    /// There.
+    Connected,
+}
+
+/// Something that a person should know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// About whom; nobody that is configured: `None`.
+    pub peer: Option<PeerId>,
+    /// In words.
+    pub text: String,
+}
+
+/// What the manager's thread writes and others read.
+#[derive(Debug)]
+pub(super) struct Board {
+    peers: Mutex<Vec<PeerStatus>>,
+    notices: Mutex<VecDeque<Notice>>,
+}
+
+impl Board {
+    pub(super) fn new(peers: Vec<PeerStatus>) -> Self {
+        Self { peers: Mutex::new(peers), notices: Mutex::new(VecDeque::with_capacity(NOTICES)) }
+    }
+
+    pub(super) fn publish(&self, peers: impl Iterator<Item = PeerStatus>) {
+        let mut board = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
+        board.clear();
+        board.extend(peers);
+    }
+
+    pub(super) fn status(&self, now: wire::Instant, tally: &Tally) -> ManagerStatus {
+        let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        ManagerStatus { now, peers, counters: tally.read() }
+    }
+
+    /// The oldest gives way.
+    pub(super) fn notice(&self, tally: &Tally, peer: Option<PeerId>, text: String) {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.len() == NOTICES {
+            notices.pop_front();
+            tally.count(|counters| counters.notices_lost += 1);
+        }
+        notices.push_back(Notice { peer, text });
+    }
+
+    pub(super) fn notices(&self) -> Vec<Notice> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).drain(..).collect()
+    }
+}

@@ -1,0 +1,295 @@
+//! Those who are no peers, and peers that break the rules.
+
+use std::net::UdpSocket;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::channel::{ChannelCounters, Reach};
+use quinn::Connection;
+use suite::identity::Identity;
+use tunnel::Message;
+
+use super::raw::{self, Shown};
+use super::stand::{Site, identities, peer, socket, until};
+
+pub(crate) const PROTOCOL: &[u8] = b"frameward-site/1";
+
+fn counters(site: &Site) -> ChannelCounters {
+    site.status().counters
+}
+
+#[test]
+fn a_peer_with_another_key_than_configured_is_refused() {
+    let [low, middle, high] = identities();
+    let far = Site::start(&middle, socket(), vec![peer(&low, None)]);
+    // Its key is said to be another one.
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    until("refused", || near.status().peers[0].reach == Reach::Refused);
+    let reason = near.status().peers[0].reason.clone();
+    assert!(reason.contains(&middle.public().to_string()), "the key that it has is named: {reason}");
+    assert_eq!(counters(&near).connections + counters(&far).connections, 0);
+    assert_eq!((near.endpoint(0), far.endpoint(0)), (None, None));
+}
+
+#[test]
+fn a_stranger_is_refused_and_named() {
+    let [low, middle, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&middle, None)]);
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    until("refused", || near.status().peers[0].reach == Reach::Refused);
+    assert_eq!(near.status().peers[0].reason, "the peer does not know the other's public key");
+    until("counted", || counters(&far).in_strangers > 0);
+    assert_eq!(counters(&near).connections + counters(&far).connections, 0, "at neither end");
+    until("a notice", || {
+        let notices = far.manager.as_ref().expect("it runs").notices();
+        notices.iter().any(|notice| notice.peer.is_none() && notice.text.contains(&low.public().to_string()))
+    });
+}
+
+#[test]
+fn a_key_that_is_shown_and_not_had_opens_nothing() {
+    let [low, middle, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    raw::runtime().block_on(async {
+        for shown in [Shown::Key(low.public(), &middle), Shown::Nothing] {
+            let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+            if let Ok(connection) = connection {
+                // The client is done first; then it is closed.
+                tokio::time::timeout(Duration::from_secs(5), connection.closed()).await.expect("closed");
+            }
+        }
+    });
+    until("counted", || counters(&far).in_handshakes_failed == 2);
+    assert_eq!(counters(&far).connections, 0);
+    assert_eq!((far.endpoint(0), counters(&far).in_strangers), (None, 0));
+
+    // And the other way round: a server.
+    let runtime = raw::runtime();
+    let server = {
+        let _inside = runtime.enter();
+        raw::serve(high.public(), &middle)
+    };
+    let at = server.local_addr().expect("an address");
+    let done = Arc::new(AtomicBool::new(false));
+    let serving = {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || {
+            runtime.block_on(async {
+                while !done.load(Ordering::Relaxed) {
+                    if let Ok(Some(incoming)) =
+                        tokio::time::timeout(Duration::from_millis(50), server.accept()).await
+                    {
+                        tokio::spawn(async move { incoming.await.map(drop) });
+                    }
+                }
+            });
+        })
+    };
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(at))]);
+    until("tried", || !near.status().peers[0].reason.is_empty());
+    assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
+    assert_eq!(near.status().peers[0].reach, Reach::Refused, "{}", near.status().peers[0].reason);
+    done.store(true, Ordering::Relaxed);
+    serving.join().expect("no panic");
+}
+
+#[test]
+fn another_version_of_the_channel_is_refused() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    raw::runtime().block_on(async {
+        let shown = Shown::Key(low.public(), &low);
+        let (_endpoint, connection) = raw::connect(shown, b"frameward-site/2", far.address).await;
+        assert!(connection.is_err());
+    });
+    assert_eq!(counters(&far).connections, 0);
+}
+
+/// A message as it is on a stream.
+fn message(message: &Message) -> Vec<u8> {
+    let body = message.encode();
+    let mut octets = (body.len() as u16).to_be_bytes().to_vec();
+    octets.extend_from_slice(&body);
+    octets
+}
+
+/// Connects as the peer that it is, sends these streams, and waits until it is closed, or a moment.
+fn speak(as_peer: &Identity, far: &Site, streams: &[&[u8]]) -> Option<String> {
+    let before = counters(far).connections;
+    raw::runtime().block_on(async {
+        let shown = Shown::Key(as_peer.public(), as_peer);
+        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+        let connection = connection.expect("a connection");
+        while counters(far).connections == before {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        for octets in streams {
+            send(&connection, octets).await;
+        }
+        let closed = tokio::time::timeout(Duration::from_millis(700), connection.closed()).await;
+        closed.ok().map(|error| error.to_string())
+    })
+}
+
+async fn send(connection: &Connection, octets: &[u8]) {
+    if let Ok(mut stream) = connection.open_uni().await {
+        let _ = stream.write_all(octets).await;
+        let _ = stream.finish();
+        // The stream may be of no interest there.
+        let _ = tokio::time::timeout(Duration::from_millis(200), stream.stopped()).await;
+    }
+}
+
+#[test]
+fn a_peer_that_speaks_rubbish_is_closed_and_may_come_again() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let ping = message(&Message::Ping { token: 1 });
+    let faults: [(&str, Vec<u8>); 5] = [
+        ("no CBOR", vec![0, 0, 3, 0xff, 0xff, 0xff]),
+        ("an empty message", vec![0, 0, 0]),
+        ("a message too long", [&[0, 0xff, 0xff][..], &[0; 4096]].concat()),
+        ("no hello", [&[0][..], &ping].concat()),
+        ("no hello, and flows", [&[1][..], &ping].concat()),
+    ];
+    for (number, (what, octets)) in (1..).zip(&faults) {
+        let closed = speak(&low, &far, &[octets]);
+        assert!(closed.is_some(), "{what}: not closed");
+        assert_eq!(counters(&far).in_faults, number, "{what}");
+    }
+    // Counted, and no reason to close: a later version may have them.
+    let oversized = [&[2][..], &[0xaa; 4000]].concat();
+    let macsec = [&[2, 1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 1, 0x88, 0xe5][..], &[0; 60]].concat();
+    let closed = speak(&low, &far, &[&[9, 1, 2, 3], &[], &oversized, &macsec, &[0], &[0]]);
+    assert_eq!(closed, None);
+    until("counted", || {
+        let counters = counters(&far);
+        counters.in_bad_mkpdus == 2 && counters.in_unknown_streams >= 1
+    });
+    assert!(far.frames().is_empty(), "nothing of it reached the LAN");
+    // The peer itself is heard after all of this.
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    until("up", || near.is_up(0) && far.is_up(0));
+}
+
+/// An end that says much and reads nothing is held back by flow control: what it has not been heard with stays with it.
+#[test]
+fn a_peer_that_floods_is_held_back() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    raw::runtime().block_on(async {
+        let shown = Shown::Key(low.public(), &low);
+        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+        let connection = connection.expect("a connection");
+        // Streams that end never: as many as there may be.
+        let mut streams = Vec::new();
+        while let Ok(Ok(mut stream)) =
+            tokio::time::timeout(Duration::from_millis(300), connection.open_uni()).await
+        {
+            let _ = stream.write_all(&[2]).await;
+            streams.push(stream);
+        }
+        assert_eq!(streams.len(), 34);
+        // Octets that make no frame: not more than the window of all streams.
+        let mut taken = 0;
+        for stream in &mut streams {
+            let chunk = [0; 1024];
+            while let Ok(Ok(octets)) =
+                tokio::time::timeout(Duration::from_millis(50), stream.write(&chunk)).await
+            {
+                taken += octets;
+                assert!(taken < 4 << 20, "no end of it");
+            }
+        }
+        println!("a flooding peer could send {taken} octets");
+    });
+}
+
+fn random_octets(state: &mut u64, octets: &mut [u8]) {
+    for octet in octets {
+        *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *octet = (*state >> 56) as u8;
+    }
+}
+
+/// Sends packets as fast as it can, in a thread of its own, until it is told to stop.
+fn flood(
+    far: &Site,
+    make: impl Fn(&mut u64, &mut [u8]) + Send + 'static,
+) -> impl FnOnce() -> (u64, UdpSocket) {
+    let done = Arc::new(AtomicBool::new(false));
+    let to = far.address;
+    let flooding = {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || {
+            // Another address than the peers'.
+            let socket = UdpSocket::bind("127.0.0.2:0").expect("a socket");
+            let (mut state, mut sent) = (1, 0);
+            let mut packet = [0; 1200];
+            while !done.load(Ordering::Relaxed) {
+                make(&mut state, &mut packet);
+                let _ = socket.send_to(&packet, to);
+                sent += 1;
+                if sent % 16 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            (sent, socket)
+        })
+    };
+    move || {
+        done.store(true, Ordering::Relaxed);
+        flooding.join().expect("no panic")
+    }
+}
+
+#[test]
+fn random_packets_are_dropped_unanswered_and_change_nothing() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let stop = flood(&far, |state, packet| {
+        random_octets(state, packet);
+        packet[0] |= 0x40;
+    });
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    let took = until("up", || near.is_up(0) && far.is_up(0));
+    println!("up after {took:?} under random packets");
+    until("many of them", || {
+        let counters = counters(&far);
+        counters.in_other_version > 1000 && counters.in_unknown_connection > 0
+    });
+    let (sent, socket) = stop();
+    socket.set_nonblocking(true).expect("non-blocking");
+    let mut answer = [0; 2048];
+    let answers = std::iter::from_fn(|| socket.recv_from(&mut answer).ok()).count();
+    assert_eq!(answers, 0, "answers to {sent} packets");
+    assert!(near.is_up(0) && far.is_up(0));
+    assert_eq!(counters(&far).connections_lost, 0);
+}
+
+#[test]
+fn a_flood_of_initials_keeps_no_peer_out() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    // Headers of Initials: version 1, connection IDs of 8 octets, no token, the rest of the datagram.
+    let stop = flood(&far, |state, packet| {
+        random_octets(state, packet);
+        packet[0] = 0xc0 | (packet[0] & 0x0f);
+        packet[1..5].copy_from_slice(&[0, 0, 0, 1]);
+        (packet[5], packet[14], packet[23]) = (8, 8, 0);
+        packet[24..26].copy_from_slice(&(0x4000_u16 | (1200 - 26)).to_be_bytes());
+    });
+    until("it arrives", || counters(&far).in_initials_flood > 1000);
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    let took = until("up", || near.is_up(0) && far.is_up(0));
+    println!("up after {took:?} under Initials: {:?}", counters(&far));
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_secs(4) {
+        assert!(near.is_up(0) && far.is_up(0), "the channel stays");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (sent, _socket) = stop();
+    println!("{sent} Initials: {:?}", counters(&far));
+    assert_eq!(counters(&far).connections, 1);
+}

@@ -1,0 +1,75 @@
+//! MKPDUs from LAN to LAN.
+
+use std::sync::atomic::Ordering;
+
+use super::stand::{Relay, Site, identities, peer, socket, until};
+
+/// An EAPOL frame.
+fn mkpdu(sender: u8, number: u16, octets: usize) -> Vec<u8> {
+    let mut frame = vec![1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, sender, 0x88, 0x8e, 3, 5];
+    frame.extend(number.to_be_bytes());
+    frame.resize(octets.max(18), sender);
+    frame
+}
+
+#[test]
+fn they_reach_all_other_lans_and_never_come_back() {
+    let [low, middle, high] = identities();
+    let hub = Site::start(&high, socket(), vec![peer(&low, None), peer(&middle, None)]);
+    let left = Site::start(&low, socket(), vec![peer(&high, Some(hub.address))]);
+    let right = Site::start(&middle, socket(), vec![peer(&high, Some(hub.address))]);
+    until("up", || hub.is_up(0) && hub.is_up(1) && left.is_up(0) && right.is_up(0));
+    let (long, short) = (mkpdu(1, 1, 1536), mkpdu(2, 1, 18));
+    hub.lan_sends(&long);
+    for site in [&left, &right] {
+        until("from the hub to both", || site.frames() == [long.clone()]);
+    }
+    left.lan_sends(&short);
+    until("to the hub", || hub.frames() == [short.clone()]);
+    // Something that comes later: what was to come before is here.
+    hub.lan_sends(&mkpdu(3, 9, 60));
+    until("later", || right.frames().contains(&mkpdu(3, 9, 60)));
+    assert!(!right.frames().contains(&short), "what came from a peer goes to no peer");
+    assert_eq!(hub.frames().len(), 1);
+}
+
+#[test]
+fn only_eapol_is_taken() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    until("up", || near.is_up(0) && far.is_up(0));
+    let mut macsec = mkpdu(1, 1, 80);
+    macsec[13] = 0xe5;
+    let mut tagged = mkpdu(1, 1, 80);
+    tagged[12..14].copy_from_slice(&[0x81, 0]);
+    for frame in [&macsec[..], &tagged, &mkpdu(1, 1, 80)[..14], &mkpdu(1, 2, 80)] {
+        near.lan_sends(frame);
+    }
+    until("the only one", || far.frames() == [mkpdu(1, 2, 80)]);
+    assert_eq!(near.status().counters.out_bad_mkpdus, 3);
+}
+
+#[test]
+fn after_a_jam_the_newest_of_each_sender_comes() {
+    let [low, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let relay = Relay::to(far.address);
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(relay.address))]);
+    until("up", || near.is_up(0) && far.is_up(0));
+    relay.fate.cut.store(true, Ordering::Relaxed);
+    for number in 1..=200 {
+        for sender in 1..=3 {
+            near.lan_sends(&mkpdu(sender, number, 100));
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    relay.fate.cut.store(false, Ordering::Relaxed);
+    until("the newest", || {
+        let frames = far.frames();
+        (1..=3).all(|sender| frames.contains(&mkpdu(sender, 200, 100)))
+    });
+    let replaced = near.status().counters.out_mkpdus_replaced;
+    assert!(replaced >= 500, "{replaced} of 600 were replaced while they waited");
+    assert!(far.frames().len() <= 100, "{}", far.frames().len());
+}

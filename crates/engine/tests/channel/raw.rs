@@ -1,0 +1,123 @@
+//! QUIC ends that follow no rule of the channel: any key shown, any key signed with, any octets sent.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ServerConfig, TransportConfig};
+use rustls::client::AlwaysResolvesClientRawPublicKeys;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::aws_lc_rs::{default_provider, sign::any_eddsa_type};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth};
+use rustls::sign::CertifiedKey;
+use rustls::version::TLS13;
+use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use suite::identity::{Identity, PublicKey};
+use tokio::runtime::{Builder, Runtime};
+
+/// Takes any server.
+#[derive(Debug)]
+struct Anybody;
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
+/// What is shown, and what is signed with.
+fn certified(shown: PublicKey, signs: &Identity) -> Arc<CertifiedKey> {
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(&signs.pkcs8()[..])).expect("a key");
+    Arc::new(CertifiedKey::new(vec![CertificateDer::from(shown.spki().to_vec())], key))
+}
+
+fn transport() -> Arc<TransportConfig> {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(Duration::from_secs(5).try_into().expect("in range")));
+    Arc::new(transport)
+}
+
+/// A runtime of one thread, for one test.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().expect("a runtime")
+}
+
+/// Who it says it is.
+pub(crate) enum Shown<'a> {
+    Key(PublicKey, &'a Identity),
+    Nothing,
+}
+
+/// A client. The connection may be one that the server is about to close.
+pub(crate) async fn connect(
+    shown: Shown<'_>,
+    protocol: &[u8],
+    to: SocketAddr,
+) -> (Endpoint, Result<Connection, ConnectionError>) {
+    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .expect("TLS 1.3")
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(Anybody));
+    let mut config = match shown {
+        Shown::Key(shown, signs) => builder.with_client_cert_resolver(Arc::new(
+            AlwaysResolvesClientRawPublicKeys::new(certified(shown, signs)),
+        )),
+        Shown::Nothing => builder.with_no_client_auth(),
+    };
+    config.alpn_protocols = vec![protocol.to_vec()];
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a suite")));
+    config.transport_config(transport());
+    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    let connection = endpoint.connect_with(config, to, "site").expect("a connection").await;
+    (endpoint, connection)
+}
+
+/// A server that shows a key and signs with another, and takes anybody.
+pub(crate) fn serve(shown: PublicKey, signs: &Identity) -> Endpoint {
+    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_protocol_versions(&[&TLS13])
+        .expect("TLS 1.3")
+        .with_client_cert_verifier(Arc::new(NoClientAuth))
+        .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(shown, signs))));
+    config.alpn_protocols = vec![super::hostile::PROTOCOL.to_vec()];
+    let mut config =
+        ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(config).expect("a suite")));
+    config.transport_config(transport());
+    Endpoint::server(config, "127.0.0.1:0".parse().expect("an address")).expect("a socket")
+}
