@@ -250,6 +250,42 @@ fn a_position_is_heeded_once_and_for_the_lane_that_was_asked() {
         session.handle_message(at(0), Message::Position { epoch, lane, seq }).expect("harmless");
         assert_eq!(commands(&mut session).len(), heeded, "{epoch} {lane} {seq}");
     }
+    // What was asked on a connection is not answered on the next.
+    session.handle_event(at(0), Event::Lost { peer: PEER, generation: FIRST, epoch: 1, lane: 0 });
+    sent(&mut session);
+    session.handle_connected(at(1));
+    session.handle_message(at(1), hello()).expect("the same instance");
+    session.handle_message(at(1), Message::Position { epoch: 1, lane: 0, seq: 8192 }).expect("harmless");
+    assert!(commands(&mut session).is_empty());
+}
+
+/// It needs a connection for each; what they leave behind does not grow.
+#[test]
+fn instances_without_end_leave_one_generation() {
+    let mut session = up();
+    for instance in 10..=255 {
+        session.handle_connected(at(1));
+        let hello = Message::Hello {
+            instance: Instance([instance; 16]),
+            lanes: 1,
+            window: 4096,
+            mode: HelloMode::IDENTIFIER,
+        };
+        session.handle_message(at(1), hello).expect("a hello");
+        let index = FlowIndex(1);
+        session.handle_message(at(1), Message::Announce { index, flow: flow(1) }).expect("a flow");
+    }
+    let left = commands(&mut session);
+    assert!(
+        matches!(
+            left[..],
+            [
+                Command::Begin { generation: Generation(247), .. },
+                Command::AddFlow { generation: Generation(247), .. }
+            ]
+        ),
+        "{left:?}"
+    );
 }
 
 #[test]

@@ -289,6 +289,43 @@ fn a_position_of_a_newer_epoch_than_was_asked_for_is_heeded() {
 }
 
 #[test]
+fn a_withdrawal_that_was_lost_under_way_is_made_again() {
+    for mut world in worlds() {
+        world.flow(0, true);
+        assert_converges(&mut world);
+        world.flow(0, false);
+        world.turn(0, 9, 9);
+        // It is sent, and lost with the connection.
+        world.carry(0, Stream::Announcements, 0);
+        world.lose_connection([true, true]);
+        assert_converges(&mut world);
+        assert_eq!(world.session(1).state().peer_flows, 0);
+    }
+}
+
+/// A want that crosses with the epoch that meets it brings no second one: there is room for one in readiness.
+#[test]
+fn a_want_that_was_met_meanwhile_is_not_heeded() {
+    let mut world = World::new(Mode::HeaderEncryption);
+    assert_converges(&mut world);
+    let epoch = |world: &World| world.session(0).state().transmit.expect("an epoch").epoch;
+    assert_eq!(epoch(&world), 2);
+    // Tells it twice; the second time comes late.
+    world.use_epoch(0);
+    world.turn(0, 0, 1);
+    world.carry(0, Stream::Control, 9);
+    for _ in 0..2 {
+        world.turn(1, 9, 9);
+    }
+    world.carry(1, Stream::Control, 9);
+    assert_eq!(epoch(&world), 3);
+    world.exchange_everything();
+    world.wait(Duration::from_secs(5));
+    world.exchange_everything();
+    assert_eq!(epoch(&world), 3);
+}
+
+#[test]
 fn a_lost_lane_is_asked_for_and_its_position_told() {
     let mut world = World::new(Mode::Identifier);
     assert_converges(&mut world);
