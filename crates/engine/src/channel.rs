@@ -218,6 +218,11 @@ impl Manager {
         self.shared.board.notices()
     }
 
+    /// Whether the thread lives. It ends before [`Self::stop`] only by a defect; the peers' data goes on meanwhile.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
     /// Tells the peers, and ends the thread, within a second.
     pub fn stop(mut self) {
         self.end();

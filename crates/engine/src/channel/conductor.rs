@@ -49,6 +49,8 @@ pub(super) struct Conductor {
     peers: Vec<Peer>,
     news: mpsc::Receiver<News>,
     shared: Arc<Shared>,
+    /// Which peer is the next turn's first.
+    first: usize,
     looked: Option<Instant>,
     published: Option<Instant>,
     stranger: Option<Instant>,
@@ -126,7 +128,17 @@ impl Conductor {
         let answer = Answer { tls, peers: keys, config, shared: Arc::clone(shared), news: sender };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
         let shared = Arc::clone(shared);
-        Ok(Self { endpoint, rings, peers, news, shared, looked: None, published: None, stranger: None })
+        Ok(Self {
+            endpoint,
+            rings,
+            peers,
+            news,
+            shared,
+            first: 0,
+            looked: None,
+            published: None,
+            stranger: None,
+        })
     }
 
     /// Until the manager is stopped.
@@ -155,7 +167,9 @@ impl Conductor {
         if path {
             self.looked = Some(Instant::now());
         }
-        for peer in &mut self.peers {
+        // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
+        let (early, late) = self.peers.split_at_mut(self.first);
+        for peer in late.iter_mut().chain(&mut *early) {
             // As long as the worker is behind, nothing is read that would give it more to do.
             if self.rings.words.is_full() {
                 busy = true;
@@ -172,13 +186,14 @@ impl Conductor {
             });
             busy |= more;
         }
-        for peer in &mut self.peers {
+        for peer in late.iter_mut().chain(early) {
             peer.speak(now);
             while !self.rings.words.is_full() {
                 let Some(word) = peer.next_word() else { break };
                 told |= self.rings.words.push(word).is_ok();
             }
         }
+        self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
         if told {
             self.rings.wake_worker();
         }

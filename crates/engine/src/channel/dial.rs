@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tunnel::PeerId;
 
+use super::peer::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
 use super::words::Why;
@@ -82,8 +83,7 @@ impl Dial {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(Why::of(&error, shown())),
             Err(_) => {
-                let shown = SocketAddr::new(address.ip().to_canonical(), address.port());
-                return Err(Why::silent(format!("no answer from {shown}")));
+                return Err(Why::silent(format!("no answer from {}", canonical(address))));
             }
         };
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.

@@ -53,6 +53,8 @@ pub(super) struct Line {
     /// Whether this site opened it.
     pub(super) ours: bool,
     pub(super) since: Instant,
+    /// Whether both sites have greeted each other.
+    pub(super) greeted: bool,
     pub(super) heard: mpsc::Receiver<Heard>,
     control: mpsc::Sender<Zeroizing<Vec<u8>>>,
     announcements: mpsc::Sender<Zeroizing<Vec<u8>>>,
@@ -82,7 +84,17 @@ impl Line {
         };
         tokio::spawn(Arc::new(reader).accept(connection.clone(), first));
         let since = Instant::now();
-        Self { connection, ours, since, heard, control, announcements, mkpdus, shared: Arc::clone(shared) }
+        Self {
+            connection,
+            ours,
+            since,
+            greeted: false,
+            heard,
+            control,
+            announcements,
+            mkpdus,
+            shared: Arc::clone(shared),
+        }
     }
 
     /// Whether a message can be taken on either stream.

@@ -21,6 +21,8 @@ pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// Of two connections that come within this, the caller's stays. Shorter than [`GRACE`]: who has restarted and then
 /// connects is never turned away.
 pub(super) const MEETING: Duration = Duration::from_millis(400);
+/// How long a peer that was refused is left alone.
+const LEFT_ALONE: Duration = Duration::from_secs(2);
 /// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
 const SEARCHING: Duration = Duration::from_secs(5);
 /// Messages that are heeded in one turn.
@@ -101,6 +103,11 @@ fn at_first(peer: &ManagerPeer) -> Reach {
     }
 }
 
+/// As a person writes it.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
 impl Peer {
     /// A peer without a connection, which is dialled at once if `dial` is there.
     pub(super) fn new(
@@ -178,12 +185,6 @@ impl Peer {
         if let Some(session) = &mut self.session {
             session.handle_connected(now);
         }
-        if self.reach != Reach::Connected {
-            let shown = SocketAddr::new(address.ip().to_canonical(), address.port());
-            self.notice(format!("connected at {shown}"));
-        }
-        self.enter(Reach::Connected);
-        self.since = now;
     }
 
     /// A try to connect has failed.
@@ -216,14 +217,15 @@ impl Peer {
 
     /// The connection is gone.
     fn lose(&mut self, line: Line, why: Why) {
-        let ours = line.ours;
+        let (ours, greeted) = (line.ours, line.greeted);
         line.close(code::FAULT, &why.text);
         self.shared.tally.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
         }
         self.proof = None;
-        if !why.superseded {
+        // What a peer is refused for again and again is said once.
+        if !why.superseded && (greeted || self.reason != why.text) {
             self.notice(format!("lost: {}", why.text));
         }
         let endpoint = self.dial.is_some();
@@ -232,9 +234,13 @@ impl Peer {
             (false, true) => Reach::Connecting,
             (false, false) => Reach::Waiting,
         });
-        let soon = (self.caller || ours) && !why.refused;
+        let delay = match (why.refused, self.caller || ours) {
+            (true, _) => LEFT_ALONE,
+            (false, true) => Duration::ZERO,
+            (false, false) => GRACE,
+        };
         self.reason = why.text;
-        self.call(if soon { Duration::ZERO } else { GRACE });
+        self.call(delay);
     }
 
     /// An event of the worker about this peer.
@@ -326,7 +332,7 @@ impl Peer {
 
     /// Gives the line what the session has to say, as far as there is room.
     pub(super) fn speak(&mut self, now: wire::Instant) {
-        let (Some(session), Some(line)) = (&mut self.session, &self.line) else { return };
+        let (Some(session), Some(line)) = (&mut self.session, &mut self.line) else { return };
         if session.poll_timeout().is_some_and(|due| due <= now) {
             session.handle_timeout(now);
         }
@@ -334,15 +340,24 @@ impl Peer {
             let Some((stream, message)) = session.poll_message() else { break };
             line.send(stream, &message);
         }
+        if session.state().channel != ChannelState::Up {
+            return;
+        }
         if let Some(proof) = &mut self.proof
             && proof.elsewhere.is_none()
-            && session.state().channel == ChannelState::Up
             && let Some(before) = self.address.is
         {
             let sent = self.shared.socket.watch(before);
             if line.send(Stream::Control, &Message::Ping { token: proof.token }) {
                 proof.elsewhere = Some(sent);
             }
+        }
+        if !line.greeted {
+            line.greeted = true;
+            let at = canonical(line.connection.remote_address());
+            self.enter(Reach::Connected);
+            self.since = now;
+            self.notice(format!("connected at {at}"));
         }
     }
 
@@ -372,7 +387,7 @@ impl Peer {
             reach: self.reach,
             since: self.since,
             reason: self.reason.clone(),
-            address: self.address.is,
+            address: self.address.is.map(canonical),
             round_trip: connected.map(|line| line.connection.rtt()),
             path_payload: self.payload.is,
             session: self.session.as_ref().map(Session::state),

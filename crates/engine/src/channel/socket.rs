@@ -31,6 +31,8 @@ const INITIALS_OF_PEERS: u32 = 1000;
 /// The socket.
 pub(super) struct RingSocket {
     socket: UdpSocket,
+    /// Of both families: QUIC knows IPv4 addresses as mapped ones then, the worker does not.
+    dual: bool,
     receiving: Mutex<Receiving>,
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
@@ -62,6 +64,7 @@ impl RingSocket {
         ids: ConnectionIds,
         tally: Arc<Tally>,
     ) -> Self {
+        let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
         let receiving = Receiving {
             datagrams,
             waiting: None,
@@ -69,7 +72,7 @@ impl RingSocket {
             strangers: AllowanceByAddress::new(INITIALS_EACH, INITIALS_OTHERS),
             known: Allowance::new(INITIALS_OF_PEERS),
         };
-        Self { socket, receiving: Mutex::new(receiving), watched: Mutex::default(), ids, tally }
+        Self { socket, dual, receiving: Mutex::new(receiving), watched: Mutex::default(), ids, tally }
     }
 
     fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
@@ -163,6 +166,12 @@ impl AsyncUdpSocket for RingSocket {
         let mut taken = 0;
         while let (Some(buffer), Some(meta)) = (bufs.get_mut(taken), meta.get_mut(taken)) {
             let Some((from, octets)) = receiving.datagrams.pop(buffer) else { break };
+            let from = match from {
+                SocketAddr::V4(four) if self.dual => {
+                    SocketAddr::new(four.ip().to_ipv6_mapped().into(), four.port())
+                }
+                other => other,
+            };
             match self.judge(receiving, from.ip(), &buffer[..octets]) {
                 Verdict::Take => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };

@@ -55,7 +55,7 @@ pub enum Reach {
     Connecting,
     /// Tried, and refused: one of the two does not know the other's key, or they do not speak the same.
     Refused,
-    /// There.
+    /// There: both sites have greeted each other.
     Connected,
 }
 

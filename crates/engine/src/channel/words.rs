@@ -2,7 +2,7 @@
 
 use quinn::{ConnectionError, TransportErrorCode};
 use suite::identity::PublicKey;
-use tunnel::{MessageError, PeerFault};
+use tunnel::PeerFault;
 
 use super::transport::{DEAD, code};
 
@@ -11,7 +11,7 @@ use super::transport::{DEAD, code};
 pub(super) struct Why {
     /// One line.
     pub(super) text: String,
-    /// Whether a person has to change something: keys or versions do not fit.
+    /// Whether a person has to change something: keys, versions or settings do not fit, or an end does wrong.
     pub(super) refused: bool,
     /// Whether nobody answered.
     pub(super) silent: bool,
@@ -30,14 +30,7 @@ impl Why {
 
     /// Of what the peer did wrong.
     pub(super) fn fault(fault: &PeerFault) -> Self {
-        let refused = matches!(
-            fault,
-            PeerFault::Mode { .. }
-                | PeerFault::Window { .. }
-                | PeerFault::OwnInstance
-                | PeerFault::Message(MessageError::Version { .. })
-        );
-        Self { refused, ..Self::plain(fault.to_string()) }
+        Self::refused(fault.to_string())
     }
 
     fn refused(text: impl Into<String>) -> Self {
@@ -59,6 +52,7 @@ impl Why {
                 code::SUPERSEDED => {
                     Self { superseded: true, ..Self::plain("the peer prefers another connection") }
                 }
+                code::FAULT => Self::refused(format!("the peer says: {}", printable(&close.reason))),
                 _ => Self::plain(format!("closed by the peer: {}", printable(&close.reason))),
             },
             ConnectionError::Reset => Self::plain("the peer has restarted"),

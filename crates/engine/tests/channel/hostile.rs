@@ -293,3 +293,40 @@ fn a_flood_of_initials_keeps_no_peer_out() {
     println!("{sent} Initials: {:?}", counters(&far));
     assert_eq!(counters(&far).connections, 1);
 }
+
+/// Real handshakes of those who have no key of a peer: beyond a few at a time they have to prove their address first.
+#[test]
+fn a_crowd_of_strangers_has_to_prove_its_addresses_and_keeps_no_peer_out() {
+    let [low, middle, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let (to, done) = (far.address, Arc::new(AtomicBool::new(false)));
+    let crowd = {
+        let done = Arc::clone(&done);
+        std::thread::spawn(move || {
+            raw::runtime().block_on(async {
+                let mut all = Vec::new();
+                for _ in 0..64 {
+                    let (done, middle) = (Arc::clone(&done), middle.clone());
+                    all.push(tokio::spawn(async move {
+                        while !done.load(Ordering::Relaxed) {
+                            let shown = Shown::Key(middle.public(), &middle);
+                            let connecting = raw::connect(shown, PROTOCOL, to);
+                            let _ = tokio::time::timeout(Duration::from_secs(1), connecting).await;
+                        }
+                    }));
+                }
+                for one in all {
+                    let _ = one.await;
+                }
+            });
+        })
+    };
+    until("they have to", || counters(&far).in_handshakes_retried > 20);
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    let took = until("up", || near.is_up(0) && far.is_up(0));
+    println!("up after {took:?} in a crowd: {:?}", counters(&far));
+    until("some prove it, and are refused all the same", || counters(&far).in_strangers > 0);
+    done.store(true, Ordering::Relaxed);
+    crowd.join().expect("no panic");
+    assert_eq!(counters(&far).connections, 1);
+}

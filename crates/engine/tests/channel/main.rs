@@ -3,9 +3,12 @@
 mod address;
 mod hostile;
 mod mkpdus;
+#[path = "../plants/mod.rs"]
+mod plants;
 mod raw;
 mod restart;
 mod stand;
+mod whole;
 
 use std::time::Duration;
 
@@ -125,4 +128,28 @@ fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
     until("both are up", || first.is_up(0) && second.is_up(0));
     assert_eq!(first.endpoint(0).map(|at| at.port()), Some(there.port() + 1), "it stays there");
     assert_eq!(first.status().peers[1].reach, Reach::Without);
+}
+
+#[test]
+fn sites_of_different_modes_say_so_and_do_not_knock_on_and_on() {
+    let [low, high] = identities();
+    let (first, second) = (socket(), socket());
+    let (here, there) = (first.local_addr().expect("an address"), second.local_addr().expect("an address"));
+    let mut other = peer(&high, Some(there));
+    other.mode = tunnel::Mode::HeaderEncryption;
+    let first = Site::start(&low, first, vec![other]);
+    let second = Site::start(&high, second, vec![peer(&low, Some(here))]);
+    for site in [&first, &second] {
+        until("refused", || site.status().peers[0].reach == Reach::Refused);
+        let reason = site.status().peers[0].reason.clone();
+        assert!(reason.contains("identifier") && reason.contains("header-encryption"), "{reason}");
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    for site in [&first, &second] {
+        assert_eq!(site.status().peers[0].reach, Reach::Refused, "and never connected");
+        let manager = site.manager.as_ref().expect("it runs");
+        let (notices, connections) = (manager.notices(), site.status().counters.connections);
+        assert!(notices.len() <= 3, "{notices:?}");
+        assert!(connections <= 6, "{connections} connections in some three seconds");
+    }
 }

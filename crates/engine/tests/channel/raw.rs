@@ -83,7 +83,7 @@ pub(crate) enum Shown<'a> {
     Nothing,
 }
 
-/// A client. The connection may be one that the server is about to close.
+/// A client, at another address than the sites. The connection may be one that the server is about to close.
 pub(crate) async fn connect(
     shown: Shown<'_>,
     protocol: &[u8],
@@ -103,7 +103,7 @@ pub(crate) async fn connect(
     config.alpn_protocols = vec![protocol.to_vec()];
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(config).expect("a suite")));
     config.transport_config(transport());
-    let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
+    let endpoint = Endpoint::client("127.0.0.2:0".parse().expect("an address")).expect("a socket");
     let connection = endpoint.connect_with(config, to, "site").expect("a connection").await;
     (endpoint, connection)
 }

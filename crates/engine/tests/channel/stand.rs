@@ -159,6 +159,8 @@ fn work(
         // The manager's duplicate has made it non-blocking: a turn a millisecond.
         while let Ok((octets, from)) = socket.recv_from(&mut packet) {
             if packet[0] & 0x40 != 0 {
+                // As the worker's ports tell addresses.
+                let from = SocketAddr::new(from.ip().to_canonical(), from.port());
                 ring |= site.datagrams.push(from, &packet[..octets]).is_ok();
             }
         }
