@@ -42,6 +42,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -191,15 +192,22 @@ impl Manager {
         let conduct = {
             let shared = Arc::clone(&shared);
             move || {
-                runtime.block_on(async {
-                    match Conductor::new(settings, tls, &key, rings, bell, local, &shared) {
-                        Ok(conductor) => conductor.conduct().await,
-                        Err(error) => {
-                            let text = format!("the management channel cannot start: {error}");
-                            shared.board.notice(&shared.tally, None, text);
-                        }
+                let conduct = async {
+                    Conductor::new(settings, tls, &key, rings, bell, local, &shared)?.conduct().await;
+                    io::Result::Ok(())
+                };
+                // The panic itself is on the standard error already.
+                let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(conduct)));
+                let failure = match ended {
+                    Ok(Ok(())) => None,
+                    Ok(Err(error)) => Some(format!("the management channel cannot start: {error}")),
+                    Err(_) => {
+                        Some("the management channel has failed by a defect: restart the gateway".to_owned())
                     }
-                });
+                };
+                if let Some(text) = failure {
+                    shared.board.notice(&shared.tally, None, text);
+                }
                 // Nobody is waited for: a name may take its time to be resolved.
                 runtime.shutdown_background();
             }

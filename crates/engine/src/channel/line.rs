@@ -3,7 +3,11 @@
 //! ```text
 //!  control, announcements   one each, as long as the connection:  kind 1 | (length 2 | message)...
 //!  an MKPDU                 a stream of its own:                  kind 1 | the frame as it is on the LAN
+//!  a fill                   a stream of its own:                  kind 1 | octets of no meaning
 //! ```
+//!
+//! A *fill* makes a packet as long as the path is said to carry. Without it, on a channel that has little to say, QUIC
+//! would not notice that the path does not carry it any more, and long data packets would vanish for ever.
 //!
 //! All queues are bounded. A peer that sends faster than it is heard is held back by QUIC's flow control; a peer that
 //! reads nothing holds up its own session alone.
@@ -14,19 +18,27 @@ use std::time::{Duration, Instant};
 
 use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, VarInt};
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tunnel::{Message, MessageError, Stream};
 use zeroize::Zeroizing;
 
 use super::Shared;
 use super::mkpdus::{Mkpdus, Put, is_eapol};
+use super::transport::FLOOR;
 use crate::site::{LanFrame, PACKET_OCTETS};
 
 /// First octets of streams, beside those of [`Stream`].
 pub(super) mod kind {
     /// One MKPDU.
     pub(crate) const MKPDU: u8 = 2;
+    /// A packet of the longest length.
+    pub(crate) const FILL: u8 = 3;
 }
+
+/// How often the path is filled.
+const FILL_INTERVAL: Duration = Duration::from_secs(2);
+/// Octets of a fill that are read.
+const FILL_OCTETS: usize = 64 * 1024;
 
 /// Messages that can wait to be written, on each of the two streams.
 const OUTGOING: usize = 64;
@@ -34,6 +46,9 @@ const OUTGOING: usize = 64;
 const INCOMING: usize = 64;
 /// How long the octets of an MKPDU may take: older ones are worth nothing.
 const MKPDU_PATIENCE: Duration = Duration::from_secs(3);
+
+/// The same for a fill: lost ones are sent again until they arrive in shorter packets.
+const FILL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a peer said.
 #[derive(Debug)]
@@ -76,6 +91,7 @@ impl Line {
         tokio::spawn(write(connection.clone(), Stream::Announcements, announcements_out));
         let mkpdus = Arc::new(Mkpdus::default());
         tokio::spawn(Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.tally)));
+        tokio::spawn(fill(connection.clone()));
         let (ear, heard) = mpsc::channel(INCOMING);
         let reader = Reader {
             ear,
@@ -157,6 +173,30 @@ async fn write(connection: Connection, stream: Stream, mut messages: mpsc::Recei
     }
 }
 
+/// Fills the path from time to time, until the connection ends.
+async fn fill(connection: Connection) {
+    loop {
+        sleep(FILL_INTERVAL).await;
+        let longest = connection.stats().path.current_mtu;
+        if connection.close_reason().is_some() {
+            return;
+        }
+        if longest <= FLOOR {
+            continue;
+        }
+        let Ok(mut stream) = connection.open_uni().await else { return };
+        let _ = stream.set_priority(-1);
+        let mut octets = vec![0; usize::from(longest)];
+        octets[0] = kind::FILL;
+        // With what QUIC puts around it a packet of that length, and a short one.
+        if stream.write_all(&octets).await.is_err() || stream.finish().is_err() {
+            return;
+        }
+        // One at a time.
+        let _ = stream.stopped().await;
+    }
+}
+
 /// Reads all of a peer's streams.
 struct Reader {
     ear: mpsc::Sender<Heard>,
@@ -194,6 +234,7 @@ impl Reader {
         }
         match kind {
             [kind::MKPDU] => self.mkpdu(stream).await,
+            [kind::FILL] => drop(timeout(FILL_PATIENCE, stream.read_to_end(FILL_OCTETS)).await),
             [octet] => match self.open.get(usize::from(octet)) {
                 Some(open) if !open.swap(true, Ordering::Relaxed) => self.messages(stream).await,
                 // Of a later version, or one too many: not read, and the peer is told so.

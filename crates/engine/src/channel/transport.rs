@@ -30,8 +30,8 @@ pub(super) const FLOOR: u16 = 1200;
 const SEARCH: Duration = Duration::from_secs(120);
 /// How long a path that swallowed large packets is not tried again.
 const COOL_DOWN: Duration = Duration::from_secs(30);
-/// Streams that the peer may have open: one for control, one for announcements, the rest with one MKPDU each.
-pub(super) const STREAMS: u32 = 34;
+/// Streams that the peer may have open: one for control, one for announcements, a fill, the rest with one MKPDU each.
+pub(super) const STREAMS: u32 = 35;
 
 /// Codes that a connection is closed with.
 pub(super) mod code {

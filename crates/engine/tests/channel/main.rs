@@ -3,6 +3,7 @@
 mod address;
 mod hostile;
 mod mkpdus;
+mod path;
 #[path = "../plants/mod.rs"]
 mod plants;
 mod raw;

@@ -2,7 +2,7 @@
 //! the rings. A UDP relay between two sites that drops, moves and holds back what goes through.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -205,6 +205,8 @@ fn answer(command: &Command) -> Option<Event> {
 pub(crate) struct Fate {
     /// Nothing passes, in either direction.
     pub(crate) cut: AtomicBool,
+    /// Longer packets do not pass, in either direction; 0: all pass.
+    pub(crate) most: AtomicUsize,
     /// Which of the outer ports is used.
     pub(crate) port: AtomicU16,
     /// Held back on the inner side, and sent from another address of the network instead.
@@ -251,6 +253,10 @@ impl Relay {
                     let far = fate.far.lock().expect("not poisoned").expect("set at the start");
                     let dead = fate.dead.lock().expect("not poisoned").clone();
                     let cut = fate.cut.load(Ordering::Relaxed);
+                    let most = match fate.most.load(Ordering::Relaxed) {
+                        0 => packet.len(),
+                        most => most,
+                    };
                     let port = usize::from(fate.port.load(Ordering::Relaxed));
                     while let Ok((octets, from)) = inner.recv_from(&mut packet) {
                         if dead.contains(&from) {
@@ -260,7 +266,7 @@ impl Relay {
                         let packet = &packet[..octets];
                         // What comes from elsewhere is a short-header packet: of a connection that stands.
                         let stands = packet[0] & 0x80 == 0;
-                        if cut {
+                        if cut || packet.len() > most {
                             continue;
                         }
                         if stands && fate.diverted.load(Ordering::Relaxed) {
@@ -277,9 +283,14 @@ impl Relay {
                     // As a NAT does: an old mapping is gone, and so is what comes there.
                     for (number, outer) in outer.iter().enumerate() {
                         while let Ok((octets, from)) = outer.recv_from(&mut packet) {
-                            let (true, Some(near)) =
-                                (from == far && !dead.contains(&from) && number == port && !cut, near)
-                            else {
+                            let (true, Some(near)) = (
+                                from == far
+                                    && !dead.contains(&from)
+                                    && number == port
+                                    && !cut
+                                    && octets <= most,
+                                near,
+                            ) else {
                                 continue;
                             };
                             let _ = inner.send_to(&packet[..octets], near);
