@@ -7,7 +7,7 @@ use std::time::Duration;
 use allocation_counter::measure;
 use arrayvec::ArrayVec;
 use ends::{LAN_FRAME, Sites, frame, frame_between, settings};
-use tunnel::{Arrival, Command, Event, Forwarding, PeerId, Settings};
+use tunnel::{Arrival, Command, Event, Forwarding, Mode, PeerId, PeerSettings, Settings};
 use wire::Instant;
 
 const P0: PeerId = PeerId(0);
@@ -24,6 +24,16 @@ type Octets = ArrayVec<u8, 2048>;
 
 /// A frame through both sites, with nothing but what an engine calls.
 fn through(ends: &mut [Forwarding; 2], now: Instant, frame: &[u8], arrive: bool) -> usize {
+    through_by(Arrival::Identifier, ends, now, frame, arrive)
+}
+
+fn through_by(
+    arrival: Arrival,
+    ends: &mut [Forwarding; 2],
+    now: Instant,
+    frame: &[u8],
+    arrive: bool,
+) -> usize {
     let [from, to] = ends;
     let Some(route) = from.route(now, frame) else { return 0 };
     let mut frames = 0;
@@ -32,7 +42,7 @@ fn through(ends: &mut [Forwarding; 2], now: Instant, frame: &[u8], arrive: bool)
         octets.try_extend_from_slice(&packet.header).expect("room");
         octets.try_extend_from_slice(&frame[packet.body.clone()]).expect("room");
         if arrive {
-            frames += usize::from(to.inward(now, Arrival::Identifier, &octets).is_ok());
+            frames += usize::from(to.inward(now, arrival, &octets).is_ok());
         }
     }
     from.tend(now);
@@ -117,6 +127,54 @@ fn an_epoch_ends_without_an_allocation() {
         }
     });
     assert_eq!(forwarding.receive_epochs(P0).count(), 1);
+}
+
+#[test]
+fn header_encryption_allocates_nothing_either() {
+    let mut settings = settings(1);
+    settings.peers[0] = PeerSettings { mode: Mode::HeaderEncryption, path_payload: 1000 };
+    let mut sites = Sites::new(2, &settings);
+    sites.next_epoch(0, 1);
+    sites.settle();
+    let generation = sites.sites[0].generations[0];
+    let mut now = sites.now + Duration::from_secs(2);
+    let [a, b] = <[ends::Site; 2]>::try_from(std::mem::take(&mut sites.sites)).ok().expect("two");
+    let mut ends = [a.forwarding, b.forwarding];
+    let through =
+        |ends: &mut [Forwarding; 2], now, frame: &[u8]| through_by(Arrival::From(P0), ends, now, frame, true);
+    let known = frame(1, 2, 1, 100);
+    let mut events: Vec<Event> = Vec::with_capacity(4096);
+
+    free_of_allocation("frames that wait, and more than there is room for", || {
+        (1..100).for_each(|pn| assert_eq!(through(&mut ends, now, &frame_of(&known, pn)), 0));
+    });
+    free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
+    let Some(&Event::Announce { index, flow, .. }) = events.first() else { panic!("{events:?}") };
+    let released = free_of_allocation("an announcement, and the frames that it lets go", || {
+        ends[1].command(now, Command::AddFlow { peer: P0, generation, index, flow });
+        ends[0].command(now, Command::Announced { peer: P0, generation, index });
+        std::iter::from_fn(|| ends[0].poll_released(now).map(|released| released.packets.len())).count()
+    });
+    assert_eq!(released, 64);
+    let came = free_of_allocation("a known flow, other ANs, a restart and copies", || {
+        let frames = (100..5000).chain(1..200).chain(150..300);
+        frames.map(|pn| through(&mut ends, now, &frame_of(&known, pn))).sum::<usize>()
+    });
+    assert_eq!((came, ends[0].transmit_epoch(P0)), (4900 + 199 + 100, 2));
+    let halves = frame(1, 2, 1, LAN_FRAME);
+    let came = free_of_allocation("halves", || {
+        (5000..6000).map(|pn| through(&mut ends, now, &frame_of(&halves, pn))).sum::<usize>()
+    });
+    assert_eq!(came, 2000);
+    free_of_allocation("forgeries, and what ends by itself", || {
+        for millisecond in 0..300_u64 {
+            now = now + Duration::from_millis(10);
+            let noise = [millisecond as u8; 100];
+            assert!(ends[1].inward(now, Arrival::From(P0), &noise).is_err());
+            ends.iter_mut().for_each(|end| end.tend(now));
+        }
+    });
+    assert_eq!(ends[1].receive_epochs(P0).count(), 1, "the epoch before is gone");
 }
 
 /// The same frame with another PN.
