@@ -16,8 +16,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, PeerCounters, PeerId, PeerSettings,
-    Settings,
+    Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, PeerCounters, PeerId,
+    PeerSettings, Settings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, Taken};
@@ -189,7 +189,8 @@ impl Run {
                     Step::Restart => 1,
                 };
                 let pn = *last;
-                let frame = self.frame(station as u8, to % 4, an, pn, usize::from(*octets) % (LAN_FRAME - 31));
+                let frame =
+                    self.frame(station as u8, to % 4, an, pn, usize::from(*octets) % (LAN_FRAME - 31));
                 self.send(&frame);
             }
             Operation::Odd { octet, value } => {

@@ -1,9 +1,13 @@
 //! Header-encryption mode from LAN to LAN: two sites with their sessions, on a virtual clock.
 
+mod ends;
 mod plants;
 
 use std::collections::BTreeSet;
 
+use std::time::Duration;
+
+use ends::Sites;
 use plants::{PEER, Plants, Wire, frame};
 use tunnel::{Discard, Event, InDiscard, Limits, Mode};
 
@@ -48,6 +52,41 @@ fn a_new_flow_waits_for_its_announcement_and_goes_in_order() {
     assert_eq!(counters.out_pkts_waited, 1 + 10, "one of the other flow, and a round trip of this one");
     assert_eq!(counters.out_pkts_tunnelled, 120);
     assert_eq!(epoch(&mut plants), 1);
+}
+
+#[test]
+fn a_frame_does_not_overtake_those_that_may_go_and_have_not_gone() {
+    let mut settings = ends::settings(1);
+    settings.peers[0].mode = MODE;
+    let mut sites = Sites::new(2, &settings);
+    let sent: Vec<_> = (1..=6).map(|pn| frame(1, 1, 0, pn, 90)).collect();
+    sent[..3].iter().for_each(|frame| assert!(sites.send(0, frame)));
+    sites.settle();
+    // The flow is acknowledged; nobody has asked for what was released.
+    sent[3..5].iter().for_each(|frame| assert!(sites.send(0, frame)));
+    assert_eq!(sites.take_sent(0), []);
+    let now = sites.now;
+    let released = |sites: &mut Sites| {
+        let released = sites.sites[0].forwarding.poll_released(now)?;
+        Some((released.frame.to_vec(), ends::octets(&released.packets[0], released.frame)))
+    };
+    for expected in &sent[..5] {
+        let (frame, packet) = released(&mut sites).expect("it may go");
+        assert_eq!((&frame, sites.arrive(0, 1, &packet).as_ref()), (expected, Some(expected)));
+    }
+    assert_eq!(released(&mut sites), None);
+    assert!(sites.send(0, &sent[5]));
+    sites.deliver_all(0);
+    assert_eq!(sites.take_delivered(1).last(), Some(&sent[5]));
+    // What may go and is asked for too late does not go.
+    sites.send(0, &frame(2, 1, 0, 1, 90));
+    sites.settle();
+    let late = now + Duration::from_millis(100);
+    assert!(sites.sites[0].forwarding.poll_released(late).is_none());
+    assert_eq!(sites.sites[0].forwarding.peer_counters(PEER).out_pkts_wait_expired, 1);
+    assert_eq!(sites.sites[1].forwarding.announced_flows(PEER), 2);
+    sites.restart(0, 1);
+    assert_eq!(sites.sites[1].forwarding.announced_flows(PEER), 0, "another generation");
 }
 
 #[test]
@@ -251,19 +290,30 @@ fn frames_that_do_not_fit_the_path_go_in_two_and_come_back_as_one() {
     let split = plants.counters(0).out_pkts_split;
     assert!((100..190).contains(&split), "{split}");
     assert_eq!(plants.counters(1).in_pkts_joined, split);
+    plants.take(1);
+    // Parts of frames with one PN, of two stations.
+    plants.send(0, &frame(2, 1, 0, 300, 100));
+    plants.pass(50);
+    plants.wire = Wire { delay: 1, jitter: 0, lost: 1000 };
+    let pair = [1, 2].map(|station| frame(station, 1, 0, 301, 1500));
+    pair.iter().for_each(|frame| plants.send(0, frame));
+    let parts: Vec<_> =
+        plants.recorded[plants.recorded.len() - 4..].iter().map(|(_, part)| part.clone()).collect();
+    let joined = [0, 2, 3, 1].map(|part: usize| plants.arrive(1, &parts[part]));
+    assert_eq!(joined, [None, None, Some(pair[1].clone()), Some(pair[0].clone())]);
     // A replayed part is none, and a part alone goes after 50 ms.
     let parts: Vec<_> = plants.recorded.iter().rev().map(|(_, packet)| packet.clone()).take(4).collect();
     parts.iter().for_each(|packet| assert_eq!(plants.arrive(1, packet), None));
     assert_eq!(plants.counters(1).in_pkts_replayed, 4);
     plants.wire.lost = 1000;
-    plants.send(0, &frame(1, 1, 0, 300, 1500));
+    plants.send(0, &frame(1, 1, 0, 302, 1500));
     let (_, first) = plants.recorded[plants.recorded.len() - 2].clone();
     assert_eq!(plants.arrive(1, &first), None);
     plants.pass(70);
     assert_eq!(plants.counters(1).in_parts_expired, 1);
     let (_, second) = plants.recorded[plants.recorded.len() - 1].clone();
     assert_eq!(plants.arrive(1, &second), None, "its other part is gone");
-    plants.send(0, &frame(1, 1, 0, 301, 1990));
+    plants.send(0, &frame(1, 1, 0, 303, 1990));
     assert_eq!(plants.counters(0).out_pkts_too_long, 1);
 }
 
