@@ -18,12 +18,14 @@ pub mod sa_file;
 mod scratch;
 pub mod sectag;
 pub mod secy;
+pub mod tunnel_message;
+pub mod tunnel_session;
 
 /// A target: its name, and its body.
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -36,4 +38,6 @@ pub const TARGETS: [Target; 12] = [
     ("sa_file", sa_file::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
+    ("tunnel_message", tunnel_message::run),
+    ("tunnel_session", tunnel_session::run),
 ];
