@@ -18,6 +18,7 @@ pub mod sa_file;
 mod scratch;
 pub mod sectag;
 pub mod secy;
+pub mod tunnel_header_encryption;
 pub mod tunnel_message;
 pub mod tunnel_session;
 
@@ -25,7 +26,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -38,6 +39,7 @@ pub const TARGETS: [Target; 14] = [
     ("sa_file", sa_file::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
+    ("tunnel_header_encryption", tunnel_header_encryption::run),
     ("tunnel_message", tunnel_message::run),
     ("tunnel_session", tunnel_session::run),
 ];
