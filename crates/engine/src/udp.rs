@@ -143,9 +143,10 @@ impl UdpPort {
         self.socket.try_clone().map(UdpSocket::from)
     }
 
-    /// Asks the kernel for packets, if all that it gave before were taken: one system call or none.
-    pub fn receive(&mut self) {
-        self.inbox.fill(self.socket.as_raw_fd());
+    /// Asks the kernel for packets, if all that it gave before were taken: one system call or none. Says whether there may
+    /// be more than it gave.
+    pub fn receive(&mut self) -> bool {
+        self.inbox.fill(self.socket.as_raw_fd())
     }
 
     /// The next packet that was received, if one is left.

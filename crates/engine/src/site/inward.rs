@@ -25,8 +25,11 @@ impl Site {
     pub(super) fn inward(&mut self, now: Instant, way: Way) -> usize {
         let Self { forwarding, end, wan, lan, endpoints, counters, wake, .. } = self;
         let Some(port) = wan.port(way) else { return 0 };
-        port.receive();
+        let mut more = true;
         for received in 0..BURST_FRAMES {
+            if more && port.is_empty() {
+                more = port.receive();
+            }
             let Some(packet) = port.next_packet() else { return received };
             let octets = packet.octets;
             let arrival = if way == Way::Data {

@@ -95,10 +95,11 @@ impl Inbox {
         self.rest.is_none() && self.current == self.filled
     }
 
-    /// Asks the kernel for messages, once, if every packet was taken. Never blocks.
-    pub(super) fn fill(&mut self, socket: RawFd) {
+    /// Asks the kernel for messages, once, if every packet was taken. Never blocks. Says whether there may be more than
+    /// it gave.
+    pub(super) fn fill(&mut self, socket: RawFd) -> bool {
         if !self.is_empty() {
-            return;
+            return true;
         }
         // What the kernel wrote there is what it found.
         for header in &mut self.places.headers[..self.filled] {
@@ -119,6 +120,7 @@ impl Inbox {
         // Nothing waits, or a signal came: nothing was received.
         self.filled = usize::try_from(received).unwrap_or(0).min(MESSAGES);
         self.current = 0;
+        self.filled == MESSAGES
     }
 
     /// The next packet, if one is left.
