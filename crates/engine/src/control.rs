@@ -12,9 +12,9 @@
 //! By itself it brings replay floors to disk (`floors.rs`).
 
 mod floors;
+mod reports;
 mod sites;
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::thread;
@@ -31,7 +31,6 @@ use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
-use crate::snapshot::LinkSnapshot;
 use crate::worker::{Command, Event, Occupant, Polling, WorkerHandle};
 use sites::SiteControl;
 
@@ -332,37 +331,6 @@ impl Gateway {
         self.keep_floors(now);
         self.look_for_ended_workers();
         std::mem::take(&mut self.notices)
-    }
-
-    /// The figures of all links at this moment, with their names; links of a worker that has ended are left out.
-    pub fn snapshots(&mut self) -> Vec<(String, LinkSnapshot)> {
-        let mut snapshots = BTreeMap::new();
-        for number in 0..self.links.len() {
-            let LinkControl { worker, seat, .. } = self.links[number];
-            let snapshot = Box::default();
-            // A full ring means that the worker is stuck: its links are left out.
-            let _ = self.workers[worker].command(Command::Report { seat, snapshot });
-        }
-        let give_up = Instant::now() + ANSWER_WAIT;
-        while snapshots.len() < self.links.len() && Instant::now() < give_up {
-            for worker in 0..self.workers.len() {
-                while let Some(event) = self.workers[worker].event() {
-                    match event {
-                        Event::Report { seat, snapshot } => {
-                            if let Some(number) = self.seated(worker, seat) {
-                                snapshots.insert(number, *snapshot);
-                            }
-                        }
-                        other => self.heed(worker, other, Instant::now()),
-                    }
-                }
-            }
-            if !self.workers.iter().any(WorkerHandle::is_alive) {
-                break;
-            }
-            thread::sleep(Duration::from_micros(200));
-        }
-        snapshots.into_iter().map(|(number, snapshot)| (self.links[number].name.clone(), snapshot)).collect()
     }
 
     /// Stops all workers, brings the last floors to disk and closes the links.

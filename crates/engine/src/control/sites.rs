@@ -1,19 +1,17 @@
 //! Sites of a gateway: they come and go beside its links, on the same workers.
 
 use std::io;
-use std::thread;
-use std::time::{Duration, Instant};
 
-use super::{ANSWER_WAIT, Gateway, Unanswered};
-use crate::site::{Lan, Site, SiteSnapshot};
-use crate::worker::{Command, Event, Occupant, WorkerHandle};
+use super::{Gateway, Unanswered};
+use crate::site::{Lan, Site};
+use crate::worker::{Command, Event, Occupant};
 
 pub(super) struct SiteControl {
     pub(super) name: String,
     pub(super) worker: usize,
     /// In the worker.
     pub(super) seat: usize,
-    peers: usize,
+    pub(super) peers: usize,
 }
 
 impl Gateway {
@@ -74,38 +72,6 @@ impl Gateway {
         // Unmapping takes its time, and takes it here.
         drop(before);
         Ok(())
-    }
-
-    /// The figures of all sites at this moment, with their names; sites of a worker that has ended are left out.
-    pub fn site_snapshots(&mut self) -> Vec<(String, SiteSnapshot)> {
-        let mut snapshots: Vec<Option<SiteSnapshot>> = self.sites.iter().map(|_| None).collect();
-        for &SiteControl { worker, seat, peers, .. } in &self.sites {
-            let snapshot = Box::new(SiteSnapshot::with_room(peers));
-            // A full ring means that the worker is stuck: its sites are left out.
-            let _ = self.workers[worker].command(Command::ReportSite { seat, snapshot });
-        }
-        let give_up = Instant::now() + ANSWER_WAIT;
-        while snapshots.iter().any(Option::is_none) && Instant::now() < give_up {
-            for worker in 0..self.workers.len() {
-                while let Some(event) = self.workers[worker].event() {
-                    match event {
-                        Event::ReportSite { seat, snapshot } => {
-                            let at = |site: &SiteControl| (site.worker, site.seat) == (worker, seat);
-                            if let Some(number) = self.sites.iter().position(at) {
-                                snapshots[number] = Some(*snapshot);
-                            }
-                        }
-                        other => self.heed(worker, other, Instant::now()),
-                    }
-                }
-            }
-            if !self.workers.iter().any(WorkerHandle::is_alive) {
-                break;
-            }
-            thread::sleep(Duration::from_micros(200));
-        }
-        let names = self.sites.iter().map(|site| site.name.clone());
-        names.zip(snapshots).filter_map(|(name, snapshot)| Some((name, snapshot?))).collect()
     }
 
     fn site_number(&self, name: &str) -> Option<usize> {
