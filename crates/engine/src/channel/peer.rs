@@ -394,3 +394,24 @@ impl Peer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proof_is_an_answer_from_there_to_a_ping_that_went_nowhere_else() {
+        let there: SocketAddr = "192.0.2.1:7".parse().expect("an address");
+        let before: SocketAddr = "192.0.2.1:8".parse().expect("an address");
+        let mut proof = Proof::new(there);
+        let token = proof.token;
+        assert!(!proof.is_proved_by(token, there), "not sent yet");
+        let sent = Arc::new(AtomicU64::new(0));
+        proof.elsewhere = Some(Arc::clone(&sent));
+        assert!(proof.is_proved_by(token, there));
+        assert!(!proof.is_proved_by(token ^ 1, there), "of another Ping");
+        assert!(!proof.is_proved_by(token, before), "while it is elsewhere");
+        sent.fetch_add(1, Ordering::Relaxed);
+        assert!(!proof.is_proved_by(token, there), "it may have gone to where the peer was before");
+    }
+}
