@@ -35,7 +35,8 @@ pub enum ToWorker {
     Endpoint {
         /// Who.
         peer: PeerId,
-        /// The address that the management channel validated last.
+        /// Where data goes and, but for identifier mode, comes from: the address that the management channel validated
+        /// last; header encryption's, the port above the endpoint's; a plain peer's, its endpoint.
         address: Option<SocketAddr>,
     },
 }
