@@ -86,7 +86,8 @@ pub struct Forwarding {
     installing: bool,
     /// Frames that waited may go.
     releasing: bool,
-    /// When what ends by itself is looked at next, and when ages.
+    /// When what has become ready is told next, when what ends by itself is looked at, and when ages.
+    next_ready: Instant,
     next_watch: Instant,
     next_ages: Instant,
     /// Whose flows are looked at next for their age.
@@ -135,6 +136,7 @@ impl Forwarding {
             unknown: None,
             installing: false,
             releasing: false,
+            next_ready: Instant::START,
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_hand: 0,

@@ -167,6 +167,22 @@ fn frames_that_do_not_fit_the_path_go_in_halves() {
     }
 }
 
+/// A path that takes not even a header takes nothing.
+#[test]
+fn no_packet_exceeds_the_path() {
+    for path in [0, 15, 16, 39, 40, 41, 56] {
+        let mut sites = acquainted(&settings(1));
+        sites.command(0, Command::PathPayload { peer: P0, octets: path });
+        for octets in 28..100 {
+            sites.send(0, &frame(1, 2, 1, octets));
+            sites.send(0, &frame(3, 2, 1, octets));
+        }
+        let sent = sites.take_sent(0);
+        assert!(sent.iter().all(|(_, packet)| packet.len() <= path), "{path}");
+        assert_eq!(sent.is_empty(), path < SHORT);
+    }
+}
+
 /// A flow that is not acknowledged loses no frame that an acknowledged one would not, whatever its length.
 #[test]
 fn halves_of_a_new_flow_carry_the_flow() {
@@ -413,6 +429,30 @@ fn announcements_that_found_no_room_are_made_later() {
     sites.settle();
     assert_eq!(sites.sites[1].forwarding.announced_flows(P0), 1500);
     assert!(sites.sites[0].forwarding.flows(P0).all(|flow| flow.acknowledged));
+}
+
+/// A managing half that takes nothing keeps nobody awake; what is ready is told as soon as there is room.
+#[test]
+fn what_is_ready_waits_for_room_without_a_loop() {
+    let mut settings = settings(1);
+    settings.limits = Limits { flows_per_sci: 4096, new_flows_per_second: 5000, ..Limits::default() };
+    let mut sites = Sites::new(2, &settings);
+    for number in 0..1500_u16 {
+        let [high, low] = number.to_be_bytes();
+        sites.send(0, &frame_between([2, 0, 0, 1, high, low], [2, 0, 0, 2, 0, 0], 1, 60));
+    }
+    sites.next_epoch(1, 0);
+    let forwarding = &mut sites.sites[0].forwarding;
+    let mut calls = 0;
+    while forwarding.due().is_some_and(|due| due <= sites.now) {
+        forwarding.tend(sites.now);
+        calls += 1;
+    }
+    assert!(calls < 10, "{calls}");
+    while forwarding.poll_event().is_some() {}
+    sites.now = forwarding.due().expect("it is told again");
+    forwarding.tend(sites.now);
+    assert!(matches!(forwarding.poll_event(), Some(Event::ReceiveReady { epoch: 2, .. })));
 }
 
 #[test]

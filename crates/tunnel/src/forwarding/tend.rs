@@ -22,6 +22,7 @@ impl Forwarding {
         self.receive.fill();
         if self.installing {
             self.installing = self.tell_ready();
+            self.next_ready = now + WATCH;
         }
         if self.shared.watch && now >= self.next_watch {
             self.next_watch = now + WATCH;
@@ -36,12 +37,14 @@ impl Forwarding {
     /// When [`Forwarding::tend`] is to be called at the latest; a moment that has passed means at once. None: nothing
     /// ends by itself.
     pub fn due(&self) -> Option<Instant> {
-        if self.receive.is_indebted() || self.installing {
+        if self.receive.is_indebted() {
             return Some(Instant::START);
         }
+        // What is ready and found no room among the events is told again, but not in a loop.
+        let ready = self.installing.then_some(self.next_ready);
         let watch = self.shared.watch.then_some(self.next_watch);
         let ages = self.has_ages().then_some(self.next_ages);
-        watch.into_iter().chain(ages).min()
+        [ready, watch, ages].into_iter().flatten().min()
     }
 
     fn tell_ready(&mut self) -> bool {

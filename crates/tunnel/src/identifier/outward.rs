@@ -46,18 +46,18 @@ impl Identifier {
         };
         announce(now, facts, shared, given);
         let body = taken.flow.prefix_octets()..octets;
-        let room = |header| facts.path_payload.saturating_sub(header);
+        let room = |header| facts.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
         let header = if given.acknowledged { SHORT } else { LONG };
         if !lane.has(2) {
             return Err(OutDiscard::SeqExhausted);
         }
         let mut packets = ArrayVec::new();
-        if body.len() <= room(header) {
+        if body.len() <= room(header)? {
             let part = if given.acknowledged { Part::Whole } else { Part::LongForm };
             packets.extend(packet(lane, given, taken, part, body));
         } else {
-            let first = body.len().div_ceil(2).min(room(header));
-            if body.len() - first > room(SHORT) {
+            let first = body.len().div_ceil(2).min(room(header)?);
+            if body.len() - first > room(SHORT)? {
                 return Err(OutDiscard::TooLong);
             }
             let part = if given.acknowledged { Part::First } else { Part::LongFirst };
