@@ -18,6 +18,8 @@ pub mod sa_file;
 mod scratch;
 pub mod sectag;
 pub mod secy;
+pub mod tunnel;
+pub mod tunnel_header;
 pub mod tunnel_header_encryption;
 pub mod tunnel_message;
 pub mod tunnel_session;
@@ -26,7 +28,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 15] = [
+pub const TARGETS: [Target; 17] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -39,6 +41,8 @@ pub const TARGETS: [Target; 15] = [
     ("sa_file", sa_file::run),
     ("sectag", sectag::run),
     ("secy", self::secy::run),
+    ("tunnel", self::tunnel::run),
+    ("tunnel_header", tunnel_header::run),
     ("tunnel_header_encryption", tunnel_header_encryption::run),
     ("tunnel_message", tunnel_message::run),
     ("tunnel_session", tunnel_session::run),
