@@ -212,7 +212,7 @@ impl Session {
         match event {
             Event::Announce { index, flow, .. } => {
                 if !self.flows.announce(now, index, flow) {
-                    self.counters.flows_put_off += 1;
+                    self.counters.out_flows_put_off += 1;
                 }
             }
             Event::Withdraw { index, .. } => self.flows.withdraw(index),

@@ -61,35 +61,35 @@ pub struct SessionState {
 counters! {
     /// What a session has counted since the start of this site.
     SessionCounters {
-        /// Times that the management channel came up
+        /// Times that the management channel came up.
         connections = "Connections",
-        /// Instances of the peer that were met: its restarts, and one
+        /// Instances of the peer that were met: its restarts, and one.
         peer_instances = "PeerInstances",
-        /// Connections that were closed because the peer did wrong
+        /// Connections that were closed because the peer did wrong.
         peer_faults = "PeerFaults",
-        /// Epochs towards the peer that it was ready for
+        /// Epochs towards the peer that it was ready for.
         out_epochs = "OutEpochs",
-        /// Epochs from the peer that this site was ready for
+        /// Epochs from the peer that this site was ready for.
         in_epochs = "InEpochs",
-        /// Announcements of flows that the peer acknowledged
+        /// Announcements of flows that the peer acknowledged.
         out_flows_announced = "OutFlowsAnnounced",
-        /// Announcements of flows that the peer had no room for
+        /// Announcements of flows that the peer had no room for.
         out_flows_refused = "OutFlowsRefused",
-        /// Flows that the peer knew and then reported as unknown
+        /// Flows that the peer knew and then reported as unknown.
         out_flows_unknown = "OutFlowsUnknown",
-        /// Announcements of flows that were put off, because too many wait for their answer
-        flows_put_off = "OutFlowsPutOff",
-        /// Flows of the peer that were accepted
+        /// Announcements of flows that were put off, because too many wait for their answer.
+        out_flows_put_off = "OutFlowsPutOff",
+        /// Flows of the peer that were accepted.
         in_flows_accepted = "InFlowsAccepted",
-        /// Flows of the peer that there was no room for
+        /// Flows of the peer that there was no room for.
         in_flows_refused = "InFlowsRefused",
-        /// Messages of a kind that is unknown here, skipped
+        /// Messages of a kind that is unknown here, skipped.
         in_messages_skipped = "InMessagesSkipped" [discard],
-        /// Answers to what was not asked any longer, not heeded
+        /// Answers to what was not asked any longer, not heeded.
         in_messages_stale = "InMessagesStale" [discard],
-        /// Questions that came more often than twice a second, not heeded
+        /// Questions that came more often than twice a second, not heeded.
         in_messages_excess = "InMessagesExcess" [discard],
-        /// Events of a worker that belonged to an instance before, dropped
+        /// Events of a worker that belonged to an instance before, dropped.
         events_old = "EventsOld" [discard],
     }
 }
