@@ -34,10 +34,10 @@ pub(crate) fn get(namespace: &Namespace, path: &str) -> String {
 }
 
 /// Labels and value of every sample that a metric has.
-type Samples = BTreeMap<String, Vec<(BTreeMap<String, String>, u64)>>;
+pub(crate) type Samples = BTreeMap<String, Vec<(BTreeMap<String, String>, u64)>>;
 
 /// Reads metrics with the parser of Prometheus' own Python client.
-fn parse_metrics(scratch: &Scratch, text: &str) -> Samples {
+pub(crate) fn parse_metrics(scratch: &Scratch, text: &str) -> Samples {
     let file = scratch.write("metrics", text).unwrap();
     // Debian's interpreter: the package is installed for that one.
     let parser = Command::new("/usr/bin/python3")
@@ -125,7 +125,7 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     let text = get(namespace, "/metrics");
     // How long PNs last, only a gateway that has sent can say.
     let sender = get(&topology.gateway_a.namespace, "/metrics");
-    alerts_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender));
+    alerts_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), false);
     for key in ["a.key", "b.key"] {
         let key = std::fs::read_to_string(pair.scratch.path().join(key)).unwrap();
         let key = key.lines().find(|line| line.len() >= 32).unwrap().trim();
@@ -136,12 +136,13 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     pair.stop().unwrap();
 }
 
-/// A misspelt name in a rule would be an alert that never comes.
-fn alerts_name_metrics_that_exist(samples: &Samples) {
+/// A misspelt name in a rule would be an alert that never comes. Names of a site's metrics, or all others.
+pub(crate) fn alerts_name_metrics_that_exist(samples: &Samples, of_sites: bool) {
     let rules = include_str!("../../contrib/prometheus/frameward.rules.yml");
     let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-    let named: Vec<_> = words.filter(|word| word.starts_with("frameward_")).collect();
-    assert!(named.len() > 10, "{named:?}");
+    let named = words.filter(|word| word.starts_with("frameward_"));
+    let named: Vec<_> = named.filter(|word| word.starts_with("frameward_site_") == of_sites).collect();
+    assert!(named.len() > if of_sites { 3 } else { 10 }, "{named:?}");
     for name in named {
         assert!(samples.contains_key(name), "{name} is no metric");
     }

@@ -30,6 +30,7 @@ mod privileges;
 mod protocols;
 mod reload;
 mod service;
+mod sites;
 mod start;
 mod suites;
 mod vanish;

@@ -6,12 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use frameward::demo::pair::{Choice, Station};
+use frameward::demo::sites::{Sites, SitesChoice};
 use frameward::report::{Counters, GatewayReport};
 use lab::topology::RIGHT;
-use lab::{Machine, PacketSocket, Shape, Topology};
+use lab::{Machine, PacketSocket, Plants, PlantsShape, Shape, Topology};
 
 use super::browser::Browser;
-use super::http::{ADDRESS, HTTP, get};
+use super::http::{ADDRESS, HTTP, alerts_name_metrics_that_exist, get, parse_metrics};
 use super::{EXPERIMENT, lab, marked, program};
 
 /// All counters on the page, as `[[group, [[name, figure], ...]], ...]`.
@@ -52,7 +53,6 @@ fn with_traffic<T>(topology: &Topology, work: impl FnOnce() -> T) -> T {
 
 /// The groups of counters that a report has, as [`SHOWN`] reads them off the page.
 fn groups(report: &GatewayReport) -> Vec<(String, Vec<(String, u64)>)> {
-    let rows = |counters: &Counters| counters.iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let link = &report.links[0];
     let (plain, protected, secy) = (&link.plain, &link.protected, &link.secy);
     let mut groups = vec![
@@ -137,4 +137,56 @@ fn the_status_page_lives() {
     browser.wait_for("document.getElementById('live').textContent === 'live'");
     browser.wait_for("document.getElementById('stale').hidden && !document.body.classList.contains('old')");
     pair.stop().unwrap();
+}
+
+/// A site's card: what the site says, counter for counter, its peers and stations; and its metrics are OpenMetrics.
+#[test]
+fn a_site_has_its_card() {
+    let plants = Plants::build(&PlantsShape::default()).unwrap();
+    let sites =
+        Sites::start(program(), &plants, &SitesChoice { gateway: HTTP, ..SitesChoice::default() }).unwrap();
+    super::sites::all_up(&sites);
+    let [one, two] = &plants.plants[..] else { panic!("two plants") };
+    let (a, b) = (&one.stations[0].machine, &two.stations[0].machine);
+    for seed in 0..20 {
+        super::sites::both_ways(a, b, seed);
+    }
+    let mut browser = Browser::start(&one.site, &sites.scratch);
+    browser.shape(1280, 900, "light");
+    browser.open(&format!("http://{ADDRESS}/"));
+    browser.wait_for("document.getElementById('live').textContent === 'live'");
+    browser.wait_for(
+        "document.querySelector('[aria-label=\"site plant-1\"] .pill').textContent === 'protecting'",
+    );
+    browser.wait_for("document.querySelector('.peers').innerText.includes('Peer plant-2')");
+    browser.wait_for("document.querySelector('.peers').innerText.includes('connected for')");
+    browser.wait_for("document.querySelector('.stations').innerText.includes('behind plant-2')");
+    browser.wait_for("document.querySelector('.way.out .unit').textContent !== ''");
+    // The channel keeps alive, so some figures move: equal in one of several looks.
+    let end = std::time::Instant::now() + super::DEADLINE;
+    loop {
+        let report: GatewayReport = serde_json::from_str(&get(&one.site, "/status")).unwrap();
+        let shown: Vec<(String, Vec<(String, u64)>)> = serde_json::from_value(browser.value(SHOWN)).unwrap();
+        let site = &report.sites[0];
+        let said: Vec<_> = site.groups().into_iter().map(|(_, _, counters)| rows(counters)).collect();
+        if shown.iter().map(|(_, rows)| rows).eq(&said) {
+            assert_eq!(shown[0].0, "LAN lan");
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{shown:#?}\ninstead of\n{said:#?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    browser.screenshot("status-site.png");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let samples = parse_metrics(&sites.scratch, &get(&one.site, "/metrics"));
+    alerts_name_metrics_that_exist(&samples, true);
+    for name in ["frameward_site_peer_out_pkts_tunnelled_total", "frameward_site_udp_rx_packets_total"] {
+        assert!(samples[name].iter().any(|(_, value)| *value >= 20), "{name}: {:?}", samples[name]);
+    }
+    drop(browser);
+    sites.stop().unwrap();
+}
+
+fn rows(counters: &Counters) -> Vec<(String, u64)> {
+    counters.iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }

@@ -15,7 +15,7 @@ use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
 use super::{DEADLINE, EXPERIMENT, counter, lab, marked, program, wait_for};
 
 /// `frameward reload NAME`.
-fn reload(scratch: &Scratch, name: &str) -> Output {
+pub(crate) fn reload(scratch: &Scratch, name: &str) -> Output {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let command = ["env", &variable, program().to_str().unwrap(), "reload", name];
     lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()

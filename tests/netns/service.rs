@@ -7,9 +7,10 @@ use std::os::unix::fs::chown;
 use std::path::Path;
 
 use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
+use frameward::demo::sites::{self, SitesChoice, site_name, station_name};
 use frameward::report::GatewayReport;
 use frameward::status;
-use lab::{Machine, Shape, Topology};
+use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
 
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
@@ -40,22 +41,66 @@ fn as_service(capabilities: &[&str]) -> Vec<String> {
 fn files() -> Scratch {
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &Choice { gateway: super::http::HTTP, ..Choice::default() }).unwrap();
+    give(&scratch);
+    scratch
+}
+
+/// Puts the program beside the configurations, and gives all of it to the user.
+fn give(scratch: &Scratch) {
     fs::copy(program(), scratch.path().join("frameward")).unwrap();
     for entry in fs::read_dir(scratch.path()).unwrap() {
         chown(entry.unwrap().path(), Some(USER), Some(USER)).unwrap();
     }
     chown(scratch.path(), Some(USER), Some(USER)).unwrap();
-    scratch
 }
 
 fn start(
     by: &[String],
     machine: &lab::topology::Gateway,
     scratch: &Scratch,
-    name: &'static str,
+    name: &str,
+) -> Result<Station, PairError> {
+    start_in(by, &machine.namespace, scratch, name)
+}
+
+fn start_in(
+    by: &[String],
+    namespace: &Namespace,
+    scratch: &Scratch,
+    name: &str,
 ) -> Result<Station, PairError> {
     let by: Vec<&str> = by.iter().map(String::as_str).collect();
-    Station::start_by(&by, &scratch.path().join("frameward"), &machine.namespace, scratch, name)
+    Station::start_by(&by, &scratch.path().join("frameward"), namespace, scratch, name)
+}
+
+/// The command that makes a service of the test's process, and writes its system calls into a file.
+fn traced_service(trace: &Path) -> Vec<String> {
+    let tracer = ["strace", "--follow-forks", "--quiet=all", "--signal=none", "--string-limit=200", "-o"];
+    let words = tracer.into_iter().chain([trace.to_str().unwrap()]).map(str::to_owned);
+    words.chain(as_service(&setting("AmbientCapabilities"))).collect()
+}
+
+/// Sends a signal to what strace traces: strace is the child.
+fn signal_traced(station: &mut Station, signal: nix::sys::signal::Signal) {
+    let children = format!("/proc/{0}/task/{0}/children", station.program().id());
+    let gateway: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(gateway), signal).unwrap();
+}
+
+fn wait_for_end(mut station: Station) {
+    let end = std::time::Instant::now() + DEADLINE;
+    while station.program().is_running() {
+        assert!(std::time::Instant::now() < end, "it does not end");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+/// Sees that the traced calls are among those of the unit, and returns them.
+fn within_the_list(trace: &Path, scratch: &Scratch) -> BTreeSet<String> {
+    let (used, allowed) = (traced_calls(trace, &scratch.path().join("frameward")), allowed_calls());
+    let beyond: Vec<_> = used.difference(&allowed).collect();
+    assert!(beyond.is_empty(), "beyond the unit's list: {beyond:?}");
+    used
 }
 
 fn pass(a: &Machine, b: &Machine) {
@@ -180,46 +225,76 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     let topology = Topology::build(&Shape::default()).unwrap();
     let scratch = files();
     let trace = scratch.path().join("trace");
-    let tracer = ["strace", "--follow-forks", "--quiet=all", "--signal=none", "--string-limit=200", "-o"];
+    let mut a = start(&traced_service(&trace), &topology.gateway_a, &scratch, "a").unwrap();
     let service = as_service(&setting("AmbientCapabilities"));
-    let by: Vec<String> = tracer
-        .into_iter()
-        .chain([trace.to_str().unwrap()])
-        .map(str::to_owned)
-        .chain(service.clone())
-        .collect();
-    let mut a = start(&by, &topology.gateway_a, &scratch, "a").unwrap();
     let b = start(&service, &topology.gateway_b, &scratch, "b").unwrap();
     pass(&topology.machine_a, &topology.machine_b);
     status::ask(&scratch.path().join("run"), "a").unwrap();
     super::http::get(&topology.gateway_a.namespace, "/metrics");
-    // strace is the child; what it traces gets the signal.
-    let children = format!("/proc/{0}/task/{0}/children", a.program().id());
-    let gateway: i32 = fs::read_to_string(children).unwrap().trim().parse().unwrap();
-    let signal = |signal| nix::sys::signal::kill(nix::unistd::Pid::from_raw(gateway), signal).unwrap();
-    signal(nix::sys::signal::Signal::SIGHUP);
+    signal_traced(&mut a, nix::sys::signal::Signal::SIGHUP);
     let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);
     super::wait_for(|| a.report().unwrap(), 1, reloads);
     assert!(a.report().unwrap().reload.unwrap().done);
     pass(&topology.machine_a, &topology.machine_b);
-    signal(nix::sys::signal::Signal::SIGTERM);
-    let end = std::time::Instant::now() + DEADLINE;
-    while a.program().is_running() {
-        assert!(std::time::Instant::now() < end, "it does not end");
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    signal_traced(&mut a, nix::sys::signal::Signal::SIGTERM);
+    wait_for_end(a);
     b.stop().unwrap();
-    let (used, allowed) = (traced_calls(&trace, &scratch.path().join("frameward")), allowed_calls());
+    let (used, allowed) = (within_the_list(&trace, &scratch), allowed_calls());
     for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync"] {
         assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
-    let beyond: Vec<_> = used.difference(&allowed).collect();
-    assert!(beyond.is_empty(), "beyond the unit's list: {beyond:?}");
     // The list is worth something.
     for call in
         ["execveat", "ptrace", "mount", "setuid", "kexec_load", "init_module", "process_vm_readv", "unshare"]
     {
         assert!(!allowed.contains(call), "{call} is allowed");
+    }
+}
+
+/// A site as a service: its sockets, its channel, a name that is looked up, a restart by reload.
+#[test]
+fn a_site_keeps_to_the_units_capabilities_and_system_calls() {
+    let plants = Plants::build(&PlantsShape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    sites::configure(&scratch, &plants, &SitesChoice::default()).unwrap();
+    let file = scratch.path().join(format!("{}.toml", site_name(1)));
+    let stranger = format!(
+        "[[site.peer]]\nname = \"nobody\"\nendpoint = \"localhost:9\"\npublic_key = \"{:064x}\"\n",
+        7
+    );
+    let text = fs::read_to_string(&file).unwrap() + &stranger;
+    fs::write(&file, &text).unwrap();
+    give(&scratch);
+    let trace = scratch.path().join("trace");
+    let [one, two] = &plants.plants[..] else { panic!("two plants") };
+    let service = as_service(&setting("AmbientCapabilities"));
+    let mut traced = start_in(&traced_service(&trace), &one.site, &scratch, &site_name(1)).unwrap();
+    let mut others = vec![start_in(&service, &two.site, &scratch, &site_name(2)).unwrap()];
+    for plant in [one, two] {
+        let station = &plant.stations[0].gateway;
+        others.push(start(&service, station, &scratch, &station_name(plant.number, 1)).unwrap());
+    }
+    let peer_is_up = |station: &Station| {
+        super::sites::site_when(station, "the peer is up", |site| super::sites::is_up(&site.peers[0]));
+    };
+    peer_is_up(&traced);
+    let (a, b) = (&one.stations[0].machine, &two.stations[0].machine);
+    super::sites::both_ways(a, b, 1);
+    fs::write(&file, text.replace("bind =", "dscp = 10\nbind =")).unwrap();
+    signal_traced(&mut traced, nix::sys::signal::Signal::SIGHUP);
+    let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);
+    super::wait_for(|| traced.report().unwrap(), 1, reloads);
+    assert!(traced.report().unwrap().reload.unwrap().done);
+    peer_is_up(&traced);
+    super::sites::both_ways(a, b, 2);
+    signal_traced(&mut traced, nix::sys::signal::Signal::SIGTERM);
+    wait_for_end(traced);
+    for other in others {
+        other.stop().unwrap();
+    }
+    let used = within_the_list(&trace, &scratch);
+    for call in ["sendmmsg", "recvmmsg", "epoll_wait"] {
+        assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
 }
 

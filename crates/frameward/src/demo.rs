@@ -11,6 +11,7 @@
 //! CPU as the gateways; at last the gateways' own counters, and a stop that must leave the interfaces as they were.
 
 pub mod pair;
+pub mod sites;
 
 use std::fmt::Display;
 use std::path::Path;

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  local.rs   this box: interfaces, offloads, kernel, CPU, rights, clock, state     never sends
+//!  site.rs    a site: its LAN, its sockets, and whether its peers answer          sends, if no gateway runs there
 //!  path.rs    the path: the protected port, opened without changing it ──▶ exam.rs  sends, if no gateway runs there
 //!  exam.rs    both doctors' conversation; frame.rs what they say; keys.rs how they know each other
 //!  judge.rs   figures ──▶ findings
@@ -18,6 +19,7 @@ pub mod keys;
 mod local;
 mod path;
 mod running;
+mod site;
 pub mod targets;
 
 use std::fmt;
@@ -28,6 +30,7 @@ use serde::Serialize;
 
 use crate::config::{Config, Link};
 pub use finding::{Finding, Level};
+pub use site::SiteReport;
 
 /// How a path is examined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +52,8 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// What concerns each link, in the configuration's order.
     pub links: Vec<LinkReport>,
+    /// What concerns each site, in the configuration's order.
+    pub sites: Vec<SiteReport>,
     /// Findings that are problems.
     pub problems: usize,
 }
@@ -106,20 +111,26 @@ pub fn examine(
 ) -> Report {
     let running = running::find(config, runtime_dir);
     let findings = local::of_box(config, &running);
-    let links = std::thread::scope(|scope| {
-        let examine = |link| {
-            let running = &running;
-            scope.spawn(move || of_link(config, link, options, running, tell))
-        };
-        let threads: Vec<_> = config.links.iter().map(examine).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect::<Vec<_>>()
+    let (links, sites) = std::thread::scope(|scope| {
+        let running = &running;
+        let links = config.links.iter();
+        let links: Vec<_> =
+            links.map(|link| scope.spawn(move || of_link(config, link, options, running, tell))).collect();
+        let sites = config.sites.iter();
+        let sites: Vec<_> = sites
+            .map(|site| scope.spawn(move || site::of_site(config, site, options, running, tell)))
+            .collect();
+        let links: Vec<LinkReport> = links.into_iter().map(joined).collect();
+        (links, sites.into_iter().map(joined).collect::<Vec<SiteReport>>())
     });
     let all = findings.iter().chain(links.iter().flat_map(|link| &link.findings));
-    let problems = all.filter(|finding| finding.level == Level::Problem).count();
-    Report { gateway: config.gateway.name.clone(), findings, links, problems }
+    let problems = all.filter(|finding| finding.level == Level::Problem).count()
+        + sites.iter().map(SiteReport::problems).sum::<usize>();
+    Report { gateway: config.gateway.name.clone(), findings, links, sites, problems }
+}
+
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 fn of_link(
@@ -165,6 +176,7 @@ impl fmt::Display for Report {
             writeln!(f, "\nlink {}: {} (machine), {} (network)", link.name, link.plain, link.protected)?;
             link.findings.iter().try_for_each(|finding| writeln!(f, "  {finding}"))?;
         }
+        self.sites.iter().try_for_each(|site| site.fmt(f))?;
         match self.problems {
             0 => writeln!(f, "\nno problem found"),
             1 => writeln!(f, "\n1 problem found"),

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! GatewayReport ─┬─ PrivilegeReport
+//!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
 //!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
 //!                              └─ SecYReport ── counters
 //!                                   ├─ TransmitScReport ── SaReport ── counters
@@ -15,6 +16,7 @@
 mod concern;
 mod counters;
 mod server;
+pub mod site;
 pub mod table;
 
 use std::fmt;
@@ -50,6 +52,9 @@ pub struct GatewayReport {
     pub reload: Option<ReloadReport>,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
+    /// The sites, in the order of the configuration.
+    #[serde(default)]
+    pub sites: Vec<site::SiteReport>,
 }
 
 /// How a reload of keys and configuration went.

@@ -3,6 +3,7 @@
 //! ```text
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
+//!  fw-site-NAME    a site's management channel (engine::channel)
 //!  status          answers on the status socket; asks the main thread for figures
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
@@ -15,6 +16,7 @@ mod loss;
 mod presence;
 mod reload;
 mod report;
+pub(crate) mod site;
 mod supervisor;
 
 use std::fmt;
@@ -31,6 +33,7 @@ use engine::lease::{LeaseError, LeaseStore};
 use engine::open::OpenError;
 use engine::worker;
 
+use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Polling};
 use crate::http::{HttpServer, Listening};
@@ -39,6 +42,7 @@ use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ReportServer, 
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
 use link::{RunningLink, StartedLink};
 use presence::Looks;
+use site::RunningSite;
 use supervisor::Supervisor;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
@@ -71,6 +75,9 @@ pub enum RunError {
         /// Why.
         source: OpenError,
     },
+    /// A site cannot be started.
+    #[error("{0}")]
+    Site(String),
     /// An interface cannot be put back.
     #[error(transparent)]
     Restore(#[from] InterfaceError),
@@ -157,15 +164,18 @@ struct Running {
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
+    /// In the order of the configuration.
+    sites: Vec<RunningSite>,
 }
 
 impl Running {
-    /// Starts all links. Frames flow only when all of them stand.
+    /// Starts all links and sites. Frames flow only when all links stand.
     fn start(config: Config, tell: Tell<'_>) -> Result<Self, RunError> {
-        let Config { file, gateway, links, sites: _ } = config;
+        let Config { file, gateway, links, sites } = config;
         let started = Instant::now();
         let (scheduling, privileges) =
-            privilege::ask(gateway.realtime, gateway.polling, links.len()).map_err(RunError::NotGranted)?;
+            privilege::ask(gateway.realtime, gateway.polling, links.len() + sites.len())
+                .map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
             tell(&format_args!("{what}: {grant}"));
         }
@@ -180,6 +190,15 @@ impl Running {
         Prepared::restore_stale(&gateway.state)?;
         // Before any interface is touched: frames would wait for it.
         let suite_speeds = suite_speed::measure();
+        let mut lans = Vec::new();
+        for site in &sites {
+            let mtu =
+                lan_mtu(&file, site, &interface_mtu).map_err(|found| RunError::Configuration(vec![found]))?;
+            not_carried(&file, site, mtu)
+                .iter()
+                .for_each(|warning| tell(&format_args!("warning: {warning}")));
+            lans.push(mtu);
+        }
         let mut ready = Vec::new();
         for link in links {
             let mtus = link_mtus(&file, &link, &interface_mtu).map_err(RunError::Configuration)?;
@@ -197,6 +216,7 @@ impl Running {
             reloaded: None,
             control,
             links: Vec::new(),
+            sites: Vec::new(),
         };
         for StartedLink { forwarding, keys, running: link } in ready {
             let added = running.control.add(link.config.name.clone(), forwarding, keys);
@@ -204,6 +224,15 @@ impl Running {
             if let Err(error) = added {
                 return running.stop().and(Err(RunError::Thread(error)));
             }
+        }
+        for (site, mtu) in sites.into_iter().zip(lans) {
+            let site = RunningSite::start(&running.gateway, site, mtu, &mut running.control);
+            if let Some(why) = site.fallen() {
+                let error = RunError::Site(format!("site {:?}: {why}", site.config.name));
+                return running.stop().and(Err(error));
+            }
+            site.announce(tell);
+            running.sites.push(site);
         }
         Ok(running)
     }
@@ -252,10 +281,12 @@ impl Running {
         Ok(())
     }
 
-    /// Stops the workers, closes the ports, puts the interfaces back.
+    /// Stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
     fn stop(self) -> Result<(), RunError> {
+        let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();
         self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?;
+        lans.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)?;
         Ok(kept?)
     }
 }

@@ -250,6 +250,7 @@ fn status_shows_a_running_gateway() {
         uptime_ms: 61_500,
         reload: None,
         links: vec![],
+        sites: vec![],
     };
     let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
     let (status, output, errors) = directory.run(&["status"]);

@@ -127,7 +127,7 @@ impl Default for Choice {
 /// A running gateway.
 #[derive(Debug)]
 pub struct Station {
-    name: &'static str,
+    name: String,
     program: Program,
     runtime: PathBuf,
 }
@@ -141,7 +141,7 @@ impl Station {
         frameward: &Path,
         namespace: &Namespace,
         scratch: &Scratch,
-        name: &'static str,
+        name: &str,
     ) -> Result<Self, PairError> {
         Self::start_by(&[], frameward, namespace, scratch, name)
     }
@@ -156,7 +156,7 @@ impl Station {
         frameward: &Path,
         namespace: &Namespace,
         scratch: &Scratch,
-        name: &'static str,
+        name: &str,
     ) -> Result<Self, PairError> {
         let runtime = scratch.path().join("run");
         let variable = format!("{RUNTIME_DIR_VARIABLE}={}", runtime.display());
@@ -167,7 +167,7 @@ impl Station {
         let command = [&["env", &variable], by, &[&frameward, "run", &config]].concat();
         let mut program = namespace.spawn(&command)?;
         program.wait_for_line("is running", PATIENCE)?;
-        Ok(Self { name, program, runtime })
+        Ok(Self { name: name.to_owned(), program, runtime })
     }
 
     /// What it says of itself now, over its status socket.
@@ -175,8 +175,8 @@ impl Station {
     /// # Errors
     /// If it does not answer.
     pub fn report(&self) -> Result<GatewayReport, PairError> {
-        let document = status::ask(&self.runtime, self.name)?;
-        Ok(status::parse(self.name, &document)?)
+        let document = status::ask(&self.runtime, &self.name)?;
+        Ok(status::parse(&self.name, &document)?)
     }
 
     /// Its process identifier.

@@ -218,7 +218,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
 }
 
 /// A port as it stands. The running gateway's own doings are none of our business.
-fn port(about: &'static str, survey: &Survey, free: bool, findings: &mut Vec<Finding>) {
+pub(super) fn port(about: &'static str, survey: &Survey, free: bool, findings: &mut Vec<Finding>) {
     let name = &survey.name;
     let before = findings.len();
     let mut problem = |text: String| findings.push(Finding::problem(about, text));

@@ -4,11 +4,15 @@
 //! frameward_<object>_<counter>_total{link="press",sc="02:00:00:00:00:01/1",sa="0"}
 //!            port: link, side, interface      receive_sc, transmit_sc: link, sc
 //!            secy: link                       receive_sa, transmit_sa: link, sc, sa
+//!            site, site_path, site_channel: site      site_lan: site, interface      site_udp: site, what, address
+//!            site_peer, site_session: site, peer
 //! ```
 //!
 //! Counters come from the report alone, and their names and meanings from [`table`]: what is in the JSON is here, under
 //! the same value. Labels are what the configuration names, so the number of series is bounded by it: no address and
 //! no text of a frame becomes one.
+
+mod site;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,6 +47,7 @@ impl Collector for Report {
         let mut families = Families::default();
         families.gateway(&self.0);
         self.0.links.iter().for_each(|link| families.link(link));
+        self.0.sites.iter().for_each(|site| families.site(site));
         families.0.iter().try_for_each(|(name, family)| family.encode(name, &mut encoder))
     }
 }

@@ -7,8 +7,10 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use hyper::body::Bytes;
 use hyper::header::HeaderValue;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
+
+use wire::Counter;
 
 use crate::report::table;
 
@@ -44,10 +46,17 @@ fn digest(text: &str) -> String {
     format!("'sha256-{}'", BASE64_STANDARD.encode(Sha256::digest(text)))
 }
 
-/// The table of counters for the script. `<` could end the element that it stands in.
+/// The tables of counters for the script, by the part that counts. `<` could end the element that they stand in.
 fn counters() -> String {
-    let rows = table::counters();
-    let rows =
-        rows.map(|row| (row.name.to_owned(), json!({ "meaning": row.meaning, "discard": row.discard })));
-    serde_json::Value::Object(rows.collect::<Map<_, _>>()).to_string().replace('<', "\\u003c")
+    let rows = |rows: &mut dyn Iterator<Item = &'static Counter>| {
+        let row =
+            |row: &Counter| (row.name.to_owned(), json!({ "meaning": row.meaning, "discard": row.discard }));
+        Value::Object(rows.map(row).collect::<Map<_, _>>())
+    };
+    let mut tables = Map::new();
+    tables.insert("link".to_owned(), rows(&mut table::counters()));
+    for group in table::SiteGroup::ALL {
+        tables.insert(group.object().to_owned(), rows(&mut group.table().iter()));
+    }
+    Value::Object(tables).to_string().replace('<', "\\u003c")
 }

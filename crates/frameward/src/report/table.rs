@@ -3,10 +3,14 @@
 //! The rows stand where the counters are declared ([`wire::counters!`]). Text, JSON, metrics, the status page and
 //! `status --watch` look them up here by name.
 
+use engine::channel::ChannelCounters;
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
+use engine::site::SitePathCounters;
+use engine::udp::UdpCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use tunnel::{PeerCounters, SessionCounters, SiteCounters};
 use wire::Counter;
 
 /// The one counter that nobody counts: it is a sum of others, so it is no discard of its own.
@@ -17,7 +21,64 @@ pub(crate) const OVERRUN: Counter = Counter {
     discard: false,
 };
 
-/// All rows, in the order of a report: ports first.
+/// The parts of a site that count for themselves. Unlike those of a link some of them use one name for two things, such
+/// as `InPktsTooShort` of a site and of a peer: a row is found by group and name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SiteGroup {
+    /// The LAN's port.
+    Lan,
+    /// A UDP port.
+    Udp,
+    /// Between the ports.
+    Path,
+    /// MACsec frames and packets that are no peer's.
+    Tunnel,
+    /// The management channel.
+    Channel,
+    /// A peer's frames and packets.
+    Peer,
+    /// What was agreed on with a peer.
+    Session,
+}
+
+impl SiteGroup {
+    /// All of them, in the order of a report.
+    pub const ALL: [Self; 7] =
+        [Self::Lan, Self::Udp, Self::Path, Self::Tunnel, Self::Channel, Self::Peer, Self::Session];
+
+    /// Its rows.
+    pub const fn table(self) -> &'static [Counter] {
+        match self {
+            Self::Lan => PortCounters::TABLE,
+            Self::Udp => UdpCounters::TABLE,
+            Self::Path => SitePathCounters::TABLE,
+            Self::Tunnel => SiteCounters::TABLE,
+            Self::Channel => ChannelCounters::TABLE,
+            Self::Peer => PeerCounters::TABLE,
+            Self::Session => SessionCounters::TABLE,
+        }
+    }
+
+    /// What metrics call the part that counts; the script of the status page, too.
+    pub const fn object(self) -> &'static str {
+        match self {
+            Self::Lan => "site_lan",
+            Self::Udp => "site_udp",
+            Self::Path => "site_path",
+            Self::Tunnel => "site",
+            Self::Channel => "site_channel",
+            Self::Peer => "site_peer",
+            Self::Session => "site_session",
+        }
+    }
+
+    /// The row of a counter of this group. None for what only another release counts.
+    pub fn counter(self, name: &str) -> Option<&'static Counter> {
+        self.table().iter().find(|row| row.name == name)
+    }
+}
+
+/// All rows of links, in the order of a report: ports first.
 pub fn counters() -> impl Iterator<Item = &'static Counter> {
     let tables = [
         PortCounters::TABLE,
@@ -31,7 +92,7 @@ pub fn counters() -> impl Iterator<Item = &'static Counter> {
     tables.into_iter().flatten()
 }
 
-/// The row of a counter, by its name in a report. None for what only another release counts.
+/// The row of a link's counter, by its name in a report. None for what only another release counts.
 pub fn counter(name: &str) -> Option<&'static Counter> {
     counters().find(|row| row.name == name)
 }
@@ -49,12 +110,23 @@ mod tests {
             assert!(names.insert(row.name) && metrics.insert(row.metric), "{}", row.name);
             assert_eq!(counter(row.name), Some(row));
         }
+        let mut families = BTreeSet::new();
+        for group in SiteGroup::ALL {
+            for row in group.table() {
+                assert!(families.insert((group.object(), row.metric)), "{group:?} {}", row.name);
+                assert_eq!(group.counter(row.name), Some(row));
+            }
+        }
+        // site_X of the tunnel and X of another object must not meet, either.
+        let whole: BTreeSet<_> =
+            families.iter().map(|(object, metric)| format!("{object}_{metric}")).collect();
+        assert_eq!(whole.len(), families.len());
     }
 
     /// `InPktsNoSAError` is `in_pkts_no_sa_error`: letters and digits are the same, and nothing else is there.
     #[test]
     fn metrics_are_the_names_in_snake_case() {
-        for row in counters() {
+        for row in counters().chain(SiteGroup::ALL.into_iter().flat_map(SiteGroup::table)) {
             let letters: String = row.metric.chars().filter(|c| *c != '_').collect();
             assert_eq!(letters, row.name.to_ascii_lowercase());
             assert!(row.metric.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", row.metric);

@@ -63,6 +63,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         uptime_ms: 93_784_012,
         reload: Some(ReloadReport { count: 2, done: false, lines: vec!["gw.toml:7: no".into()] }),
         links: vec![link],
+        sites: Vec::new(),
     }
 }
 

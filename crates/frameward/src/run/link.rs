@@ -304,7 +304,7 @@ impl RunningLink {
     }
 }
 
-const fn io(io: Io) -> open::Io {
+pub(super) const fn io(io: Io) -> open::Io {
     match io {
         Io::Auto => open::Io::Auto,
         Io::AfXdp => open::Io::AfXdp,

@@ -9,7 +9,7 @@
 //! | both are there, and none is held down | the ports are opened |
 //! | that fails | it is tried again every second, and told once |
 //!
-//! Carriers are seen here, too, and a side is held down as `loss.rs` decides.
+//! Carriers are seen here, too, and a side is held down as `loss.rs` decides. A site's LAN is looked after in `site.rs`.
 //!
 //! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
 //! that something has changed, and once a second.
@@ -51,7 +51,8 @@ impl Looks {
 }
 
 impl Running {
-    /// Looks at the interfaces of all links, if that is due, and does what they need.
+    /// Looks at the interfaces of all links and sites, if that is due, and does what they need; tells what sites have to
+    /// say.
     pub(super) fn attend(&mut self, looks: &mut Looks, now: Instant, tell: Tell<'_>) {
         let due = looks.is_due(now);
         let mut links = std::mem::take(&mut self.links);
@@ -62,6 +63,14 @@ impl Running {
             }
         }
         self.links = links;
+        for site in &mut self.sites {
+            site.notices(tell);
+            let changed =
+                if due { site.attend(&self.file, &self.gateway, &mut self.control, now) } else { None };
+            if let Some(line) = changed {
+                tell(&format_args!("site {:?}: {line}", site.config.name));
+            }
+        }
     }
 
     /// Returns what a person should know, if that has changed.

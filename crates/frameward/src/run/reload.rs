@@ -6,11 +6,16 @@
 //! | keys, settings | another path takes over between two turns: see [`secy::SecY::take_over`] |
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
+//! | anything about a site, `io` | that site alone is stopped and started: see below |
 //! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
 //!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, MTUs, PNs. What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
 //! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
+//!
+//! A site that is as it was goes on untouched. One that is changed is another instance for its peers: keys, windows and
+//! flows are agreed on anew, which takes about a second, and until then its frames are lost and counted at the peers'
+//! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 
 use std::time::Instant;
 
@@ -20,9 +25,11 @@ use secy::GoesOn;
 
 use super::link::{Begun, RunningLink, StartedLink, floors, secy};
 use super::presence::RETRY;
+use super::site::RunningSite;
 use super::{RunError, Running, Tell};
+use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{Mtus, interface_mtu, link_mtus};
-use crate::config::{self, Config, Link};
+use crate::config::{self, Config, Link, Site};
 use crate::report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
@@ -52,14 +59,31 @@ fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
     same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
 }
 
+/// A configuration that was judged.
+struct New {
+    gateway: config::Gateway,
+    steps: Vec<Step>,
+    /// With the MTU of each one's LAN.
+    sites: Vec<(Site, usize)>,
+    io_changes: bool,
+}
+
+/// What becomes of one site of the new configuration.
+enum NewSite {
+    GoesOn(Box<RunningSite>),
+    Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
+}
+
 impl Running {
     /// Reads the configuration again and takes it over, and says how it went.
     pub(super) fn reload(&mut self, tell: Tell<'_>) {
         let mut lines = Vec::new();
         let done = match self.prepare(&mut lines) {
-            Ok((gateway, steps)) => {
+            Ok(New { gateway, steps, sites, io_changes }) => {
                 self.gateway = gateway;
-                self.carry_out(steps, &mut lines)
+                let sites = self.stop_changed_sites(sites, io_changes, &mut lines);
+                let done = self.carry_out(steps, &mut lines);
+                self.start_sites(sites, &mut lines) && done
             }
             Err(errors) => {
                 lines.extend(errors);
@@ -76,11 +100,11 @@ impl Running {
     }
 
     /// Judges the new configuration. Changes nothing, but for PNs that are reserved.
-    fn prepare(&mut self, lines: &mut Vec<String>) -> Result<(config::Gateway, Vec<Step>), Vec<String>> {
+    fn prepare(&mut self, lines: &mut Vec<String>) -> Result<New, Vec<String>> {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links, sites: _ }, warnings) =
+        let (Config { file, gateway, links, sites }, warnings) =
             config::load(&self.file).map_err(as_lines)?;
         lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let fixed = fixed(&self.gateway, &gateway);
@@ -99,6 +123,17 @@ impl Running {
                 Err(found) => errors.extend(as_lines(found)),
             }
         }
+        let mut lans = Vec::new();
+        for site in sites {
+            match lan_mtu(&file, &site, &|interface| self.mtu(interface)) {
+                Ok(mtu) => {
+                    let warnings = not_carried(&file, &site, mtu);
+                    lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+                    lans.push((site, mtu));
+                }
+                Err(found) => errors.push(found.to_string()),
+            }
+        }
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -108,7 +143,71 @@ impl Running {
             return Err(moved);
         }
         let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes, lines));
-        Ok((gateway, steps.collect()))
+        let steps = steps.collect();
+        Ok(New { gateway, steps, sites: lans, io_changes })
+    }
+
+    /// Stops the sites that are gone or changed; returns those that are to run, with the ones that go on.
+    fn stop_changed_sites(
+        &mut self,
+        new: Vec<(Site, usize)>,
+        io_changes: bool,
+        lines: &mut Vec<String>,
+    ) -> Vec<NewSite> {
+        let mut before = std::mem::take(&mut self.sites);
+        let mut sites: Vec<NewSite> = Vec::new();
+        for (config, lan_mtu) in new {
+            let found = before.iter().position(|running| running.config.name == config.name);
+            let running = found.map(|found| before.remove(found));
+            let goes_on = |running: &RunningSite| {
+                !io_changes && running.config.is_like(&config) && running.lan_mtu() == Some(lan_mtu)
+            };
+            match running {
+                Some(mut running) if goes_on(&running) => {
+                    running.config = config;
+                    sites.push(NewSite::GoesOn(Box::new(running)));
+                }
+                Some(running) => {
+                    lines
+                        .extend(running.stop(&mut self.control).err().map(|error| format!("error: {error}")));
+                    sites.push(NewSite::Start {
+                        config: Box::new(config),
+                        lan_mtu,
+                        what: "restarted; its peers agree on keys anew",
+                    });
+                }
+                None => sites.push(NewSite::Start { config: Box::new(config), lan_mtu, what: "started" }),
+            }
+        }
+        for gone in before {
+            let name = gone.config.name.clone();
+            lines.extend(gone.stop(&mut self.control).err().map(|error| format!("error: {error}")));
+            lines.push(format!("site {name:?}: stopped"));
+        }
+        sites
+    }
+
+    /// Starts the sites that are to be started. False if the system refused one, which is then tried each second.
+    fn start_sites(&mut self, sites: Vec<NewSite>, lines: &mut Vec<String>) -> bool {
+        let mut done = true;
+        for site in sites {
+            match site {
+                NewSite::GoesOn(running) => self.sites.push(*running),
+                NewSite::Start { config, lan_mtu, what } => {
+                    let running = RunningSite::start(&self.gateway, *config, lan_mtu, &mut self.control);
+                    let name = &running.config.name;
+                    if let Some(why) = running.fallen() {
+                        lines.push(format!("error: site {name:?}: {why}; tried again every second"));
+                        done = false;
+                    } else {
+                        running.announce(&mut |line| lines.push(line.to_string()));
+                        lines.push(format!("site {name:?}: {what}"));
+                    }
+                    self.sites.push(running);
+                }
+            }
+        }
+        done
     }
 
     /// A key that goes from one link to another would for a moment be used by both.
@@ -129,6 +228,13 @@ impl Running {
 
     /// The MTU of an interface: our own ones have our ports on them, and those that a link waits for had one.
     fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
+        if let Some(site) = self.sites.iter().find(|site| site.config.lan == interface) {
+            return match (look(interface)?, site.lan_mtu()) {
+                (Some(seen), _) => Ok(seen.mtu as usize),
+                (None, Some(before)) => Ok(before),
+                (None, None) => interface_mtu(interface),
+            };
+        }
         let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
             return interface_mtu(interface);
         };

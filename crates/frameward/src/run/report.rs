@@ -1,5 +1,7 @@
 //! From a link's snapshot to its report: names put to figures.
 
+mod site;
+
 use std::time::Instant;
 
 use engine::divide::DividerCounters;
@@ -9,6 +11,8 @@ use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
 use suite::CipherSuite;
 use wire::Pn;
+
+pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
@@ -31,6 +35,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         uptime_ms: 0,
         reload: None,
         links: Vec::new(),
+        sites: Vec::new(),
     }
 }
 
@@ -49,6 +54,8 @@ impl Running {
                 ..link_report(config, about, snapshot, secy)
             })
         });
+        let links = reports.collect();
+        let sites = site::reports(&mut self.control, &self.sites);
         let uptime = self.started.elapsed();
         GatewayReport {
             privileges: Some(self.privileges.clone()),
@@ -56,7 +63,8 @@ impl Running {
             uptime_seconds: uptime.as_secs(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             reload: self.reloaded.clone(),
-            links: reports.collect(),
+            links,
+            sites,
             ..without_links(&self.gateway.name)
         }
     }

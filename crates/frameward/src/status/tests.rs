@@ -106,3 +106,50 @@ link press
     let all = StatusText { report: &report, detail: Detail::All }.to_string();
     assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
 }
+
+#[test]
+fn a_site_as_text() {
+    let mut report = sample("edge");
+    report.links.clear();
+    report.sites = vec![crate::report::site::tests::sample_site()];
+    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let site = text.split_once("\nsite ").unwrap().1;
+    assert_eq!(
+        site,
+        "dresden
+  public key 00ff
+  LAN eth2, af_xdp native, MTU 1470
+    RxFrames                                            7
+    RxOctets                                          700
+  UDP 0.0.0.0:7787, data
+    TxPackets                                           8
+    TxOctets                                          800
+    TxDropped                                           1
+  kinds of frames and packets
+    OutPktsMacControl                                   3
+  tunnel
+    InPktsUnknownIdentifier                             4
+    InPktsTooShort                                      6
+  management channel
+    Connections                                         1
+  peer berlin, identifier, connected for 00:01:01
+    data goes to 198.51.100.7:7787, round trip 812 us, UDP payload up to 1472, running for 01:00:00 at least
+    sends under epoch 3, 00:00:12 old; receives under no epoch
+    flows: 5 known there, 1 announced; 4 of its own
+    OutPktsTunnelled                                    9
+    InPktsLate                                          2
+    PeerInstances                                       1
+  stations
+    02:00:00:00:00:01  on this LAN, heard 1 s ago
+    02:00:00:00:00:02  behind berlin, heard 2 s ago
+  flows
+        3 to berlin: 02:00:00:00:00:01 to 02:00:00:00:00:02, SCI 02:00:00:00:00:0a/1, known there, used 0 s ago
+"
+    );
+    // Many stations: the first ones, and how to see the others.
+    let stations = &mut report.sites[0].stations;
+    let one = stations[0].clone();
+    stations.extend((0..30).map(|_| one.clone()));
+    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    assert!(text.contains("    and 12 more: --all shows them\n"), "{text}");
+}

@@ -1,5 +1,7 @@
 //! The report as text for people.
 
+mod site;
+
 use std::fmt;
 use std::time::Duration;
 
@@ -29,8 +31,17 @@ pub struct StatusText<'r> {
 
 impl fmt::Display for StatusText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let GatewayReport { name, version, uptime_seconds, privileges, suite_speeds, reload, links, .. } =
-            self.report;
+        let GatewayReport {
+            name,
+            version,
+            uptime_seconds,
+            privileges,
+            suite_speeds,
+            reload,
+            links,
+            sites,
+            ..
+        } = self.report;
         writeln!(f, "gateway {name}, version {version}, up {}", Uptime(*uptime_seconds))?;
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
             writeln!(f, "  {what:<14} {grant}")?;
@@ -45,7 +56,8 @@ impl fmt::Display for StatusText<'_> {
                 writeln!(f, "    {line}")?;
             }
         }
-        links.iter().try_for_each(|link| self.link(f, link))
+        links.iter().try_for_each(|link| self.link(f, link))?;
+        sites.iter().try_for_each(|site| self.site(f, site))
     }
 }
 

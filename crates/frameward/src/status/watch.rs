@@ -25,7 +25,7 @@ use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::report::GatewayReport;
-use rates::{Activity, Follower};
+use rates::{Activities, Activity, Follower};
 
 /// How often the gateway is asked.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -36,8 +36,8 @@ const TICK: Duration = Duration::from_millis(100);
 #[derive(Default)]
 struct View {
     name: String,
-    /// The last report, when it came, and what the links did.
-    seen: Option<(Instant, GatewayReport, Vec<Activity>)>,
+    /// The last report, when it came, and what links and sites did.
+    seen: Option<(Instant, GatewayReport, Activities)>,
     /// Why there is no newer one.
     away: Option<String>,
     follower: Follower,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// A valid configuration without a link; line numbers stand beside it.
 fn valid() -> String {
-    let keys = ["b", "c"].map(|letter| key(letter));
+    let keys = ["b", "c"].map(key);
     format!(
         r#"[gateway]
 name = "edge"

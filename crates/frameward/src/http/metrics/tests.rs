@@ -41,3 +41,30 @@ fn families_stand_together() {
     assert_eq!(types.len(), all);
     assert!(text.contains("frameward_secy_in_pkts_bad_tag_total{link=\"oven\"} 6"));
 }
+
+#[test]
+fn a_site_as_metrics() {
+    let mut report = sample("edge");
+    report.sites = vec![crate::report::site::tests::sample_site()];
+    let text = metrics(Arc::new(report));
+    for line in [
+        "frameward_site_protecting{site=\"dresden\"} 1",
+        "frameward_site_lan_rx_frames_total{site=\"dresden\",interface=\"eth2\"} 7",
+        "frameward_site_udp_tx_dropped_total{site=\"dresden\",what=\"data\",address=\"0.0.0.0:7787\"} 1",
+        "frameward_site_path_out_pkts_mac_control_total{site=\"dresden\"} 3",
+        "frameward_site_in_pkts_unknown_identifier_total{site=\"dresden\"} 4",
+        "frameward_site_in_pkts_too_short_total{site=\"dresden\"} 6",
+        "frameward_site_channel_connections_total{site=\"dresden\"} 1",
+        "frameward_site_peer_in_pkts_late_total{site=\"dresden\",peer=\"berlin\"} 2",
+        "frameward_site_session_peer_instances_total{site=\"dresden\",peer=\"berlin\"} 1",
+        "frameward_site_peer_connected{site=\"dresden\",peer=\"berlin\"} 1",
+        "frameward_site_peer_round_trip_microseconds{site=\"dresden\",peer=\"berlin\"} 812",
+        "frameward_site_peer_path_payload_octets{site=\"dresden\",peer=\"berlin\"} 1472",
+        "frameward_site_peer_transmit_epoch_seconds{site=\"dresden\",peer=\"berlin\"} 12",
+        "frameward_site_peer_info{site=\"dresden\",peer=\"berlin\",mode=\"identifier\"} 1",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
+    }
+    // What LANs say is no label: the number of series is bounded by the configuration.
+    assert!(!text.contains("02:00:00:00:00:02\",peer") && !text.contains("station"));
+}

@@ -1,7 +1,8 @@
 "use strict";
 // The report comes from /status once a second. What the server sends is put into the page as text, never as markup.
 (() => {
-  const ROWS = JSON.parse(document.getElementById("counters").textContent);
+  // The rows of counters, by the part that counts: "link", or a part of a site.
+  const TABLES = JSON.parse(document.getElementById("counters").textContent);
   const PERIOD = 1000;      // ms between two questions
   const PATIENCE = 3000;    // ms that an answer may take
   const OLD = 3500;         // ms after which figures are shown as old
@@ -45,7 +46,7 @@
     const parts = text.split("`");
     return parts.map((part, number) => (number % 2 ? make("code", "", part) : part));
   };
-  const meaning = (name) => (ROWS[name] ? ROWS[name].meaning : "");
+  const meaning = (rows, name) => (rows[name] ? rows[name].meaning : "");
   const pairs = (list) => {
     const element = make("dl", "pairs");
     for (const [name, value] of list) element.append(make("dt", "", name), make("dd", "", value));
@@ -69,54 +70,76 @@
 
   // ---- figures -----------------------------------------------------------------------------------------------
 
-  // Every group of counters of a link, with the words for where it counts.
-  const groups = (link) => [
+  // What is shown is a link or a site; a site has a LAN.
+  const isSite = (one) => "lan" in one;
+  // Every group of counters, with the words for where it counts and its rows.
+  const groups = (one) => (isSite(one) ? siteGroups(one) : linkGroups(one));
+  const linkGroups = (link) => [
     [`plain port ${link.plain.interface}`, link.plain.counters],
     [`protected port ${link.protected.interface}`, link.protected.counters],
     ["SecY", link.secy.counters],
     [`transmit SC ${link.secy.transmit.sci}`, link.secy.transmit.counters],
     ...link.secy.receive.map((sc) => [`receive SC ${sc.sci}`, sc.counters]),
+  ].map(([where, counters]) => [where, counters, TABLES.link]);
+  const siteGroups = (site) => [
+    [`LAN ${site.lan.interface}`, site.lan.counters, TABLES.site_lan],
+    ...site.udp.map((port) => [`UDP ${port.address}`, port.counters, TABLES.site_udp]),
+    ["between the ports", site.path, TABLES.site_path],
+    ["tunnel", site.tunnel, TABLES.site],
+    ...(site.channel ? [["management channel", site.channel, TABLES.site_channel]] : []),
+    ...site.peers.flatMap((peer) => [
+      [`peer ${peer.name}`, peer.counters, TABLES.site_peer],
+      ...(peer.session ? [[`session with ${peer.name}`, peer.session, TABLES.site_session]] : []),
+    ]),
   ];
-  const discards = (link) => {
+  const discards = (one) => {
     const found = [];
-    for (const [where, counters] of groups(link)) {
+    for (const [where, counters, rows] of groups(one)) {
       for (const [name, value] of Object.entries(counters)) {
-        if (ROWS[name] && ROWS[name].discard && value > 0) found.push({ key: `${where} ${name}`, where, name, value });
+        if (rows[name] && rows[name].discard && value > 0) found.push({ key: `${where} ${name}`, where, name, value, rows });
       }
     }
     return found;
   };
-  // The ways of a link: what a machine sends to the network, and what it gets from there.
+  // The ways: what machines send to the network, and what they get from there.
   const WAYS = [
-    { way: "out", title: "To the network", wide: ["plain", "Rx"], wire: ["protected", "Tx"], far: "sent on" },
-    { way: "in", title: "From the network", wide: ["plain", "Tx"], wire: ["protected", "Rx"], far: "received on" },
+    { way: "out", title: "To the network", near: "Rx", wire: "Tx", far: "sent on" },
+    { way: "in", title: "From the network", near: "Tx", wire: "Rx", far: "received on" },
   ];
-  // Per link: what it said before, and what it did since.
+  // The counters of the ports on either side.
+  const SIDES = {
+    near: (one) => (isSite(one) ? [one.lan.counters] : [one.plain.counters]),
+    wire: (one) => (isSite(one) ? one.udp.map((port) => port.counters) : [one.protected.counters]),
+  };
+  const total = (ports, ...kinds) =>
+    ports.reduce((sum, counters) => kinds.reduce((all, kind) => all + (counters[kind] || 0), sum), 0);
+  // Per link or site: what it said before, and what it did since.
   const past = new Map();
-  const remember = (report, link) => {
+  const remember = (report, one) => {
     const at = report.uptime_ms / 1000;
-    let memory = past.get(link.name);
-    if (!memory || at < memory.at) past.set(link.name, memory = { at: null, rates: { out: [], in: [] }, rose: new Map() });
+    let memory = past.get(one.name);
+    if (!memory || at < memory.at) past.set(one.name, memory = { at: null, rates: { out: [], in: [] }, rose: new Map() });
     const seconds = memory.at === null ? 0 : at - memory.at;
     if (memory.at !== null && seconds <= 0) return memory;
     if (seconds > 0) {
-      for (const { way, wide: [side, sense], wire: [far, other] } of WAYS) {
-        const per = (port, kind) =>
-          Math.max(0, link[port].counters[kind] - memory.link[port].counters[kind]) / seconds;
+      for (const { way, near, wire } of WAYS) {
+        const per = (side, ...kinds) =>
+          Math.max(0, total(SIDES[side](one), ...kinds) - total(SIDES[side](memory.one), ...kinds)) / seconds;
         memory.rates[way].push({
-          at, octets: per(side, `${sense}Octets`), frames: per(side, `${sense}Frames`), wire: per(far, `${other}Frames`),
+          at, octets: per("near", `${near}Octets`), frames: per("near", `${near}Frames`),
+          wire: per("wire", `${wire}Frames`, `${wire}Packets`),
         });
         while (memory.rates[way][0].at < at - HISTORY) memory.rates[way].shift();
       }
-      const before = new Map(discards(memory.link).map(({ key, value }) => [key, value]));
-      for (const { key, value } of discards(link)) {
+      const before = new Map(discards(memory.one).map(({ key, value }) => [key, value]));
+      for (const { key, value } of discards(one)) {
         const more = value - (before.get(key) || 0);
         if (more > 0) memory.rose.set(key, { at, rate: more / seconds });
       }
     }
     for (const [key, rise] of memory.rose) if (rise.at < at - RECENT) memory.rose.delete(key);
     memory.at = at;
-    memory.link = link;
+    memory.one = one;
     return memory;
   };
 
@@ -124,8 +147,8 @@
 
   const RANK = { good: 0, warn: 1, bad: 2 };
   const WORDS = { good: "protecting", warn: "attention", bad: "not protecting" };
-  const judge = (link, memory) => {
-    const found = link.concerns.map(({ grave, text }) => [grave ? "bad" : "warn", text]);
+  const judge = (one, memory) => {
+    const found = one.concerns.map(({ grave, text }) => [grave ? "bad" : "warn", text]);
     if (memory.rose.size > 0) found.push(["warn", "Frames are being discarded: see below."]);
     const level = found.reduce((worst, [one]) => (RANK[one] > RANK[worst] ? one : worst), "good");
     return { level, reasons: found.map(([, text]) => text) };
@@ -157,25 +180,26 @@
     card.dataset.way = way;
     return card;
   };
-  const drawWay = (card, { way, wire: [far], far: verb }, link, memory) => {
+  const drawWay = (card, { way, far: verb }, one, memory) => {
     const rates = memory.rates[way];
     const last = rates[rates.length - 1];
     const [value, unit] = last ? pace(last.octets) : ["\u2013", ""];
     write(card.querySelector(".value"), value);
     write(card.querySelector(".unit"), unit);
-    const at = `${verb} ${link[far].interface}`;
+    const [whose, at] = isSite(one)
+      ? ["LAN", `packets/s ${verb} UDP`] : ["machine", `frames/s ${verb} ${one.protected.interface}`];
     write(card.querySelector(".quiet"),
-      last ? `${few(last.frames)} frames/s of the machine, ${few(last.wire)} frames/s ${at}` : "measuring\u2026");
+      last ? `${few(last.frames)} frames/s of the ${whose}, ${few(last.wire)} ${at}` : "measuring\u2026");
     draw(card.querySelector(".spark"), rates, memory.at);
   };
-  const discardItem = ({ where, name }) => {
+  const discardItem = ({ where, name, rows }) => {
     const item = make("li", "", make("strong", "", name), make("span", "figure"),
-      make("span", "meaning", ...prose(meaning(name)), make("br"), where), make("span", "pace"));
+      make("span", "meaning", ...prose(meaning(rows, name)), make("br"), where), make("span", "pace"));
     item.dataset.counter = name;
     return item;
   };
-  const drawDiscards = (list, none, link, memory) => {
-    const found = discards(link);
+  const drawDiscards = (list, none, one, memory) => {
+    const found = discards(one);
     // The rising ones first, the larger before the smaller.
     const order = (one) => [memory.rose.has(one.key) ? 1 : 0, one.value];
     found.sort((a, b) => order(b)[0] - order(a)[0] || order(b)[1] - order(a)[1]);
@@ -221,17 +245,17 @@
       },
     ]));
   };
-  const drawAll = (parent, link) => {
-    const cell = (name, value) => {
+  const drawAll = (parent, one) => {
+    const cell = (rows, name, value) => {
       const term = make("dt", value ? "" : "zero", name);
-      if (meaning(name)) term.title = meaning(name).replaceAll("`", "");
+      if (meaning(rows, name)) term.title = meaning(rows, name).replaceAll("`", "");
       const figure = make("dd", value ? "" : "zero", whole(value));
       figure.dataset.counter = name;
       return [term, figure];
     };
-    keep(parent, groups(link).map(([where, counters]) => [where, () => {
+    keep(parent, groups(one).map(([where, counters, rows]) => [where, () => {
       const list = make("dl", "pairs");
-      for (const [name, value] of Object.entries(counters)) list.append(...cell(name, value));
+      for (const [name, value] of Object.entries(counters)) list.append(...cell(rows, name, value));
       return make("section", "", make("h3", "", where), list);
     }, (section) => {
       const figures = section.querySelectorAll("dd");
@@ -242,33 +266,94 @@
       });
     }]));
   };
-  const linkCard = (name) => {
+  // A link or a site has the same card, but for what is particular to it.
+  const cardOf = (kind, name, ...particular) => {
     const card = make("article", "link",
       make("div", "title", make("h2", "", name), make("p", "pill wait", "measuring")),
       make("p", "quiet secy"), make("ul", "reasons"),
       make("div", "ways", ...WAYS.map(wayCard)),
       make("section", "", make("h3", "", "Discards by reason"), make("p", "quiet none", "None since the start."), make("ul", "discards")),
-      make("section", "", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")),
+      ...particular,
       make("section", "", make("h3", "", "Ports"), make("div", "tiles ports")),
       make("details", "", make("summary", "", "All counters"), make("div", "all")));
-    card.setAttribute("aria-label", `link ${name}`);
+    card.setAttribute("aria-label", `${kind} ${name}`);
     return card;
   };
-  const drawLink = (card, report, link) => {
-    const memory = remember(report, link);
-    const { level, reasons } = judge(link, memory);
+  const linkCard = (name) =>
+    cardOf("link", name, make("section", "", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")));
+  const siteCard = (name) => cardOf("site", name,
+    make("section", "", make("h3", "", "Other sites"), make("div", "tiles peers")),
+    make("section", "", make("h3", "", "Stations"), make("dl", "pairs stations")));
+  // Draws what links and sites have in common.
+  const drawCard = (card, report, one) => {
+    const memory = remember(report, one);
+    const { level, reasons } = judge(one, memory);
     const pill = card.querySelector(".pill");
     pill.className = `pill ${level}`;
     write(pill, WORDS[level]);
     keep(card.querySelector(".reasons"), reasons.map((text) => [text, () => make("li", "", text)]));
+    WAYS.forEach((way) => drawWay(card.querySelector(`.way.${way.way}`), way, one, memory));
+    drawDiscards(card.querySelector(".discards"), card.querySelector(".none"), one, memory);
+    drawAll(card.querySelector(".all"), one);
+    return level;
+  };
+  const drawLink = (card, report, link) => {
+    const level = drawCard(card, report, link);
     const { suite, validate_frames: validate, replay_protect: replay, replay_window: window } = link.secy;
     write(card.querySelector(".secy"),
       `${suite}, validation ${validate}, ${replay ? `replay window ${whole(window)}` : "no replay protection"}`);
-    WAYS.forEach((way) => drawWay(card.querySelector(`.way.${way.way}`), way, link, memory));
-    drawDiscards(card.querySelector(".discards"), card.querySelector(".none"), link, memory);
     drawSas(card.querySelector(".sas"), link);
     drawPorts(card.querySelector(".ports"), link);
-    drawAll(card.querySelector(".all"), link);
+    return level;
+  };
+
+  // ---- a site's card -----------------------------------------------------------------------------------------
+
+  const STATIONS = 50;      // that are listed
+  const drawPeers = (parent, site) => {
+    keep(parent, site.peers.map((peer) => [peer.name, () => make("div", "tile"), (tile) => {
+      const epoch = (epoch) => (epoch ? `${whole(epoch.epoch)}, for ${since(epoch.seconds)}` : "none");
+      const list = [["mode", peer.mode], ["state", peer.state === "plain" ? "NOT PROTECTED" : `${peer.state} for ${since(peer.seconds)}`]];
+      if (peer.reason) list.push(["because", peer.reason]);
+      list.push(["address", peer.address || "not known yet"]);
+      if (peer.round_trip_us !== undefined) list.push(["round trip", `${whole(peer.round_trip_us)} \u00b5s`]);
+      if (peer.path_payload !== undefined) list.push(["UDP payload", `${whole(peer.path_payload)} octets`]);
+      if (peer.mode !== "plain") {
+        list.push(["epoch sent", epoch(peer.transmit_epoch)], ["epoch received", epoch(peer.receive_epoch)]);
+        list.push(["flows", `${whole(peer.flows_acknowledged)} out, ${whole(peer.peer_flows)} in`]);
+      }
+      tile.replaceChildren(make("strong", "", `Peer ${peer.name}`), pairs(list));
+    }]));
+  };
+  const drawStations = (list, site) => {
+    const shown = site.stations.slice(0, STATIONS);
+    const place = ({ peer, seconds }) => `${peer ? `behind ${peer}` : "on this LAN"}, heard ${whole(seconds)} s ago`;
+    const cells = shown.flatMap((station) => [make("dt", "", station.address), make("dd", "", place(station))]);
+    const more = site.stations.length - shown.length;
+    if (more > 0) cells.push(make("dt", "", "\u2026"), make("dd", "", `and ${whole(more)} more in /status`));
+    list.replaceChildren(...cells);
+  };
+  const drawSitePorts = (parent, site) => {
+    const port = (title, about, frames, counters) => [title, () => make("div", "tile"), (tile) => {
+      tile.replaceChildren(make("strong", "", title), pairs([
+        ...about, ["received", `${whole(counters[`Rx${frames}`])} ${frames.toLowerCase()}`],
+        ["sent", `${whole(counters[`Tx${frames}`])} ${frames.toLowerCase()}`],
+      ]));
+    }];
+    const { interface: name, engine, mtu, counters } = site.lan;
+    keep(parent, [
+      port(`LAN port ${name}`, [["engine", engine], ["MTU", `${whole(mtu)} octets`]], "Frames", counters),
+      ...site.udp.map((one) => port(`UDP ${one.address}`, [["for", one.what]], "Packets", one.counters)),
+    ]);
+  };
+  const drawSite = (card, report, site) => {
+    const level = drawCard(card, report, site);
+    const here = site.stations.filter(({ peer }) => peer === undefined).length;
+    write(card.querySelector(".secy"),
+      `tunnel to ${whole(site.peers.length)} other sites; stations: ${whole(here)} here, ${whole(site.stations.length - here)} elsewhere`);
+    drawPeers(card.querySelector(".peers"), site);
+    drawStations(card.querySelector(".stations"), site);
+    drawSitePorts(card.querySelector(".ports"), site);
     return level;
   };
 
@@ -280,11 +365,18 @@
     write(byId("gateway"), report.name);
     write(byId("about"), `frameward ${report.version}, running for ${since(report.uptime_seconds)}`);
     let worst = "good";
-    keep(byId("links"), report.links.map((link) => [link.name, () => linkCard(link.name), (card) => {
-      const level = drawLink(card, report, link);
+    const shown = (one, create, draw) => [one.name, () => create(one.name), (card) => {
+      const level = draw(card, report, one);
       if (RANK[level] > RANK[worst]) worst = level;
-    }]));
-    if (report.links.length === 0) byId("links").append(make("p", "empty", "The gateway has no figures of its links yet."));
+    }];
+    const sites = report.sites || [];
+    keep(byId("links"), [
+      ...report.links.map((link) => shown(link, linkCard, drawLink)),
+      ...sites.map((site) => shown(site, siteCard, drawSite)),
+    ]);
+    if (report.links.length + sites.length === 0) {
+      byId("links").append(make("p", "empty", "The gateway has no figures of its links and sites yet."));
+    }
     document.title = `${{ good: "\u25CF", warn: "\u25B2", bad: "\u25A0" }[worst]} ${report.name} \u2013 frameward`;
   };
   const age = () => {

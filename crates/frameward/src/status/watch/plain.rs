@@ -1,4 +1,4 @@
-//! Where no terminal is: a line for each link and second, for a file or another program.
+//! Where no terminal is: a line for each link or site and second, for a file or another program.
 
 use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,8 +32,12 @@ pub(super) fn lines(view: &View) -> String {
         return format!("{} away: {reason}\n", view.name);
     }
     let Some((_, report, activities)) = &view.seen else { return String::new() };
-    let links = report.links.iter().zip(activities);
-    links.map(|(link, activity)| line(&report.name, report.uptime_seconds, &link.name, activity)).collect()
+    let links = report.links.iter().map(|link| &link.name).zip(&activities.links);
+    let sites = report.sites.iter().map(|site| &site.name).zip(&activities.sites);
+    links
+        .chain(sites)
+        .map(|(name, activity)| line(&report.name, report.uptime_seconds, name, activity))
+        .collect()
 }
 
 fn line(gateway: &str, uptime: u64, link: &str, activity: &Activity) -> String {

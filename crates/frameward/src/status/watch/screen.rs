@@ -1,6 +1,8 @@
-//! The screen: a line about the gateway, its links below each other, a line about the keys.
+//! The screen: a line about the gateway, its links and sites below each other, a line about the keys.
 //!
 //! Everything is text first: colours and marks say nothing that no word says, so that it reads without them.
+
+mod site;
 
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ use ratatui::widgets::Paragraph;
 use super::View;
 use super::rates::{Activity, Way};
 use crate::lifetime;
-use crate::report::{LinkReport, PortReport, SaReport, table};
+use crate::report::{Concern, LinkReport, PortReport, SaReport};
 use crate::status::text::Uptime;
 
 /// What a piece of text is, and so how it looks.
@@ -57,8 +59,10 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, colour: bool) {
     let lines = match &view.seen {
         None => Vec::new(),
         Some((_, report, activities)) => {
-            let links = report.links.iter().zip(activities);
-            links.flat_map(|(link, activity)| link_lines(link, activity, palette)).collect()
+            let links = report.links.iter().zip(&activities.links);
+            let sites = report.sites.iter().zip(&activities.sites);
+            let links = links.flat_map(|(link, activity)| link_lines(link, activity, palette));
+            links.chain(sites.flat_map(|(site, activity)| site::lines(site, activity, palette))).collect()
         }
     };
     let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
@@ -96,36 +100,53 @@ fn seconds(elapsed: Duration) -> u64 {
 
 fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
     let secy = &link.secy;
-    let rising = activity.discards.iter().any(|discard| discard.per_second.is_some());
-    let (look, word) = match () {
-        () if link.concerns.iter().any(|concern| concern.grave) => (Look::Bad, "NOT PROTECTING"),
-        () if rising || !link.concerns.is_empty() => (Look::Warn, "ATTENTION"),
-        () => (Look::Good, "PROTECTING"),
-    };
     let replay = match secy.replay_protect {
         true => format!("replay window {}", secy.replay_window),
         false => "no replay protection".to_owned(),
     };
     let about = format!("  {}, validate {}, {replay}", secy.suite, secy.validate_frames);
-    let title = [
-        palette.span(Look::Title, format!("link {}  ", link.name)),
-        palette.span(look, word),
-        palette.span(Look::Soft, about),
-    ];
-    let mut lines = vec![Line::from(Vec::from(title))];
-    for concern in &link.concerns {
-        let look = if concern.grave { Look::Bad } else { Look::Warn };
-        lines.push(Line::from(palette.span(look, format!("  ! {}", concern.text))));
-    }
-    lines.extend(traffic(link, activity, palette));
+    let mut lines = title(&format!("link {}", link.name), about, &link.concerns, activity, palette);
+    lines.extend(traffic(["machine", "network"], activity, palette));
+    lines.extend(
+        [("plain", &link.plain), ("protected", &link.protected)]
+            .map(|(word, port)| port_line(word, port, palette)),
+    );
     lines.extend(discards(activity, palette));
     lines.extend(sas(link, palette));
     lines.push(Line::default());
     lines
 }
 
-fn traffic(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
-    let head = format!("  {:<13}{:>26}{:>28}", "", "machine", "network");
+/// How a link or a site is, in a word, and what a person should know of it.
+fn title(
+    name: &str,
+    about: String,
+    concerns: &[Concern],
+    activity: &Activity,
+    palette: Palette,
+) -> Vec<Line<'static>> {
+    let rising = activity.discards.iter().any(|discard| discard.per_second.is_some());
+    let (look, word) = match () {
+        () if concerns.iter().any(|concern| concern.grave) => (Look::Bad, "NOT PROTECTING"),
+        () if rising || !concerns.is_empty() => (Look::Warn, "ATTENTION"),
+        () => (Look::Good, "PROTECTING"),
+    };
+    let title = [
+        palette.span(Look::Title, format!("{name}  ")),
+        palette.span(look, word),
+        palette.span(Look::Soft, about),
+    ];
+    let mut lines = vec![Line::from(Vec::from(title))];
+    for concern in concerns {
+        let look = if concern.grave { Look::Bad } else { Look::Warn };
+        lines.push(Line::from(palette.span(look, format!("  ! {}", concern.text))));
+    }
+    lines
+}
+
+fn traffic(sides: [&str; 2], activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
+    let [near, far] = sides;
+    let head = format!("  {:<13}{near:>26}{far:>28}", "");
     let columns = format!("  {:<13}{:>12}{:>14}{:>14}{:>14}", "", "frames/s", "Mbit/s", "frames/s", "Mbit/s");
     let mut lines =
         vec![Line::from(palette.span(Look::Soft, head)), Line::from(palette.span(Look::Soft, columns))];
@@ -145,14 +166,15 @@ fn traffic(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<Line
         };
         lines.push(Line::from(palette.span(Look::Plain, format!("  {word:<13}{figures}"))));
     }
-    for (word, port) in [("plain", &link.plain), ("protected", &link.protected)] {
-        let PortReport { interface, engine, mtu, counters } = port;
-        let (received, sent) = (counters.value("RxFrames"), counters.value("TxFrames"));
-        let text =
-            format!("  {word:<13}{interface}, {engine}, MTU {mtu}, received {received}, sent {sent} frames");
-        lines.push(Line::from(palette.span(Look::Plain, text)));
-    }
     lines
+}
+
+fn port_line(word: &str, port: &PortReport, palette: Palette) -> Line<'static> {
+    let PortReport { interface, engine, mtu, counters } = port;
+    let (received, sent) = (counters.value("RxFrames"), counters.value("TxFrames"));
+    let text =
+        format!("  {word:<13}{interface}, {engine}, MTU {mtu}, received {received}, sent {sent} frames");
+    Line::from(palette.span(Look::Plain, text))
 }
 
 fn discards(activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
@@ -166,9 +188,8 @@ fn discards(activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
             None => (Look::Plain, " ", String::new()),
         };
         let figures = format!("  {mark} {:<22}{:>12}  {pace:<16}", discard.name, discard.count);
-        let meaning = table::counter(&discard.name).map_or("", |row| row.meaning);
-        let spans =
-            [palette.span(look, figures), palette.span(Look::Soft, format!("{meaning} ({})", discard.place))];
+        let about = format!("{} ({})", discard.meaning, discard.place);
+        let spans = [palette.span(look, figures), palette.span(Look::Soft, about)];
         lines.push(Line::from(Vec::from(spans)));
     }
     lines

@@ -109,3 +109,39 @@ fn without_colours_there_are_none() {
     };
     assert!(coloured(true) && !coloured(false));
 }
+
+#[test]
+fn a_site_on_the_screen() {
+    let sited = |uptime_ms: u64, frames: u64| {
+        let mut report = report(uptime_ms, 0);
+        report.links.clear();
+        let mut site = crate::report::site::tests::sample_site();
+        site.lan.counters = Counters::new(&["RxFrames", "RxOctets"], [frames, 1000 * frames]);
+        site.udp[0].counters = Counters::new(&["TxPackets", "TxOctets"], [frames, 900 * frames]);
+        site.tunnel = Counters::new(&["InPktsUnknownIdentifier"], [frames / 100]);
+        report.sites = vec![site];
+        report
+    };
+    let mut view = View { name: "line".into(), ..View::default() };
+    view.take(Ok(sited(60_000, 1000)));
+    view.take(Ok(sited(61_000, 3000)));
+    let lines = drawn(&mut view, 110, 16);
+    assert_eq!(
+        lines[2..8],
+        [
+            "site dresden  ATTENTION  stations: 1 here, 1 elsewhere",
+            "                                      LAN                 other sites",
+            "                   frames/s        Mbit/s      frames/s        Mbit/s",
+            "  to network           2000         16.00          2000         14.40",
+            "  from network            0          0.00             0          0.00",
+            "  LAN          eth2, af_xdp native, MTU 1470, received 3000, sent 0 frames",
+        ]
+    );
+    for words in [
+        "^ InPktsUnknownIdentifier          30  rising 20.0/s",
+        &format!("  {:<22}{:>12}", "InPktsLate", 2),
+        "peer         berlin, identifier, connected for 00:01:01, at 198.51.100.7:7787, 812 us, payload 1472, epoch 3",
+    ] {
+        assert!(lines.iter().any(|line| line.contains(words)), "{words:?} is not in {lines:#?}");
+    }
+}

@@ -1,0 +1,79 @@
+//! The metrics of a site. Peers are what the configuration names; stations and flows, which come from the LANs, are
+//! numbers and no labels.
+
+use super::{Families, Labels};
+use crate::report::Counters;
+use crate::report::site::{EpochReport, SitePeerReport, SiteReport, UdpReport};
+use crate::report::table::SiteGroup;
+use prometheus_client::metrics::MetricType;
+
+impl Families {
+    pub(super) fn site(&mut self, site: &SiteReport) {
+        let of_site: Labels = vec![("site", site.name.clone())];
+        let help = "Whether frames pass, and headers are protected: 0 if not, or towards some peer not.";
+        let protecting = !site.concerns.iter().any(|concern| concern.grave);
+        self.gauge("site_protecting", help, &of_site, protecting.into());
+        let help = "What is not as it should be: /status has the words.";
+        self.gauge("site_concerns", help, &of_site, site.concerns.len() as u64);
+        let mut of_lan = of_site.clone();
+        of_lan.push(("interface", site.lan.interface.clone()));
+        let help = "The MTU, in octets behind destination, source and EtherType.";
+        self.gauge("site_lan_mtu_octets", help, &of_lan, site.lan.mtu.into());
+        self.group(SiteGroup::Lan, &of_lan, &site.lan.counters);
+        for UdpReport { what, address, counters } in &site.udp {
+            let mut of_port = of_site.clone();
+            of_port.extend([("what", what.clone()), ("address", address.clone())]);
+            self.group(SiteGroup::Udp, &of_port, counters);
+        }
+        self.group(SiteGroup::Path, &of_site, &site.path);
+        self.group(SiteGroup::Tunnel, &of_site, &site.tunnel);
+        if let Some(channel) = &site.channel {
+            self.group(SiteGroup::Channel, &of_site, channel);
+        }
+        site.peers.iter().for_each(|peer| self.peer(&of_site, peer));
+    }
+
+    fn peer(&mut self, of_site: &Labels, peer: &SitePeerReport) {
+        let mut labels = of_site.clone();
+        labels.push(("peer", peer.name.clone()));
+        let connected = peer.state == "connected";
+        let help = "Whether there is a management channel to the peer.";
+        self.gauge("site_peer_connected", help, &labels, connected.into());
+        let help = "Seconds for which that has been so.";
+        self.gauge("site_peer_state_seconds", help, &labels, peer.seconds);
+        let help = "A round trip over the management channel, in microseconds.";
+        self.known("site_peer_round_trip_microseconds", help, &labels, peer.round_trip_us);
+        let help = "Octets of the largest UDP payload towards the peer.";
+        self.known("site_peer_path_payload_octets", help, &labels, peer.path_payload.map(u64::from));
+        let age = |epoch: Option<EpochReport>| epoch.map(|epoch| epoch.seconds);
+        let help = "Age of the epoch that is sent under, in seconds.";
+        self.known("site_peer_transmit_epoch_seconds", help, &labels, age(peer.transmit_epoch));
+        let help = "Age of the newest epoch that is received under, in seconds.";
+        self.known("site_peer_receive_epoch_seconds", help, &labels, age(peer.receive_epoch));
+        let help = "Flows towards the peer that it knows.";
+        self.gauge("site_peer_flows_acknowledged", help, &labels, peer.flows_acknowledged as u64);
+        let help = "Flows of the peer that are known here.";
+        self.gauge("site_peer_known_flows", help, &labels, peer.peer_flows as u64);
+        self.group(SiteGroup::Peer, &labels, &peer.counters);
+        if let Some(session) = &peer.session {
+            self.group(SiteGroup::Session, &labels, session);
+        }
+        labels.push(("mode", peer.mode.clone()));
+        self.info("site_peer", "How the peer's headers are protected.", labels);
+    }
+
+    fn known(&mut self, name: &str, help: &'static str, labels: &Labels, value: Option<u64>) {
+        if let Some(value) = value {
+            self.gauge(name, help, labels, value);
+        }
+    }
+
+    fn group(&mut self, group: SiteGroup, labels: &Labels, counters: &Counters) {
+        for (name, value) in counters.iter() {
+            let row =
+                group.counter(name).expect("invariant: a report's counters stand in their group's table");
+            let family = format!("{}_{}", group.object(), row.metric);
+            self.add(family, MetricType::Counter, row.meaning, labels, value);
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! A site: its LAN, its UDP ports, its peers, and what it knows of flows and stations.
+//!
+//! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
+//! [`SiteGroup`](super::table::SiteGroup) says which.
+
+use serde::{Deserialize, Serialize};
+
+use super::table::SiteGroup;
+use super::{Concern, Counters, PortReport, WaitingReport};
+
+/// A site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SiteReport {
+    /// The site's name.
+    pub name: String,
+    /// What is not as it should be; empty if all is well.
+    pub concerns: Vec<Concern>,
+    /// What it waits for, if nothing passes between its LAN and its peers.
+    pub waiting: Option<WaitingReport>,
+    /// What its peers know it by; none if all of them are plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+    /// The side of the LAN.
+    pub lan: PortReport,
+    /// The side of the other sites.
+    pub udp: Vec<UdpReport>,
+    /// What was counted between the ports: what kind of frame or packet it was.
+    pub path: Counters,
+    /// What was counted of MACsec frames and of packets, as far as they are no peer's.
+    pub tunnel: Counters,
+    /// What the management channel counted; none if all peers are plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Counters>,
+    /// The other sites, in the order of the configuration.
+    pub peers: Vec<SitePeerReport>,
+    /// Stations whose place is known: a limited number of them.
+    pub stations: Vec<StationReport>,
+    /// Flows towards peers: a limited number of them.
+    pub flows: Vec<FlowReport>,
+}
+
+/// A UDP port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UdpReport {
+    /// `data`, `header` or `plain`.
+    pub what: String,
+    /// What it is bound to.
+    pub address: String,
+    /// Packets and octets, and what was lost.
+    pub counters: Counters,
+}
+
+/// Another site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SitePeerReport {
+    /// Its name.
+    pub name: String,
+    /// `identifier`, `header-encryption` or `plain`.
+    pub mode: String,
+    /// Where it is configured to be; none: it connects from anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// `plain`, `waiting`, `connecting`, `refused`, `greeting` or `connected`.
+    pub state: String,
+    /// For so long, in seconds.
+    pub seconds: u64,
+    /// Why there is no connection, or why the last one ended; empty if there is nothing to say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Where its data goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Microseconds of a round trip over the management channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_us: Option<u64>,
+    /// Octets of the largest UDP payload towards it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_payload: Option<u16>,
+    /// Seconds for which the peer has been running, as far as is known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_seconds: Option<u64>,
+    /// The epoch that is sent under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_epoch: Option<EpochReport>,
+    /// The newest epoch that is received under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_epoch: Option<EpochReport>,
+    /// Flows towards it that it knows.
+    pub flows_acknowledged: usize,
+    /// Flows towards it whose announcement it has not answered yet.
+    pub flows_announced: usize,
+    /// Flows of its own that are known here.
+    pub peer_flows: usize,
+    /// What was counted of its frames and packets.
+    pub counters: Counters,
+    /// What was counted of what was agreed on with it; none if it is plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Counters>,
+}
+
+/// An epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Its number.
+    pub epoch: u32,
+    /// Its age in seconds.
+    pub seconds: u64,
+}
+
+/// A station whose place is known.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StationReport {
+    /// Its MAC address.
+    pub address: String,
+    /// The peer behind which it is; none: on this LAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Seconds since it was heard there last.
+    pub seconds: u64,
+}
+
+/// A flow of frames towards a peer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// The peer.
+    pub peer: String,
+    /// Its number towards that peer.
+    pub index: u16,
+    /// Its SCI, if its frames have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sci: Option<String>,
+    /// Its source address.
+    pub source: String,
+    /// Its destination address.
+    pub destination: String,
+    /// Whether the peer knows it.
+    pub acknowledged: bool,
+    /// Seconds since a frame of it came last.
+    pub seconds: u64,
+}
+
+impl SiteReport {
+    /// All groups of counters, with the words for where each counts, in the order of a report.
+    pub fn groups(&self) -> Vec<(SiteGroup, String, &Counters)> {
+        let mut groups = vec![(SiteGroup::Lan, self.lan.interface.clone(), &self.lan.counters)];
+        groups.extend(
+            self.udp.iter().map(|port| (SiteGroup::Udp, format!("UDP {}", port.address), &port.counters)),
+        );
+        groups.push((SiteGroup::Path, "between the ports".to_owned(), &self.path));
+        groups.push((SiteGroup::Tunnel, "tunnel".to_owned(), &self.tunnel));
+        groups.extend(
+            self.channel.iter().map(|channel| (SiteGroup::Channel, "management channel".to_owned(), channel)),
+        );
+        for peer in &self.peers {
+            groups.push((SiteGroup::Peer, format!("peer {}", peer.name), &peer.counters));
+            groups.extend(
+                peer.session
+                    .iter()
+                    .map(|session| (SiteGroup::Session, format!("session with {}", peer.name), session)),
+            );
+        }
+        groups
+    }
+}
+
+/// What is to be said of a site.
+pub(crate) fn concerns(peers: &[SitePeerReport], waiting: Option<&WaitingReport>) -> Vec<Concern> {
+    let mut concerns = Vec::new();
+    if let Some(WaitingReport { seconds, why }) = waiting {
+        concerns
+            .push(Concern { grave: true, text: format!("No frame passes, for {seconds} s by now: {why}.") });
+    }
+    for peer in peers {
+        let SitePeerReport { name, state, seconds, reason, .. } = peer;
+        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+        let (grave, text) = match state.as_str() {
+            "connected" => continue,
+            "plain" => (
+                true,
+                format!(
+                    "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
+                ),
+            ),
+            "refused" => {
+                (true, format!("Peer {name} is refused, or refuses this site, for {seconds} s{because}."))
+            }
+            _ => (false, format!("There is no management channel to peer {name}, for {seconds} s{because}.")),
+        };
+        concerns.push(Concern { grave, text });
+    }
+    concerns
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A site with something in every part.
+    pub(crate) fn sample_site() -> SiteReport {
+        let peers = vec![SitePeerReport {
+            name: "berlin".into(),
+            mode: "identifier".into(),
+            endpoint: Some("berlin.example.net:7787".into()),
+            state: "connected".into(),
+            seconds: 61,
+            reason: String::new(),
+            address: Some("198.51.100.7:7787".into()),
+            round_trip_us: Some(812),
+            path_payload: Some(1472),
+            instance_seconds: Some(3600),
+            transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
+            receive_epoch: None,
+            flows_acknowledged: 5,
+            flows_announced: 1,
+            peer_flows: 4,
+            counters: Counters::new(&["OutPktsTunnelled", "InPktsLate", "InPktsTooShort"], [9, 2, 0]),
+            session: Some(Counters::new(&["PeerInstances"], [1])),
+        }];
+        SiteReport {
+            name: "dresden".into(),
+            concerns: concerns(&peers, None),
+            waiting: None,
+            public_key: Some("00ff".into()),
+            lan: PortReport {
+                interface: "eth2".into(),
+                engine: "af_xdp native".into(),
+                mtu: 1470,
+                counters: Counters::new(&["RxFrames", "RxOctets"], [7, 700]),
+            },
+            udp: vec![UdpReport {
+                what: "data".into(),
+                address: "0.0.0.0:7787".into(),
+                counters: Counters::new(&["TxPackets", "TxOctets", "TxDropped"], [8, 800, 1]),
+            }],
+            path: Counters::new(&["OutPktsMacControl"], [3]),
+            tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
+            channel: Some(Counters::new(&["Connections"], [1])),
+            peers,
+            stations: vec![
+                StationReport { address: "02:00:00:00:00:01".into(), peer: None, seconds: 1 },
+                StationReport {
+                    address: "02:00:00:00:00:02".into(),
+                    peer: Some("berlin".into()),
+                    seconds: 2,
+                },
+            ],
+            flows: vec![FlowReport {
+                peer: "berlin".into(),
+                index: 3,
+                sci: Some("02:00:00:00:00:0a/1".into()),
+                source: "02:00:00:00:00:01".into(),
+                destination: "02:00:00:00:00:02".into(),
+                acknowledged: true,
+                seconds: 0,
+            }],
+        }
+    }
+
+    #[test]
+    fn each_state_of_a_peer_is_judged() {
+        for (state, grave, words) in [
+            ("plain", Some(true), "is plain"),
+            ("refused", Some(true), "is refused"),
+            ("waiting", Some(false), "no management channel to peer berlin, for 61 s: why"),
+            ("connecting", Some(false), "no management channel"),
+            ("greeting", Some(false), "no management channel"),
+            ("connected", None, ""),
+        ] {
+            let mut peers = sample_site().peers;
+            peers[0].state = state.into();
+            peers[0].reason = "why".into();
+            let found = concerns(&peers, None);
+            assert_eq!(found.first().map(|concern| concern.grave), grave, "{state}");
+            assert!(found.iter().all(|concern| concern.text.contains(words)), "{found:?}");
+        }
+        let waiting = WaitingReport { seconds: 7, why: "interface eth2 is missing".into() };
+        let found = concerns(&[], Some(&waiting));
+        assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
+    }
+
+    #[test]
+    fn a_report_comes_back_as_it_was() {
+        let text = serde_json::to_string(&sample_site()).unwrap();
+        assert_eq!(serde_json::from_str::<SiteReport>(&text).unwrap(), sample_site());
+    }
+}

@@ -1,0 +1,414 @@
+//! One site, from its configuration to a worker's seat and a manager's thread.
+//!
+//! ```text
+//!  fw-worker-N    moves the frames: engine::site::Site
+//!  fw-site-NAME   the management channel: engine::channel::Manager
+//!  main thread    this file: starts and stops both, looks after the LAN's interface, tells their notices
+//! ```
+//!
+//! The LAN's interface is prepared and put back as a link's are. While it is not there the site goes on without it: the
+//! management channel stays up, so frames pass at once when the interface is back. Another MTU is another size of all
+//! buffers, so it restarts the site. What cannot be started again is tried each second.
+
+mod plain_peers;
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::time::Instant;
+
+use engine::channel::{Manager, ManagerPeer, ManagerSettings, ManagerStatus};
+use engine::control::Gateway as Control;
+use engine::interface::{InterfaceError, Prepared, Seen, look};
+use engine::open::{OpenLan, open_lan};
+use engine::site::{ManagerEnd, Site as Forwarding, VXLAN_PORT, Wan, ends};
+use engine::udp::{Offloads, UdpError, UdpPort};
+use tunnel::{EPOCH_LIFE, Mode, PeerSettings, Settings};
+use wire::ethernet::HEADER_OCTETS;
+
+use super::Tell;
+use super::link::{Waiting, io};
+use super::presence::RETRY;
+pub(crate) use super::report::peer_report;
+use crate::check::site::{IpVersion, lan_mtu, path_payload};
+use crate::config::site::sockets;
+use crate::config::{Gateway, Site, SitePeer};
+use plain_peers::PlainPeers;
+
+/// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
+const LEAST_PAYLOAD: usize = 1200;
+/// What a frame becomes longer by at the most, on its way into one packet: the long form of identifier mode.
+const LONGEST_HEADER: usize = 40;
+/// One worker has a site, so it sends on one lane.
+const LANES: u8 = 1;
+
+/// A site of a running gateway.
+pub(super) struct RunningSite {
+    pub(super) config: Site,
+    /// None: it could not be started again, which is tried each second.
+    pub(super) works: Option<Works>,
+    /// Why no frame passes, if none does.
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// All of a started site but what its worker owns.
+pub(super) struct Works {
+    pub(super) about: About,
+    /// The LAN's interface, as far as it is there; to be restored when no port is open on it.
+    prepared: Option<Prepared>,
+    channel: Channel,
+    fallback: Option<String>,
+}
+
+/// What its ports are.
+pub(super) struct About {
+    /// The MTU of the LAN.
+    pub(super) lan_mtu: usize,
+    pub(super) engine: String,
+    pub(super) udp: Vec<AboutUdp>,
+}
+
+/// A UDP port of a site.
+pub(super) struct AboutUdp {
+    /// What it is for.
+    pub(super) what: &'static str,
+    pub(super) address: String,
+    /// What the kernel does for it.
+    how: String,
+}
+
+/// Who tells the worker where the peers are, and what is agreed on with them.
+enum Channel {
+    Quic(Manager),
+    /// All peers are plain.
+    Plain(PlainPeers),
+}
+
+/// A site whose sockets are bound: the rest is a matter of threads.
+struct Bound {
+    forwarding: Box<Forwarding>,
+    about: About,
+    prepared: Prepared,
+    fallback: Option<String>,
+    end: ManagerEnd,
+    socket: Option<UdpSocket>,
+}
+
+impl RunningSite {
+    /// Prepares the LAN's interface, binds the sockets, and gives the site to a worker and a manager. If that fails the
+    /// site has [`fallen`](Self::fallen), and is started by [`attend`](Self::attend) as soon as that can be done.
+    pub(super) fn start(gateway: &Gateway, config: Site, lan_mtu: usize, control: &mut Control) -> Self {
+        match Works::start(gateway, &config, lan_mtu, control) {
+            Ok(works) => Self { config, works: Some(works), waiting: None },
+            Err(why) => {
+                let since = Instant::now();
+                Self { config, works: None, waiting: Some(Waiting { since, why, try_at: since + RETRY }) }
+            }
+        }
+    }
+
+    /// Why it could not be started.
+    pub(super) fn fallen(&self) -> Option<&str> {
+        let waiting = self.waiting.as_ref().filter(|_| self.works.is_none())?;
+        Some(&waiting.why)
+    }
+
+    /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second.
+    pub(super) fn stop(self, control: &mut Control) -> Result<(), InterfaceError> {
+        self.works.map_or(Ok(()), |works| works.stop(&self.config.name, control))
+    }
+
+    /// Stops the manager, before workers end; what is returned is to be put back behind them.
+    pub(super) fn end(self) -> Option<Prepared> {
+        let Works { channel, prepared, .. } = self.works?;
+        channel.stop();
+        prepared
+    }
+
+    /// The MTU of its LAN, as it was when it was last started.
+    pub(super) fn lan_mtu(&self) -> Option<usize> {
+        self.works.as_ref().map(|works| works.about.lan_mtu)
+    }
+
+    /// How the management channel is; none if all peers are plain.
+    pub(super) fn status(&self) -> Option<ManagerStatus> {
+        match &self.works.as_ref()?.channel {
+            Channel::Quic(manager) => Some(manager.status()),
+            Channel::Plain(_) => None,
+        }
+    }
+
+    /// Tells what a person should know, since this was asked last.
+    pub(super) fn notices(&self, tell: Tell<'_>) {
+        let told = match self.works.as_ref().map(|works| &works.channel) {
+            Some(Channel::Quic(manager)) => {
+                manager.notices().into_iter().map(|notice| (notice.peer, notice.text)).collect()
+            }
+            Some(Channel::Plain(peers)) => peers.notices(),
+            None => Vec::new(),
+        };
+        let site = &self.config.name;
+        for (peer, text) in told {
+            match peer.and_then(|peer| self.config.peers.get(peer.index())) {
+                Some(SitePeer { name, .. }) => tell(&format_args!("site {site:?}: peer {name:?}: {text}")),
+                None => tell(&format_args!("site {site:?}: {text}")),
+            }
+        }
+    }
+
+    /// Says what was chosen.
+    pub(super) fn announce(&self, tell: Tell<'_>) {
+        let Site { name, lan, peers, .. } = &self.config;
+        let Some(Works { about, prepared, fallback, .. }) = &self.works else { return };
+        if let Some(reason) = fallback {
+            tell(&format_args!("site {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
+        }
+        let bound: Vec<_> = about
+            .udp
+            .iter()
+            .map(|port| format!("UDP {} ({}; {})", port.address, port.what, port.how))
+            .collect();
+        let (engine, bound) = (&about.engine, bound.join(", "));
+        tell(&format_args!("site {name:?}: {lan} ({engine}), {bound}, peers: {}", peers.len()));
+        for SitePeer { name: peer, mode, .. } in peers {
+            if let Mode::Plain { vni } = mode {
+                tell(&format_args!(
+                    "warning: site {name:?}: peer {peer:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
+                ));
+            }
+        }
+        let Some(prepared) = prepared else { return };
+        if !prepared.interface().addresses().is_empty() {
+            tell(&format_args!(
+                "warning: site {name:?}: {lan} has addresses ({}) that nobody can reach while the gateway runs; remove them",
+                prepared.interface().addresses().join(", ")
+            ));
+        }
+        for feature in prepared.still_on() {
+            tell(&format_args!(
+                "warning: site {name:?}: {lan} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface"
+            ));
+        }
+    }
+
+    /// Looks at the LAN's interface, and does what it needs. Returns what a person should know, if that has changed.
+    pub(super) fn attend(
+        &mut self,
+        file: &Path,
+        gateway: &Gateway,
+        control: &mut Control,
+        now: Instant,
+    ) -> Option<String> {
+        // If the kernel does not tell, nothing is known to have changed.
+        let seen = look(&self.config.lan).ok()?;
+        if self.waiting.is_none() {
+            if self.works.as_ref().is_some_and(|works| works.is_on(seen)) {
+                return None;
+            }
+            // A worker that does not answer has its own notice.
+            control.close_site(&self.config.name).ok()?;
+            self.wait(String::new(), now);
+        }
+        if let Some(works) = &mut self.works {
+            let index = seen.map(|seen| seen.index);
+            works.prepared.take_if(|prepared| Some(prepared.interface().index()) != index);
+        }
+        if self.waiting.as_ref().is_some_and(|waiting| now < waiting.try_at) {
+            return None;
+        }
+        let taken_up = match seen {
+            Some(seen) => self.take_up(file, gateway, control, seen),
+            None => {
+                Err(format!("interface {} is missing; the site goes on when it is back", self.config.lan))
+            }
+        };
+        let (why, try_at) = match taken_up {
+            Ok(()) => {
+                self.waiting = None;
+                let engine = self.works.as_ref().map_or("", |works| &works.about.engine);
+                return Some(format!("frames pass again: {} ({engine})", self.config.lan));
+            }
+            Err(why) => (why, if seen.is_some() { now + RETRY } else { now }),
+        };
+        let known = self.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
+        let line = (!known).then(|| format!("no frame passes: {why}"));
+        self.wait(why, try_at);
+        line
+    }
+
+    /// Opens the LAN port on the interface, which is there; starts the site anew if its MTU is another.
+    fn take_up(
+        &mut self,
+        file: &Path,
+        gateway: &Gateway,
+        control: &mut Control,
+        seen: Seen,
+    ) -> Result<(), String> {
+        let name = &self.config.name;
+        let mtu =
+            lan_mtu(file, &self.config, &|_| Ok(seen.mtu as usize)).map_err(|found| found.to_string())?;
+        if let Some(works) = self.works.take_if(|works| works.about.lan_mtu != mtu) {
+            works.stop(name, control).map_err(|error| error.to_string())?;
+        }
+        match &mut self.works {
+            Some(works) => works.take_up(&self.config, gateway, control),
+            None => {
+                self.works = Some(Works::start(gateway, &self.config, mtu, control)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn wait(&mut self, why: String, try_at: Instant) {
+        let since = self.waiting.as_ref().map_or_else(Instant::now, |before| before.since);
+        self.waiting = Some(Waiting { since, why, try_at });
+    }
+}
+
+impl Works {
+    fn start(
+        gateway: &Gateway,
+        config: &Site,
+        lan_mtu: usize,
+        control: &mut Control,
+    ) -> Result<Self, String> {
+        let Bound { forwarding, about, prepared, fallback, end, socket } =
+            Bound::new(gateway, config, lan_mtu).map_err(|error| error.to_string())?;
+        control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
+        match Channel::start(config, lan_mtu, end, socket) {
+            Ok(channel) => Ok(Self { about, prepared: Some(prepared), channel, fallback }),
+            Err(error) => {
+                // What is to be said is why it did not start; a worker that does not answer has its own notice.
+                let _ = control.remove_site(&config.name);
+                let _ = prepared.restore();
+                Err(format!(
+                    "cannot start the management channel: {error}; raise the limits of tasks and files"
+                ))
+            }
+        }
+    }
+
+    fn stop(self, name: &str, control: &mut Control) -> Result<(), InterfaceError> {
+        self.channel.stop();
+        // Its ports are closed here, before its interface is put back. A worker that does not answer has its own notice.
+        drop(control.remove_site(name));
+        self.prepared.map_or(Ok(()), Prepared::restore)
+    }
+
+    fn is_on(&self, seen: Option<Seen>) -> bool {
+        let (Some(prepared), Some(seen)) = (&self.prepared, seen) else { return false };
+        let interface = prepared.interface();
+        (interface.index(), interface.mtu()) == (seen.index, seen.mtu)
+    }
+
+    /// Prepares the interface and opens the LAN port.
+    fn take_up(&mut self, config: &Site, gateway: &Gateway, control: &mut Control) -> Result<(), String> {
+        let prepared = match self.prepared.take() {
+            Some(mut prepared) => prepared.renew().map(|()| prepared),
+            None => Prepared::named(&config.lan, &gateway.state),
+        };
+        let prepared = self.prepared.insert(prepared.map_err(|error| error.to_string())?);
+        let OpenLan { lan, fallback } =
+            open_lan(prepared, io(gateway.io)).map_err(|error| error.to_string())?;
+        self.about.engine = lan.port.description().to_owned();
+        self.fallback = fallback;
+        control.open_site(&config.name, Box::new(lan)).map_err(|error| error.to_string())
+    }
+}
+
+impl Bound {
+    fn new(gateway: &Gateway, config: &Site, lan_mtu: usize) -> Result<Self, Box<dyn std::error::Error>> {
+        // Before the interface is touched: a port that is in use leaves nothing to put back.
+        let wan = open_wan(config)?;
+        let socket = wan.socket()?;
+        let ports = [("data", wan.data()), ("header encryption", wan.header()), ("plain", wan.plain())];
+        let about_udp = |(what, port): (_, Option<&UdpPort>)| {
+            let port = port?;
+            Some(AboutUdp { what, address: port.address().to_string(), how: port.description().to_owned() })
+        };
+        let udp = ports.into_iter().filter_map(about_udp).collect();
+        let (site_end, end) = ends()?;
+        let prepared = Prepared::named(&config.lan, &gateway.state)?;
+        let OpenLan { lan, fallback } = open_lan(&prepared, io(gateway.io))?;
+        let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
+        let mut forwarding =
+            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, site_end, config.dscp));
+        drop(forwarding.open(Box::new(lan)));
+        Ok(Self { forwarding, about, prepared, fallback, end, socket })
+    }
+}
+
+/// Binds the UDP ports that a site's peers need.
+pub(crate) fn open_wan(config: &Site) -> Result<Wan, UdpError> {
+    let modes: Vec<Mode> = config.peers.iter().map(|peer| peer.mode).collect();
+    let plain = sockets(config).into_iter().find(|socket| socket.what == "plain");
+    let plain_port = plain.map_or(VXLAN_PORT, |socket| socket.address.port());
+    Wan::open(config.bind, plain_port, &modes, Offloads::default())
+}
+
+/// What the manager is told; none if all peers are plain.
+pub(crate) fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings> {
+    let peer = |peer: &SitePeer| ManagerPeer {
+        endpoint: peer.endpoint.as_ref().map(ToString::to_string),
+        public_key: peer.public_key,
+        mode: peer.mode,
+    };
+    let probed = config.peers.iter().filter(|peer| !matches!(peer.mode, Mode::Plain { .. }));
+    let path = probed.map(|peer| most_payload(config, peer)).max()?;
+    let most = path.min(HEADER_OCTETS + lan_mtu + LONGEST_HEADER).max(LEAST_PAYLOAD);
+    Some(ManagerSettings {
+        name: config.name.clone(),
+        identity: config.identity.clone()?,
+        peers: config.peers.iter().map(peer).collect(),
+        lanes: LANES,
+        window: config.window,
+        epoch_life: EPOCH_LIFE,
+        most_payload: u16::try_from(most).unwrap_or(u16::MAX),
+    })
+}
+
+/// What the forwarding half is told.
+pub(crate) fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Error> {
+    let mut table_seed = [0; 16];
+    getrandom::fill(&mut table_seed)?;
+    let peer = |peer: &SitePeer| PeerSettings {
+        mode: peer.mode,
+        path_payload: match peer.mode {
+            Mode::Plain { .. } => most_payload(config, peer),
+            Mode::Identifier | Mode::HeaderEncryption => LEAST_PAYLOAD,
+        },
+    };
+    Ok(Settings {
+        peers: config.peers.iter().map(peer).collect(),
+        lan_frame: HEADER_OCTETS + lan_mtu,
+        limits: config.limits,
+        window: config.window,
+        table_seed,
+    })
+}
+
+/// Octets of UDP payload that the path to a peer may carry, whichever IP version is used.
+fn most_payload(config: &Site, peer: &SitePeer) -> usize {
+    let versions = IpVersion::towards(peer, config.bind).into_iter();
+    versions.map(|version| path_payload(peer, version)).min().unwrap_or(LEAST_PAYLOAD)
+}
+
+impl Channel {
+    fn start(
+        config: &Site,
+        lan_mtu: usize,
+        end: ManagerEnd,
+        socket: Option<UdpSocket>,
+    ) -> std::io::Result<Self> {
+        let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
+            return PlainPeers::start(config, end).map(Self::Plain);
+        };
+        Manager::start(settings, end, socket).map(Self::Quic)
+    }
+
+    fn stop(self) {
+        match self {
+            Self::Quic(manager) => manager.stop(),
+            Self::Plain(peers) => peers.stop(),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! A site as text.
+
+use std::fmt;
+
+use super::{Detail, StatusText, Uptime};
+use crate::report::Concern;
+use crate::report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
+
+/// Stations and flows that are shown; all of them with [`Detail::All`].
+const SHOWN: usize = 20;
+
+impl StatusText<'_> {
+    pub(super) fn site(&self, f: &mut fmt::Formatter<'_>, site: &SiteReport) -> fmt::Result {
+        writeln!(f, "\nsite {}", site.name)?;
+        for Concern { grave, text } in &site.concerns {
+            writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
+        }
+        if let Some(key) = &site.public_key {
+            writeln!(f, "  public key {key}")?;
+        }
+        self.port(f, "LAN", &site.lan)?;
+        for UdpReport { what, address, counters } in &site.udp {
+            writeln!(f, "  UDP {address}, {what}")?;
+            self.counters(f, 4, counters)?;
+        }
+        for (what, counters) in [("kinds of frames and packets", &site.path), ("tunnel", &site.tunnel)] {
+            writeln!(f, "  {what}")?;
+            self.counters(f, 4, counters)?;
+        }
+        if let Some(channel) = &site.channel {
+            writeln!(f, "  management channel")?;
+            self.counters(f, 4, channel)?;
+        }
+        site.peers.iter().try_for_each(|peer| self.peer(f, peer))?;
+        self.stations(f, &site.stations)?;
+        self.flows(f, &site.flows)
+    }
+
+    fn peer(&self, f: &mut fmt::Formatter<'_>, peer: &SitePeerReport) -> fmt::Result {
+        let SitePeerReport { name, mode, state, seconds, reason, .. } = peer;
+        match state.as_str() {
+            "plain" => writeln!(f, "  peer {name}, plain, NOT PROTECTED")?,
+            _ => writeln!(f, "  peer {name}, {mode}, {state} for {}", Uptime(*seconds))?,
+        }
+        if !reason.is_empty() {
+            writeln!(f, "    {reason}")?;
+        }
+        let place = match (&peer.address, &peer.endpoint) {
+            (Some(address), _) => format!("data goes to {address}"),
+            (None, Some(endpoint)) => format!("configured to be at {endpoint}, and not found yet"),
+            (None, None) => "connects from anywhere, and has not yet".to_owned(),
+        };
+        write!(f, "    {place}")?;
+        if let Some(microseconds) = peer.round_trip_us {
+            write!(f, ", round trip {microseconds} us")?;
+        }
+        if let Some(octets) = peer.path_payload {
+            write!(f, ", UDP payload up to {octets}")?;
+        }
+        if let Some(seconds) = peer.instance_seconds {
+            write!(f, ", running for {} at least", Uptime(seconds))?;
+        }
+        writeln!(f)?;
+        if mode != "plain" {
+            let epoch = |epoch: Option<EpochReport>| match epoch {
+                Some(EpochReport { epoch, seconds }) => format!("epoch {epoch}, {} old", Uptime(seconds)),
+                None => "no epoch".to_owned(),
+            };
+            let (send, receive) = (epoch(peer.transmit_epoch), epoch(peer.receive_epoch));
+            writeln!(f, "    sends under {send}; receives under {receive}")?;
+            writeln!(
+                f,
+                "    flows: {} known there, {} announced; {} of its own",
+                peer.flows_acknowledged, peer.flows_announced, peer.peer_flows
+            )?;
+        }
+        self.counters(f, 4, &peer.counters)?;
+        if let Some(session) = &peer.session {
+            self.counters(f, 4, session)?;
+        }
+        Ok(())
+    }
+
+    fn stations(&self, f: &mut fmt::Formatter<'_>, stations: &[StationReport]) -> fmt::Result {
+        if stations.is_empty() {
+            return writeln!(f, "  stations: none heard");
+        }
+        writeln!(f, "  stations")?;
+        for StationReport { address, peer, seconds } in stations.iter().take(self.shown()) {
+            let place =
+                peer.as_ref().map_or_else(|| "on this LAN".to_owned(), |peer| format!("behind {peer}"));
+            writeln!(f, "    {address}  {place}, heard {seconds} s ago")?;
+        }
+        self.left_out(f, stations.len())
+    }
+
+    fn flows(&self, f: &mut fmt::Formatter<'_>, flows: &[FlowReport]) -> fmt::Result {
+        if flows.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "  flows")?;
+        for flow in flows.iter().take(self.shown()) {
+            let FlowReport { peer, index, sci, source, destination, acknowledged, seconds } = flow;
+            let sci = sci.as_ref().map_or_else(|| "no SCI".to_owned(), |sci| format!("SCI {sci}"));
+            let known = if *acknowledged { "known there" } else { "not known there yet" };
+            writeln!(
+                f,
+                "    {index:>5} to {peer}: {source} to {destination}, {sci}, {known}, used {seconds} s ago"
+            )?;
+        }
+        self.left_out(f, flows.len())
+    }
+
+    const fn shown(&self) -> usize {
+        match self.detail {
+            Detail::NonZero => SHOWN,
+            Detail::All => usize::MAX,
+        }
+    }
+
+    fn left_out(&self, f: &mut fmt::Formatter<'_>, all: usize) -> fmt::Result {
+        match all.saturating_sub(self.shown()) {
+            0 => Ok(()),
+            more => writeln!(f, "    and {more} more: --all shows them"),
+        }
+    }
+}
