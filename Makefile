@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 .PHONY: help setup demo bench-fragment bench-link bench-suites deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
-	@echo "make demo       two gateways and two machines in network namespaces, real traffic, live figures (root)"
+	@echo "make demo       links, then sites, with their machines in network namespaces, real traffic, live figures (root)"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
 	@echo "make bench-link a link beside a bridge and a bare forwarder, with each suite, on this machine (root; 10 minutes)"
 	@echo "make bench-suites what a frame costs with each cipher suite, beside the bare call of the cipher's crate"
@@ -29,7 +29,8 @@ setup:
 demo:
 	@scripts/setup.sh demo
 	$(CARGO) build --release --locked --package frameward
-	target/release/frameward demo
+	target/release/frameward demo link
+	target/release/frameward demo tunnel
 
 # Short rounds: without --quick it takes twice as long, and the figures spread less.
 bench-fragment:

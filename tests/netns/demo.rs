@@ -33,6 +33,18 @@ fn it_shows_the_main_job() {
 }
 
 #[test]
+fn it_shows_a_tunnel() {
+    let demo = Program::spawn(&[program().to_str().unwrap(), "demo", "tunnel"]).unwrap();
+    let pid = demo.id();
+    let output = demo.wait(Duration::from_secs(120)).unwrap();
+    assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
+    for words in ["0% packet loss", "no MAC address and no SCI", "Mbit/s", "p99.9", "OutPktsTunnelled"] {
+        assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
+    }
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+#[test]
 fn an_interrupted_demo_leaves_nothing_behind() {
     let mut demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
     let pid = demo.id();

@@ -97,12 +97,13 @@ Example:
         /// The gateway's name; may be left out if only one is running
         name: Option<String>,
     },
-    /// Show a link at work on this machine: two gateways, two machines, real frames, in network namespaces
+    /// Show a link or a tunnel at work on this machine: gateways, machines, real frames, in network namespaces
     #[command(after_help = "\
 Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
 
-Example:
-  sudo frameward demo")]
+Examples:
+  sudo frameward demo
+  sudo frameward demo tunnel")]
     Demo {
         /// What to show
         #[arg(value_enum, default_value = "link")]
@@ -197,6 +198,8 @@ Example:
 pub(crate) enum Demo {
     /// A link between two gateways with static keys
     Link,
+    /// Two plants whose frames travel between two site gateways, over a routed internet
+    Tunnel,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -12,6 +12,7 @@
 
 pub mod pair;
 pub mod sites;
+mod tunnel;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -24,6 +25,7 @@ use wire::EtherType;
 
 use crate::report::{Counters, GatewayReport, LinkReport};
 use pair::{Choice, Pair, PairError, Scratch};
+pub use tunnel::tunnel;
 
 /// Where the lines of a demo go.
 type Say<'s> = &'s mut dyn FnMut(&dyn Display);

@@ -48,7 +48,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Reload { name } => reload_gateway(name),
-        Command::Demo { what: Demo::Link } => demo_link(),
+        Command::Demo { what } => demo(what),
         Command::Bench { what, quick, json, only } => bench(what, quick, json, &only),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
@@ -144,17 +144,21 @@ fn reload_gateway(name: Option<String>) -> Result<(), Failure> {
     }
 }
 
-fn demo_link() -> Result<(), Failure> {
+fn demo(what: Demo) -> Result<(), Failure> {
     let failed = |error: &dyn Display| told(&format_args!("demo: {error}"), Failure::Failed);
     let program = std::env::current_exe().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
     let mut broken = Ok(());
-    let shown = demo::link(&program, &mut |line: &dyn Display| {
+    let say: &mut dyn FnMut(&dyn Display) = &mut |line| {
         let printed = print(&format_args!("{line}\n"));
         if broken.is_ok() {
             broken = printed;
         }
-    });
+    };
+    let shown = match what {
+        Demo::Link => demo::link(&program, say),
+        Demo::Tunnel => demo::tunnel(&program, say),
+    };
     shown.map_err(|error| failed(&error)).and(broken)
 }
 
