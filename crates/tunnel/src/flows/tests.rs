@@ -1,9 +1,7 @@
 //! Numbers, quotas and ages of flows.
 
-extern crate std;
-
-use std::collections::BTreeSet;
-use std::vec::Vec;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use wire::tunnel::Taken;
 

@@ -1,9 +1,7 @@
 //! One window, against a set of what it should hold.
 
-extern crate std;
-
-use std::collections::BTreeSet;
-use std::vec::Vec;
+use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use proptest::collection::vec as list;
 use proptest::prelude::*;
