@@ -41,7 +41,7 @@ Example:
     /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload, faster suites
     #[command(after_help = "\
 Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do.
-The plan goes to standard output. Key files are read. How fast the cipher suites are on this CPU is measured, which
+The plan goes to standard output; for each peer of a site, how large a frame of the LAN its path carries. Key files are read. How fast the cipher suites are on this CPU is measured, which
 takes less than a tenth of a second.
 
 Examples:
@@ -54,7 +54,7 @@ Examples:
         /// The configuration file (TOML)
         config: PathBuf,
     },
-    /// Show the state of a running gateway: links, ports, SecYs, SCs, SAs and their counters
+    /// Show the state of a running gateway: links, sites, ports, SecYs, SCs, SAs, peers and their counters
     #[command(after_help = "\
 Sockets are searched in /run/frameward, or in the directory that FRAMEWARD_RUNTIME_DIR names.
 
@@ -67,7 +67,7 @@ Examples:
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
-        /// Show rates, discards and SAs, again every second, until q is pressed; on a pipe, a line for each link
+        /// Show rates, discards, SAs and peers, again every second, until q is pressed; on a pipe, a line for each link or site
         #[arg(long, conflicts_with_all = ["json", "all"])]
         watch: bool,
         /// Show also counters that are 0 (JSON always has them)
@@ -84,8 +84,8 @@ Examples:
     Inspect(inspect::Inspect),
     /// Have a running gateway read its configuration and keys again, without losing a frame; says how it went
     #[command(after_help = "\
-Links that stay as they are go on untouched. Keys and settings change between two frames; a link whose interfaces, io or
-mtu change is restarted alone; links are added and removed. If anything is wrong nothing is changed.
+Links and sites that stay as they are go on untouched. Keys and settings change between two frames; a link whose interfaces, io or
+mtu change is restarted alone, and so is a site that changes at all; links and sites are added and removed. If anything is wrong nothing is changed.
 The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the gateway's own user.
 
 To change a key and lose no frame: give it an AN of its own; first add it to the peers of the other end, and reload

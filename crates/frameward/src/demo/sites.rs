@@ -10,6 +10,7 @@
 
 use std::path::Path;
 
+use engine::site::VXLAN_PORT;
 use lab::plants::{LAN, Plants};
 use lab::topology::{PLAIN, PROTECTED};
 
@@ -18,13 +19,15 @@ use crate::keygen::{self, KeyLength};
 
 /// The data port of each site.
 const PORT: u16 = 7787;
+/// The network identifier of plain peers.
+const VNI: u32 = 77;
 
 /// What the configurations say, besides interfaces, names and keys.
 #[derive(Clone, Debug)]
 pub struct SitesChoice {
     /// `io` of all gateways.
     pub io: &'static str,
-    /// The mode of all peers: `identifier` or `header-encryption`.
+    /// The mode of all peers: `identifier`, `header-encryption` or `plain`.
     pub mode: &'static str,
     /// Further lines of the sites' `[gateway]`.
     pub gateway: &'static str,
@@ -123,12 +126,16 @@ pub fn configure(scratch: &Scratch, plants: &Plants, choice: &SitesChoice) -> Re
         for (peer, key) in
             plants.plants.iter().zip(&public_keys).filter(|(peer, _)| peer.number != plant.number)
         {
+            let (port, more) = match choice.mode {
+                "plain" => (VXLAN_PORT, format!("vni = {VNI}")),
+                _ => (PORT, format!("public_key = \"{key}\"")),
+            };
             let endpoint = match choice.ipv6 {
-                true => format!("[{}]:{PORT}", peer.ipv6),
-                false => format!("{}:{PORT}", peer.ipv4),
+                true => format!("[{}]:{port}", peer.ipv6),
+                false => format!("{}:{port}", peer.ipv4),
             };
             text += &format!(
-                "[[site.peer]]\nname = \"plant-{}\"\nendpoint = \"{endpoint}\"\npublic_key = \"{key}\"\nmode = \"{}\"\n",
+                "[[site.peer]]\nname = \"plant-{}\"\nendpoint = \"{endpoint}\"\nmode = \"{}\"\n{more}\n",
                 peer.number, choice.mode
             );
         }
