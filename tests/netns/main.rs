@@ -26,6 +26,7 @@ mod links;
 mod loss;
 mod neighbours;
 mod page;
+mod plants;
 mod privileges;
 mod protocols;
 mod reload;
@@ -34,6 +35,7 @@ mod sites;
 mod start;
 mod suites;
 mod vanish;
+mod wan;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

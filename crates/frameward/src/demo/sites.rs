@@ -18,7 +18,7 @@ use super::pair::{PairError, Scratch, Station};
 use crate::keygen::{self, KeyLength};
 
 /// The data port of each site.
-const PORT: u16 = 7787;
+pub const PORT: u16 = 7787;
 /// The network identifier of plain peers.
 const VNI: u32 = 77;
 
