@@ -8,6 +8,8 @@
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
+#   scripts/setup.sh bench   the tunnels that ours is compared with: wireguard-go (from the Go module proxy), boringtun
+#                            (from crates.io), and WireGuard's tools; into target/rivals/bin
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -15,9 +17,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci | cross | package) ;;
+demo | test | ci | cross | package | bench) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci|cross|package" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package|bench" >&2
     exit 2
     ;;
 esac
@@ -35,6 +37,7 @@ needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:etht
 # Reads the captures that we write, and runs the dissector.
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
+[[ $profile != bench ]] || needs+=(wg:wireguard-tools go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
@@ -110,10 +113,19 @@ install_cross() {
     rustup target list --installed | grep -qx aarch64-unknown-linux-gnu || rustup target add aarch64-unknown-linux-gnu
 }
 
+# Programs to be compared with; nothing of them is built into ours. Versions are pinned, so that figures can be.
+install_bench() {
+    local place=$PWD/target/rivals
+    mkdir -p "$place/bin"
+    [[ -x $place/bin/wireguard ]] || GOBIN=$place/bin go install golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446
+    [[ -x $place/bin/boringtun-cli ]] || cargo install --locked --root "$place" boringtun-cli@0.7.1
+}
+
 install_packages
 install_rust
 [[ $profile != cross ]] || install_cross
 [[ $profile != ci ]] || install_ci
+[[ $profile != bench ]] || install_bench
 
 if ((EUID != 0)); then
     echo "setup: not root. Network namespaces, raw sockets and XDP need root: the demo and the network tests will say so."

@@ -14,5 +14,6 @@ pub mod burst;
 pub mod divided;
 pub mod row;
 pub mod secys;
+pub mod sites;
 
 pub use row::{Ratio, Row, Spread, Target};

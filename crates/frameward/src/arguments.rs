@@ -210,6 +210,8 @@ pub(crate) enum Measured {
     Link,
     /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
     Suites,
+    /// Tunnels between two plants, beside kernel VXLAN, alone and over WireGuard
+    Tunnel,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -10,17 +10,20 @@
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
+//! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
 pub mod forwarder;
 pub mod full_size;
 pub mod link;
 pub mod memory;
+mod rivals;
 pub mod samples;
 pub mod small;
 mod stand;
 pub mod suites;
 pub mod table;
+pub mod tunnel;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -108,5 +111,14 @@ impl Bench<'_> {
     pub fn link(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         link::measure(self)
+    }
+
+    /// Measures tunnels between plants.
+    ///
+    /// # Errors
+    /// The first thing that fails. Nothing is left behind.
+    pub fn tunnel(&mut self) -> Result<(), BenchError> {
+        lab::require_root()?;
+        tunnel::measure(self)
     }
 }

@@ -182,6 +182,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String]) -> Result<(),
         Measured::Suites => return bench_suites(quick, json),
         Measured::Fragment => |bench| bench.fragment(),
         Measured::Link => |bench| bench.link(),
+        Measured::Tunnel => |bench| bench.tunnel(),
     };
     let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
     let frameward = std::env::current_exe().map_err(|error| failed(&error))?;

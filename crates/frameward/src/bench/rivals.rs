@@ -1,0 +1,203 @@
+//! Other tunnels between two plants, set up as well as they can be: kernel VXLAN alone and over WireGuard in user space.
+//!
+//! ```text
+//!  lan ── bridge ── vxlan ──[ WireGuard's tun ]── wan
+//! ```
+//!
+//! The programs are looked for on PATH, `scripts/setup.sh bench` puts them into `target/rivals`. What is missing is left
+//! out, and said.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::plants::LAN;
+use lab::{Error, Plant, Plants, Program};
+
+use crate::demo::pair::Scratch;
+
+/// How long a program may take to answer, and to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// WireGuard's own port.
+const WIREGUARD_PORT: &str = "51820";
+/// Octets that WireGuard adds to an IPv4 packet: IP 20, UDP 8, header 16, tag 16.
+const WIREGUARD: u32 = 60;
+
+/// A tunnel that is not ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rival {
+    /// Kernel VXLAN, without any protection.
+    Vxlan,
+    /// Kernel VXLAN over wireguard-go.
+    WireguardGo,
+    /// Kernel VXLAN over boringtun.
+    Boringtun,
+}
+
+/// A running rival, at both plants.
+#[derive(Debug)]
+pub(crate) struct RunningRival {
+    programs: Vec<Program>,
+    _scratch: Scratch,
+}
+
+impl Rival {
+    pub(crate) const ALL: [Self; 3] = [Self::Vxlan, Self::WireguardGo, Self::Boringtun];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Vxlan => "kernel VXLAN, unprotected",
+            Self::WireguardGo => "kernel VXLAN over wireguard-go",
+            Self::Boringtun => "kernel VXLAN over boringtun",
+        }
+    }
+
+    /// The program that it needs, by the names that it goes by.
+    const fn programs(self) -> &'static [&'static str] {
+        match self {
+            Self::Vxlan => &[],
+            // The Go proxy's tool is named after its module, the distribution's package after the program.
+            Self::WireguardGo => &["wireguard", "wireguard-go"],
+            Self::Boringtun => &["boringtun-cli"],
+        }
+    }
+
+    /// Octets of the largest LAN payload that crosses a path of `path` octets in one packet.
+    pub(crate) const fn payload(self, path: u32) -> u32 {
+        // Outer IP 20, UDP 8, VXLAN 8, the frame's own header 14.
+        let vxlan = path - 50;
+        match self {
+            Self::Vxlan => vxlan,
+            Self::WireguardGo | Self::Boringtun => vxlan - WIREGUARD,
+        }
+    }
+
+    /// What is not installed, if anything.
+    pub(crate) fn missing(self) -> Option<&'static str> {
+        let tool = (!self.programs().is_empty() && find("wg").is_none()).then_some("wg");
+        let program = self.programs().first().filter(|_| self.program().is_none());
+        program.copied().or(tool)
+    }
+
+    fn program(self) -> Option<PathBuf> {
+        self.programs().iter().find_map(|name| find(name))
+    }
+
+    /// Sets it up between the first two plants, for LANs of `lan_mtu` octets over a path of `path`.
+    pub(crate) fn start(self, plants: &Plants, lan_mtu: u32, path: u32) -> Result<RunningRival, Error> {
+        let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
+        let [one, two, ..] = &plants.plants[..] else {
+            return Err(Error::Unexpected("a rival needs two plants".into()));
+        };
+        let mut programs = Vec::new();
+        let ends = match self.program() {
+            None => [one.ipv4.to_string(), two.ipv4.to_string()],
+            Some(program) => {
+                let keys = [Keys::new(scratch.path(), 1)?, Keys::new(scratch.path(), 2)?];
+                for (own, peer, key, other) in
+                    [(one, two, &keys[0], &keys[1]), (two, one, &keys[1], &keys[0])]
+                {
+                    programs.push(wireguard(&program, own, peer, key, other, path)?);
+                }
+                [inner(one), inner(two)]
+            }
+        };
+        for (plant, local, remote) in [(one, &ends[0], &ends[1]), (two, &ends[1], &ends[0])] {
+            vxlan(plant, local, remote, lan_mtu)?;
+        }
+        Ok(RunningRival { programs, _scratch: scratch })
+    }
+}
+
+impl RunningRival {
+    /// Ends its programs; its interfaces go with their namespaces.
+    pub(crate) fn stop(self) -> Result<(), Error> {
+        self.programs.into_iter().try_for_each(|program| program.terminate(PATIENCE).map(drop))
+    }
+}
+
+/// A key pair of WireGuard.
+struct Keys {
+    private: PathBuf,
+    public: String,
+}
+
+impl Keys {
+    fn new(directory: &Path, number: u8) -> Result<Self, Error> {
+        let private = directory.join(format!("wireguard-{number}"));
+        let failed =
+            |source: io::Error| Error::System { what: format!("write {}", private.display()), source };
+        let key = lab::program::run(&["wg", "genkey"], PATIENCE)?.stdout;
+        fs::write(&private, key).map_err(failed)?;
+        fs::set_permissions(&private, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        let public = format!("wg pubkey < {}", private.display());
+        let public = lab::program::run(&["sh", "-c", &public], PATIENCE)?.stdout.trim().to_owned();
+        Ok(Self { private, public })
+    }
+}
+
+/// Starts WireGuard at `own` and waits until its interface is up.
+fn wireguard(
+    program: &Path,
+    own: &Plant,
+    peer: &Plant,
+    keys: &Keys,
+    other: &Keys,
+    path: u32,
+) -> Result<Program, Error> {
+    // Its socket's name is the interface's, and stands outside of the namespaces.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let device = format!("fw{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    let program = program.display().to_string();
+    let quiet = ["env", "WG_SUDO=1", "LOG_LEVEL=error", &program, "-f", &device];
+    let privileged: &[&str] =
+        if program.ends_with("boringtun-cli") { &["--disable-drop-privileges"] } else { &[] };
+    let running = own.site.spawn(&[&quiet[..], privileged].concat())?;
+    let end = Instant::now() + PATIENCE;
+    // Until its socket answers, `wg` takes the interface for the kernel's.
+    while own.site.run(&["wg", "show", &device]).is_err() {
+        if Instant::now() > end {
+            return Err(Error::Deadline {
+                what: format!("{program} to make its interface"),
+                limit: PATIENCE,
+            });
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let (private, endpoint) = (keys.private.display().to_string(), format!("{}:{WIREGUARD_PORT}", peer.ipv4));
+    let (address, allowed) = (format!("{}/24", inner(own)), format!("{}/32", inner(peer)));
+    let set = ["wg", "set", &device, "listen-port", WIREGUARD_PORT, "private-key", &private];
+    let to = ["peer", &other.public, "allowed-ips", &allowed, "endpoint", &endpoint];
+    own.site.run(&[&set[..], &to].concat())?;
+    own.site.ip(&["addr", "add", &address, "dev", &device])?;
+    own.site.ip(&["link", "set", &device, "mtu", &(path - WIREGUARD).to_string(), "up"])?;
+    Ok(running)
+}
+
+/// The address inside of WireGuard's tunnel.
+fn inner(plant: &Plant) -> String {
+    format!("10.88.0.{}", plant.number)
+}
+
+fn vxlan(plant: &Plant, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
+    let (site, mtu) = (&plant.site, lan_mtu.to_string());
+    site.ip(&["link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
+    let tunnel =
+        ["type", "vxlan", "id", "42", "local", local, "remote", remote, "dstport", "4789", "noudpcsum"];
+    site.ip(&[&["link", "add", "vx0"][..], &tunnel].concat())?;
+    site.ip(&["link", "set", "vx0", "mtu", &mtu])?;
+    for port in ["vx0", LAN] {
+        site.ip(&["link", "set", port, "master", "br0", "up"])?;
+    }
+    site.ip(&["link", "set", "br0", "up"]).map(drop)
+}
+
+/// Where a program is: on PATH, or in the rivals' own place.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let places = std::env::split_paths(&path).chain([PathBuf::from("target/rivals/bin")]);
+    places.map(|place| place.join(program)).find(|file| file.is_file())
+}
