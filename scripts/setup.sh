@@ -2,9 +2,9 @@
 # Installs what is missing to build, demonstrate and test Frameward. Idempotent, and quick when nothing is missing.
 #
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
-#   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3),
-#                            what reads the systemd unit, tshark, which reads what inspect writes, a browser, and
-#                            Prometheus' own parser
+#   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
+#                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
+#                            reads what inspect writes, a browser, and Prometheus' own parser
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
@@ -43,7 +43,8 @@ needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:etht
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
 if [[ $profile == test || $profile == ci ]]; then
     needs+=(insmod:kmod iperf3:iperf3)
-    [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux)
+    # wpa_supplicant runs in the guest alone.
+    [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux wpa_supplicant:wpasupplicant)
 fi
 # The status page is tested in a real browser.
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)

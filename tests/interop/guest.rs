@@ -9,7 +9,7 @@
 //! ```
 //!
 //! Interfaces are `vec0`, `vec1`: socket pairs whose other ends the test holds, or a packet socket on an interface of
-//! the namespace in which the guest is started. Their MTU is 1500 and cannot be raised.
+//! the namespace in which the guest is started, or a port of a switch there. Their MTU is 1500 and cannot be raised.
 //!
 //! Every wait is bounded. A guest ends by itself when its console is closed (its test is gone, however) and after
 //! [`LIFE`]; it is asked to by SIGTERM and never killed: its helper processes would stay. When it is stopped, none of its
@@ -32,8 +32,7 @@ use nix::unistd::Pid;
 /// The program, and where its package has the modules.
 const PROGRAM: &str = "linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
-const CURE: &str =
-    "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2)";
+const CURE: &str = "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2, wpasupplicant)";
 /// How long it may take to boot, on a busy machine.
 const BOOT: Duration = Duration::from_secs(60);
 /// How long one command may take, and a guest's end.
@@ -111,10 +110,24 @@ impl Guest {
     }
 
     /// A guest whose `vec0` is a packet socket on an interface of a namespace. Needs root.
+    ///
+    /// It hears what it sends itself, too, for its driver has a socket for each way. MACsec drops that, MKA does not:
+    /// wpa_supplicant takes it for a peer that uses its own identifier, and chooses another, without end.
     pub(crate) fn inside(namespace: &Namespace, ifname: &str) -> Guest {
+        Guest::boot_in(namespace, &format!("vec0:transport=raw,ifname={ifname},depth=64"))
+    }
+
+    /// A guest whose `vec0` is a port of its own at a bridge of a namespace; the port goes with the namespace. Needs root.
+    pub(crate) fn at_switch(namespace: &Namespace, switch: &str) -> Guest {
+        let tap = "guest";
+        namespace.ip(&["tuntap", "add", "dev", tap, "mode", "tap"]).unwrap();
+        namespace.ip(&["link", "set", tap, "master", switch, "up"]).unwrap();
+        Guest::boot_in(namespace, &format!("vec0:transport=tap,ifname={tap},depth=64"))
+    }
+
+    fn boot_in(namespace: &Namespace, device: &str) -> Guest {
         let prefix = ["ip", "netns", "exec", namespace.name()];
-        let device = format!("vec0:transport=raw,ifname={ifname},depth=64");
-        Guest::boot(&prefix, "exec 0<&1 2>&1", &[&device], Stdio::null(), Stdio::null())
+        Guest::boot(&prefix, "exec 0<&1 2>&1", &[device], Stdio::null(), Stdio::null())
     }
 
     fn boot(prefix: &[&str], places: &str, devices: &[&str], stdin: Stdio, stderr: Stdio) -> Guest {

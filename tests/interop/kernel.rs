@@ -1,5 +1,7 @@
 //! The guest's `macsec0`, set up with iproute2, and what it says of the frames it got.
 
+use std::collections::BTreeMap;
+
 use secy::SciInclusion;
 use suite::CipherSuite;
 use wire::{MacAddr, Sci};
@@ -52,7 +54,7 @@ impl Macsec {
     }
 
     /// The words of `ip link` for it.
-    fn switches(&self) -> String {
+    pub(crate) fn switches(&self) -> String {
         let on = |on: bool| if on { "on" } else { "off" };
         format!(
             "encrypt {} send_sci {} end_station {} {}",
@@ -107,4 +109,30 @@ pub(crate) fn join(guest: &mut Guest) {
         redirect("vec1", "macsec0"),
         redirect("macsec0", "vec1")
     ));
+}
+
+/// Its counters of received frames, of the SecY and of all its SCs, that do not count octets.
+pub(crate) fn received(guest: &mut Guest) -> BTreeMap<String, u64> {
+    let text = guest.run("ip -s -j macsec show macsec0");
+    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let secy = &document[0];
+    let mut counters = BTreeMap::new();
+    let channels = secy["rx_sc"].as_array().unwrap();
+    for object in std::iter::once(secy).chain(channels) {
+        for (name, value) in object.as_object().unwrap() {
+            if let Some(name) = name.strip_prefix("InPkts") {
+                *counters.entry(of_2018(name).to_owned()).or_default() += value.as_u64().unwrap();
+            }
+        }
+    }
+    counters
+}
+
+/// A counter's name in 802.1AE-2018.
+fn of_2018(name: &str) -> &str {
+    match name {
+        "UnknownSCI" | "UnusedSA" => "NoSA",
+        "NoSCI" | "NotUsingSA" => "NoSAError",
+        same => same,
+    }
 }

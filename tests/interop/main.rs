@@ -14,6 +14,7 @@ mod exchange;
 mod guest;
 mod kernel;
 mod live;
+mod sites;
 mod verdicts;
 
 use std::path::Path;

@@ -174,27 +174,10 @@ fn sentence(signs: &[char], moved: &BTreeMap<String, u64>) -> String {
     text
 }
 
-/// The kernel's counters of received frames, of the SecY and of all its SCs, that do not count octets.
-fn kernel_counters(bench: &mut Bench) -> BTreeMap<String, u64> {
-    let text = bench.guest.run("ip -s -j macsec show macsec0");
-    let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-    let secy = &document[0];
-    let mut counters = BTreeMap::new();
-    let channels = secy["rx_sc"].as_array().unwrap();
-    for object in std::iter::once(secy).chain(channels) {
-        for (name, value) in object.as_object().unwrap() {
-            if let Some(name) = name.strip_prefix("InPkts") {
-                *counters.entry(of_2018(name).to_owned()).or_default() += value.as_u64().unwrap();
-            }
-        }
-    }
-    counters
-}
-
 /// What the kernel makes of the frames of a row.
 fn kernels_verdict(bench: &mut Bench, row: &Row) -> String {
     row.receiver.set(bench);
-    let before = kernel_counters(bench);
+    let before = kernel::received(&mut bench.guest);
     let macsec = row.receiver.macsec();
     let mut signs = Vec::new();
     for craft in &row.frames {
@@ -206,7 +189,7 @@ fn kernels_verdict(bench: &mut Bench, row: &Row) -> String {
         signs.push(sign(craft, waiting.next().as_deref()));
         assert_eq!(waiting.next(), None, "{}: a frame was delivered twice", row.what);
     }
-    let mut moved = moved(&before, &kernel_counters(bench));
+    let mut moved = moved(&before, &kernel::received(&mut bench.guest));
     let questions = (Bench::QUESTIONS * row.frames.len()) as u64;
     let counted = if row.receiver.validate == ValidateFrames::Strict { "NoTag" } else { "Untagged" };
     *moved.get_mut(counted).unwrap() -= questions;
@@ -246,15 +229,6 @@ fn our_counters(books: &Books) -> BTreeMap<String, u64> {
 fn moved(before: &BTreeMap<String, u64>, after: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
     let by = |(name, value): (&String, &u64)| (name.clone(), value - before.get(name).unwrap_or(&0));
     after.iter().map(by).collect()
-}
-
-/// A counter's name in 802.1AE-2018.
-fn of_2018(name: &str) -> &str {
-    match name {
-        "UnknownSCI" | "UnusedSA" => "NoSA",
-        "NoSCI" | "NotUsingSA" => "NoSAError",
-        same => same,
-    }
 }
 
 /// Gives all rows to both, and tells of every one that is not as it stands here.
