@@ -62,7 +62,7 @@ impl Sites {
             receiver: site(),
             arrival,
             frames: vec![frame; BURST],
-            packets: vec![Vec::with_capacity(LAN_FRAME + 64); BURST],
+            packets: vec![Vec::new(); BURST],
             pn: 0,
         };
         sites.agree();
