@@ -19,7 +19,7 @@ use lab::plants::PROBE;
 use lab::topology::LEFT;
 use lab::{Direction, Namespace, PacketSocket, Plant, Plants, PlantsShape};
 
-use super::{DEADLINE, program};
+use super::{DEADLINE, counter, program};
 
 /// Octets in front of a UDP payload: Ethernet 14, IPv4 20, UDP 8.
 const UDP_PAYLOAD: usize = 42;
@@ -106,6 +106,21 @@ impl Wan {
             }
             assert!(Instant::now() < end, "{name} is {value} of {least}: {:#?}", self.report(index));
             std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until a site has taken in all that stood before its LAN port: what comes next meets no full queue.
+    fn wait_until_idle(&self, index: usize) {
+        let received = || counter(&self.report(index).sites.remove(0).lan.counters, "RxFrames");
+        let (end, mut before) = (Instant::now() + DEADLINE, received());
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let now = received();
+            if now == before {
+                return;
+            }
+            assert!(Instant::now() < end, "frames go on coming: {now}");
+            before = now;
         }
     }
 

@@ -33,6 +33,7 @@ fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
         let refused = wan.wait_for_count(0, "OutPktsFlowRate", 1);
         let flows = wan.peer(0).flows_announced + wan.peer(0).flows_acknowledged;
         assert!(flows <= 4096, "{flows} flows, {refused} refused");
+        wan.wait_until_idle(0);
         let grown = resident(process).saturating_sub(before);
         assert!(grown < 32 << 20, "{grown} octets more after the flood");
         wan.cross(200, 64);
