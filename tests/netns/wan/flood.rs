@@ -36,8 +36,11 @@ fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
         wan.wait_until_idle(0);
         let grown = resident(process).saturating_sub(before);
         assert!(grown < 32 << 20, "{grown} octets more after the flood");
-        // In header encryption an SA that was silent during the flood may have to wait for the next epoch.
-        wan.meet();
+        if mode.0 == "header-encryption" {
+            // An SA that was silent during the flood may have to wait for the next epoch (SECURITY.md). With identifiers
+            // a known flow loses nothing.
+            wan.meet();
+        }
         wan.cross(200, 64);
         wan.stop();
     }
