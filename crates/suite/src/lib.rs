@@ -14,8 +14,9 @@
 //! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`]. Who a site is stands in
 //! [`identity`].
 //!
-//! Left out on purpose: key derivation, key wrap and CMAC of key agreement, and anything that knows
-//! where in a frame the AAD, the text and the ICV stand (that is the SecY).
+//! Key agreement's keys (CAK, ICK, KEK) and what is done with them stand in [`mka`].
+//!
+//! Left out on purpose: anything that knows where in a frame the AAD, the text and the ICV stand (that is the SecY).
 #![no_std]
 
 extern crate alloc;
@@ -24,6 +25,7 @@ mod aead;
 mod cipher_suite;
 pub mod identity;
 mod key;
+pub mod mka;
 mod morus640;
 mod nonce;
 #[cfg(fuzzing)]

@@ -223,6 +223,71 @@ impl fmt::Debug for Pn {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ssci(pub u32);
 
+/// Member Identifier: 96 random bits, drawn anew whenever a participant begins (IEEE 802.1X-2020 clause 9.4.2).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Mi(pub [u8; 12]);
+
+/// Key Identifier: the key server's MI, and the number that it gave the SAK (IEEE 802.1X-2020 clause 9.8).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Ki {
+    /// The key server's MI when it distributed the SAK.
+    pub server: Mi,
+    /// The Key Number, from 1.
+    pub kn: u32,
+}
+
+/// Connectivity Association Key Name: 1 to 32 octets that name a CAK; no secret (IEEE 802.1X-2020 clause 9.3.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ckn {
+    octets: [u8; Self::LONGEST],
+    length: u8,
+}
+
+impl Ckn {
+    /// The most octets of a name.
+    pub const LONGEST: usize = 32;
+
+    /// A name of 1 to 32 octets.
+    pub fn new(name: &[u8]) -> Option<Self> {
+        let length = u8::try_from(name.len()).ok().filter(|length| (1..=32).contains(length))?;
+        let mut octets = [0; Self::LONGEST];
+        octets[..name.len()].copy_from_slice(name);
+        Some(Self { octets, length })
+    }
+
+    /// The octets.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+}
+
+impl fmt::Display for Mi {
+    /// As 24 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+impl fmt::Display for Ki {
+    /// As `MI/KN`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.server, self.kn)
+    }
+}
+
+impl fmt::Display for Ckn {
+    /// As hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.octets().iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+impl fmt::Debug for Ckn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     extern crate std;
