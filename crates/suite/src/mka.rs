@@ -4,26 +4,57 @@
 //!  CAK ─┬─ KDF "IEEE8021 ICK" | CKN ──▶ ICK ── AES-CMAC ──▶ ICV of an MKPDU
 //!       ├─ KDF "IEEE8021 KEK" | CKN ──▶ KEK ── AES key wrap (RFC 3394) ──▶ SAK, CAK on the wire
 //!       └─ KDF "IEEE8021 SAK" | nonce, MIs, KN ──▶ SAK
+//!
+//!  KDF (clause 6.2.1, NIST SP 800-108 in counter mode): for i = 1, 2, ... as many blocks as are needed of
+//!      AES-CMAC(key, i 1 | label | 00 | context | bits 2)
 //! ```
 //!
-//! A SAK depends on its CAK and on a nonce, so who learns what was drawn and not the CAK learns no SAK.
+//! CKN in there: its first 16 octets, filled with zeros to 16. AES-CMAC has 128 bits or 256 as the CAK has, and so have
+//! ICK and KEK, whatever the SAK has. A SAK depends on its CAK and on a nonce, so who learns what was drawn and not the
+//! CAK learns no SAK.
+//!
+//! Left out on purpose: CAKs out of EAP (clause 6.2.2), and handing out CAKs.
 
+use alloc::vec::Vec;
+use core::fmt;
+
+use aws_lc_rs::cmac;
+use aws_lc_rs::constant_time;
+use aws_lc_rs::key_wrap::{self, AesKek, KeyWrap};
 use wire::{Ckn, Ki, Mi};
+use zeroize::Zeroizing;
 
 use crate::{CipherSuite, Sak, Salt};
 
+/// Octets of the longest CAK, ICK, KEK and SAK.
+const LONGEST: usize = 32;
+/// Octets that key wrap adds (RFC 3394).
+const WRAP_OCTETS: usize = 8;
+/// Octets of a block of AES, and of an AES-CMAC.
+const BLOCK_OCTETS: usize = 16;
+
+/// 16 or 32 secret octets. Wiped when dropped, never shown.
+#[derive(Clone)]
+struct Secret {
+    octets: Zeroizing<[u8; LONGEST]>,
+    length: usize,
+}
+
 /// A Connectivity Association Key: 16 or 32 secret octets. Wiped when dropped, never shown.
-pub struct Cak(());
+#[derive(Clone)]
+pub struct Cak(Secret);
 
 /// A CAK has 16 or 32 octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongCakLength(pub usize);
 
-/// The key of the ICVs.
-pub struct Ick(());
+/// The key of the ICVs. Wiped when dropped, never shown.
+#[derive(Clone)]
+pub struct Ick(cmac::Key);
 
-/// The key that wraps keys.
-pub struct Kek(());
+/// The key that wraps keys. Wiped when dropped, never shown.
+#[derive(Clone)]
+pub struct Kek(Secret);
 
 /// A wrapped key is not what it should be: another KEK, or touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,74 +63,207 @@ pub struct UnwrapError;
 /// What random values are made of: 32 octets that the operating system drew, expanded by the KDF of clause 6.2.1 under a
 /// counter. The same seed makes the same values, so that what a KaY did can be done again (and is worth nothing without
 /// the CAK).
-pub struct Draw(());
+pub struct Draw {
+    seed: cmac::Key,
+    drawn: u64,
+}
+
+impl Secret {
+    fn empty(length: usize) -> Self {
+        Self { octets: Zeroizing::new([0; LONGEST]), length }
+    }
+
+    fn octets(&self) -> &[u8] {
+        &self.octets[..self.length]
+    }
+
+    fn octets_mut(&mut self) -> &mut [u8] {
+        &mut self.octets[..self.length]
+    }
+
+    /// The pseudo-random function that goes with a key of this length.
+    fn cmac(&self) -> cmac::Key {
+        let algorithm = if self.length == 16 { cmac::AES_128 } else { cmac::AES_256 };
+        cmac::Key::new(algorithm, self.octets())
+            .expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
+    }
+}
+
+/// The KDF of clause 6.2.1. `out` has at most 255 blocks.
+fn kdf(key: &cmac::Key, label: &str, context: &[&[u8]], out: &mut [u8]) {
+    let bits = u16::try_from(out.len() * 8).expect("invariant: 255 blocks are 32640 bits").to_be_bytes();
+    let mut input = [&[0][..], label.as_bytes(), &[0], &context.concat(), &bits].concat();
+    let mut block = Zeroizing::new([0; BLOCK_OCTETS]);
+    for (counter, room) in (1..=u8::MAX).zip(out.chunks_mut(BLOCK_OCTETS)) {
+        input[0] = counter;
+        let mac = cmac::sign_to_buffer(key, &input, &mut *block);
+        room.copy_from_slice(&mac.expect("invariant: an AES-CMAC takes any octets")[..room.len()]);
+    }
+}
 
 impl Cak {
     /// A CAK of 16 or 32 octets. The caller wipes what `octets` was borrowed from.
     ///
     /// # Errors
     /// [`WrongCakLength`].
-    pub fn new(_octets: &[u8]) -> Result<Self, WrongCakLength> {
-        todo!()
+    pub fn new(octets: &[u8]) -> Result<Self, WrongCakLength> {
+        if !matches!(octets.len(), 16 | 32) {
+            return Err(WrongCakLength(octets.len()));
+        }
+        let mut secret = Secret::empty(octets.len());
+        secret.octets_mut().copy_from_slice(octets);
+        Ok(Self(secret))
+    }
+
+    /// Octets of the key: 16 or 32. No secret.
+    pub const fn length(&self) -> usize {
+        self.0.length
     }
 
     /// The ICK of this CAK under its name (clause 9.3.3).
-    pub fn ick(&self, _ckn: &Ckn) -> Ick {
-        todo!()
+    pub fn ick(&self, ckn: &Ckn) -> Ick {
+        Ick(self.derived("IEEE8021 ICK", ckn).cmac())
     }
 
     /// The KEK of this CAK under its name (clause 9.3.3).
-    pub fn kek(&self, _ckn: &Ckn) -> Kek {
-        todo!()
+    pub fn kek(&self, ckn: &Ckn) -> Kek {
+        Kek(self.derived("IEEE8021 KEK", ckn))
+    }
+
+    /// A key as long as this CAK.
+    fn derived(&self, label: &str, ckn: &Ckn) -> Secret {
+        let mut key_id = [0; BLOCK_OCTETS];
+        for (room, octet) in key_id.iter_mut().zip(ckn.octets()) {
+            *room = *octet;
+        }
+        let mut secret = Secret::empty(self.0.length);
+        kdf(&self.0.cmac(), label, &[&key_id], secret.octets_mut());
+        secret
     }
 
     /// The SAK of a key server: from a nonce as long as the SAK, the MIs of all live members and the Key Number
     /// (clause 9.8.1).
-    pub fn sak(&self, _suite: CipherSuite, _nonce: &[u8], _members: &[Mi], _kn: u32) -> Sak {
-        todo!()
+    pub fn sak(&self, suite: CipherSuite, nonce: &[u8], members: &[Mi], kn: u32) -> Sak {
+        let members: Vec<u8> = members.iter().flat_map(|member| member.0).collect();
+        let mut secret = Secret::empty(suite.key_octets());
+        kdf(&self.0.cmac(), "IEEE8021 SAK", &[nonce, &members, &kn.to_be_bytes()], secret.octets_mut());
+        Sak::new(suite, secret.octets()).expect("invariant: as long as the suite wants it")
     }
 }
 
 impl Ick {
     /// The ICV over these octets (clause 9.4.1).
-    pub fn icv(&self, _octets: &[u8]) -> [u8; 16] {
-        todo!()
+    pub fn icv(&self, octets: &[u8]) -> [u8; BLOCK_OCTETS] {
+        let mut icv = [0; BLOCK_OCTETS];
+        cmac::sign_to_buffer(&self.0, octets, &mut icv).expect("invariant: an AES-CMAC takes any octets");
+        icv
     }
 
     /// Whether this is the ICV over these octets; in constant time.
-    pub fn verifies(&self, _octets: &[u8], _icv: &[u8; 16]) -> bool {
-        todo!()
+    pub fn verifies(&self, octets: &[u8], icv: &[u8; BLOCK_OCTETS]) -> bool {
+        cmac::verify(&self.0, octets, icv).is_ok()
     }
 }
 
 impl Kek {
-    /// The wrapped SAK: 24 or 40 octets, in the beginning of what is returned.
-    pub fn wrap(&self, _sak: &Sak) -> ([u8; 40], usize) {
-        todo!()
+    /// The wrapped SAK: 24 or 40 octets, in the beginning of what is returned (clause 9.8.2).
+    pub fn wrap(&self, sak: &Sak) -> ([u8; LONGEST + WRAP_OCTETS], usize) {
+        let mut wrapped = [0; LONGEST + WRAP_OCTETS];
+        let octets = self.key().wrap(sak.octets(), &mut wrapped);
+        let length = octets.expect("invariant: 16 and 32 octets can be wrapped").len();
+        (wrapped, length)
     }
 
     /// The SAK that was wrapped.
     ///
     /// # Errors
     /// [`UnwrapError`].
-    pub fn unwrap(&self, _suite: CipherSuite, _wrapped: &[u8]) -> Result<Sak, UnwrapError> {
-        todo!()
+    pub fn unwrap(&self, suite: CipherSuite, wrapped: &[u8]) -> Result<Sak, UnwrapError> {
+        let mut secret = Secret::empty(suite.key_octets());
+        if wrapped.len() != secret.length + WRAP_OCTETS {
+            return Err(UnwrapError);
+        }
+        self.key().unwrap(wrapped, secret.octets_mut()).map_err(|_| UnwrapError)?;
+        Sak::new(suite, secret.octets()).map_err(|_| UnwrapError)
+    }
+
+    fn key(&self) -> AesKek {
+        let cipher = if self.0.length == 16 { &key_wrap::AES_128 } else { &key_wrap::AES_256 };
+        AesKek::new(cipher, self.0.octets()).expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
     }
 }
 
 impl Draw {
     /// From 32 octets that the operating system drew.
-    pub fn new(_seed: &[u8; 32]) -> Self {
-        todo!()
+    pub fn new(seed: &[u8; LONGEST]) -> Self {
+        let seed = cmac::Key::new(cmac::AES_256, seed).expect("invariant: 32 octets are AES-256's");
+        Self { seed, drawn: 0 }
     }
 
     /// The next octets.
-    pub fn fill(&mut self, _octets: &mut [u8]) {
-        todo!()
+    pub fn fill(&mut self, octets: &mut [u8]) {
+        for room in octets.chunks_mut(LONGEST) {
+            kdf(&self.seed, "Frameward draw", &[&self.drawn.to_be_bytes()], room);
+            self.drawn += 1;
+        }
     }
 }
 
-/// The salt of an XPN SAK, made of its KI (IEEE 802.1X-2020 clause 9.10).
-pub fn salt(_ki: &Ki) -> Salt {
-    todo!()
+/// The salt of an XPN SAK, made of its KI (IEEE 802.1AE-2018 clause 10.7.8): the key server's MI, its first two octets
+/// xor the low half of the KN, the next two xor the high half.
+pub fn salt(ki: &Ki) -> Salt {
+    let Mi(mut salt) = ki.server;
+    for (octet, kn) in salt.iter_mut().zip(ki.kn.rotate_left(16).to_be_bytes()) {
+        *octet ^= kn;
+    }
+    Salt(salt)
 }
+
+impl PartialEq for Cak {
+    /// In constant time for keys of one length; the length is no secret.
+    fn eq(&self, other: &Self) -> bool {
+        constant_time::verify_slices_are_equal(self.0.octets(), other.0.octets()).is_ok()
+    }
+}
+
+impl Eq for Cak {}
+
+impl fmt::Debug for Cak {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cak({} octets)", self.0.length)
+    }
+}
+
+impl fmt::Debug for Ick {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Ick")
+    }
+}
+
+impl fmt::Debug for Kek {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kek")
+    }
+}
+
+impl fmt::Debug for Draw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Draw")
+    }
+}
+
+impl fmt::Display for WrongCakLength {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a CAK of {} octets where 16 or 32 are wanted", self.0)
+    }
+}
+
+impl core::error::Error for WrongCakLength {}
+
+impl fmt::Display for UnwrapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a wrapped key that is not under this KEK")
+    }
+}
+
+impl core::error::Error for UnwrapError {}

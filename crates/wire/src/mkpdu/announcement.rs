@@ -1,0 +1,233 @@
+//! TLVs of the Announcement parameter set (IEEE 802.1X-2020 clause 11.12), and what this project says in them.
+//!
+//! ```text
+//!  TLV:  type 7 bits | length 9 bits | value
+//!
+//!  112   MACsec Cipher Suites          (implementation capability 2 | identifier 8) ...           figure 11-24
+//!  127   Organizationally Specific     OUI 3 | subtype 1 | ...                                    clause 11.12.6
+//!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
+//!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame
+//!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
+//! ```
+//!
+//! F2-46-57 is no registered OUI: its U/L bit is set, so it is locally administered, and "FWRD" tells it from others'.
+//! A TLV that reaches beyond its set ends the reading: what stood before it is told.
+
+use super::{Capability, Fields, TooLong};
+
+const CIPHER_SUITES: u8 = 112;
+const ORGANIZATIONALLY_SPECIFIC: u8 = 127;
+/// What our TLV begins with: OUI, subtype, and a name for the case that somebody else chose that OUI.
+const OURS: [u8; 8] = [0xf2, 0x46, 0x57, 1, b'F', b'W', b'R', b'D'];
+/// The version of our TLV that is written. Later ones are read as far as this goes.
+const VERSION: u8 = 1;
+const REASSEMBLES: u8 = 0x01;
+const SPLITS: u8 = 0x02;
+const SUITE_OCTETS: usize = 10;
+const FIGURE_OCTETS: usize = 3;
+/// The most octets of a value: its length has 9 bits.
+const LONGEST_VALUE: usize = 0x01ff;
+
+/// TLVs of an announcement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tlvs<'f>(pub(super) &'f [u8]);
+
+/// A TLV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tlv<'f> {
+    /// Type 112: the suites that the sender has.
+    CipherSuites(SuiteList<'f>),
+    /// Type 127, ours: what the sender receives beyond the standard.
+    Extensions(Extensions, Figures<'f>),
+    /// Any other: skipped.
+    Other {
+        /// Its type, 0 to 127.
+        kind: u8,
+        /// Its value.
+        value: &'f [u8],
+    },
+}
+
+/// A suite that somebody has, and what it does with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CapableSuite {
+    /// The suite's identifier (IEEE 802.1AE table 14-1).
+    pub identifier: [u8; 8],
+    /// What the implementation can do with it.
+    pub capability: Capability,
+}
+
+/// The value of a MACsec Cipher Suites TLV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SuiteList<'f>(&'f [u8]);
+
+/// What a station receives beyond the standard.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extensions {
+    /// It puts SDUs together again.
+    pub reassembles: bool,
+    /// It separates SDUs that share a frame.
+    pub splits: bool,
+    /// Octets of the longest SDU that it takes.
+    pub largest_sdu: u16,
+}
+
+/// How fast a suite is on a box.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figure {
+    /// The suite's identifier: one of the standard's, or one of ours.
+    pub identifier: [u8; 8],
+    /// Nanoseconds for a frame of 512 octets; 65535 and above are said as that.
+    pub nanoseconds: u16,
+}
+
+/// The figures of our TLV.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figures<'f>(&'f [u8]);
+
+impl<'f> Tlvs<'f> {
+    /// The TLVs, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Tlv<'f>> + use<'f> {
+        let mut rest = self.0;
+        core::iter::from_fn(move || {
+            let (head, behind) = rest.split_first_chunk::<2>()?;
+            let head = u16::from_be_bytes(*head);
+            let (value, behind) = behind.split_at_checked(usize::from(head) & LONGEST_VALUE)?;
+            rest = behind;
+            Some(Tlv::decode((head >> 9) as u8, value))
+        })
+    }
+}
+
+impl<'f> Tlv<'f> {
+    fn decode(kind: u8, value: &'f [u8]) -> Self {
+        let extensions = || {
+            let mut fields = Fields(value.strip_prefix(&OURS).filter(|_| kind == ORGANIZATIONALLY_SPECIFIC)?);
+            let [version, flags] = fields.take()?;
+            let largest_sdu = u16::from_be_bytes(fields.take()?);
+            let (reassembles, splits) = (flags & REASSEMBLES != 0, flags & SPLITS != 0);
+            let extensions = Extensions { reassembles, splits, largest_sdu };
+            (version >= VERSION).then_some(Self::Extensions(extensions, Figures(fields.0)))
+        };
+        match kind {
+            CIPHER_SUITES => Self::CipherSuites(SuiteList(value)),
+            _ => extensions().unwrap_or(Self::Other { kind, value }),
+        }
+    }
+}
+
+impl<'f> SuiteList<'f> {
+    /// The suites, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = CapableSuite> + use<'f> {
+        self.0.as_chunks::<SUITE_OCTETS>().0.iter().map(|octets| {
+            let [_, capability, identifier @ ..] = *octets;
+            CapableSuite { identifier, capability: Capability::from_bits(capability) }
+        })
+    }
+}
+
+impl<'f> Figures<'f> {
+    /// The figures, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = Figure> + use<'f> {
+        self.0.as_chunks::<FIGURE_OCTETS>().0.iter().map(|octets| {
+            let [number, high, low] = *octets;
+            Figure { identifier: identifier(number), nanoseconds: u16::from_be_bytes([high, low]) }
+        })
+    }
+}
+
+/// The identifier that this number stands for.
+const fn identifier(number: u8) -> [u8; 8] {
+    match number {
+        0x80.. => [0x00, 0x80, 0xc2, 0x00, 0x01, 0x00, 0x00, number & 0x7f],
+        _ => [0xf2, 0x46, 0x57, 0x00, 0x00, 0x00, 0x00, number],
+    }
+}
+
+/// The number that stands for this identifier.
+fn number(suite: [u8; 8]) -> Option<u8> {
+    let nn = suite[7] & 0x7f;
+    [nn, nn | 0x80].into_iter().find(|number| identifier(*number) == suite)
+}
+
+/// Writes the TLVs of an announcement.
+#[derive(Debug)]
+pub struct TlvWriter<'b> {
+    buffer: &'b mut [u8],
+    length: usize,
+}
+
+impl<'b> TlvWriter<'b> {
+    /// Begins in `buffer`, which holds all TLVs in the end.
+    pub const fn new(buffer: &'b mut [u8]) -> Self {
+        Self { buffer, length: 0 }
+    }
+
+    /// Adds a MACsec Cipher Suites TLV.
+    ///
+    /// # Errors
+    /// [`TooLong`]; what was written before stands.
+    pub fn cipher_suites(&mut self, suites: impl Iterator<Item = CapableSuite>) -> Result<(), TooLong> {
+        let entries = suites.map(|CapableSuite { identifier: [a, b, c, d, e, f, g, h], capability }| {
+            [0, capability.bits(), a, b, c, d, e, f, g, h]
+        });
+        self.tlv(CIPHER_SUITES, &[], entries)
+    }
+
+    /// Adds our TLV. Figures of suites that are neither the standard's nor ours are left out.
+    ///
+    /// # Errors
+    /// [`TooLong`]; what was written before stands.
+    pub fn extensions(
+        &mut self,
+        extensions: &Extensions,
+        figures: impl Iterator<Item = Figure>,
+    ) -> Result<(), TooLong> {
+        let flags =
+            if extensions.reassembles { REASSEMBLES } else { 0 } | if extensions.splits { SPLITS } else { 0 };
+        let [high, low] = extensions.largest_sdu.to_be_bytes();
+        let mut head = [0; OURS.len() + 4];
+        head[..OURS.len()].copy_from_slice(&OURS);
+        head[OURS.len()..].copy_from_slice(&[VERSION, flags, high, low]);
+        let entries = figures.filter_map(|Figure { identifier, nanoseconds }| {
+            let [high, low] = nanoseconds.to_be_bytes();
+            Some([number(identifier)?, high, low])
+        });
+        self.tlv(ORGANIZATIONALLY_SPECIFIC, &head, entries)
+    }
+
+    /// Adds any TLV: a type of 7 bits and a value.
+    ///
+    /// # Errors
+    /// [`TooLong`]; what was written before stands.
+    pub fn other(&mut self, kind: u8, value: &[u8]) -> Result<(), TooLong> {
+        self.tlv(kind, value, core::iter::empty::<[u8; 0]>())
+    }
+
+    /// Ends the TLVs.
+    pub fn finish(self) -> Tlvs<'b> {
+        Tlvs(&self.buffer[..self.length])
+    }
+
+    fn tlv<const N: usize>(
+        &mut self,
+        kind: u8,
+        head: &[u8],
+        entries: impl Iterator<Item = [u8; N]>,
+    ) -> Result<(), TooLong> {
+        let room = &mut self.buffer[self.length..];
+        let (type_and_length, room) = room.split_first_chunk_mut::<2>().ok_or(TooLong)?;
+        room.get_mut(..head.len()).ok_or(TooLong)?.copy_from_slice(head);
+        let mut length = head.len();
+        for entry in entries {
+            room.get_mut(length..length + N).ok_or(TooLong)?.copy_from_slice(&entry);
+            length += N;
+        }
+        if length > LONGEST_VALUE || kind > ORGANIZATIONALLY_SPECIFIC {
+            return Err(TooLong);
+        }
+        *type_and_length = (u16::from(kind) << 9 | length as u16).to_be_bytes();
+        self.length += type_and_length.len() + length;
+        Ok(())
+    }
+}
