@@ -172,18 +172,51 @@ fn stations_that_restart_begin_an_epoch_at_most_one_a_second() {
 }
 
 #[test]
-fn a_restart_within_the_window_costs_three_frames() {
-    let mut plants = acquainted(1..=1);
-    for pn in 2..500 {
-        plants.send(0, &frame(1, 1, 0, pn, 64));
+fn a_restart_within_the_window_costs_nothing_or_after_a_few_frames_three() {
+    // (the newest PN, frames that are taken for copies)
+    for (newest, lost) in [(500, 0), (65, 0), (64, 3), (20, 3)] {
+        let mut plants = acquainted(1..=1);
+        for pn in 2..=newest {
+            plants.send(0, &frame(1, 1, 0, pn, 64));
+        }
+        plants.pass(1500);
+        plants.take(1);
+        let sent: Vec<_> = (1..100).map(|pn| frame(1, 1, 0, pn, 64)).collect();
+        sent.iter().for_each(|frame| plants.send(0, frame));
+        plants.pass(50);
+        assert_eq!(plants.take(1), sent[lost as usize..], "after PN {newest}");
+        assert_eq!((plants.counters(0).out_pkts_repeated, epoch(&mut plants)), (lost, 2));
     }
-    plants.pass(1500);
-    plants.take(1);
-    let sent: Vec<_> = (1..100).map(|pn| frame(1, 1, 0, pn, 64)).collect();
-    sent.iter().for_each(|frame| plants.send(0, frame));
+}
+
+#[test]
+fn late_copies_of_first_frames_begin_one_epoch_a_second_and_cost_nobody_a_frame() {
+    let mut plants = acquainted(1..=2);
+    let (mut sent, mut pn, mut copy) = (BTreeSet::new(), 1, Vec::new());
+    for millisecond in 0..5000_u32 {
+        if millisecond % 6 == 0 {
+            pn += 1;
+            for station in 1..=2 {
+                let frame = frame(station, 1, 0, pn, 64);
+                plants.send(0, &frame);
+                if (station, pn) == (1, 10) {
+                    copy = frame.clone();
+                }
+                sent.insert(frame);
+            }
+        }
+        if pn > 100 {
+            plants.send(0, &copy);
+        }
+        plants.pass(1);
+    }
     plants.pass(50);
-    assert_eq!(plants.take(1), sent[3..]);
-    assert_eq!((plants.counters(0).out_pkts_repeated, epoch(&mut plants)), (3, 2));
+    let came = plants.take(1);
+    let copies = came.iter().filter(|&frame| *frame == copy).count();
+    assert_eq!(BTreeSet::from_iter(came), sent);
+    let epochs = epoch(&mut plants) - 1;
+    assert!((3..=5).contains(&epochs), "{epochs} epochs in 5 s");
+    assert_eq!(copies, 1 + epochs as usize, "the station refuses all but the first");
 }
 
 #[test]
@@ -459,4 +492,32 @@ fn a_flood_of_new_flows_costs_known_ones_nothing() {
     assert!(counters.out_pkts_flow_rate > 2000, "{counters:?}");
     let kept = counters.out_pkts_waited - 1;
     assert!(kept < 1300, "a thousand new flows a second: {kept}");
+}
+
+#[test]
+fn an_sa_that_is_silent_between_its_frames_loses_none_to_a_flood_of_new_sas() {
+    let mut plants = acquainted(1..=5);
+    let (mut sent, mut strays, mut epochs) = (BTreeSet::new(), 0_u32, BTreeSet::new());
+    for millisecond in 0..6000_u32 {
+        for _ in 0..5 {
+            strays += 1;
+            let mut stray = frame(200, 1, 0, strays, 80);
+            stray[20..24].copy_from_slice(&strays.to_be_bytes());
+            stray[6..10].copy_from_slice(&(0x0200_0000 + strays).to_be_bytes());
+            plants.send(0, &stray);
+        }
+        // Each in a rhythm of its own, so at any age of an epoch.
+        for station in (1..=5).filter(|&station| millisecond % (170 * u32::from(station) + 1) == 7) {
+            let frame = frame(station, 1, 0, millisecond, 80);
+            plants.send(0, &frame);
+            sent.insert(frame);
+        }
+        plants.pass(1);
+        epochs.insert(epoch(&mut plants));
+    }
+    plants.pass(200);
+    let came = BTreeSet::from_iter(plants.take(1).into_iter().filter(|frame| frame[11] <= 5));
+    assert!(sent.len() > 20 && came == sent, "{} of {}", came.len(), sent.len());
+    assert!(epochs.len() >= 4, "the flood has begun epochs: {epochs:?}");
+    assert!(plants.counters(0).out_pkts_epoch_awaited > 100, "{:?}", plants.counters(0));
 }

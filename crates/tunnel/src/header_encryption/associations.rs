@@ -12,6 +12,19 @@ use super::window::PnWindow;
 /// room for as many, does not; about 530 octets each.
 pub(crate) const ASSOCIATIONS: usize = 512;
 
+/// SAs of flows that the peer has not acknowledged yet: the rest has room for those of known flows, however many new
+/// ones come.
+pub(crate) const NEWCOMERS: usize = ASSOCIATIONS / 2;
+
+/// Whose SA it is, and so how much room there is for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// Of a flow that the peer knows.
+    Known,
+    /// Of a flow that it does not know yet.
+    Newcomer,
+}
+
 /// Which SA.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Association {
@@ -26,6 +39,8 @@ pub(crate) struct Associations {
     /// Sorted: who chooses SCIs cannot make the search slow. Where in `windows`.
     order: Vec<(Association, u16)>,
     windows: Box<[PnWindow]>,
+    /// How many were newcomers when they were opened.
+    newcomers: usize,
 }
 
 impl Associations {
@@ -34,16 +49,19 @@ impl Associations {
         Self {
             order: Vec::with_capacity(ASSOCIATIONS),
             windows: vec![PnWindow::new(0); ASSOCIATIONS].into_boxed_slice(),
+            newcomers: 0,
         }
     }
 
     /// Forgets all of them.
     pub(crate) fn clear(&mut self) {
         self.order.clear();
+        self.newcomers = 0;
     }
 
-    pub(crate) fn is_full(&self) -> bool {
-        self.order.len() == ASSOCIATIONS
+    /// Whether there is no room for one more.
+    pub(crate) fn is_full(&self, standing: Standing) -> bool {
+        self.order.len() == ASSOCIATIONS || standing == Standing::Newcomer && self.newcomers == NEWCOMERS
     }
 
     /// The window of an SA, if it was used in this epoch. Looks at ten SAs at most.
@@ -55,13 +73,19 @@ impl Associations {
     /// The window of an SA, and its number among those of the epoch, from 0; a new window that begins with `first` if
     /// it is used for the first time. `None` if there is no room. Looks at ten SAs at most, and moves as many entries as
     /// there are once an SA and epoch.
-    pub(crate) fn find_or_open(&mut self, of: Association, first: u32) -> Option<(u16, &mut PnWindow)> {
+    pub(crate) fn find_or_open(
+        &mut self,
+        of: Association,
+        first: u32,
+        standing: Standing,
+    ) -> Option<(u16, &mut PnWindow)> {
         let number = match self.order.binary_search_by_key(&of, |&(association, _)| association) {
             Ok(place) => self.order[place].1,
-            Err(_) if self.is_full() => return None,
+            Err(_) if self.is_full(standing) => return None,
             Err(place) => {
                 let free = self.order.len() as u16;
                 self.order.insert(place, (of, free));
+                self.newcomers += usize::from(standing == Standing::Newcomer);
                 self.windows[usize::from(free)] = PnWindow::new(first);
                 free
             }
@@ -74,6 +98,7 @@ impl Associations {
 mod tests {
     use super::super::window::Freshness::{New, Seen};
     use super::super::window::Portion::Whole;
+    use super::Standing::{Known, Newcomer};
     use super::*;
 
     fn association(number: u16) -> Association {
@@ -88,21 +113,44 @@ mod tests {
         let mut associations = Associations::new();
         for round in 0..2 {
             for number in 0..ASSOCIATIONS as u16 {
-                assert!(!associations.is_full() && associations.window(association(number)).is_none());
-                let opened = associations.find_or_open(association(number), u32::from(number));
+                assert!(!associations.is_full(Known) && associations.window(association(number)).is_none());
+                let opened = associations.find_or_open(association(number), u32::from(number), Known);
                 let (place, window) = opened.expect("room");
                 assert_eq!(place, number);
                 assert_eq!(window.commit(u32::from(number), Whole), New, "round {round}");
             }
-            assert!(associations.is_full());
-            assert!(associations.find_or_open(association(ASSOCIATIONS as u16), 1).is_none());
+            assert!(associations.is_full(Known));
+            assert!(associations.find_or_open(association(ASSOCIATIONS as u16), 1, Known).is_none());
             for number in 0..ASSOCIATIONS as u16 {
                 let window = associations.window(association(number)).expect("opened");
                 assert_eq!(window.judge(u32::from(number), Whole), Seen);
                 assert_eq!(window.newest(), u32::from(number));
-                let (place, window) = associations.find_or_open(association(number), 99).expect("there");
+                let (place, window) =
+                    associations.find_or_open(association(number), 99, Known).expect("there");
                 assert_eq!((place, window.newest()), (number, u32::from(number)));
             }
+            associations.clear();
+        }
+    }
+
+    #[test]
+    fn half_of_the_room_is_for_known_flows() {
+        let mut associations = Associations::new();
+        for _ in 0..2 {
+            let (mut opened, mut refused) = (0, 0);
+            for number in 0..2 * ASSOCIATIONS as u16 {
+                match associations.find_or_open(association(number), 1, Newcomer) {
+                    Some(_) => opened += 1,
+                    None => refused += 1,
+                }
+            }
+            assert_eq!((opened, refused), (NEWCOMERS, 2 * ASSOCIATIONS - NEWCOMERS));
+            assert!(associations.is_full(Newcomer) && !associations.is_full(Known));
+            assert!(associations.find_or_open(association(0), 1, Newcomer).is_some(), "it was there");
+            for number in 2 * ASSOCIATIONS..3 * ASSOCIATIONS - NEWCOMERS {
+                assert!(associations.find_or_open(association(number as u16), 1, Known).is_some());
+            }
+            assert!(associations.is_full(Known));
             associations.clear();
         }
     }

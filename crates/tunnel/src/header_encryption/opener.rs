@@ -11,7 +11,7 @@ use suite::tunnel::HeaderKey;
 use wire::Instant;
 use wire::tunnel::{Flow, Taken};
 
-use super::associations::{Association, Associations};
+use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, read};
 use super::window::{Freshness, Portion};
 use crate::counters::InDiscard;
@@ -177,7 +177,8 @@ impl Known {
     fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let (of, pn) = (Association { sci, an: taken.fields.an() }, taken.fields.pn);
-        let (number, window) = self.received.find_or_open(of, pn).ok_or(InDiscard::TooManySas)?;
+        let (number, window) =
+            self.received.find_or_open(of, pn, Standing::Known).ok_or(InDiscard::TooManySas)?;
         match window.commit(pn, portion) {
             Freshness::New => {
                 Ok(u64::from(self.epoch & 0x000f_ffff) << 42 | (u64::from(number) + 1) << 32 | u64::from(pn))

@@ -6,6 +6,7 @@ use wire::time::Instant;
 use wire::tunnel::Taken;
 
 use super::HeaderEncryption;
+use super::associations::Standing;
 use super::sealer::Sealer;
 use super::waiting::Gone;
 use crate::counters::{OutDiscard, PeerCounters};
@@ -38,7 +39,8 @@ impl HeaderEncryption {
         let given = self.flows.find(now, hash, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
         announce(now, facts, shared, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
-        let epoch = self.take_pn(now, facts, shared, taken)?;
+        let standing = if acknowledged { Standing::Known } else { Standing::Newcomer };
+        let epoch = self.take_pn(now, facts, shared, taken, standing)?;
         if acknowledged && !self.waiting.holds(index) {
             return self.seal(facts, counters, taken, epoch, frame);
         }
@@ -55,13 +57,14 @@ impl HeaderEncryption {
         facts: &PeerFacts,
         shared: &mut Shared,
         taken: &Taken,
+        standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let before = self.sealer.epoch();
         if self.flows.run_short() {
             // Another one is tried with the next frame, until numbers run out.
             let _ = self.sealer.start_next(now);
         }
-        let epoch = self.sealer.take_pn(now, taken);
+        let epoch = self.sealer.take_pn(now, taken, standing);
         if self.sealer.epoch() != before {
             self.flows.begin_epoch();
         }

@@ -6,15 +6,18 @@
 //!
 //! | PN of an SA in this epoch | what becomes of the frame |
 //! |---|---|
-//! | the first | sent; an SA has a window of its own, so a changed AN needs no epoch |
+//! | the first | sent; an SA has a window of its own, so a changed AN needs no epoch. No room for one more: the next epoch |
 //! | above the window's lower edge, not sent yet | sent |
 //! | below it, or half of all PNs ahead | the next epoch, then sent |
 //! | about to come round to the epoch's first one (XPN) | the next epoch, then sent |
+//! | sent already, low, and far below the newest | the next epoch, then sent |
 //! | sent already | not sent; at the fourth without a higher PN between, the next epoch, then sent |
 //!
-//! The last row is ours: both ends of an SA that restart before it has sent more PNs than the window has would
-//! otherwise have nothing delivered until they come past the highest one. Copies that a network makes have higher PNs
-//! between them.
+//! The last two rows are ours: both ends of an SA that restart before it has sent more PNs than the window has would
+//! otherwise have nothing delivered until they come past the highest one. Copies that a network makes come soon, and
+//! have higher PNs between them. One that comes late is taken for a restart only among the first PNs of an SA; it then
+//! costs an epoch, which others lose nothing by, and goes to a station that refuses it. Whoever sends such copies on
+//! purpose has no more of it than one who restarts: an epoch a second.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -24,9 +27,9 @@ use suite::tunnel::HeaderKey;
 use wire::Instant;
 use wire::tunnel::Taken;
 
-use super::associations::{Association, Associations};
+use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
-use super::window::{Freshness, Portion};
+use super::window::{Freshness, PnWindow, Portion};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
 
@@ -34,6 +37,10 @@ use crate::packet::Packet;
 pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
 /// So many PNs that come again, without a higher one between, are no copies but another beginning of the SA.
 const REPEATS_OF_A_RESTART: u8 = 4;
+/// PNs that an SA begins with: one of them that comes again ...
+const FIRST_PNS: u32 = 1024;
+/// ... this far below the newest is no copy either.
+const FALL_OF_A_RESTART: u32 = 64;
 
 #[derive(Debug)]
 struct InUse {
@@ -105,25 +112,32 @@ impl Sealer {
     }
 
     /// Uses up the PN of a frame, in the order in which frames come from the LAN, in the next epoch if it cannot be used
-    /// in this one. Which epoch it was.
+    /// in this one. Which epoch it was. `standing`: whether the peer knows its flow.
     ///
     /// # Errors
     /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`], [`OutDiscard::Repeated`].
-    pub(crate) fn take_pn(&mut self, now: Instant, taken: &Taken) -> Result<u32, OutDiscard> {
+    pub(crate) fn take_pn(
+        &mut self,
+        now: Instant,
+        taken: &Taken,
+        standing: Standing,
+    ) -> Result<u32, OutDiscard> {
         let (of, pn) = association(taken)?;
         let epoch = self.epoch().ok_or(OutDiscard::NoEpoch)?;
-        let full = self.sent.is_full();
+        let full = self.sent.is_full(standing);
         let epoch = match self.sent.window(of) {
             Some(window) if !window.restarts(pn) => match window.commit(pn, Portion::Whole) {
                 Freshness::New => return Ok(epoch),
-                _ if window.repeat() < REPEATS_OF_A_RESTART => return Err(OutDiscard::Repeated),
+                _ if window.repeat() < REPEATS_OF_A_RESTART && !begins_again(window, pn) => {
+                    return Err(OutDiscard::Repeated);
+                }
                 _ => self.start_next(now)?,
             },
             Some(_) => self.start_next(now)?,
             None if full => self.start_next(now)?,
             None => epoch,
         };
-        if let Some((_, window)) = self.sent.find_or_open(of, pn) {
+        if let Some((_, window)) = self.sent.find_or_open(of, pn, standing) {
             window.commit(pn, Portion::Whole);
         }
         Ok(epoch)
@@ -152,10 +166,11 @@ impl Sealer {
     }
 
     /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
-    /// so whatever its PN is, its SA does not begin again with it.
+    /// so whatever its PN is, its SA does not begin again with it. A newcomer still, though its flow is known by now: else
+    /// a flood of new flows would have the room of known ones when their frames are released.
     fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), OutDiscard> {
         let (of, pn) = association(taken)?;
-        let (_, window) = sent.find_or_open(of, pn).ok_or(OutDiscard::Overtaken)?;
+        let (_, window) = sent.find_or_open(of, pn, Standing::Newcomer).ok_or(OutDiscard::Overtaken)?;
         let freshness = window.commit(pn, Portion::Whole);
         if freshness == Freshness::New { Ok(()) } else { Err(OutDiscard::Overtaken) }
     }
@@ -174,6 +189,11 @@ impl Sealer {
         self.sent.clear();
         Ok(epoch)
     }
+}
+
+/// Whether a PN that was sent already shows by itself that its SA begins again.
+const fn begins_again(window: &PnWindow, pn: u32) -> bool {
+    pn < FIRST_PNS && window.newest().wrapping_sub(pn) >= FALL_OF_A_RESTART
 }
 
 fn association(taken: &Taken) -> Result<(Association, u32), OutDiscard> {

@@ -11,7 +11,7 @@ use wire::Instant;
 use wire::tunnel::{Flow, Taken};
 
 use super::HEADER_OCTETS;
-use super::associations::ASSOCIATIONS;
+use super::associations::{ASSOCIATIONS, NEWCOMERS, Standing};
 use super::opener::Opener;
 use super::sealer::Sealer;
 use super::window::Portion;
@@ -60,7 +60,7 @@ fn opener(epochs: u32) -> Opener {
 fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>, OutDiscard> {
     let taken = taken(frame);
     Sealer::admit(&taken, frame)?;
-    let epoch = sealer.take_pn(now, &taken)?;
+    let epoch = sealer.take_pn(now, &taken, Standing::Known)?;
     let sealed = sealer.seal(&taken, epoch, frame, PAYLOAD)?;
     Ok(sealed.into_iter().map(|packet| [&packet.header[..], &frame[packet.body]].concat()).collect())
 }
@@ -301,13 +301,59 @@ fn a_full_table_of_sas_takes_the_next_epoch() {
 }
 
 #[test]
+fn new_flows_without_end_leave_room_for_known_ones_in_every_epoch() {
+    let mut sealer = sealer(1);
+    let of = |number: u16| {
+        let mut frame = frame(1, 0, 1, 64);
+        frame[25..27].copy_from_slice(&number.to_be_bytes());
+        taken(&frame)
+    };
+    let mut numbers = 1000_u16..;
+    for round in 1..5_u64 {
+        for place in 0..NEWCOMERS + 100 {
+            let newcomer = of(numbers.next().expect("more"));
+            let expected = if place < NEWCOMERS { Ok(round as u32) } else { Err(OutDiscard::EpochAwaited) };
+            let now = at(round * 1000 + 500);
+            assert_eq!(sealer.take_pn(now, &newcomer, Standing::Newcomer), expected, "{place} in {round}");
+        }
+        for known in 0..(ASSOCIATIONS - NEWCOMERS) as u16 {
+            let now = at(round * 1000 + 600);
+            assert_eq!(sealer.take_pn(now, &of(known), Standing::Known), Ok(round as u32));
+        }
+        // The next newcomer begins the next epoch, and has a place there.
+        let epoch = round as u32 + 1;
+        sealer.install(at(round * 1000 + 700), epoch, key(epoch));
+        assert_eq!(sealer.start_next(at(round * 1000 + 1500)), Ok(epoch));
+    }
+}
+
+#[test]
+fn a_frame_that_waited_is_a_newcomer_in_the_next_epoch_too() {
+    let mut sealer = sealer(2);
+    let of = |station: u8, number: u8| {
+        let mut frame = frame(station, 0, 1, 64);
+        frame[25] = number;
+        frame
+    };
+    let waited = of(1, 0);
+    assert_eq!(sealer.take_pn(at(0), &taken(&waited), Standing::Newcomer), Ok(1));
+    assert_eq!(sealer.start_next(at(1000)), Ok(2));
+    for number in 0..=u8::MAX {
+        let frame = of(2, number);
+        assert_eq!(sealer.take_pn(at(1000), &taken(&frame), Standing::Newcomer), Ok(2));
+    }
+    let sealed = sealer.seal(&taken(&waited), 1, &waited, PAYLOAD);
+    assert_eq!(sealed.map(|packets| packets.len()), Err(OutDiscard::Overtaken));
+}
+
+#[test]
 fn epochs_overlap_and_go() {
     let (mut sealer, mut opener) = (sealer(1), opener(2));
     let old: Vec<_> =
         (1..=4).map(|pn| send(&mut sealer, at(0), &frame(1, 0, pn, 64)).expect("sent").remove(0)).collect();
     assert!(open(&mut opener, at(0), &old[0]).is_ok());
     sealer.install(at(0), 2, key(2));
-    sealer.take_pn(at(1000), &taken(&frame(1, 0, 60_000, 64))).expect("ahead");
+    sealer.take_pn(at(1000), &taken(&frame(1, 0, 60_000, 64)), Standing::Known).expect("ahead");
     let new = send(&mut sealer, at(1000), &frame(1, 0, 1, 64)).expect("the next epoch").remove(0);
     assert!(open(&mut opener, at(9000), &old[1]).is_ok(), "as long as nothing of the next came");
     assert_eq!((opener.epoch(), opener.due()), (Some(1), None));
@@ -348,8 +394,10 @@ fn an_epoch_in_use_is_not_pushed_out_by_those_to_come() {
 fn a_frame_that_waited_over_a_change_of_epochs_repeats_no_pn() {
     let mut sealer = sealer(2);
     let waited: Vec<_> = [10, 11, 9000].map(|pn| frame(1, 0, pn, 64)).into();
-    let epochs: Vec<_> =
-        waited.iter().map(|frame| sealer.take_pn(at(0), &taken(frame)).expect("new")).collect();
+    let epochs: Vec<_> = waited
+        .iter()
+        .map(|frame| sealer.take_pn(at(0), &taken(frame), Standing::Known).expect("new"))
+        .collect();
     // The station begins again and comes to PN 10 before the frames may go.
     for pn in 1..=10 {
         send(&mut sealer, at(1500), &frame(1, 0, pn, 64)).expect("in the next epoch");
