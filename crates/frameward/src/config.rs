@@ -331,6 +331,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let links = link::judge_all(&raw.link, allow_experimental, &keys, &mut seen, &mut findings);
     let identities = site::IdentitySource { directory, read: files.identity };
     let sites = site::judge_all(&raw.site, &identities, &mut seen, &mut findings);
+    site::warn_of_misfits(&links, &sites, &mut findings);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

@@ -15,14 +15,13 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use engine::interface::InterfaceError;
-use secy::{ConfidentialityOffset, Protection, SciInclusion};
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::{HEADER_OCTETS as IDENTIFIER_HEADER_OCTETS, LONG_FORM_OCTETS, RID_OCTETS};
 
 use super::ReadMtu;
-use crate::config::site::{Endpoint, Host, mode_name, sockets};
-use crate::config::{Config, Finding, Link, Mtu, Site, SitePeer};
+use crate::config::site::{Endpoint, Host, mode_name, sockets, unfit_for_header_encryption};
+use crate::config::{Config, Finding, Mtu, Site, SitePeer};
 
 const UDP_OCTETS: usize = 8;
 const VXLAN_OCTETS: usize = 8;
@@ -147,19 +146,6 @@ pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
         })
     };
     site.peers.iter().filter_map(dropped).collect()
-}
-
-/// Why a link's frames cannot pass a peer under header encryption, as its configuration writes it.
-fn unfit_for_header_encryption(link: &Link) -> Option<&'static str> {
-    match link.protection {
-        _ if !link.protect_frames => None,
-        Protection::Integrity => Some("encrypt = false"),
-        Protection::Encrypt(offset) if offset != ConfidentialityOffset::Zero => {
-            Some("confidentiality_offset")
-        }
-        Protection::Encrypt(_) if link.sci_inclusion != SciInclusion::Always => Some("sci is not \"always\""),
-        Protection::Encrypt(_) => link.dividing.map(|_| "fragment or concatenate"),
-    }
 }
 
 /// Writes a site's part of the plan.

@@ -44,6 +44,10 @@ impl<'t> Findings<'t> {
         Self { file, text, errors: Vec::new(), warnings: Vec::new() }
     }
 
+    pub(super) const fn file(&self) -> &Path {
+        self.file
+    }
+
     pub(super) fn error(&mut self, span: Range<usize>, text: impl Into<String>) {
         self.errors.push(self.finding(span, text.into()));
     }

@@ -13,6 +13,7 @@
 mod endpoint;
 mod judge;
 mod limits;
+mod misfit;
 mod peer;
 mod ports;
 
@@ -24,6 +25,8 @@ use tunnel::{Limits, Mode};
 
 pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub(super) use judge::{IdentitySource, judge_all};
+pub use misfit::unfit_for_header_encryption;
+pub(super) use misfit::warn_of_misfits;
 pub use ports::{Socket, sockets};
 
 use super::Mtu;
