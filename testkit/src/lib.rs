@@ -4,3 +4,4 @@
 
 pub mod fixture;
 pub mod frames;
+pub mod mka;
