@@ -56,7 +56,7 @@ done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.name | 
 # A crate's code without its tests: what stands before a file's test module, in files that are no test module.
 code_of() {
     local crate=$1 file tests
-    tests=$(sed -nE '/^#\[cfg\(test\)\]/{n;s/^mod ([a-z0-9_]+);/\1/p}' "$crate/src/lib.rs" | tr '\n' ' ')
+    tests=$(sources "$crate/src" | xargs sed -nE '/^#\[cfg\(test\)\]/{n;s/^mod ([a-z0-9_]+);/\1/p}' | tr '\n' ' ')
     sources "$crate/src" | sort | while read -r file; do
         [[ " $tests " != *" $(basename "$file" .rs) "* ]] || continue
         awk -v file="$file" '/^#\[cfg\(test\)\]/ { getline; if (/\{/) exit; next } !/^[[:space:]]*\/\// { print file ":" FNR ":" $0 }' "$file"

@@ -12,6 +12,7 @@ pub mod extension;
 mod key;
 pub mod key_file;
 pub mod lease;
+pub mod mkpdu;
 pub mod path;
 pub mod reassembler;
 pub mod sa_file;
@@ -28,7 +29,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 17] = [
+pub const TARGETS: [Target; 18] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -36,6 +37,7 @@ pub const TARGETS: [Target; 17] = [
     ("extension", extension::run),
     ("key_file", key_file::run),
     ("lease", lease::run),
+    ("mkpdu", mkpdu::run),
     ("path", path::run),
     ("reassembler", reassembler::run),
     ("sa_file", sa_file::run),

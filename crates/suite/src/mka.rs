@@ -15,6 +15,9 @@
 //!
 //! Left out on purpose: CAKs out of EAP (clause 6.2.2), and handing out CAKs.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::vec::Vec;
 use core::fmt;
 
