@@ -320,12 +320,15 @@ fn a_tlv_that_does_not_fit_leaves_what_stands() {
     assert!(writer.other(113, &[0; 511]).is_ok());
 }
 
+/// AN, confidentiality offset, KN, suite, wrapped key.
+type MadeSak = (An, u8, u32, Option<[u8; 8]>, Vec<u8>);
+
 /// What a property makes a set of; what it holds is borrowed from.
 #[derive(Clone, Debug)]
 enum Made {
     Peers(bool, u8, Vec<u8>),
     SakUse(Option<KeyUse>, Option<KeyUse>, bool, bool, bool),
-    DistributedSak(Option<(An, u8, u32, Option<[u8; 8]>, Vec<u8>)>),
+    DistributedSak(Option<MadeSak>),
     DistributedCak(Vec<u8>, Vec<u8>),
     Kmd(Vec<u8>),
     Announcement(Vec<u8>),
