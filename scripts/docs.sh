@@ -70,13 +70,16 @@ for configuration in "$scratch"/*.toml; do
     while read -r key; do
         [[ -e $scratch/$key ]] || "$frameward" keygen static --bits "$bits" --out "$scratch/$key" >/dev/null
     done < <(sed -nE 's/^ *key_file *= *"([^"]*)".*/\1/p' "$configuration")
+    while read -r cak; do
+        [[ -e $scratch/$cak ]] || "$frameward" keygen cak --bits "$bits" --out "$scratch/$cak" >/dev/null
+    done < <(sed -nE 's/^ *(fallback_)?cak_file *= *"([^"]*)".*/\2/p' "$configuration")
     while read -r identity; do
         [[ -e $scratch/$identity ]] || "$frameward" keygen site --out "$scratch/$identity" >/dev/null
     done < <(sed -nE 's/^ *identity *= *"([^"]*)".*/\1/p' "$configuration")
     if ! told=$("$frameward" check --offline "$configuration" 2>&1); then
         breach "README.md: configuration $(basename "$configuration" .toml) is refused:"$'\n'"$told"
     fi
-    rm -f "$scratch"/*.key
+    rm -f "$scratch"/*.key "$scratch"/*.cak
     configurations=$((configurations + 1))
 done
 # The package's example.

@@ -23,8 +23,11 @@ pub fn run(octets: &[u8]) {
     for with_keys in [false, true] {
         let keys = with_keys.then(|| {
             let read = |path: &Path, _| unreachable!("no key file is named: {}", path.display());
-            let file =
-                sa_file::parse(Path::new("keys.toml"), KEYS, KeyFiles { key: &read, identity: &identity });
+            let file = sa_file::parse(
+                Path::new("keys.toml"),
+                KEYS,
+                KeyFiles { key: &read, cak: &crate::config::cak, identity: &identity },
+            );
             keys::keyed(file.expect("invariant: a valid file of keys"), Overrides::default())
         });
         let options = Options { keys, copies: Duration::from_millis(5), fcs: false };

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use frameward::config::KeyFiles;
-use frameward::key_file::KeyFileError;
+use frameward::key_file::{KeyFileError, NamedCak};
 use suite::Sak;
 use suite::identity::Identity;
+use wire::Ckn;
 
 /// Parses `octets` as a configuration. Key files are not read: each holds its name, over and over.
 ///
@@ -18,7 +19,7 @@ pub fn run(octets: &[u8]) {
         let key: Vec<u8> = name.cycle().take(suite.key_octets()).collect();
         Ok(Sak::new(suite, &key).expect("invariant: a key of the suite's length"))
     };
-    let files = KeyFiles { key: &read_key, identity: &identity };
+    let files = KeyFiles { key: &read_key, cak: &cak, identity: &identity };
     let lines = text.split('\n').count();
     let findings = match frameward::config::parse(Path::new("gw.toml"), text, files) {
         Ok((config, warnings)) => {
@@ -44,6 +45,14 @@ pub fn run(octets: &[u8]) {
         assert!(finding.line.is_none_or(|line| (1..=lines).contains(&line)), "{finding}");
         assert!(!finding.to_string().contains('\n'), "{finding:?} is one line");
     }
+}
+
+/// The CAK whose name and key are the file's name, over and over: no file is read.
+pub(crate) fn cak(path: &Path) -> Result<NamedCak, KeyFileError> {
+    let name = path.as_os_str().as_encoded_bytes().iter().copied().chain([0]);
+    let octets: Vec<u8> = name.cycle().take(16).collect();
+    let ckn = Ckn::new(&octets).expect("invariant: 1 to 32 octets");
+    Ok(NamedCak::new(ckn, &octets).expect("invariant: 16 octets are a CAK"))
 }
 
 /// The identity whose private key is the file's name, over and over: no file is read.

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use frameward::doctor::exam::{Exam, Party, Setup};
+use frameward::doctor::exam::{Exam, Party, Peers, Setup};
 use frameward::doctor::frame::{Body, Envelope, Frame, Purpose, Status, Tag, Tally};
 use frameward::doctor::keys::MacKey;
 use wire::{MacAddr, Sci};
@@ -89,7 +89,7 @@ pub fn run(octets: &[u8]) {
     let mut input = Unstructured::new(octets);
     let setup = Setup {
         own: Party { sci: OWN, keys: vec![MacKey::derive(&[1; 16], OWN)] },
-        peers: vec![Party { sci: PEER, keys: vec![key.clone()] }],
+        peers: Peers::Known(vec![Party { sci: PEER, keys: vec![key.clone()] }]),
         mac: OWN.system(),
         session: SESSION,
         mtu: 1532,

@@ -19,7 +19,11 @@ pub fn run(octets: &[u8]) {
         Ok(Sak::new(suite, &vec![7; suite.key_octets()]).expect("invariant: a key of the suite's length"))
     };
     let lines = text.split('\n').count();
-    match sa_file::parse(Path::new("keys.toml"), text, KeyFiles { key: &read_key, identity: &identity }) {
+    match sa_file::parse(
+        Path::new("keys.toml"),
+        text,
+        KeyFiles { key: &read_key, cak: &crate::config::cak, identity: &identity },
+    ) {
         Ok(parsed) => {
             if let Keys::Sas(sas) = &parsed {
                 assert!(sas.iter().all(|sa| (1..=lines).contains(&sa.line)));

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use frameward::keygen::KeyLength;
+use wire::Ckn;
 
 pub(crate) mod doctor;
 pub(crate) mod inspect;
@@ -180,6 +182,28 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// Make a CAK, from which links with [link.mka] agree on their keys: a new file of mode 0600; its name (CKN) and its
+    /// fingerprint go to standard output
+    #[command(after_help = "\
+A file that exists is never overwritten. Copy the file to every box of the group over a channel that is itself secret:
+who has it can make himself a member. Name and key belong together: `check` and `status` show the name and the
+fingerprint. Without --ckn a name of 32 random digits is drawn; a switch or wpa_supplicant at the other end is given both
+lines of the file (wpa_supplicant: mka_ckn and mka_cak).
+
+Examples:
+  frameward keygen cak --out line.cak
+  frameward keygen cak --bits 256 --ckn 6c696e652d37 --out line.cak")]
+    Cak {
+        /// The length of the CAK
+        #[arg(long, value_enum, default_value = "128")]
+        bits: Bits,
+        /// Its name: 2 to 64 hexadecimal digits
+        #[arg(long, value_name = "HEX", value_parser = ckn)]
+        ckn: Option<Ckn>,
+        /// The file to make
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
     /// Make a site's identity: a new file of mode 0600; the public key, for its peers, goes to standard output
     #[command(after_help = "\
 An Ed25519 key pair. A file that exists is never overwritten, and never leaves this box: each site makes its own. What is
@@ -192,6 +216,13 @@ Example:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+}
+
+fn ckn(digits: &str) -> Result<Ckn, &'static str> {
+    let octets = hex::decode(digits).ok();
+    octets
+        .and_then(|octets| Ckn::new(&octets))
+        .ok_or("a name is 2 to 64 hexadecimal digits, two for each octet")
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -228,4 +259,13 @@ pub(crate) enum Bits {
     Bits128,
     #[value(name = "256")]
     Bits256,
+}
+
+impl From<Bits> for KeyLength {
+    fn from(bits: Bits) -> Self {
+        match bits {
+            Bits::Bits128 => Self::Bits128,
+            Bits::Bits256 => Self::Bits256,
+        }
+    }
 }

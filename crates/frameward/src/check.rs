@@ -10,6 +10,7 @@
 //! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
 //! here and in `run`.
 
+pub(crate) mod keys;
 pub mod site;
 
 use std::fmt;
@@ -23,9 +24,7 @@ use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::config::bypass;
-use crate::config::{Config, Finding, Io, Link, LinkLoss, Mtu, Polling, Realtime, StaticSa};
-use crate::key_file::fingerprint;
-use crate::lifetime::{ASSUMED_MBITS, STARTS, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
+use crate::config::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
 use crate::suite_speed::{Advice, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.
@@ -119,8 +118,12 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         ))]);
     }
     if !fragment && protected < plain + overhead {
+        let divide = match link.keys {
+            Keys::Static(_) => "fragment = \"on\" at both ends",
+            Keys::Agreed(_) => "fragment = \"auto\" if all peers are Frameward's",
+        };
         return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
+            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {divide}",
             plain + overhead,
             protected.saturating_sub(overhead)
         ))]);
@@ -219,9 +222,13 @@ impl fmt::Display for Plan<'_> {
         for (at, link) in self.config.links.iter().enumerate() {
             write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
             if let Some(speeds) = &self.speeds {
-                writeln!(f, "  speed      {}", Advice::new(speeds, link.suite))?;
+                if let Some(suite) = link.suite() {
+                    writeln!(f, "  speed      {}", Advice::new(speeds, suite))?;
+                }
             }
-            write_lifetime(f, link, self.mbits.get(at).copied().flatten())?;
+            if let Some(sas) = link.static_sas() {
+                keys::write_lifetime(f, link, sas.suite, self.mbits.get(at).copied().flatten())?;
+            }
         }
         for (at, site) in self.config.sites.iter().enumerate() {
             let lan = self.lans.as_ref().and_then(|lans| lans.get(at));
@@ -248,7 +255,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
             writeln!(f, "  protected  {}, MTU {}", link.protected, mtus.protected)?;
         }
     }
-    writeln!(f, "  suite      {}, {}", link.suite, protection(link))?;
+    writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
     let validate = match link.validate_frames {
         ValidateFrames::Strict => "strict",
         ValidateFrames::Check => "check",
@@ -278,50 +285,40 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
             tagged(2)
         )?;
     }
-    if let Some(Dividing { fragment, concatenate, hold }) = link.dividing {
-        let on = |on| if on { "on" } else { "off" };
-        writeln!(
-            f,
-            "  dividing   fragment {}, concatenate {}, hold {} us; 2 octets more for each segment but one",
-            on(fragment),
-            on(concatenate),
-            hold.as_micros()
-        )?;
-    }
+    write_dividing(f, link, mtus)?;
     writeln!(f, "  link loss  {}", link_loss(link))?;
     for ether_type in &link.bypass {
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
     }
-    write_sa(f, "own SA", &link.transmit)?;
-    for peer in &link.receive {
-        write_sa(f, "peer SA", peer)?;
-        if !peer.replay_floor {
-            writeln!(
-                f,
-                "             replay floor off: what was recorded before a restart can be replayed after it"
-            )?;
-        }
-    }
-    Ok(())
+    keys::write(f, link)
 }
 
-/// How long the transmit key lasts.
-fn write_lifetime(f: &mut fmt::Formatter<'_>, link: &Link, mbits: Option<u32>) -> fmt::Result {
-    if !link.protect_frames {
-        return Ok(());
-    }
-    if link.suite.is_xpn() {
-        return writeln!(f, "  key lasts  64-bit packet numbers: not a concern");
-    }
-    let speed = mbits.unwrap_or(ASSUMED_MBITS);
-    let assumed = if mbits.is_some() { "" } else { " (assumed)" };
-    let fastest = line_rate(speed, overhead_octets(link) as u64);
+fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+    let Some(Dividing { fragment, concatenate, hold }) = link.dividing else { return Ok(()) };
+    let agreed = link.mka().is_some();
+    let on = |on| match on {
+        true if agreed => "if all peers announce it",
+        true => "on",
+        false => "off",
+    };
     writeln!(
         f,
-        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {STARTS} starts",
-        Span(at_rate(fastest)),
-        Span(at_rate(USUAL_FRAMES_A_SECOND))
-    )
+        "  dividing   fragment {}, concatenate {}, hold {} us; 2 octets more for each segment but one",
+        on(fragment),
+        on(concatenate),
+        hold.as_micros()
+    )?;
+    if let (true, true, Some(mtus)) = (agreed, fragment, mtus)
+        && mtus.protected < mtus.plain + overhead_octets(link)
+    {
+        let largest = mtus.protected - overhead_octets(link);
+        writeln!(
+            f,
+            "             while a peer does not, payloads above {largest} octets are lost: set the machine's MTU to {largest}, or the protected side's to {}, where that may be",
+            mtus.plain + overhead_octets(link)
+        )?;
+    }
+    Ok(())
 }
 
 fn protection(link: &Link) -> String {
@@ -331,14 +328,6 @@ fn protection(link: &Link) -> String {
         Protection::Encrypt(ConfidentialityOffset::Zero) => "encrypted".to_owned(),
         Protection::Encrypt(offset) => format!("encrypted behind the first {} octets", offset.octets()),
     }
-}
-
-fn write_sa(f: &mut fmt::Formatter<'_>, what: &str, sa: &StaticSa) -> fmt::Result {
-    write!(f, "  {what:<10} SCI {}, AN {}", sa.sci, sa.an)?;
-    if let Some(binding) = &sa.xpn {
-        write!(f, ", SSCI {}", binding.ssci.0)?;
-    }
-    writeln!(f, ", key {}", fingerprint(sa.key.octets()))
 }
 
 #[cfg(test)]

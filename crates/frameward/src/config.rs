@@ -1,7 +1,7 @@
 //! The configuration: from TOML text to values that only mean something.
 //!
 //! ```text
-//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, site ──▶ Config, warnings
+//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, mka, site ──▶ Config, warnings
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
@@ -13,7 +13,9 @@ pub mod bypass;
 mod dividing;
 mod findings;
 mod gateway;
+mod keys;
 mod link;
+pub(crate) mod mka;
 mod raw;
 pub mod sa_file;
 pub mod site;
@@ -25,17 +27,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use engine::divide::Dividing;
-use engine::lease::LeaseName;
-use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames, XpnBinding};
+use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
 use suite::identity::Identity;
 use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
-use wire::{An, Sci};
 use zeroize::Zeroizing;
 
-use crate::key_file::{self, KeyFileError};
+use crate::key_file::{self, KeyFileError, NamedCak};
 pub use findings::Finding;
 use findings::Findings;
+pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
 pub use site::{Site, SitePeer};
 
 /// The largest configuration file that is read, in octets.
@@ -157,8 +158,6 @@ pub struct Link {
     pub plain: String,
     /// The interface towards the insecure network.
     pub protected: String,
-    /// The cipher suite of all SAs.
-    pub suite: CipherSuite,
     /// False: SDUs leave in clear.
     pub protect_frames: bool,
     /// Encryption with its offset, or integrity alone.
@@ -177,31 +176,13 @@ pub struct Link {
     pub clear_vlan: ClearVlan,
     /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL, MAC control or a VLAN tag.
     pub bypass: Vec<EtherType>,
-    /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them.
+    /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
+    /// they do so as long as not all peers have announced that they understand it.
     pub dividing: Option<Dividing>,
     /// What the loss of one side's carrier does to the other side.
     pub link_loss: LinkLoss,
-    /// The own SA. Its key and SCI (XPN: SSCI) are no other SA's.
-    pub transmit: StaticSa,
-    /// The peers' SAs: up to four of an SCI, with different ANs.
-    pub receive: Vec<StaticSa>,
-}
-
-/// An SA with a static key.
-#[derive(Clone, Debug)]
-pub struct StaticSa {
-    /// Its AN.
-    pub an: An,
-    /// The SCI of its SC.
-    pub sci: Sci,
-    /// The key; of the right length for the link's suite.
-    pub key: Sak,
-    /// The file it came from; empty if it stood in the text itself, as it may for `inspect`.
-    pub key_file: PathBuf,
-    /// With XPN suites, and only with them.
-    pub xpn: Option<XpnBinding>,
-    /// Of a peer's SA: whether what was received before a restart is refused after it.
-    pub replay_floor: bool,
+    /// Where its keys come from.
+    pub keys: Keys,
 }
 
 impl Link {
@@ -210,14 +191,45 @@ impl Link {
         [&self.plain, &self.protected].into_iter().any(|own| own == interface)
     }
 
+    /// Its SAs, if its keys are static.
+    pub const fn static_sas(&self) -> Option<&StaticSas> {
+        match &self.keys {
+            Keys::Static(sas) => Some(sas),
+            Keys::Agreed(_) => None,
+        }
+    }
+
+    /// How its keys are agreed on, if they are.
+    pub fn mka(&self) -> Option<&Mka> {
+        match &self.keys {
+            Keys::Static(_) => None,
+            Keys::Agreed(mka) => Some(mka),
+        }
+    }
+
+    /// The cipher suite by name; none if the key server chooses it.
+    pub fn suite(&self) -> Option<CipherSuite> {
+        match &self.keys {
+            Keys::Static(sas) => Some(sas.suite),
+            Keys::Agreed(mka) => match mka.suite {
+                ::mka::SuiteRule::Auto => None,
+                ::mka::SuiteRule::Only(suite) => Some(suite),
+            },
+        }
+    }
+
     /// Whether both say the same, wherever in the file.
     pub fn is_like(&self, other: &Self) -> bool {
+        self.is_like_but_for_keys(other) && self.keys.are_like(&other.keys)
+    }
+
+    /// Whether both say the same of all but the keys.
+    pub fn is_like_but_for_keys(&self, other: &Self) -> bool {
         let Self {
             name,
             line: _,
             plain,
             protected,
-            suite,
             protect_frames,
             protection,
             sci_inclusion,
@@ -229,37 +241,14 @@ impl Link {
             bypass,
             dividing,
             link_loss,
-            transmit,
-            receive,
+            keys: _,
         } = self;
         (name, plain, protected) == (&other.name, &other.plain, &other.protected)
-            && (suite, protection, sci_inclusion) == (&other.suite, &other.protection, &other.sci_inclusion)
+            && (protection, sci_inclusion) == (&other.protection, &other.sci_inclusion)
             && (protect_frames, validate_frames) == (&other.protect_frames, &other.validate_frames)
             && (replay_protect, replay_window) == (&other.replay_protect, &other.replay_window)
             && (mtu, clear_vlan) == (&other.mtu, &other.clear_vlan)
             && (bypass, dividing, link_loss) == (&other.bypass, &other.dividing, &other.link_loss)
-            && transmit.is_like(&other.transmit)
-            && receive.len() == other.receive.len()
-            && receive
-                .iter()
-                .zip(&other.receive)
-                .all(|(one, other)| one.is_like(other) && one.replay_floor == other.replay_floor)
-    }
-}
-
-impl StaticSa {
-    /// Whether both have the same key and the same names, so that one can go on as the other.
-    pub fn is_like(&self, other: &Self) -> bool {
-        (self.an, self.sci, self.xpn) == (other.an, other.sci, other.xpn)
-            && self.key.octets() == other.key.octets()
-    }
-
-    /// The name under which the PNs of a transmit SA are leased, and the floor of a receive SA is kept.
-    pub fn lease_name(&self) -> LeaseName {
-        match self.xpn {
-            None => LeaseName::new(self.key.octets(), self.sci),
-            Some(binding) => LeaseName::xpn(self.key.octets(), binding.ssci),
-        }
     }
 }
 
@@ -277,7 +266,7 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    parse(file, &read(file)?, KeyFiles { key: &key_file::read, identity: &key_file::read_identity })
+    parse(file, &read(file)?, KeyFiles::ON_DISK)
 }
 
 /// The text of a configuration file, or of one with keys: it is wiped when it is dropped.
@@ -299,13 +288,24 @@ pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileErro
 /// Reads the file of a site's identity; [`key_file::read_identity`], or a test's.
 pub type ReadIdentity<'k> = &'k dyn Fn(&Path) -> Result<Identity, KeyFileError>;
 
+/// Reads the file of a CAK; [`key_file::read_cak`], or a test's.
+pub type ReadCak<'k> = &'k dyn Fn(&Path) -> Result<NamedCak, KeyFileError>;
+
 /// How the files that a configuration names are read.
 #[derive(Clone, Copy)]
 pub struct KeyFiles<'k> {
     /// Static keys.
     pub key: ReadKey<'k>,
+    /// CAKs.
+    pub cak: ReadCak<'k>,
     /// Identities of sites.
     pub identity: ReadIdentity<'k>,
+}
+
+impl KeyFiles<'static> {
+    /// As they are on disk.
+    pub const ON_DISK: Self =
+        Self { key: &key_file::read, cak: &key_file::read_cak, identity: &key_file::read_identity };
 }
 
 /// Judges the text of the configuration `file`. Key files are searched relative to it and read with `files`.
@@ -328,7 +328,8 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut seen = link::Seen::default();
     let keys = static_keys::KeySource { directory, read: files.key };
-    let links = link::judge_all(&raw.link, allow_experimental, &keys, &mut seen, &mut findings);
+    let caks = mka::CakSource { directory, read: files.cak };
+    let links = link::judge_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
     let identities = site::IdentitySource { directory, read: files.identity };
     let sites = site::judge_all(&raw.site, &identities, &mut seen, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);

@@ -1,5 +1,5 @@
 //! Files with one static key, 32 or 64 hexadecimal digits, or with a site's identity, 128: the private key and behind it
-//! the public one. Mode 0600.
+//! the public one; and files with a CAK and its name (`cak.rs`). Mode 0600.
 //!
 //! ```text
 //! # comments run from the number sign to the end of the line
@@ -13,6 +13,8 @@
 //! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
 //! Buffers that hold the key are wiped; it is never printed.
 
+mod cak;
+
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -23,6 +25,8 @@ use sha2::{Digest as _, Sha256};
 use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use suite::{CipherSuite, Sak};
 use zeroize::Zeroizing;
+
+pub use cak::{NamedCak, read_cak};
 
 /// The most octets that a key file may have, comments included.
 const LARGEST_FILE: usize = 4096;
@@ -73,6 +77,30 @@ enum Reason {
         "holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE"
     )]
     NoPair,
+    #[error(
+        "holds a CAK, for cak_file in [link.mka]; make a static key with: frameward keygen static --out FILE"
+    )]
+    IsCak,
+    #[error(
+        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen cak --out FILE"
+    )]
+    NoCak(io::Error),
+    #[error(
+        "is no CAK file; it holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE"
+    )]
+    NotCak,
+    #[error(
+        "holds a static key, which has no name, for key_file in [link.static]; make a CAK with: frameward keygen cak --out FILE"
+    )]
+    IsStaticKey,
+    #[error(
+        "holds a site's identity, for identity in [[site]]; make a CAK with: frameward keygen cak --out FILE"
+    )]
+    IsIdentity,
+    #[error("has a ckn that is not 2 to 64 hexadecimal digits, two for each octet; correct it")]
+    Ckn,
+    #[error("has a cak that is neither 32 nor 64 hexadecimal digits; correct it")]
+    Cak,
 }
 
 /// What a key file holds: its octets and how many there are.
@@ -93,21 +121,19 @@ pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no pair of keys.
 pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
-    let identity =
-        read_octets(path).and_then(|(octets, length)| match octets.split_at(IDENTITY_KEY_OCTETS) {
-            (private, public) if length == MOST_OCTETS => {
-                let (private, public) = (private.try_into().ok(), public.try_into().ok());
-                let pair = private
-                    .zip(public)
-                    .map(|(private, public)| Identity::from_pair(private, PublicKey(public)));
-                pair.ok_or(Reason::NotIdentity)?.map_err(|_| Reason::NoPair)
-            }
-            _ => Err(Reason::NotIdentity),
-        });
+    let octets = read_text(path).and_then(|text| parse(&text).ok_or(Reason::NotIdentity));
+    let identity = octets.and_then(|(octets, length)| match octets.split_at(IDENTITY_KEY_OCTETS) {
+        (private, public) if length == MOST_OCTETS => {
+            let (private, public) = (private.try_into().ok(), public.try_into().ok());
+            let pair =
+                private.zip(public).map(|(private, public)| Identity::from_pair(private, PublicKey(public)));
+            pair.ok_or(Reason::NotIdentity)?.map_err(|_| Reason::NoPair)
+        }
+        _ => Err(Reason::NotIdentity),
+    });
     identity.map_err(|reason| {
         let reason = match reason {
             Reason::Missing(error) => Reason::NoIdentity(error),
-            Reason::Malformed => Reason::NotIdentity,
             other => other,
         };
         KeyFileError { path: path.to_owned(), reason }
@@ -115,7 +141,10 @@ pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
 }
 
 fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
-    let (octets, length) = read_octets(path)?;
+    let text = read_text(path)?;
+    let Some((octets, length)) = parse(&text) else {
+        return Err(if cak::is_like_one(&text) { Reason::IsCak } else { Reason::Malformed });
+    };
     // An identity is no key of a link, also where one is as long.
     if length == MOST_OCTETS {
         return Err(Reason::Malformed);
@@ -128,7 +157,8 @@ fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     })
 }
 
-fn read_octets(path: &Path) -> Result<Octets, Reason> {
+/// What a file that is kept secret holds. Wiped when dropped.
+fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Reason::Missing(error),
         _ => Reason::Unreadable(error),
@@ -145,7 +175,7 @@ fn read_octets(path: &Path) -> Result<Octets, Reason> {
     if text.len() > LARGEST_FILE {
         return Err(Reason::Large);
     }
-    parse(&text).ok_or(Reason::Malformed)
+    Ok(text)
 }
 
 /// Refuses a file that holds keys among other things and that others can read or write.
@@ -179,12 +209,16 @@ fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
     owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
 }
 
+/// The lines, without their comments.
+fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&c| c == b'\n').map(|line| line.split(|&c| c == b'#').next().unwrap_or_default())
+}
+
 /// The octets and how many they are: 16, 32 or 64.
 fn parse(text: &[u8]) -> Option<Octets> {
     let mut digits = Zeroizing::new([0_u8; 2 * MOST_OCTETS]);
     let mut count = 0;
-    for line in text.split(|&c| c == b'\n') {
-        let content = line.split(|&c| c == b'#').next().unwrap_or_default();
+    for content in contents(text) {
         for &digit in content.iter().filter(|c| !c.is_ascii_whitespace()) {
             *digits.get_mut(count)? = digit;
             count += 1;

@@ -6,17 +6,30 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
+use wire::Ckn;
 use zeroize::Zeroizing;
 
 use crate::key_file::fingerprint;
 
-/// How long a static key is.
+/// Octets of a CKN that is drawn: too many for two to be drawn alike.
+const CKN_OCTETS: usize = 16;
+
+/// How long a static key or a CAK is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyLength {
     /// 16 octets.
     Bits128,
     /// 32 octets.
     Bits256,
+}
+
+impl KeyLength {
+    fn of(self, buffer: &mut [u8; 32]) -> &mut [u8] {
+        match self {
+            Self::Bits128 => &mut buffer[..16],
+            Self::Bits256 => buffer,
+        }
+    }
 }
 
 /// Why no key was made.
@@ -46,12 +59,9 @@ pub enum KeygenError {
 /// [`KeygenError`]; then there is no new file, or one without a whole key that was removed again.
 pub fn static_key(length: KeyLength, path: &Path) -> Result<String, KeygenError> {
     let mut buffer = Zeroizing::new([0_u8; 32]);
-    let key = match length {
-        KeyLength::Bits128 => &mut buffer[..16],
-        KeyLength::Bits256 => &mut buffer[..],
-    };
+    let key = length.of(&mut buffer);
     getrandom::fill(key).map_err(KeygenError::Random)?;
-    write_new(path, &[key])?;
+    write_new(path, &[("", key)])?;
     Ok(fingerprint(key))
 }
 
@@ -65,20 +75,54 @@ pub fn site(path: &Path) -> Result<PublicKey, KeygenError> {
     let mut private = Zeroizing::new([0_u8; IDENTITY_KEY_OCTETS]);
     getrandom::fill(&mut *private).map_err(KeygenError::Random)?;
     let identity = Identity::new(&private);
-    write_new(path, &[identity.private(), &identity.public().0])?;
+    write_new(path, &[("", identity.private()), ("", &identity.public().0)])?;
     Ok(identity.public())
 }
 
-/// Writes keys as lines of hexadecimal digits into a file that was not there.
-fn write_new(path: &Path, keys: &[&[u8]]) -> Result<(), KeygenError> {
+/// What a new CAK has that is no secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewCak {
+    /// Its name.
+    pub ckn: Ckn,
+    /// What tells it from others.
+    pub fingerprint: String,
+}
+
+/// Draws a CAK from the operating system, and its name unless one is given; writes both to the new file `path` with mode
+/// 0600, synced.
+///
+/// # Errors
+///
+/// As [`static_key`].
+pub fn cak(length: KeyLength, ckn: Option<Ckn>, path: &Path) -> Result<NewCak, KeygenError> {
+    let ckn = match ckn {
+        Some(ckn) => ckn,
+        None => {
+            let mut name = [0; CKN_OCTETS];
+            getrandom::fill(&mut name).map_err(KeygenError::Random)?;
+            Ckn::new(&name).expect("invariant: 1 to 32 octets are a name")
+        }
+    };
+    let mut buffer = Zeroizing::new([0_u8; 32]);
+    let key = length.of(&mut buffer);
+    getrandom::fill(key).map_err(KeygenError::Random)?;
+    write_new(path, &[("ckn = ", ckn.octets()), ("cak = ", key)])?;
+    Ok(NewCak { ckn, fingerprint: fingerprint(key) })
+}
+
+/// Writes octets as lines of hexadecimal digits, each behind its label, into a file that was not there.
+fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
     // Allocated whole at first, so that growing leaves no copy behind.
-    let mut text = Zeroizing::new(vec![0_u8; keys.iter().map(|key| 2 * key.len() + 1).sum()]);
+    let length = |(label, octets): &(&str, &[u8])| label.len() + 2 * octets.len() + 1;
+    let mut text = Zeroizing::new(vec![0_u8; lines.iter().map(length).sum()]);
     let mut rest = text.as_mut_slice();
-    for key in keys {
-        let (line, behind) = rest.split_at_mut(2 * key.len() + 1);
+    for (label, octets) in lines {
+        let (line, behind) = rest.split_at_mut(length(&(label, octets)));
+        let (start, digits) = line.split_at_mut(label.len());
         let (end, digits) =
-            line.split_last_mut().expect("invariant: room for two digits an octet and a line's end");
-        hex::encode_to_slice(key, digits).expect("invariant: two digits an octet");
+            digits.split_last_mut().expect("invariant: room for two digits an octet and a line's end");
+        start.copy_from_slice(label.as_bytes());
+        hex::encode_to_slice(octets, digits).expect("invariant: two digits an octet");
         *end = b'\n';
         rest = behind;
     }
@@ -133,6 +177,16 @@ mod tests {
         assert_eq!(key_file::read_identity(&path).unwrap().public(), public);
         assert!(matches!(site(&path), Err(KeygenError::Exists(_))));
         assert_ne!(site(&directory.path().join("berlin.key")).unwrap(), public);
+        for (length, octets) in [(KeyLength::Bits128, 16), (KeyLength::Bits256, 32)] {
+            let path = directory.path().join(format!("{octets}.cak"));
+            let made = cak(length, None, &path).unwrap();
+            let read = key_file::read_cak(&path).unwrap();
+            assert_eq!((made.ckn, made.fingerprint), (read.ckn(), read.fingerprint()));
+            assert_eq!((read.octets().len(), read.ckn().octets().len()), (octets, CKN_OCTETS));
+            assert!(matches!(cak(length, None, &path), Err(KeygenError::Exists(_))));
+            let named = cak(length, Ckn::new(b"line"), &directory.path().join(format!("line-{octets}.cak")));
+            assert_eq!(named.unwrap().ckn.octets(), b"line");
+        }
         let nowhere = directory.path().join("none/press.key");
         assert!(matches!(static_key(KeyLength::Bits128, &nowhere), Err(KeygenError::Write { .. })));
         assert_eq!(salt().unwrap().len(), 24);

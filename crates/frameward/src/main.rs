@@ -11,6 +11,7 @@ use clap_complete::{Shell, generate_to};
 use engine::open::Io;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wire::Ckn;
 
 use frameward::bench::forwarder;
 use frameward::bench::suites::{self, SuitesTable};
@@ -19,7 +20,7 @@ use frameward::bench::{Bench, Effort};
 use frameward::check::{Plan, interface_mtu};
 use frameward::config::{self, Config, Finding};
 use frameward::demo;
-use frameward::keygen::{self, KeyLength};
+use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::privilege;
 use frameward::reload;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
+        Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
         Command::Keygen(Keygen::Site { out }) => keygen_site(&out),
     };
     match done {
@@ -239,18 +241,20 @@ fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
-    let length = match bits {
-        Bits::Bits128 => KeyLength::Bits128,
-        Bits::Bits256 => KeyLength::Bits256,
-    };
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let failed = |error| told(&error, Failure::Failed);
-    let fingerprint = keygen::static_key(length, out).map_err(failed)?;
+    let fingerprint = keygen::static_key(bits.into(), out).map_err(failed)?;
     print(&format_args!("fingerprint {fingerprint}\n"))?;
     if salt {
         print(&format_args!("salt = \"{}\"\n", keygen::salt().map_err(failed)?))?;
     }
     Ok(())
+}
+
+fn keygen_cak(bits: Bits, ckn: Option<Ckn>, out: &Path) -> Result<(), Failure> {
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    let made = keygen::cak(bits.into(), ckn, out).map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("ckn {}\nfingerprint {}\n", made.ckn, made.fingerprint))
 }
 
 fn keygen_site(out: &Path) -> Result<(), Failure> {

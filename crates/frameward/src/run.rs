@@ -67,6 +67,12 @@ pub enum RunError {
         /// The link.
         link: String,
     },
+    /// Key agreement is not wired to the workers.
+    #[error("link {link:?}: [link.mka] is judged and not yet run by this build; use [link.static]")]
+    NotAgreed {
+        /// The link.
+        link: String,
+    },
     /// An interface or a port cannot be used.
     #[error("link {link:?}: {source}")]
     Open {
@@ -242,7 +248,8 @@ impl Running {
         let speeds = &self.suite_speeds;
         tell(&format_args!("cipher suites, {speeds}"));
         for RunningLink { config, .. } in &self.links {
-            let advice = Advice::new(speeds, config.suite);
+            let Some(suite) = config.suite() else { continue };
+            let advice = Advice::new(speeds, suite);
             if advice.is_to_change() {
                 tell(&format_args!("link {:?}: {advice}", config.name));
             }

@@ -114,6 +114,51 @@ fn keys_are_made_and_a_configuration_is_checked() {
 }
 
 #[test]
+fn a_cak_is_made_and_a_link_that_agrees_on_its_keys_is_checked() {
+    let directory = Directory::new("cak");
+    directory.write(
+        "gw.toml",
+        "[gateway]\nname = \"press-line\"\n[[link]]\nname = \"press\"\nplain = \"fw-no-plain\"\n\
+         protected = \"fw-no-prot\"\n[link.mka]\ncak_file = \"line.cak\"\nfallback_cak_file = \"old.cak\"\n",
+    );
+    let (status, output, errors) =
+        directory.run(&["keygen", "cak", "--ckn", "6C696E65", "--out", "line.cak"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    assert_eq!(mode(&directory.0.join("line.cak")), 0o600);
+    let kept = fs::read_to_string(directory.0.join("line.cak")).unwrap();
+    let [name, key] = kept.lines().collect::<Vec<_>>().try_into().unwrap();
+    assert_eq!((name, key.len()), ("ckn = 6c696e65", "cak = ".len() + 32));
+    let fingerprint = output.trim().strip_prefix("ckn 6c696e65\nfingerprint ").unwrap().to_owned();
+    assert!(!output.contains(key.trim_start_matches("cak = ")));
+
+    let (status, _, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!((status, errors.lines().count()), (Some(2), 1), "the fallback is missing: {errors}");
+    let (status, output, _) = directory.run(&["keygen", "cak", "--bits", "256", "--out", "old.cak"]);
+    assert_eq!((status, output.lines().next().unwrap().len()), (Some(0), "ckn ".len() + 32));
+    let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let line = format!("CAK        ckn 6c696e65, 128 bits, key {fingerprint}\n");
+    assert!(output.contains(&line), "{output}");
+
+    // One kind of key in the place of the other.
+    directory.run(&["keygen", "static", "--out", "static.key"]);
+    for (from, to, expected) in [
+        ("line.cak", "static.key", "holds a static key, which has no name, for key_file in [link.static]"),
+        (
+            "[link.mka]\ncak_file = \"line.cak\"\nfallback_cak_file = \"old.cak\"\n",
+            "suite = \"gcm-aes-128\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"line.cak\"\n",
+            "holds a CAK, for cak_file in [link.mka]",
+        ),
+    ] {
+        let text = fs::read_to_string(directory.0.join("gw.toml")).unwrap();
+        directory.write("other.toml", &text.replace(from, to));
+        let (status, _, errors) = directory.run(&["check", "--offline", "other.toml"]);
+        assert_eq!(status, Some(2));
+        assert!(errors.contains(expected), "{errors}");
+    }
+}
+
+#[test]
 fn an_identity_is_made_and_a_site_is_checked() {
     let directory = Directory::new("site");
     let mut lines = Vec::new();
@@ -218,7 +263,10 @@ fn usage_errors_end_with_2_and_failures_with_1() {
         (&[], 2),
         (&["fly"], 2),
         (&["check"], 2),
-        (&["keygen", "cak", "--out", "x"], 2),
+        (&["keygen", "cak"], 2),
+        (&["keygen", "cak", "--ckn", "line", "--out", "x"], 2),
+        (&["keygen", "cak", "--ckn", "0", "--out", "x"], 2),
+        (&["keygen", "cak", "--out", "none/x"], 1),
         (&["keygen", "static"], 2),
         (&["keygen", "static", "--bits", "64", "--out", "x"], 2),
         (&["keygen", "static", "--out", "none/x"], 1),

@@ -1,6 +1,8 @@
 use super::*;
 use crate::config;
+use crate::key_file::{NamedCak, fingerprint};
 use suite::Sak;
+use wire::Ckn;
 
 fn configured(more: &str) -> Config {
     let text = format!(
@@ -22,9 +24,17 @@ sci = "02:00:00:00:00:02/1"
 key_file = "b.key"
 "#
     );
+    parsed(&text)
+}
+
+fn parsed(text: &str) -> Config {
     let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
-    let files = config::KeyFiles { key: &key, identity: &crate::key_file::read_identity };
-    config::parse(Path::new("gw.toml"), &text, files).unwrap().0
+    let cak = |path: &Path| {
+        let length = path.as_os_str().len();
+        Ok(NamedCak::new(Ckn::new(&vec![7; length]).unwrap(), &[length as u8; 16]).unwrap())
+    };
+    let files = config::KeyFiles { key: &key, cak: &cak, identity: &crate::key_file::read_identity };
+    config::parse(Path::new("gw.toml"), text, files).unwrap().0
 }
 
 fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {
@@ -140,8 +150,78 @@ fn the_plan_tells_how_long_a_key_lasts() {
     assert!(plan(&configured("sci = \"never\"")).contains(" 61 minutes of shortest frames"));
     assert!(!plan(&configured("protect_frames = false")).contains("key lasts"));
     let mut config = configured("");
-    config.links[0].suite = suite::CipherSuite::GcmAesXpn128;
+    let config::Keys::Static(sas) = &mut config.links[0].keys else { panic!("static keys") };
+    sas.suite = suite::CipherSuite::GcmAesXpn128;
+    sas.receive[0].replay_floor = false;
     assert!(plan(&config).contains("  key lasts  64-bit packet numbers: not a concern\n"));
-    config.links[0].receive[0].replay_floor = false;
     assert!(plan(&config).contains("replay floor off"));
+}
+
+fn agreed(of_link: &str, of_mka: &str) -> Config {
+    parsed(&format!(
+        "[gateway]\nname = \"press-line\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n\
+         {of_link}\n[link.mka]\ncak_file = \"a.cak\"\n{of_mka}\n"
+    ))
+}
+
+#[test]
+fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
+    let config = agreed("", "fallback_cak_file = \"old.cak\"\nrekey = \"4h\"");
+    let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+    let start = plan.find("  suite").unwrap();
+    assert_eq!(
+        &plan[start..],
+        format!(
+            "  suite      auto (the key server takes the fastest that all live peers announced, else gcm-aes-128), encrypted
+  receive    validate_frames strict, replay protection window 0
+  overhead   32 octets a frame: SecTAG 16, ICV 16
+  unsplit    payload 1468 octets; 1464 behind a VLAN tag, 1460 behind two
+  dividing   fragment if all peers announce it, concatenate if all peers announce it, hold 0 us; 2 octets more for each segment but one
+             while a peer does not, payloads above 1468 octets are lost: set the machine's MTU to 1468, or the protected side's to 1532, where that may be
+  link loss  forward: eth0 is down while eth1 has no carrier
+  SCI        the address of eth1, port 1
+  CAK        ckn 0707070707, 128 bits, key {}
+  fallback   ckn 07070707070707, 128 bits, key {}
+  MKPDUs     to 01:80:c2:00:00:03: a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8)
+  key server whoever of the group has the lowest priority, of equal ones the lowest SCI; here 16
+  next key   every 4 hours, if this box is key server, and when a peer joins, on request, or before packet numbers run out
+  no peer    block: nothing passes until one is back
+",
+            fingerprint(&[5; 16]),
+            fingerprint(&[7; 16]),
+        )
+    );
+    let other = agreed(
+        "suite = \"gcm-aes-xpn-128\"\nfragment = \"off\"",
+        "priority = 255\nsci = \"02:00:00:00:00:01/1\"\non_peer_loss = \"hold\"\ndelay_protect = true\ndestination = \"02:00:00:00:00:09\"",
+    );
+    let plan = Plan::new(&other, Some(&|name| Ok(if name == "eth0" { 1500 } else { 1532 })))
+        .unwrap()
+        .with_speeds(crate::suite_speed::measure())
+        .to_string();
+    for line in [
+        "\n  suite      gcm-aes-xpn-128, encrypted\n",
+        "\n  largest    payload 1500 octets",
+        "\n  speed      gcm-aes-xpn-128 takes ",
+        "\n  SCI        02:00:00:00:00:01/1\n",
+        "\n  MKPDUs     to 02:00:00:00:00:09: switches between the boxes pass it; the peer has to be the only one\n",
+        "\n  key server never this box (priority 255): another one has to be\n",
+        "\n  next key   only when a peer joins",
+        "\n  no peer    hold: the last key goes on",
+        "\n  delayed    frames that were held back",
+    ] {
+        assert!(plan.contains(line), "{line} is not in\n{plan}");
+    }
+    assert!(!plan.contains("key lasts"));
+}
+
+#[test]
+fn without_dividing_the_protected_side_must_take_all_with_mka_too() {
+    let config = agreed("fragment = \"off\"", "");
+    assert_eq!(
+        judged(&config, 1500, 1500).unwrap_err(),
+        [
+            "gw.toml:3: link \"press\": MTU too small: frames of the machine's 1500 octets grow by 32, and the protected side takes 1500; set the protected side's MTU to 1532, the machine's to 1468, or fragment = \"auto\" if all peers are Frameward's"
+        ]
+    );
 }

@@ -1,7 +1,8 @@
 //! `fragment`, `concatenate` and `hold`: what may be done to SDUs so that they fit and fill frames.
 //!
-//! All three need peers that understand it. With static keys nobody announces anything, so `auto` means off, and `on`
-//! is a promise that both ends are configured alike.
+//! All three need peers that understand it. With MKA they announce it, and `auto`, the default, means: under each SAK
+//! that all live peers announced it for. `on` can promise no more; it means that status says so where peers do not. With
+//! static keys nobody announces anything, so `auto` means off, and `on` is a promise that both ends are configured alike.
 
 use std::time::Duration;
 
@@ -12,6 +13,14 @@ use toml::Spanned;
 use super::findings::Findings;
 use super::raw::RawLink;
 
+/// What a key says.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Auto,
+    On,
+    Off,
+}
+
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn judge(
     label: &str,
@@ -20,24 +29,36 @@ pub(super) fn judge(
     validate_frames: ValidateFrames,
     findings: &mut Findings,
 ) -> Option<Dividing> {
-    let choices = [("auto", false), ("on", true), ("off", false)];
-    let fragment = findings.choice(label, "fragment", &raw.fragment, &choices, false);
-    let concatenate = findings.choice(label, "concatenate", &raw.concatenate, &choices, false);
-    let hold = raw.hold.as_ref().map_or(Duration::ZERO, |value| hold(label, value, concatenate, findings));
-    let key = if fragment { ("fragment", &raw.fragment) } else { ("concatenate", &raw.concatenate) };
-    let (true, (key, Some(value))) = (fragment || concatenate, key) else { return None };
     let offset = match protection {
         Protection::Encrypt(offset) => offset,
         Protection::Integrity => ConfidentialityOffset::Zero,
     };
-    for (wrong, cure) in [
+    let unsafe_with = [
         (offset != ConfidentialityOffset::Zero, "set confidentiality_offset = 0"),
         (validate_frames != ValidateFrames::Strict, "set validate_frames = \"strict\""),
         (raw.protect_frames.as_ref().is_some_and(|on| !on.get_ref()), "remove protect_frames = false"),
-    ] {
-        if wrong {
+    ];
+    let choices = [("auto", Wish::Auto), ("on", Wish::On), ("off", Wish::Off)];
+    let auto = raw.mka.is_some() && unsafe_with.iter().all(|(wrong, _)| !wrong);
+    let mut divides = |key, value| match findings.choice(label, key, value, &choices, Wish::Auto) {
+        Wish::Auto => auto,
+        Wish::On => true,
+        Wish::Off => false,
+    };
+    let fragment = divides("fragment", &raw.fragment);
+    let concatenate = divides("concatenate", &raw.concatenate);
+    let hold = raw.hold.as_ref().map_or(Duration::ZERO, |value| hold(label, value, concatenate, findings));
+    let keys = [("fragment", &raw.fragment), ("concatenate", &raw.concatenate)];
+    let on = keys.into_iter().find_map(|(key, value)| {
+        value.as_ref().filter(|value| value.get_ref() == "on").map(|value| (key, value))
+    });
+    for (_, cure) in unsafe_with.iter().filter(|(wrong, _)| *wrong) {
+        if let Some((key, value)) = on {
             findings.error(value.span(), format!("{label}{key} = \"on\" is not safe like this; {cure}"));
         }
+    }
+    if !fragment && !concatenate {
+        return None;
     }
     Some(Dividing { fragment, concatenate, hold })
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ::mka::SuiteRule;
 use secy::pn::ReplayWindow;
 use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
@@ -12,9 +13,10 @@ use super::bypass;
 use super::dividing;
 use super::findings::{Findings, list};
 use super::gateway::bad_name;
+use super::mka::{self, CakSource, SeenScis};
 use super::raw::RawLink;
 use super::static_keys::{self, KeySource, Place};
-use super::{Link, LinkLoss, Mtu, is_name};
+use super::{Keys, Link, LinkLoss, Mtu, is_name};
 
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
@@ -22,11 +24,11 @@ const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
 pub(super) fn judge_all<'r>(
     raw: &'r [Spanned<RawLink>],
     allow_experimental: bool,
-    keys: &KeySource,
+    sources: (&KeySource, &CakSource),
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) -> Vec<Link> {
-    let mut places = Vec::new();
+    let (mut places, mut scis) = (Vec::new(), SeenScis::default());
     let mut links = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
         let link = spanned.get_ref();
@@ -43,7 +45,11 @@ pub(super) fn judge_all<'r>(
             }
         }
         let judge = Judge { label, span: spanned.span(), allow_experimental };
-        links.extend(judge.link(link, keys, &mut places, findings));
+        let judged = judge.link(link, sources, &mut places, findings);
+        if let (Some(mka), Some(section)) = (judged.as_ref().and_then(Link::mka), &link.mka) {
+            scis.once(&judge.label, section, mka, findings);
+        }
+        links.extend(judged);
     }
     static_keys::refuse_repeated_nonces(&places, findings);
     links
@@ -109,20 +115,16 @@ impl Judge {
     fn link(
         &self,
         raw: &RawLink,
-        keys: &KeySource,
+        sources: (&KeySource, &CakSource),
         places: &mut Vec<Place>,
         findings: &mut Findings,
     ) -> Option<Link> {
         let label = &self.label;
-        if let Some(mka) = &raw.mka {
-            findings
-                .error(mka.span(), format!("{label}[link.mka] is not in this release; use [link.static]"));
-        }
         let name = name(label, &self.span, &raw.name, findings);
         let plain = interface_name(label, &self.span, "plain", &raw.plain, findings);
         let protected = interface_name(label, &self.span, "protected", &raw.protected, findings);
         let suite = self.suite(raw, findings);
-        let protection = self.protection(raw, suite, findings);
+        let protection = self.protection(raw, by_name(suite), findings);
         let sci = [
             ("always", SciInclusion::Always),
             ("never", SciInclusion::Never),
@@ -141,14 +143,12 @@ impl Judge {
         let link_loss = findings.choice(label, "link_loss", &raw.link_loss, &link_loss, LinkLoss::Forward);
         let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
         let replay_protect = self.switch("replay_protect", &raw.replay_protect, REPLAYABLE, findings);
-        let scope = static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
-        let (transmit, receive) = scope.judge(raw, suite?, keys, places, findings)?;
+        let keys = self.keys(raw, suite, (protection, sci_inclusion), sources, places, findings);
         Some(Link {
             name: name?,
             line: findings.line(&self.span),
             plain: plain?,
             protected: protected?,
-            suite: suite?,
             protect_frames,
             protection,
             sci_inclusion,
@@ -160,9 +160,42 @@ impl Judge {
             bypass,
             dividing,
             link_loss,
-            transmit,
-            receive,
+            keys: keys?,
         })
+    }
+
+    /// Exactly one section says where keys come from.
+    fn keys(
+        &self,
+        raw: &RawLink,
+        suite: Option<SuiteRule>,
+        (protection, sci_inclusion): (Protection, SciInclusion),
+        (keys, caks): (&KeySource, &CakSource),
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<Keys> {
+        let label = &self.label;
+        match (&raw.static_keys, &raw.mka) {
+            (None, None) => {
+                let text = format!("{label}has no keys; add [link.mka] or [link.static]");
+                findings.error(self.span.clone(), text);
+                None
+            }
+            (Some(_), Some(mka)) => {
+                let text = format!("{label}has [link.mka] and [link.static]; remove one of them");
+                findings.error(mka.span(), text);
+                None
+            }
+            (Some(section), None) => {
+                let scope =
+                    static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
+                Some(Keys::Static(scope.judge(section, by_name(suite)?, keys, places, findings)?))
+            }
+            (None, Some(section)) => {
+                let scope = mka::Scope { label, raw, suite: suite?, protection, sci_inclusion };
+                scope.judge(section, caks, findings).map(Box::new).map(Keys::Agreed)
+            }
+        }
     }
 
     /// A switch that is on by default; off is warned.
@@ -182,23 +215,30 @@ impl Judge {
         }
     }
 
-    fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<CipherSuite> {
+    fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<SuiteRule> {
         let label = &self.label;
         let known = || list(&CipherSuite::ALL.map(|suite| suite.name().to_owned()));
         let Some(value) = &raw.suite else {
+            if raw.mka.is_some() {
+                return Some(SuiteRule::Auto);
+            }
             let text = format!("{label}suite is missing; static keys need its name: {}", known());
             findings.error(self.span.clone(), text);
             return None;
         };
         if value.get_ref() == "auto" {
+            if raw.mka.is_some() {
+                return Some(SuiteRule::Auto);
+            }
             let text = format!("{label}suite = \"auto\" needs MKA; with static keys name it: {}", known());
             findings.error(value.span(), text);
             return None;
         }
         let Ok(suite) = value.get_ref().parse::<CipherSuite>() else {
+            let auto = if raw.mka.is_some() { "auto, " } else { "" };
             findings.error(
                 value.span(),
-                format!("{label}suite = {:?} is unknown; use {}", value.get_ref(), known()),
+                format!("{label}suite = {:?} is unknown; use {auto}{}", value.get_ref(), known()),
             );
             return None;
         };
@@ -215,7 +255,7 @@ impl Judge {
                 ),
             );
         }
-        Some(suite)
+        Some(SuiteRule::Only(suite))
     }
 
     fn protection(&self, raw: &RawLink, suite: Option<CipherSuite>, findings: &mut Findings) -> Protection {
@@ -284,6 +324,14 @@ impl Judge {
                 0
             }
         }
+    }
+}
+
+/// The suite that is named, if one is.
+const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {
+    match rule {
+        Some(SuiteRule::Only(suite)) => Some(suite),
+        _ => None,
     }
 }
 

@@ -58,7 +58,20 @@ pub(super) struct RawLink {
     pub(super) link_loss: Text,
     #[serde(rename = "static")]
     pub(super) static_keys: Option<Spanned<RawStatic>>,
-    pub(super) mka: Option<Spanned<IgnoredAny>>,
+    pub(super) mka: Option<Spanned<RawMka>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawMka {
+    pub(super) cak_file: Text,
+    pub(super) fallback_cak_file: Text,
+    pub(super) priority: Number,
+    pub(super) destination: Text,
+    pub(super) on_peer_loss: Text,
+    pub(super) rekey: Text,
+    pub(super) delay_protect: Switch,
+    pub(super) sci: Text,
 }
 
 #[derive(Deserialize)]

@@ -92,8 +92,7 @@ impl From<String> for Secret {
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
     let text = super::read(file)?;
-    let files = KeyFiles { key: &key_file::read, identity: &key_file::read_identity };
-    let keys = parse(file, &text, files)?;
+    let keys = parse(file, &text, KeyFiles::ON_DISK)?;
     if let Keys::Sas(_) = keys {
         // Whether a key stands in it or not: it is kept as key files are.
         key_file::check_file(file)

@@ -13,8 +13,8 @@ use toml::{Spanned, Value};
 use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
-use super::raw::{RawLink, RawPeer, RawSa, RawStatic};
-use super::{ReadKey, StaticSa};
+use super::raw::{RawPeer, RawSa, RawStatic};
+use super::{ReadKey, StaticSa, StaticSas};
 
 /// Where keys come from.
 pub(super) struct KeySource<'k> {
@@ -44,19 +44,12 @@ pub(super) struct Scope<'s> {
 impl Scope<'_> {
     pub(super) fn judge(
         &self,
-        raw: &RawLink,
+        section: &Spanned<RawStatic>,
         suite: CipherSuite,
         keys: &KeySource,
         places: &mut Vec<Place>,
         findings: &mut Findings,
-    ) -> Option<(StaticSa, Vec<StaticSa>)> {
-        let Some(section) = &raw.static_keys else {
-            if raw.mka.is_none() {
-                let text = format!("{}has no keys; add [link.static]", self.label);
-                findings.error(self.link.clone(), text);
-            }
-            return None;
-        };
+    ) -> Option<StaticSas> {
         let own = section.get_ref();
         let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
         let mut receive = Vec::new();
@@ -70,7 +63,7 @@ impl Scope<'_> {
             self.peers(section, transmit, &receive, findings);
             self.inclusion(transmit, &receive, findings);
         }
-        Some((transmit?, receive))
+        Some(StaticSas { suite, transmit: transmit?, receive })
     }
 
     /// Off is for peers that begin again at PN 1 whenever they start.

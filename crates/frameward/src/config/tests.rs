@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use proptest::prelude::*;
+use wire::Ckn;
 
 use super::*;
 
@@ -16,8 +17,25 @@ fn letter_identity(path: &Path) -> Result<Identity, KeyFileError> {
     Ok(Identity::new(&[letter; 32]))
 }
 
+/// The CAK is the first letter of the file's name, over and over, and so is its name, of five octets; a file whose name
+/// begins with C has the key of c and the name of C.
+fn letter_cak(path: &Path) -> Result<NamedCak, KeyFileError> {
+    let name = path.file_name().map_or(&[0][..], |name| name.as_encoded_bytes());
+    let length = if name.ends_with(b"256") { 32 } else { 16 };
+    let ckn = Ckn::new(&[name[0]; 5]).unwrap();
+    Ok(NamedCak::new(ckn, &vec![name[0].to_ascii_lowercase(); length]).unwrap())
+}
+
+fn sas(link: &Link) -> &StaticSas {
+    link.static_sas().unwrap()
+}
+
 pub(super) fn judge(text: &str) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    parse(Path::new("gw.toml"), text, KeyFiles { key: &letter_key, identity: &letter_identity })
+    parse(
+        Path::new("gw.toml"),
+        text,
+        KeyFiles { key: &letter_key, cak: &letter_cak, identity: &letter_identity },
+    )
 }
 
 pub(super) fn lines(findings: &[Finding]) -> Vec<String> {
@@ -93,9 +111,9 @@ fn the_defaults_are_the_contract() {
     assert_eq!(link.validate_frames, ValidateFrames::Strict);
     assert_eq!((link.replay_window, link.mtu, link.clear_vlan), (0, Mtu::Interface, ClearVlan::Refuse));
     assert!(link.bypass.is_empty());
-    assert_eq!(link.transmit.key.octets(), [b'a'; 16]);
-    assert_eq!(link.receive[0].key.octets(), [b'b'; 16]);
-    assert!(link.transmit.lease_name() != link.receive[0].lease_name());
+    assert_eq!(sas(link).transmit.key.octets(), [b'a'; 16]);
+    assert_eq!(sas(link).receive[0].key.octets(), [b'b'; 16]);
+    assert!(sas(link).transmit.lease_name() != sas(link).receive[0].lease_name());
 }
 
 const NO_FLOOR_WARNING: &str = "gw.toml:18: link \"press\": replay_floor = \"off\": frames recorded before a restart of this gateway can be sent again after it";
@@ -143,7 +161,7 @@ hold = "0us"
             .ends_with("can set the machine's clock; forwarding times stay in the measured delay either way")
     );
     let (config, _) = judge(&xpn()).unwrap();
-    let sas = [&config.links[0].transmit, &config.links[0].receive[0]];
+    let sas = [&sas(&config.links[0]).transmit, &sas(&config.links[0]).receive[0]];
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().ssci.0), [1, 2]);
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().salt.0[11]), [11, 11]);
 }
@@ -156,8 +174,8 @@ fn the_floor_is_kept_unless_it_is_switched_off() {
         (VALID.replace("replay_floor = \"off\"", "replay_floor = \"on\""), true, 0),
     ] {
         let (config, warnings) = judge(&text).unwrap();
-        assert_eq!((config.links[0].receive[0].replay_floor, warnings.len()), (kept, warned));
-        assert_eq!(config.links[0].transmit.key_file, Path::new("a.key"));
+        assert_eq!((sas(&config.links[0]).receive[0].replay_floor, warnings.len()), (kept, warned));
+        assert_eq!(sas(&config.links[0]).transmit.key_file, Path::new("a.key"));
     }
 }
 
@@ -183,7 +201,7 @@ fn keys_may_change_and_links_may_be_several() {
         );
         text
     });
-    assert_eq!(judge(&four_sas).unwrap().0.links[0].receive.len(), 4);
+    assert_eq!(sas(&judge(&four_sas).unwrap().0.links[0]).receive.len(), 4);
     assert_eq!(judge(&format!("{VALID}{SECOND}")).unwrap().0.links.len(), 2);
     // One key for both ways, as `ip macsec` users have it: their SCIs differ.
     assert!(judge(&VALID.replace("b.key", "a.key")).is_ok());
@@ -305,7 +323,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[link.static]",
         "[link.mka]\ncak_file = \"x\"\n[link.static]",
-        "10: link \"press\": [link.mka] is not in this release; use [link.static]",
+        "10: link \"press\": has [link.mka] and [link.static]; remove one of them",
     ),
     (
         "mtu = \"interface\"",
@@ -538,7 +556,7 @@ fn mistakes_that_need_more_than_one_change() {
         ),
         (
             VALID.split("[link.static]").next().unwrap().to_owned(),
-            "4: link \"press\": has no keys; add [link.static]",
+            "4: link \"press\": has no keys; add [link.mka] or [link.static]",
         ),
         (
             double.replace("oven", "press"),

@@ -30,7 +30,7 @@ use super::targets::TARGETS;
 pub use outcome::{Doubts, End, Outcome};
 use prober::Prober;
 pub use prober::{Probed, TagFate};
-pub use setup::{Party, Setup};
+pub use setup::{Party, Peers, Setup};
 
 /// How often a doctor says how it stands.
 const HEARTBEAT: Duration = Duration::from_millis(200);
@@ -131,10 +131,10 @@ impl Exam {
         if frame.sender == self.setup.own.sci {
             return self.mirror(&received);
         }
-        let Some(party) = self.setup.peers.iter().find(|peer| peer.sci == frame.sender) else {
+        let Some(keys) = self.setup.peers.keys_of(frame.sender) else {
             return self.doubts.stranger = Some(frame.sender);
         };
-        if !party.keys.iter().any(|key| received.fits(key)) {
+        if !keys.iter().any(|key| received.fits(key)) {
             self.doubts.misfits += 1;
             self.doubts.misfit = Some(frame.sender);
             self.doubtful_since.get_or_insert(now);

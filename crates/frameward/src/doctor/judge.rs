@@ -1,19 +1,20 @@
 //! From figures to findings: what a path's behaviour means for this link, and what to do.
 
+mod peer;
+
 use std::fmt::Write as _;
 
 use engine::divide::Dividing;
 use secy::ClearVlan;
 use suite::CipherSuite;
 
-use super::exam::{Doubts, End, Outcome, TagFate};
+use super::exam::{End, Outcome, TagFate};
 use super::frame::Tally;
 use super::path::{Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
-use crate::check::{Mtus, overhead_octets};
-use crate::config::{Link, StaticSa};
-use crate::key_file::fingerprint;
+use crate::check::{self, Mtus, overhead_octets};
+use crate::config::{Link, mka};
 
 /// Both directions, if they were examined to the end.
 pub(super) fn figures(outcome: &Outcome) -> Option<Figures> {
@@ -33,11 +34,11 @@ fn direction(mtu: Option<u16>, sent: u32, tally: Tally) -> Direction {
 pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     let outcome = &seen.outcome;
     let mut findings = Vec::new();
-    doubts(link, outcome, &mut findings);
+    peer::doubts(link, seen, &mut findings);
     match (outcome.end, figures(outcome)) {
         (End::Unanswered, _) | (_, None) if outcome.peer.is_none() => {
             if findings.is_empty() {
-                findings.push(unanswered(link));
+                findings.push(peer::unanswered(link));
             }
         }
         (_, None) => findings.push(Finding::problem(
@@ -45,10 +46,11 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
             "the other box answered and then fell silent: if doctor was stopped there, start both again; else the path fails after a while",
         )),
         (_, Some(figures)) => {
-            findings.push(peer(link, outcome));
+            findings.push(peer::met(link, outcome));
             mix_ups(link, mtus, outcome, &mut findings);
             sizes(link, mtus, &figures, &mut findings);
             addresses(outcome, &mut findings);
+            eapol(link, outcome, &mut findings);
             tags(link, outcome, &mut findings);
             quality(link, "there", &figures.there, &mut findings);
             quality(link, "back", &figures.back, &mut findings);
@@ -63,84 +65,19 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     findings
 }
 
-fn key_of(link: &Link, sci: Option<wire::Sci>) -> Option<&StaticSa> {
-    link.receive.iter().find(|sa| Some(sa.sci) == sci)
-}
-
-fn doubts(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
-    let Doubts { misfits, misfit, stranger, own_sci, deaf, refused, other_release } = outcome.doubts;
-    let mut problem = |text: String| findings.push(Finding::problem("peer", text));
-    let own = fingerprint(link.transmit.key.octets());
-    match own_sci {
-        Some(true) => problem(format!(
-            "the other box has the SCI {} and the key of this one: the same configuration was copied to both; exchange own and peer in one of them before either gateway starts, or nonces repeat",
-            link.transmit.sci
-        )),
-        Some(false) => {
-            problem(format!("another box uses this one's SCI, {}: give each its own", link.transmit.sci))
-        }
-        None => {}
-    }
-    if outcome.peer.is_some() {
-        return;
-    }
-    if let Some(sci) = misfit.filter(|_| misfits > 0) {
-        let here = key_of(link, Some(sci)).map(|sa| fingerprint(sa.key.octets())).unwrap_or_default();
-        problem(format!(
-            "a box answers as {sci}, but with another key than this one has for it (fingerprint {here}): compare it with `own SA` in check there, and copy the key again (or somebody pretends to be it)"
-        ));
-    }
-    match deaf {
-        Some(sci) if refused => problem(format!(
-            "{sci} answers, and its key fits, but it has another key for this box than the one that this box sends with (fingerprint {own}): compare it with `peer SA` in check there, and copy the key again"
-        )),
-        Some(sci) if misfit.is_none() => problem(format!(
-            "frames of {sci} arrive, and its key fits, but it hears nothing from here: the path is open in one direction only; look for a filter, a wrong VLAN or a one-way cable (or its frames were recorded earlier)"
-        )),
-        _ => {}
-    }
-    if let Some(sci) = stranger {
-        problem(format!(
-            "a box answers as {sci}, which is no peer of this link: correct sci in one of the two configurations"
-        ));
-    }
-    if other_release > 0 {
-        problem("the other box runs a doctor of another release: install the same on both".into());
-    }
-}
-
-fn unanswered(link: &Link) -> Finding {
-    let peers: Vec<_> = link.receive.iter().map(|sa| sa.sci.to_string()).collect();
-    Finding::problem(
-        "peer",
-        format!(
-            "{} did not answer: start 'frameward doctor' with its configuration on that box too, while this one waits; if it did run, the path carries nothing: look at cables, VLANs and the carrier of both protected ports",
-            peers.join(" or ")
-        ),
-    )
-}
-
-fn peer(link: &Link, outcome: &Outcome) -> Finding {
-    let sci = outcome.peer.map(|sci| sci.to_string()).unwrap_or_default();
-    let key = key_of(link, outcome.peer).map(|sa| fingerprint(sa.key.octets())).unwrap_or_default();
-    let others = if link.receive.iter().any(|sa| Some(sa.sci) != outcome.peer) {
-        "; of several peers, this one was met first"
-    } else {
-        ""
-    };
-    Finding::ok("peer", format!("{sci} answers, and both keys fit (its fingerprint {key}){others}"))
-}
-
 fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Finding>) {
     let (own, theirs) = (facts(link, mtus), &outcome.theirs);
-    if own.suite != theirs.suite {
+    // Zeros: the key server chooses, and whoever names none takes any.
+    let named = own.suite != [0; 8] && theirs.suite != [0; 8];
+    if let (true, Some(suite)) = (named && own.suite != theirs.suite, link.suite()) {
         let name = CipherSuite::from_identifier(theirs.suite).map_or("another suite", CipherSuite::name);
         findings.push(Finding::problem(
             "peer",
-            format!("its suite is {name}, and here it is {}: set the same suite at both ends", link.suite),
+            format!("its suite is {name}, and here it is {suite}: set the same suite at both ends"),
         ));
     }
-    if own.dividing != theirs.dividing {
+    // What is agreed on needs not to be alike.
+    if own.dividing != theirs.dividing && link.static_sas().is_some() {
         let on = |bits: u8| match bits {
             0 => "neither fragment nor concatenate",
             1 => "fragment",
@@ -228,11 +165,42 @@ fn addresses(outcome: &Outcome, findings: &mut Vec<Finding>) {
     } else {
         findings.push(Finding::note("addresses", format!("switches on the path keep reserved addresses to themselves, as IEEE 802.1Q says: the machines' {lost} do not cross; if they must, use a cable, or switches told to let them pass (Linux: group_fwd_mask)")));
     }
-    let (across, lost) = (names(Meaning::KeyAgreement, true), names(Meaning::KeyAgreement, false));
-    findings.push(match (across.as_str(), lost.as_str()) {
-        (_, "") => Finding::ok("EAPOL", "crosses, to its own address 01:80:c2:00:00:03 and to others"),
-        ("", _) => Finding::note("EAPOL", "does not cross to any address: static keys work; key agreement (MKA) would not, before the switch's 802.1X lets EAPOL pass"),
-        _ => Finding::note("EAPOL", format!("does not cross to {lost}, and does to {across}: static keys work without; key agreement (MKA) would need one of the latter as destination")),
+}
+
+/// Whether key agreement can be.
+fn eapol(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
+    let (crossed, tried) = (outcome.probed.crossed, outcome.probed.tried);
+    let names = |wanted: bool| {
+        let all = targets::of(Meaning::KeyAgreement)
+            .filter(|(bit, _)| tried & bit != 0 && (crossed & bit != 0) == wanted);
+        all.map(|(_, target)| target.name).collect::<Vec<_>>().join(", ")
+    };
+    let (across, lost) = (names(true), names(false));
+    let Some(mka) = link.mka() else {
+        return findings.push(match (across.as_str(), lost.as_str()) {
+            (_, "") => Finding::ok("EAPOL", "crosses, to its own address 01:80:c2:00:00:03 and to others"),
+            ("", _) => Finding::note("EAPOL", "does not cross to any address: static keys work; key agreement (MKA) would not, before the switch's 802.1X lets EAPOL pass"),
+            _ => Finding::note("EAPOL", format!("does not cross to {lost}, and does to {across}: static keys work without; key agreement (MKA) would need one of the latter as destination")),
+        });
+    };
+    let to = Some(mka.destination).filter(|to| mka::GROUPS.contains(to));
+    let own =
+        targets::of(Meaning::KeyAgreement).find(|(_, target)| target.to == to).map_or(0, |(bit, _)| bit);
+    let destination = mka.destination;
+    findings.push(if tried & own == 0 {
+        Finding::note("EAPOL", format!("whether MKPDUs cross to {destination} was not tried"))
+    } else if crossed & own != 0 {
+        Finding::ok("EAPOL", format!("MKPDUs cross to {destination}"))
+    } else if across.is_empty() {
+        Finding::problem("EAPOL", "does not cross to any address, so no keys can be agreed on: let the switches between pass EAPOL (switch their 802.1X off on these ports), or use [link.static]")
+    } else {
+        Finding::problem(
+            "EAPOL",
+            format!(
+                "does not cross to {destination}, so no keys can be agreed on: {}; or set destination at all boxes to one that crosses: {across}",
+                check::keys::passage(destination)
+            ),
+        )
     });
 }
 

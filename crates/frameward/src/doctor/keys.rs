@@ -1,7 +1,7 @@
-//! Who speaks: doctors know each other by the link's static keys, which never leave this module's inputs.
+//! Who speaks: doctors know each other by the link's static keys, or by its CAK, which never leave this module's inputs.
 //!
 //! ```text
-//!  MAC key = HKDF-SHA-256(ikm = static key of the sender's transmit SA, info = "frameward doctor mac 1" | sender's SCI)
+//!  MAC key = HKDF-SHA-256(ikm = static key of the sender's transmit SA, or CAK, info = "frameward doctor mac 1" | sender's SCI)
 //!  MAC     = first 16 octets of HMAC-SHA-256(MAC key, addresses and message)
 //! ```
 //!
@@ -31,7 +31,7 @@ impl std::fmt::Debug for MacKey {
 }
 
 impl MacKey {
-    /// Derives it from the static key of the SA with which `sender` sends.
+    /// Derives it from the static key of the SA with which `sender` sends, or from the CAK that it is a member by.
     pub fn derive(key: &[u8], sender: Sci) -> Self {
         let mut derived = Zeroizing::new([0; 32]);
         Hkdf::<Sha256>::new(None, key)

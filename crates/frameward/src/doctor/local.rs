@@ -12,7 +12,7 @@ use suite::CipherSuite;
 use super::Finding;
 use super::running::Running;
 use crate::check::{self, Mtus};
-use crate::config::{Config, Io, Link};
+use crate::config::{Config, Io, Keys, Link};
 
 /// 1 January 2026: no box with this program has a clock before it that is right.
 const BUILT: Duration = Duration::from_secs(1_767_225_600);
@@ -110,8 +110,8 @@ fn cpu(config: &Config, cpus: &str) -> Finding {
         .iter()
         .filter(|link| {
             !matches!(
-                link.suite,
-                CipherSuite::ChaCha20Poly1305 | CipherSuite::Morus640 | CipherSuite::Morus1280
+                link.suite(),
+                None | Some(CipherSuite::ChaCha20Poly1305 | CipherSuite::Morus640 | CipherSuite::Morus1280)
             )
         })
         .map(|link| format!("{:?}", link.name))
@@ -165,16 +165,23 @@ fn state(directory: &Path) -> Finding {
     }
 }
 
+fn keys(link: &Link) -> String {
+    match &link.keys {
+        Keys::Static(sas) => format!(
+            "{} key files are read, of mode 0600 or less, and have the length that {} needs",
+            1 + sas.receive.len(),
+            sas.suite
+        ),
+        Keys::Agreed(mka) => {
+            let files = if mka.fallback.is_some() { "two CAK files are" } else { "a CAK file is" };
+            format!("{files} read, of mode 0600 or less; all else is agreed on")
+        }
+    }
+}
+
 /// What concerns a link, and its MTUs if its path can be looked at.
 pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<Finding>, Option<Mtus>) {
-    let sas = 1 + link.receive.len();
-    let mut findings = vec![Finding::ok(
-        "keys",
-        format!(
-            "{sas} key files are read, of mode 0600 or less, and have the length that {} needs",
-            link.suite
-        ),
-    )];
+    let mut findings = vec![Finding::ok("keys", keys(link))];
     let mut usable = true;
     let mut surveys = Vec::new();
     for (about, name) in [("plain", &link.plain), ("protected", &link.protected)] {

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use engine::burst::Burst;
 use engine::open::{OpenError, open_observer};
 use engine::port::Port;
-use wire::MacAddr;
+use suite::CipherSuite;
+use wire::{MacAddr, Sci};
 
-use super::exam::{Exam, Outcome, Party, Setup};
+use super::exam::{Exam, Outcome, Party, Peers, Setup};
 use super::frame::Status;
 use super::keys::MacKey;
 use super::{Finding, Options};
 use crate::check::Mtus;
-use crate::config::{Link, StaticSa};
+use crate::config::{Keys, Link, StaticSa, StaticSas};
 
 /// The longest pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(1);
@@ -24,6 +25,8 @@ const PROGRESS: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) outcome: Outcome,
+    /// The own SCI.
+    pub(super) own: Sci,
     /// Frames that this box itself lost while it looked.
     pub(super) lost_here: u64,
 }
@@ -41,6 +44,7 @@ pub(super) fn examine(
     let setup = setup(link, mtus, options).map_err(|error| {
         Finding::problem("path", format!("cannot be looked at: the system gives no random numbers: {error}"))
     })?;
+    let own = setup.own.sci;
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
@@ -68,7 +72,7 @@ pub(super) fn examine(
         if let Some(outcome) = exam.outcome(now) {
             let counters = port.counters();
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
-            return Ok(Seen { outcome, lost_here });
+            return Ok(Seen { outcome, own, lost_here });
         }
         told.tell(&link.name, now, &exam, options, tell);
         if !busy {
@@ -109,19 +113,21 @@ impl Progress {
 fn setup(link: &Link, mtus: Mtus, options: &Options) -> Result<Setup, getrandom::Error> {
     let mut session = [0; 8];
     getrandom::fill(&mut session)?;
-    let own = Party { sci: link.transmit.sci, keys: vec![mac_key(&link.transmit)] };
-    let mut peers: Vec<Party> = Vec::new();
-    for sa in &link.receive {
-        match peers.iter_mut().find(|peer| peer.sci == sa.sci) {
-            Some(peer) => peer.keys.push(mac_key(sa)),
-            None => peers.push(Party { sci: sa.sci, keys: vec![mac_key(sa)] }),
+    let mac = MacAddr(interface_mac(&link.protected));
+    let (own, peers) = match &link.keys {
+        Keys::Static(sas) => of_static_keys(sas),
+        Keys::Agreed(mka) => {
+            let sci = mka.sci_on(mac);
+            // As the gateway does: it speaks under all of them, and prefers the first.
+            let keys = mka.caks().map(|cak| MacKey::derive(cak.octets(), sci)).collect();
+            (Party { sci, keys }, Peers::Group(mka.caks().cloned().collect()))
         }
-    }
+    };
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
     Ok(Setup {
         own,
         peers,
-        mac: MacAddr(interface_mac(&link.protected)),
+        mac,
         // Never 0, which means unknown.
         session: u64::from_be_bytes(session) | 1,
         mtu: octets(mtus.protected),
@@ -130,6 +136,18 @@ fn setup(link: &Link, mtus: Mtus, options: &Options) -> Result<Setup, getrandom:
         patience: options.patience.unwrap_or_default(),
         facts: facts(link, mtus),
     })
+}
+
+fn of_static_keys(sas: &StaticSas) -> (Party, Peers) {
+    let own = Party { sci: sas.transmit.sci, keys: vec![mac_key(&sas.transmit)] };
+    let mut peers: Vec<Party> = Vec::new();
+    for sa in &sas.receive {
+        match peers.iter_mut().find(|peer| peer.sci == sa.sci) {
+            Some(peer) => peer.keys.push(mac_key(sa)),
+            None => peers.push(Party { sci: sa.sci, keys: vec![mac_key(sa)] }),
+        }
+    }
+    (own, Peers::Known(peers))
 }
 
 fn mac_key(sa: &StaticSa) -> MacKey {
@@ -147,7 +165,8 @@ pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let dividing = link.dividing.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
     Status {
         dividing,
-        suite: link.suite.identifier(),
+        // Zeros: the key server chooses.
+        suite: link.suite().map_or([0; 8], CipherSuite::identifier),
         plain_mtu: octets(mtus.plain),
         protected_mtu: octets(mtus.protected),
         ..Status::default()

@@ -26,7 +26,7 @@ pub enum Meaning {
     Machines,
     /// Switches keep these to themselves by the standard.
     Reserved,
-    /// Key agreement, which a link with static keys does not need.
+    /// Key agreement, which a link with static keys does not need, and one with MKA to its destination only.
     KeyAgreement,
 }
 
@@ -39,7 +39,7 @@ const fn target(name: &'static str, to: Option<MacAddr>, envelope: Envelope, mea
 }
 
 /// All that is tried. Their places are part of the protocol: add at the end, up to 16.
-pub const TARGETS: [Target; 14] = {
+pub const TARGETS: [Target; 16] = {
     use Envelope::{Eapol, Macsec};
     use Meaning::{All, KeyAgreement, Machines, Reserved};
     [
@@ -57,6 +57,8 @@ pub const TARGETS: [Target; 14] = {
         target("01:80:c2:00:00:0e", reserved(0x0e), Eapol, KeyAgreement),
         target("01:80:c2:00:00:1f", reserved(0x1f), Eapol, KeyAgreement),
         target("the other box's own address", None, Eapol, KeyAgreement),
+        target("01:80:c2:00:00:0b", reserved(0x0b), Eapol, KeyAgreement),
+        target("ff:ff:ff:ff:ff:ff", Some(MacAddr([0xff; 6])), Eapol, KeyAgreement),
     ]
 };
 

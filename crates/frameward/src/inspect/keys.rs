@@ -7,7 +7,7 @@ use suite::CipherSuite;
 use wire::{MacAddr, Pn, Sci, SecTag};
 
 use crate::config::sa_file::{self, FileSa, Keys};
-use crate::config::{Finding, Link, StaticSa};
+use crate::config::{Finding, Link, StaticSa, StaticSas};
 
 /// What the command line says about every receiver; `None` where the file with keys decides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,14 +54,14 @@ impl KeyedSa {
         self.sa.an == tag.an && tag.sc.sci(source).is_none_or(|sci: Sci| sci == self.sa.sci)
     }
 
-    fn of_link(link: &Link, sa: StaticSa, which: &str) -> Self {
+    fn of_link(link: &Link, suite: CipherSuite, sa: StaticSa, which: &str) -> Self {
         let offset = match link.protection {
             Protection::Encrypt(offset) => offset,
             Protection::Integrity => ConfidentialityOffset::Zero,
         };
         Self {
             from: format!("link {:?}, {which}", link.name),
-            suite: link.suite,
+            suite,
             sa,
             offset,
             replay: if link.replay_protect { Replay::Window(link.replay_window) } else { Replay::Off },
@@ -91,7 +91,12 @@ impl KeyedSa {
 /// # Errors
 /// All that is wrong, line by line.
 pub fn load(file: &Path, overrides: Overrides) -> Result<Vec<KeyedSa>, Vec<Finding>> {
-    Ok(keyed(sa_file::load(file)?, overrides))
+    let all = keyed(sa_file::load(file)?, overrides);
+    if all.is_empty() {
+        let text = "holds no key that frames could be verified with: what its links agree on by MKA stands in no file; leave --keys out, or name a file with [[sa]]";
+        return Err(vec![Finding { file: file.to_owned(), line: None, text: text.to_owned() }]);
+    }
+    Ok(all)
 }
 
 /// All SAs of a file with keys.
@@ -100,11 +105,12 @@ pub fn keyed(keys: Keys, overrides: Overrides) -> Vec<KeyedSa> {
     match keys {
         Keys::Sas(entries) => all.extend(entries.into_iter().map(KeyedSa::of_file)),
         Keys::Config(config) => {
-            for mut link in config.links {
-                let receive = std::mem::take(&mut link.receive);
-                let own = link.transmit.clone();
-                all.push(KeyedSa::of_link(&link, own, "own SA"));
-                all.extend(receive.into_iter().map(|sa| KeyedSa::of_link(&link, sa, "peer SA")));
+            for link in &config.links {
+                // What was agreed on stands in no file.
+                let Some(StaticSas { suite, transmit, receive }) = link.static_sas() else { continue };
+                let keyed = |sa: &StaticSa, which| KeyedSa::of_link(link, *suite, sa.clone(), which);
+                all.push(keyed(transmit, "own SA"));
+                all.extend(receive.iter().map(|sa| keyed(sa, "peer SA")));
             }
         }
     }

@@ -17,8 +17,8 @@ use wire::Pn;
 
 use super::RunError;
 use super::loss::{LossForwarding, Side};
-use crate::check::Mtus;
-use crate::config::{Gateway, Io, Link, StaticSa};
+use crate::check::{self, Mtus};
+use crate::config::{Gateway, Io, Link, StaticSa, StaticSas};
 
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
@@ -78,10 +78,13 @@ impl StartedLink {
             open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
         let prepared = [Some(plain), Some(protected)];
         // After the ports: a start that fails there burns no block.
-        let Begun { lease, block, unmarked } = Begun::new(&link, leases)?;
-        let secy = secy(&link, mtus, Some(block), leases);
+        let Some(sas) = link.static_sas() else {
+            return Err(RunError::NotAgreed { link: link.name.clone() });
+        };
+        let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
+        let secy = secy(&link, sas, mtus, Some(block), leases);
         let about = About::new(mtus, &ports, (Instant::now(), block.first));
-        let keys = StaticKeys { transmit: lease, receive: floors(&link) };
+        let keys = StaticKeys { transmit: lease, receive: floors(sas) };
         let Ports { pool, plain, protected } = ports;
         let path = Path::new(secy, &link.bypass, link.dividing);
         let forwarding = Forwarding::new(pool, plain, protected, path);
@@ -102,8 +105,8 @@ impl StartedLink {
 }
 
 /// Whose floors are kept.
-pub(super) fn floors(link: &Link) -> Vec<ReceiveFloor> {
-    let kept = link.receive.iter().filter(|sa| sa.replay_floor);
+pub(super) fn floors(sas: &StaticSas) -> Vec<ReceiveFloor> {
+    let kept = sas.receive.iter().filter(|sa| sa.replay_floor);
     kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an }).collect()
 }
 
@@ -127,13 +130,13 @@ pub(super) struct Begun {
 }
 
 impl Begun {
-    pub(super) fn new(link: &Link, leases: &mut LeaseStore) -> Result<Self, RunError> {
-        let (name, last) = (link.transmit.lease_name(), link.suite.last_pn());
-        let Begin { reservation, unmarked } = leases.begin(name, last, &link.transmit.key_file)?;
+    pub(super) fn new(link: &str, sas: &StaticSas, leases: &mut LeaseStore) -> Result<Self, RunError> {
+        let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
+        let Begin { reservation, unmarked } = leases.begin(name, last, &sas.transmit.key_file)?;
         let Reservation::Block(block) = reservation else {
-            return Err(RunError::PnExhausted { link: link.name.clone() });
+            return Err(RunError::PnExhausted { link: link.to_owned() });
         };
-        let lease = TransmitLease { name, an: link.transmit.an, last, through: block.last };
+        let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
         Ok(Self { lease, block, unmarked })
     }
 }
@@ -240,11 +243,11 @@ impl RunningLink {
 
     /// A warning, if the key of the transmit SA could not be marked as used.
     pub(super) fn unmarked_key(&self) -> Option<String> {
-        let error = self.unmarked.as_ref()?;
+        let (error, sas) = (self.unmarked.as_ref()?, self.config.static_sas()?);
         Some(format!(
             "warning: link {:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
             self.config.name,
-            self.config.transmit.key_file.display()
+            sas.transmit.key_file.display()
         ))
     }
 
@@ -278,7 +281,7 @@ impl RunningLink {
             tell(&format_args!("link {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
         }
         let About { plain_engine, protected_engine, .. } = &self.about;
-        let (plain, protected, suite) = (&link.plain, &link.protected, link.suite);
+        let (plain, protected, suite) = (&link.plain, &link.protected, check::keys::suite(link));
         tell(&format_args!(
             "link {name:?}: {plain} ({plain_engine}) to {protected} ({protected_engine}), {suite}, bursts of {BURST_FRAMES}"
         ));
@@ -314,12 +317,19 @@ pub(super) const fn io(io: Io) -> open::Io {
 
 /// A SecY with all its static SAs enabled: the transmit SA begins at the reserved block, receive SAs at their floors.
 /// Without a block there is no transmit SA: it is to be taken over from another SecY.
-pub(super) fn secy(link: &Link, mtus: Mtus, block: Option<PnBlock>, leases: &LeaseStore) -> SecY {
-    install(link, mtus, block, leases).expect("invariant: a judged configuration installs")
+pub(super) fn secy(
+    link: &Link,
+    sas: &StaticSas,
+    mtus: Mtus,
+    block: Option<PnBlock>,
+    leases: &LeaseStore,
+) -> SecY {
+    install(link, sas, mtus, block, leases).expect("invariant: a judged configuration installs")
 }
 
 fn install(
     link: &Link,
+    sas: &StaticSas,
     mtus: Mtus,
     block: Option<PnBlock>,
     leases: &LeaseStore,
@@ -334,20 +344,20 @@ fn install(
         reassemble: link.dividing.is_some(),
         mtu: mtus.protected,
     };
-    let StaticSa { an, sci, key: sak, xpn, .. } = &link.transmit;
+    let StaticSa { an, sci, key: sak, xpn, .. } = &sas.transmit;
     let mut secy = SecY::new(*sci, settings);
     if let Some(block) = block {
-        let transmit = TransmitSa::new(*an, key(link.suite, sak), *xpn, block.first, block.last)?;
+        let transmit = TransmitSa::new(*an, key(sas.suite, sak), *xpn, block.first, block.last)?;
         secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
         secy.enable_transmit(*an)?;
     }
-    for sa in &link.receive {
+    for sa in &sas.receive {
         let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
             secy.install_receive_sc(*sci)?;
         }
         let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
-        let receive = ReceiveSa::new(*an, key(link.suite, sak), *xpn, lowest, link.replay_window)?;
+        let receive = ReceiveSa::new(*an, key(sas.suite, sak), *xpn, lowest, link.replay_window)?;
         secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
         secy.enable_receive(*sci, *an)?;
     }

@@ -115,9 +115,12 @@ impl Running {
         };
         let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(findings)?;
         if mtus != link.about.mtus {
-            let goes_on = GoesOn {
-                transmit: Some(link.config.transmit.an),
-                receive: link.config.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+            let goes_on = match link.config.static_sas() {
+                Some(sas) => GoesOn {
+                    transmit: Some(sas.transmit.an),
+                    receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+                },
+                None => GoesOn::default(),
             };
             self.replace_path(&link.config, mtus, goes_on)?;
             link.about.mtus = mtus;

@@ -29,7 +29,7 @@ use super::site::RunningSite;
 use super::{RunError, Running, Tell};
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{Mtus, interface_mtu, link_mtus};
-use crate::config::{self, Config, Link, Site};
+use crate::config::{self, Config, Link, Site, StaticSas};
 use crate::report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
@@ -72,6 +72,26 @@ struct New {
 enum NewSite {
     GoesOn(Box<RunningSite>),
     Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
+}
+
+/// Which of the old SAs go on as new ones: those with the same key and names.
+fn static_keys_go_on(link: &str, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> GoesOn {
+    let same_suite = new.suite == old.suite;
+    let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
+    let mut goes_on = GoesOn { transmit: transmit_stays.then_some(new.transmit.an), ..GoesOn::default() };
+    for sa in &new.receive {
+        let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
+        match before {
+            Some(before) if same_suite && before.is_like(sa) => goes_on.receive.push((sa.sci, sa.an)),
+            Some(_) => lines.push(format!(
+                "warning: link {link:?}: AN {} of {} has another key: frames that are on their way are lost; \
+                 give a new key another an",
+                sa.an, sa.sci
+            )),
+            None => {}
+        }
+    }
+    goes_on
 }
 
 impl Running {
@@ -212,9 +232,10 @@ impl Running {
 
     /// A key that goes from one link to another would for a moment be used by both.
     fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
+        let own = link.static_sas()?.transmit.lease_name();
         let from = self.links.iter().map(|running| &running.config).find(|old| {
             old.name != link.name
-                && old.transmit.lease_name() == link.transmit.lease_name()
+                && old.static_sas().is_some_and(|sas| sas.transmit.lease_name() == own)
                 && all.iter().any(|(other, _)| other.name == old.name)
         })?;
         Some(format!(
@@ -253,23 +274,9 @@ impl Running {
         if link.is_like(old) && same_mtus && !io {
             return Step { link, mtus, what: What::Keep };
         }
-        let same_suite = link.suite == old.suite;
-        let transmit_stays = same_suite && link.transmit.is_like(&old.transmit);
         let mut goes_on = GoesOn::default();
-        if transmit_stays {
-            goes_on.transmit = Some(link.transmit.an);
-        }
-        for sa in &link.receive {
-            let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
-            match before {
-                Some(before) if same_suite && before.is_like(sa) => goes_on.receive.push((sa.sci, sa.an)),
-                Some(_) => lines.push(format!(
-                    "warning: link {:?}: AN {} of {} has another key: frames that are on their way are lost; \
-                     give a new key another an",
-                    link.name, sa.an, sa.sci
-                )),
-                None => {}
-            }
+        if let (Some(sas), Some(old)) = (link.static_sas(), old.static_sas()) {
+            goes_on = static_keys_go_on(&link.name, sas, old, lines);
         }
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
         let reopen = io || ports(&link) != ports(old) || !same_mtus;
@@ -360,14 +367,19 @@ impl Running {
     ) -> Result<Option<Begun>, String> {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
+        let Some(sas) = link.static_sas() else {
+            return Err(RunError::NotAgreed { link: link.name.clone() }.to_string());
+        };
         let begun = match goes_on.transmit {
             Some(_) => None,
-            None => Some(Begun::new(link, self.control.leases()).map_err(|error| error.to_string())?),
+            None => {
+                Some(Begun::new(&link.name, sas, self.control.leases()).map_err(|error| error.to_string())?)
+            }
         };
-        let secy = secy(link, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
+        let secy = secy(link, sas, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
         let path = Box::new(Path::new(secy, &link.bypass, link.dividing));
         let transmit = begun.as_ref().map(|begun| begun.lease);
-        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(link));
+        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(sas));
         changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
         Ok(begun)
     }

@@ -16,7 +16,7 @@ pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use crate::config::Link;
+use crate::config::{Link, StaticSas};
 use crate::key_file::fingerprint;
 use crate::report::table::OVERRUN;
 use crate::report::{
@@ -110,7 +110,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYRepor
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
     let named = |(name, value): (&str, u64)| (name.to_owned().into(), value);
     SecYReport {
-        suite: link.suite.name().into(),
+        suite: link.suite().map_or("auto", CipherSuite::name).into(),
         protect_frames: link.protect_frames,
         validate_frames: validate_frames.into(),
         replay_protect: link.replay_protect,
@@ -127,14 +127,17 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYRepor
 }
 
 fn transmit_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> TransmitScReport {
-    let configured = &link.transmit;
+    let Some(StaticSas { suite, transmit: configured, .. }) = link.static_sas() else {
+        return TransmitScReport { sci: String::new(), counters: Counters::default(), sas: Vec::new() };
+    };
+    let suite = *suite;
     let sas = snapshot.transmit_sas.iter().map(|sa| SaReport {
         an: sa.an.number(),
         in_use: sa.enabled,
         key: fingerprint(configured.key.octets()),
         next_pn: sa.next_pn.map(Pn::number),
-        pns_left: pns_left(link.suite, sa.next_pn),
-        pns_last_seconds: pns_left(link.suite, sa.next_pn).and_then(|left| seconds(about, sa.next_pn, left)),
+        pns_left: pns_left(suite, sa.next_pn),
+        pns_last_seconds: pns_left(suite, sa.next_pn).and_then(|left| seconds(about, sa.next_pn, left)),
         lowest_pn: None,
         counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
     });
@@ -162,7 +165,8 @@ fn seconds(about: &About, next: Option<Pn>, left: u64) -> Option<u64> {
 
 fn receive_report(link: &Link, sc: &ReceiveScSnapshot) -> ReceiveScReport {
     let key = |an| {
-        link.receive.iter().find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
+        let sas = link.static_sas()?;
+        sas.receive.iter().find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
     };
     let sas = sc.sas.iter().map(|sa| SaReport {
         an: sa.an.number(),

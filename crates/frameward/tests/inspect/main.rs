@@ -79,7 +79,11 @@ fn pcapng(frames: &[Timed], endianness: Endianness, on: impl Fn(usize) -> u32) -
 /// The SAs of a file with this text.
 fn sas(text: &str) -> Vec<KeyedSa> {
     let read = |path: &Path, _| panic!("no key file is read: {}", path.display());
-    let files = frameward::config::KeyFiles { key: &read, identity: &frameward::key_file::read_identity };
+    let files = frameward::config::KeyFiles {
+        key: &read,
+        cak: &frameward::key_file::read_cak,
+        identity: &frameward::key_file::read_identity,
+    };
     keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default())
 }
 

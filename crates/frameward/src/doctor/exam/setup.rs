@@ -1,11 +1,13 @@
 //! What an examination is made with.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use wire::{MacAddr, Sci};
 
 use super::super::frame::Status;
 use super::super::keys::MacKey;
+use crate::key_file::NamedCak;
 
 /// An end of the link.
 #[derive(Clone, Debug)]
@@ -16,13 +18,34 @@ pub struct Party {
     pub keys: Vec<MacKey>,
 }
 
+/// Whom a doctor believes to be of the link.
+#[derive(Clone, Debug)]
+pub enum Peers {
+    /// These ends, with static keys.
+    Known(Vec<Party>),
+    /// Whoever has one of these CAKs.
+    Group(Vec<NamedCak>),
+}
+
+impl Peers {
+    /// The MAC keys that a sender may have; none if it is no peer.
+    pub(super) fn keys_of(&self, sender: Sci) -> Option<Cow<'_, [MacKey]>> {
+        match self {
+            Self::Known(parties) => {
+                parties.iter().find(|peer| peer.sci == sender).map(|peer| Cow::Borrowed(&*peer.keys))
+            }
+            Self::Group(caks) => Some(caks.iter().map(|cak| MacKey::derive(cak.octets(), sender)).collect()),
+        }
+    }
+}
+
 /// What an examination is made with.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// This end; its first key makes MACs.
     pub own: Party,
     /// The other ends.
-    pub peers: Vec<Party>,
+    pub peers: Peers,
     /// The protected port's address.
     pub mac: MacAddr,
     /// The session, drawn anew; not 0.

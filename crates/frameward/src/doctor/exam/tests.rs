@@ -6,6 +6,8 @@ use std::collections::BinaryHeap;
 use super::super::keys::MacKey;
 use super::super::targets::{self, Meaning};
 use super::*;
+use crate::key_file::NamedCak;
+use wire::Ckn;
 
 const STEP: Duration = Duration::from_millis(1);
 
@@ -26,7 +28,7 @@ fn setup(own: u8) -> Setup {
     let peer = 3 - own;
     Setup {
         own: Party { sci: sci(own), keys: vec![key(own, 10 + own)] },
-        peers: vec![Party { sci: sci(peer), keys: vec![key(peer, 10 + peer)] }],
+        peers: Peers::Known(vec![Party { sci: sci(peer), keys: vec![key(peer, 10 + peer)] }]),
         mac: mac(own),
         session: u64::from(own) + 70,
         mtu: 1532,
@@ -223,7 +225,8 @@ fn a_switch_that_keeps_reserved_addresses_is_seen_through() {
         ..Wire::good()
     };
     let (outcomes, _) = Lab::alike(switch).run(Duration::ZERO);
-    let eaten: u16 = targets::of(Meaning::Reserved).map(|(bit, _)| bit).sum::<u16>() | 0b1110_0000_0000;
+    let eaten: u16 = targets::of(Meaning::Reserved).map(|(bit, _)| bit).sum::<u16>() | 0b100_1110_0000_0000;
+    // Key agreement's: all but 01-80-C2-00-00-1F, the other box's own and broadcast.
     for outcome in &outcomes {
         assert_eq!((outcome.end, outcome.probed.largest), (End::Examined, Some(1532)));
         assert_eq!(outcome.probed.crossed, all_targets() & !eaten);
@@ -283,6 +286,27 @@ fn another_key_is_told_from_no_answer() {
     let (outcomes, _) = lab.run(Duration::ZERO);
     assert_eq!((outcomes[0].end, outcomes[0].doubts.deaf), (End::Unanswered, Some(sci(2))));
     assert_eq!((outcomes[1].doubts.deaf, outcomes[0].doubts.refused), (None, false));
+}
+
+#[test]
+fn who_has_the_cak_is_of_the_group_whatever_his_sci() {
+    let cak = |octet| NamedCak::new(Ckn::new(b"line").unwrap(), &[octet; 16]).unwrap();
+    let of = |own: u8, caks: &[u8]| {
+        let keys = caks.iter().map(|octet| MacKey::derive(&[*octet; 16], sci(own))).collect();
+        let peers = Peers::Group(caks.iter().map(|octet| cak(*octet)).collect());
+        Setup { own: Party { sci: sci(own), keys }, peers, ..setup(own) }
+    };
+    let meet = |a: &[u8], b: &[u8]| {
+        let (outcomes, _) = Lab::new([of(1, a), of(2, b)], [Wire::good(), Wire::good()]).run(Duration::ZERO);
+        outcomes.map(|outcome| (outcome.end, outcome.peer, outcome.doubts))
+    };
+    assert_eq!(meet(&[7], &[7]).map(|end| end.1), [Some(sci(2)), Some(sci(1))]);
+    let [a, b] = meet(&[7], &[8]);
+    assert_eq!((a.0, a.2.misfit, b.2.misfit), (End::Unanswered, Some(sci(2)), Some(sci(1))));
+    // B has only what A falls back to.
+    let [a, b] = meet(&[7, 8], &[8]);
+    assert_eq!((a.0, a.2.deaf, a.2.refused), (End::Unanswered, Some(sci(2)), true));
+    assert_eq!((b.0, b.2.misfit), (End::Unanswered, Some(sci(1))));
 }
 
 #[test]

@@ -1,12 +1,15 @@
 use std::path::Path;
 
 use suite::Sak;
+use wire::{Ckn, MacAddr, Sci};
 
 use super::super::Level;
+use super::super::exam::Doubts;
 use super::super::exam::Probed;
 use super::super::targets::TARGETS;
 use super::*;
 use crate::config::{self, Config};
+use crate::key_file::{NamedCak, fingerprint};
 
 fn config(more: &str) -> Config {
     let text = format!(
@@ -28,9 +31,17 @@ sci = "02:00:00:00:00:02/1"
 key_file = "bb.key"
 "#
     );
+    parsed(&text)
+}
+
+fn parsed(text: &str) -> Config {
     let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
-    let files = config::KeyFiles { key: &key, identity: &crate::key_file::read_identity };
-    config::parse(Path::new("gw.toml"), &text, files).unwrap().0
+    let files = config::KeyFiles {
+        key: &key,
+        cak: &|_| Ok(NamedCak::new(Ckn::new(b"line").unwrap(), &[3; 16]).unwrap()),
+        identity: &crate::key_file::read_identity,
+    };
+    config::parse(Path::new("gw.toml"), text, files).unwrap().0
 }
 
 const MTUS: Mtus = Mtus { plain: 1500, protected: 1532 };
@@ -42,7 +53,7 @@ fn good(config: &Config) -> Outcome {
     let record = Tally { received: 1000, ..Tally::default() };
     Outcome {
         end: End::Examined,
-        peer: Some(link.receive[0].sci),
+        peer: Some("02:00:00:00:00:02/1".parse().unwrap()),
         theirs: super::super::frame::Status { largest: 1532, sent: 1000, record, ..facts(link, MTUS) },
         probed: Probed { tried: all, crossed: all, tag: TagFate::Kept, largest: Some(1532), sent: 1000 },
         record,
@@ -52,10 +63,17 @@ fn good(config: &Config) -> Outcome {
 
 /// What is not ok, after a change to a good outcome.
 fn told(more: &str, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
-    let config = config(more);
+    told_of(config(more), change)
+}
+
+fn told_of(config: Config, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     let mut outcome = good(&config);
     change(&mut outcome);
-    let findings = path(&config.links[0], MTUS, &Seen { outcome, lost_here: 0 });
+    let findings = path(
+        &config.links[0],
+        MTUS,
+        &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0 },
+    );
     assert!(!findings.is_empty());
     findings.into_iter().filter(|finding| finding.level > Level::Ok).collect()
 }
@@ -92,7 +110,7 @@ fn each_fault_has_its_line_and_its_cure() {
             "",
             |o| o.probed.crossed &= !0b1110_0000_0000,
             Level::Note,
-            "does to 01:80:c2:00:00:1f, the other box's own address",
+            "does to 01:80:c2:00:00:1f, the other box's own address, 01:80:c2:00:00:0b, ff:ff:ff:ff:ff:ff",
         ),
         ("", |o| o.record.tagged = 9, Level::Problem, "clear_vlan = \"strip\""),
         ("", |o| o.record.looped = 9, Level::Problem, "loop"),
@@ -164,4 +182,49 @@ fn an_answer_that_does_not_fit_is_told_from_none() {
     assert!(unanswered(Doubts { own_sci: Some(true), ..Doubts::default() }).contains("copied to both"));
     let lost = told("", |o| o.end = End::Lost);
     assert!(lost[0].text.contains("fell silent"));
+}
+
+#[test]
+fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
+    let agreed = |of_mka: &str, change: fn(&mut Outcome)| {
+        let text = format!(
+            "[gateway]\nname = \"g\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n\
+             [link.mka]\ncak_file = \"a.cak\"\n{of_mka}\n"
+        );
+        told_of(parsed(&text), change)
+    };
+    assert_eq!(agreed("", |_| ()), []);
+    assert_eq!(agreed("", |o| (o.theirs.suite[7], o.theirs.dividing) = (3, 0)), []);
+    let other = "destination = \"01:80:c2:00:00:1f\"";
+    let near_only: fn(&mut Outcome) = |o| o.probed.crossed &= !(1 << 9);
+    assert_eq!(agreed(other, near_only), [], "another one crosses");
+    for (of_mka, change, words) in [
+        (
+            "",
+            near_only,
+            "does not cross to 01:80:c2:00:00:03, so no keys can be agreed on: a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8); or set destination at all boxes to one that crosses: 01:80:c2:00:00:00, 01:80:c2:00:00:0e",
+        ),
+        ("", |o| o.probed.crossed &= !0xfe00, "does not cross to any address, so no keys can be agreed on"),
+        (
+            "",
+            |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, Doubts::default()),
+            "another box did not answer: start 'frameward doctor' with its configuration",
+        ),
+        (
+            "",
+            |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, misfit()),
+            "(ckn 6c696e65, fingerprint ",
+        ),
+        ("", |o| o.doubts.own_sci = Some(true), "give each its own (sci in [link.mka]"),
+    ] {
+        let findings = agreed(of_mka, change);
+        assert!(
+            matches!(findings.as_slice(), [one] if one.level == Level::Problem && one.text.contains(words)),
+            "{words}: {findings:#?}"
+        );
+    }
+}
+
+fn misfit() -> Doubts {
+    Doubts { misfits: 3, misfit: Some("02:00:00:00:00:02/1".parse().unwrap()), ..Doubts::default() }
 }

@@ -11,7 +11,11 @@ fn site(peer: &str) -> Site {
          [[site.peer]]\nname = \"berlin\"\n{peer}\npublic_key = \"{}\"\n",
         Identity::new(&[2; 32]).public()
     );
-    let files = config::KeyFiles { key: &crate::key_file::read, identity: &|_| Ok(Identity::new(&[1; 32])) };
+    let files = config::KeyFiles {
+        key: &crate::key_file::read,
+        cak: &crate::key_file::read_cak,
+        identity: &|_| Ok(Identity::new(&[1; 32])),
+    };
     config::parse(Path::new("gw.toml"), &text, files).unwrap().0.sites.remove(0)
 }
 

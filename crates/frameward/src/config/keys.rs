@@ -1,0 +1,135 @@
+//! Where a link's keys come from: files with static keys, or agreement under a CAK.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use engine::lease::LeaseName;
+use mka::{OnPeerLoss, SuiteRule};
+use secy::XpnBinding;
+use suite::{CipherSuite, Sak};
+use wire::{An, MacAddr, Sci};
+
+use crate::key_file::NamedCak;
+
+/// Where a link's keys come from.
+#[derive(Clone, Debug)]
+pub enum Keys {
+    /// `[link.static]`
+    Static(StaticSas),
+    /// `[link.mka]`
+    Agreed(Box<Mka>),
+}
+
+/// SAs with static keys.
+#[derive(Clone, Debug)]
+pub struct StaticSas {
+    /// The cipher suite of all of them.
+    pub suite: CipherSuite,
+    /// The own SA. Its key and SCI (XPN: SSCI) are no other SA's.
+    pub transmit: StaticSa,
+    /// The peers' SAs: up to four of an SCI, with different ANs.
+    pub receive: Vec<StaticSa>,
+}
+
+/// An SA with a static key.
+#[derive(Clone, Debug)]
+pub struct StaticSa {
+    /// Its AN.
+    pub an: An,
+    /// The SCI of its SC.
+    pub sci: Sci,
+    /// The key; of the right length for the link's suite.
+    pub key: Sak,
+    /// The file it came from; empty if it stood in the text itself, as it may for `inspect`.
+    pub key_file: PathBuf,
+    /// With XPN suites, and only with them.
+    pub xpn: Option<XpnBinding>,
+    /// Of a peer's SA: whether what was received before a restart is refused after it.
+    pub replay_floor: bool,
+}
+
+/// How keys are agreed on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mka {
+    /// The cipher suite of the SAKs.
+    pub suite: SuiteRule,
+    /// The CAK, and its name.
+    pub cak: NamedCak,
+    /// Another one, with another name, that is spoken under as well and takes over if the group is not under the first.
+    pub fallback: Option<NamedCak>,
+    /// The key server priority: the lowest wins, 255 never does.
+    pub priority: u8,
+    /// Where MKPDUs go.
+    pub destination: MacAddr,
+    /// What becomes of the SAK when all peers have vanished.
+    pub on_peer_loss: OnPeerLoss,
+    /// A SAK is followed by another after this time, if this box is key server.
+    pub rekey: Option<Duration>,
+    /// Whether peers are held to the lowest PNs that they announce.
+    pub delay_protect: bool,
+    /// The SCI; none: the protected interface's address, port 1.
+    pub sci: Option<Sci>,
+    /// What was asked for by name, and is worth a word where the peers do not understand it.
+    pub expects: Expected,
+}
+
+/// What the configuration calls "on" rather than "auto".
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Expected {
+    /// `fragment`
+    pub fragment: bool,
+    /// `concatenate`
+    pub concatenate: bool,
+}
+
+impl Keys {
+    /// Whether both say the same.
+    pub(super) fn are_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Static(one), Self::Static(other)) => one.are_like(other),
+            (Self::Agreed(one), Self::Agreed(other)) => one == other,
+            _ => false,
+        }
+    }
+}
+
+impl StaticSas {
+    fn are_like(&self, other: &Self) -> bool {
+        let Self { suite, transmit, receive } = self;
+        let alike = |(one, other): (&StaticSa, &StaticSa)| {
+            one.is_like(other) && one.replay_floor == other.replay_floor
+        };
+        *suite == other.suite
+            && transmit.is_like(&other.transmit)
+            && receive.len() == other.receive.len()
+            && receive.iter().zip(&other.receive).all(alike)
+    }
+}
+
+impl StaticSa {
+    /// Whether both have the same key and the same names, so that one can go on as the other.
+    pub fn is_like(&self, other: &Self) -> bool {
+        (self.an, self.sci, self.xpn) == (other.an, other.sci, other.xpn)
+            && self.key.octets() == other.key.octets()
+    }
+
+    /// The name under which the PNs of a transmit SA are leased, and the floor of a receive SA is kept.
+    pub fn lease_name(&self) -> LeaseName {
+        match self.xpn {
+            None => LeaseName::new(self.key.octets(), self.sci),
+            Some(binding) => LeaseName::xpn(self.key.octets(), binding.ssci),
+        }
+    }
+}
+
+impl Mka {
+    /// All CAKs, the preferred one first.
+    pub fn caks(&self) -> impl Iterator<Item = &NamedCak> {
+        std::iter::once(&self.cak).chain(&self.fallback)
+    }
+
+    /// The SCI on a box whose protected interface has this address.
+    pub fn sci_on(&self, interface: MacAddr) -> Sci {
+        self.sci.unwrap_or(Sci::new(interface, Sci::PORT_END_STATION))
+    }
+}

@@ -1,0 +1,276 @@
+use std::time::Duration;
+
+use ::mka::{OnPeerLoss, SuiteRule};
+use suite::CipherSuite;
+use wire::MacAddr;
+
+use super::super::tests::{judge, lines};
+use super::super::{Expected, Finding, Link, Mka};
+
+/// A valid configuration; the keys of [link.mka] from line 11 on.
+const VALID: &str = r#"[gateway]
+name = "press-line"
+allow_experimental = false
+[[link]]
+name = "press"
+plain = "eth0"
+protected = "eth1"
+suite = "auto"
+mtu = "interface"
+[link.mka]
+cak_file = "line.cak"
+priority = 16
+"#;
+
+const SECOND: &str = r#"[[link]]
+name = "oven"
+plain = "eth2"
+protected = "eth3"
+[link.mka]
+cak_file = "line.cak"
+sci = "02:00:00:00:00:01/1"
+"#;
+
+fn link(text: &str) -> (Link, Vec<Finding>) {
+    let (mut config, warnings) = judge(text).unwrap();
+    (config.links.remove(0), warnings)
+}
+
+fn mka(text: &str) -> Mka {
+    link(text).0.mka().unwrap().clone()
+}
+
+#[test]
+fn the_defaults_are_the_contract() {
+    for text in [VALID.to_owned(), VALID.replace("suite = \"auto\"\n", "").replace("priority = 16\n", "")] {
+        let (link, warnings) = link(&text);
+        assert_eq!(lines(&warnings), [""; 0]);
+        assert_eq!(link.suite(), None);
+        assert!(link.static_sas().is_none());
+        let dividing = link.dividing.unwrap();
+        assert!(dividing.fragment && dividing.concatenate && dividing.hold.is_zero());
+        let mka = link.mka().unwrap();
+        assert_eq!((mka.suite, mka.priority), (SuiteRule::Auto, 16));
+        assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:03");
+        assert_eq!((mka.on_peer_loss, mka.rekey, mka.delay_protect), (OnPeerLoss::Block, None, false));
+        assert_eq!((mka.cak.octets(), mka.fallback.is_none()), (&[b'l'; 16][..], true));
+        assert_eq!(mka.sci_on(MacAddr([2, 0, 0, 0, 0, 9])).to_string(), "02:00:00:00:00:09/1");
+        assert_eq!(mka.expects, Expected::default());
+    }
+}
+
+#[test]
+fn every_key_is_understood() {
+    let more = r#"fallback_cak_file = "old.cak"
+destination = "01:80:c2:00:00:1f"
+on_peer_loss = "hold"
+rekey = "90m"
+delay_protect = true
+sci = "02:00:00:00:00:01/7"
+"#;
+    let text = format!("{VALID}{more}").replace("\"auto\"", "\"aegis-128l\"").replace("= 16", "= 0");
+    let mka = mka(&text.replace("mtu = \"interface\"", "fragment = \"on\"\nconcatenate = \"off\""));
+    assert_eq!(mka.suite, SuiteRule::Only(CipherSuite::Aegis128L));
+    assert_eq!(mka.fallback.as_ref().unwrap().ckn().octets(), b"ooooo");
+    assert_eq!(mka.caks().count(), 2);
+    assert_eq!((mka.priority, mka.on_peer_loss, mka.delay_protect), (0, OnPeerLoss::Hold, true));
+    assert_eq!(mka.rekey, Some(Duration::from_secs(5400)));
+    assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:1f");
+    assert_eq!(mka.sci_on(MacAddr([9; 6])).to_string(), "02:00:00:00:00:01/7");
+    assert_eq!(mka.expects, Expected { fragment: true, concatenate: false });
+}
+
+#[test]
+fn frames_are_divided_where_it_is_safe_and_not_switched_off() {
+    for (of_link, expected) in [
+        ("", Some((true, true))),
+        ("fragment = \"off\"", Some((false, true))),
+        ("concatenate = \"off\"", Some((true, false))),
+        ("fragment = \"off\"\nconcatenate = \"off\"", None),
+        ("encrypt = false", Some((true, true))),
+        ("suite = \"gcm-aes-128\"\nconfidentiality_offset = 30", None),
+        ("validate_frames = \"check\"", None),
+    ] {
+        let text = VALID.replace("suite = \"auto\"\n", "").replace("mtu = \"interface\"", of_link);
+        let divided = link(&text).0.dividing.map(|how| (how.fragment, how.concatenate));
+        assert_eq!(divided, expected, "{of_link}");
+    }
+}
+
+#[test]
+fn lives_and_destinations() {
+    for (text, seconds) in
+        [("30s", Some(30)), ("2m", Some(120)), ("1h", Some(3600)), ("7d", Some(604_800)), ("off", None)]
+    {
+        let text = format!("{VALID}rekey = \"{text}\"\n");
+        assert_eq!(mka(&text).rekey, seconds.map(Duration::from_secs));
+    }
+    for text in super::GROUPS.map(|group| group.to_string()).into_iter().chain(["02:00:00:00:00:09".into()]) {
+        let to = mka(&format!("{VALID}destination = \"{text}\"\n")).destination;
+        assert_eq!(to.to_string(), text);
+    }
+}
+
+#[test]
+fn each_mistake_has_its_line() {
+    for (what, by, expected) in MISTAKES {
+        assert!(VALID.contains(what), "{what}");
+        let found = judge(&VALID.replacen(what, by, 1)).map(|_| ()).map_err(|errors| lines(&errors));
+        assert_eq!(found, Err(expected.lines().map(|line| format!("gw.toml:{line}")).collect()), "{by}");
+    }
+}
+
+const MISTAKES: &[(&str, &str, &str)] = &[
+    (
+        "priority",
+        "prio",
+        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, priority, destination, on_peer_loss, rekey, delay_protect, sci",
+    ),
+    ("cak_file = \"line.cak\"\n", "", "10: link \"press\": cak_file is missing; add cak_file = \"FILE\""),
+    (
+        "priority = 16",
+        "priority = 256",
+        "12: link \"press\": priority = 256 is out of range; use 0 (first choice for key server) to 255 (never)",
+    ),
+    (
+        "priority = 16",
+        "priority = -1",
+        "12: link \"press\": priority = -1 is out of range; use 0 (first choice for key server) to 255 (never)",
+    ),
+    (
+        "priority = 16",
+        "fallback_cak_file = \"lane.cak\"",
+        "12: link \"press\": fallback_cak_file has the ckn of cak_file, 6c6c6c6c6c, by which they are told apart; give each its own",
+    ),
+    (
+        "priority = 16",
+        "fallback_cak_file = \"Line.cak\"",
+        "12: link \"press\": fallback_cak_file holds the key of cak_file under another name, so it protects from nothing; make another one with: frameward keygen cak --out FILE",
+    ),
+    (
+        "priority = 16",
+        "destination = \"01:80:c2:00:00:04\"",
+        "12: link \"press\": destination = \"01:80:c2:00:00:04\" is no address for EAPOL; use \
+         01:80:c2:00:00:03, 01:80:c2:00:00:00, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b, 01:80:c2:00:00:1f or ff:ff:ff:ff:ff:ff, or the address of the only peer",
+    ),
+    (
+        "priority = 16",
+        "destination = \"group\"",
+        "12: link \"press\": destination = \"group\" is not a MAC address such as 02:00:00:00:00:01; use \
+         01:80:c2:00:00:03, 01:80:c2:00:00:00, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b, 01:80:c2:00:00:1f or ff:ff:ff:ff:ff:ff, or the address of the only peer",
+    ),
+    (
+        "priority = 16",
+        "on_peer_loss = \"pass\"",
+        "12: link \"press\": on_peer_loss = \"pass\" is no choice; use \"block\" or \"hold\"",
+    ),
+    (
+        "priority = 16",
+        "rekey = \"29s\"",
+        "12: link \"press\": rekey = \"29s\" is no life of a key; use 30s or more, such as \"10m\", \"1h\" or \"7d\", or \"off\"",
+    ),
+    (
+        "priority = 16",
+        "rekey = \"hourly\"",
+        "12: link \"press\": rekey = \"hourly\" is no life of a key; use 30s or more, such as \"10m\", \"1h\" or \"7d\", or \"off\"",
+    ),
+    (
+        "priority = 16",
+        "sci = \"02:00:00:00:00:01\"",
+        "12: link \"press\": sci = \"02:00:00:00:00:01\" is not an SCI such as 02:00:00:00:00:01/1 (MAC address, slash, port identifier); correct it",
+    ),
+    (
+        "priority = 16",
+        "sci = \"02:00:00:00:00:01/0\"",
+        "12: link \"press\": sci = \"02:00:00:00:00:01/0\" has port 0, which is reserved; correct it",
+    ),
+    (
+        "priority = 16",
+        "sci = \"03:00:00:00:00:01/1\"",
+        "12: link \"press\": sci = \"03:00:00:00:00:01/1\" is no station's: a group address, or none; correct it",
+    ),
+    (
+        "mtu = \"interface\"",
+        "sci = \"end-station\"",
+        "9: link \"press\": sci = \"end-station\" implies the machine's address with port 1; set sci = \"MACHINE/1\" in [link.mka] or use \"always\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "protect_frames = false",
+        "9: link \"press\": protect_frames = false does not go with [link.mka], which agrees on keys to protect with; remove one of them",
+    ),
+    (
+        "mtu = \"interface\"",
+        "confidentiality_offset = 50",
+        "9: link \"press\": confidentiality_offset = 50 needs a suite that has offsets; name one, such as suite = \"gcm-aes-128\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nvalidate_frames = \"check\"",
+        "9: link \"press\": fragment = \"on\" is not safe like this; set validate_frames = \"strict\"",
+    ),
+    (
+        "suite = \"auto\"",
+        "suite = \"fast\"",
+        "8: link \"press\": suite = \"fast\" is unknown; use auto, gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+    ),
+    (
+        "suite = \"auto\"",
+        "suite = \"morus-640-128\"",
+        "8: link \"press\": suite = \"morus-640-128\" is experimental; use another, or for research set allow_experimental = true in [gateway]",
+    ),
+    (
+        "[link.mka]",
+        "[link.static]\nan = 0\n[link.mka]",
+        "12: link \"press\": has [link.mka] and [link.static]; remove one of them",
+    ),
+];
+
+#[test]
+fn two_links_never_name_one_sci() {
+    let named = VALID.replace("priority = 16", "sci = \"02:00:00:00:00:01/1\"");
+    let errors = judge(&format!("{named}{SECOND}")).unwrap_err();
+    assert_eq!(
+        lines(&errors),
+        [
+            "gw.toml:19: link \"oven\": sci = \"02:00:00:00:00:01/1\" stands on line 12 already; give each link its own"
+        ]
+    );
+    assert!(judge(&format!("{VALID}{SECOND}")).is_ok(), "one CAK for two links is no fault");
+}
+
+#[test]
+fn what_weakens_is_warned_about() {
+    for (what, by, expected) in [
+        (
+            "priority = 16",
+            "priority = 255",
+            "gw.toml:12: link \"press\": priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes",
+        ),
+        (
+            "suite = \"auto\"",
+            "suite = \"gcm-aes-256\"",
+            "gw.toml:11: link \"press\": cak_file: keys of gcm-aes-256 are no stronger than their CAK of 128 bits; make one with: frameward keygen cak --bits 256 --out FILE",
+        ),
+    ] {
+        assert_eq!(lines(&link(&VALID.replace(what, by)).1), [expected]);
+    }
+    let strong = VALID.replace("\"auto\"", "\"gcm-aes-256\"").replace("line.cak", "line256");
+    assert!(link(&strong).1.is_empty());
+    let research = VALID.replace("\"auto\"", "\"morus-640-128\"").replace("= false", "= true");
+    assert!(link(&research).1[0].text.contains("broken in theory"));
+}
+
+#[test]
+fn a_change_of_any_key_is_a_change() {
+    let like = |more: &str| {
+        let changed = link(&format!("{VALID}{more}\n")).0;
+        (changed.is_like(&link(VALID).0), changed.is_like_but_for_keys(&link(VALID).0))
+    };
+    assert_eq!(like("# nothing"), (true, true));
+    for more in ["fallback_cak_file = \"old.cak\"", "rekey = \"1h\"", "on_peer_loss = \"hold\""] {
+        assert_eq!(like(more), (false, true), "{more}");
+    }
+    let other_key = link(&VALID.replace("line.cak", "other.cak")).0;
+    assert!(!other_key.is_like(&link(VALID).0));
+}
