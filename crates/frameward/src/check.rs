@@ -221,10 +221,8 @@ impl fmt::Display for Plan<'_> {
         }
         for (at, link) in self.config.links.iter().enumerate() {
             write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
-            if let Some(speeds) = &self.speeds {
-                if let Some(suite) = link.suite() {
-                    writeln!(f, "  speed      {}", Advice::new(speeds, suite))?;
-                }
+            if let (Some(speeds), Some(suite)) = (&self.speeds, link.suite()) {
+                writeln!(f, "  speed      {}", Advice::new(speeds, suite))?;
             }
             if let Some(sas) = link.static_sas() {
                 keys::write_lifetime(f, link, sas.suite, self.mbits.get(at).copied().flatten())?;
