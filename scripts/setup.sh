@@ -4,7 +4,7 @@
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
-#                            reads what inspect writes, a browser, and Prometheus' own parser
+#                            reads what inspect writes, nftables, a browser, and Prometheus' own parser
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
@@ -46,6 +46,8 @@ if [[ $profile == test || $profile == ci ]]; then
     # wpa_supplicant runs in the guest alone.
     [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux wpa_supplicant:wpasupplicant)
 fi
+# A site behind a router that masquerades.
+[[ $profile != test && $profile != ci ]] || needs+=(nft:nftables)
 # The status page is tested in a real browser.
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.

@@ -2,13 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::Station;
-use frameward::demo::sites::{Sites, SitesChoice, site_name};
+use frameward::demo::pair::{Scratch, Station};
+use frameward::demo::sites::{Sites, SitesChoice, configure, site_name};
+use lab::topology::{PLAIN, PROTECTED};
 use lab::traffic::{Ip, ping};
 use lab::{Machine, Plants, PlantsShape};
 use nix::sys::signal::Signal;
 
-use super::sites::all_up;
+use super::sites::{all_up, both_ways, is_up, site_when};
 use super::{DEADLINE, program};
 
 fn machines(plants: &Plants) -> Vec<&Machine> {
@@ -85,4 +86,37 @@ fn a_path_that_becomes_narrower_is_noticed_and_frames_are_divided() {
     };
     assert!(split(&sites.sites[0]) > 0);
     sites.stop().unwrap();
+}
+
+/// The first plant's station stands in the same process as its site, and its frames reach the other plant by way of the
+/// LAN's switch, as everybody's do.
+#[test]
+fn a_link_and_a_site_in_one_process() {
+    let shape = PlantsShape { lines: false, ..PlantsShape::default() };
+    let plants = Plants::build(&shape).unwrap();
+    let [one, two] = &plants.plants[..] else { panic!("two plants") };
+    let box_of_both = &one.site;
+    for interface in [PLAIN, PROTECTED] {
+        let station = &one.stations[0].gateway.namespace;
+        station.ip(&["link", "set", interface, "netns", box_of_both.name()]).unwrap();
+        box_of_both.ip(&["link", "set", interface, "up"]).unwrap();
+    }
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &plants, &SitesChoice::default()).unwrap();
+    let file = |name: &str| scratch.path().join(format!("{name}.toml"));
+    let text = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+    let (site, station) = (text("site-1"), text("press-1-1"));
+    std::fs::write(file("site-1"), site + &station[station.find("[[link]]").unwrap()..]).unwrap();
+    let start = |namespace, name| Station::start(program(), namespace, &scratch, name).unwrap();
+    let both = start(box_of_both, "site-1");
+    let others = [start(&two.site, "site-2"), start(&two.stations[0].gateway.namespace, "press-2-1")];
+    let report = site_when(&both, "the peer is up", |site| site.peers.iter().all(is_up));
+    assert_eq!(report.concerns, []);
+    let (a, b) = (&one.stations[0].machine, &two.stations[0].machine);
+    reaches(a, b, 1400);
+    both_ways(a, b, 1);
+    let report = both.report().unwrap();
+    assert_eq!((report.links.len(), report.sites.len()), (1, 1));
+    both.stop().unwrap();
+    others.into_iter().for_each(|gateway| drop(gateway.stop().unwrap()));
 }

@@ -7,7 +7,10 @@
 
 mod attacks;
 mod eavesdropper;
+mod epochs;
 mod flood;
+mod impaired;
+mod nat;
 
 use std::time::{Duration, Instant};
 
@@ -42,6 +45,11 @@ impl Wan {
         let plants = Plants::build(&shape).unwrap();
         let sites =
             Sites::start(program(), &plants, &SitesChoice { mode, ..SitesChoice::default() }).unwrap();
+        Self::of(plants, sites, port)
+    }
+
+    /// Sites that run, as soon as frames cross.
+    fn of(plants: Plants, sites: Sites, port: u16) -> Self {
         let mut wan = Self { plants, sites, port, pn: 1 };
         wan.meet();
         wan
@@ -131,11 +139,34 @@ impl Wan {
         (0..count).map(|_| prepared.next_frame()).collect()
     }
 
+    /// The next frames of the station at a LAN, for the one at the other: sent, wherever they go. The same PNs do for
+    /// both stations.
+    fn frames_into(&mut self, index: usize, octets: usize, count: usize) -> Vec<Vec<u8>> {
+        let (from, to) = (self.probe(index), self.probe(1 - index));
+        let mut prepared = Prepared::new(from.mac, to.mac, octets, self.pn);
+        let sender = PacketSocket::open(from.namespace, PROBE).unwrap();
+        self.pn += u32::try_from(count).unwrap();
+        let frames: Vec<_> = (0..count).map(|_| prepared.next_frame()).collect();
+        frames.iter().for_each(|frame| sender.send(frame).unwrap());
+        frames
+    }
+
     /// Sends frames into the first LAN and sees each come out of the second, octet for octet and in order.
     fn cross(&mut self, octets: usize, count: usize) {
-        let frames = self.frames(octets, count);
-        let sender = PacketSocket::open(self.probe(0).namespace, PROBE).unwrap();
-        let mut receiver = PacketSocket::open(self.probe(1).namespace, PROBE).unwrap();
+        self.cross_from(0, octets, count);
+    }
+
+    /// The same the other way round.
+    fn cross_back(&mut self, octets: usize, count: usize) {
+        self.cross_from(1, octets, count);
+    }
+
+    fn cross_from(&mut self, index: usize, octets: usize, count: usize) {
+        let mut prepared = Prepared::new(self.probe(index).mac, self.probe(1 - index).mac, octets, self.pn);
+        self.pn += u32::try_from(count).unwrap();
+        let frames: Vec<_> = (0..count).map(|_| prepared.next_frame()).collect();
+        let sender = PacketSocket::open(self.probe(index).namespace, PROBE).unwrap();
+        let mut receiver = PacketSocket::open(self.probe(1 - index).namespace, PROBE).unwrap();
         for window in frames.chunks(32) {
             for frame in window {
                 sender.send(frame).unwrap();

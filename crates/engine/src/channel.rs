@@ -236,9 +236,14 @@ impl Manager {
         self.end();
     }
 
-    fn end(&mut self) {
+    /// Begins to stop, and does not wait: who has many managers does so with all of them first.
+    pub fn begin_to_stop(&self) {
         self.shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
         self.shared.stir.notify_one();
+    }
+
+    fn end(&mut self) {
+        self.begin_to_stop();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -290,6 +290,7 @@ impl Running {
 
     /// Stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
     fn stop(self) -> Result<(), RunError> {
+        self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();
         self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?;

@@ -14,7 +14,8 @@
 //!
 //! The line is where an eavesdropper sits: [`Capture`](crate::Capture) on [`LEFT`] or [`RIGHT`], a
 //! [`Relay`](crate::Relay) across it. Segmentation offload is off on the whole way from a site to the internet:
-//! otherwise packets would cross a veth pair as merged ones that exceed the path's MTU.
+//! otherwise packets would cross a veth pair as merged ones that exceed the path's MTU. A relay needs
+//! [`Plants::fill_checksums`] as well.
 //! `probe` is a free end on the LAN's switch: what is sent there enters the LAN, and it hears what the switch floods.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -91,6 +92,8 @@ pub struct Plant {
     pub site: Namespace,
     /// MAC address of the site's [`LAN`].
     pub lan_mac: Mac,
+    /// MAC address of the site's [`WAN`].
+    pub wan_mac: Mac,
     /// The LAN: [`SWITCH`] and [`PROBE`].
     pub lan: Namespace,
     /// The line to the internet, ports [`LEFT`] towards the site and [`RIGHT`].
@@ -142,6 +145,19 @@ impl Plants {
         let device = to(plant.number);
         self.internet.ip(&["link", "set", &device, "mtu", &mtu.to_string()]).map(drop)
     }
+
+    /// Has checksums filled in before packets come to a plant's line: a veth pair passes them on unfilled, and what a
+    /// relay sends again would be thrown away at the other end.
+    ///
+    /// # Errors
+    /// If an interface does not take it.
+    pub fn fill_checksums(&self, plant: &Plant) -> Result<(), Error> {
+        let device = to(plant.number);
+        for (namespace, ifname) in [(&plant.site, WAN), (&self.internet, device.as_str())] {
+            namespace.run(&["ethtool", "-K", ifname, "tx", "off"])?;
+        }
+        Ok(())
+    }
 }
 
 impl Plant {
@@ -152,6 +168,7 @@ impl Plant {
             number,
             site: Namespace::new(&format!("site-{number}"))?,
             lan_mac: mac(number, 0xd0),
+            wan_mac: mac(number, 0xe0),
             lan: Namespace::new(&format!("lan-{number}"))?,
             line: shape.lines.then(|| Namespace::new(&format!("line-{number}"))).transpose()?,
             stations: stations?,
@@ -230,7 +247,7 @@ impl Plant {
 
     fn connect_wan(&self, internet: &Namespace, shape: &PlantsShape) -> Result<(), Error> {
         let device = to(self.number);
-        let wan = End { ns: &self.site, ifname: WAN, mac: mac(self.number, 0xe0) };
+        let wan = End { ns: &self.site, ifname: WAN, mac: self.wan_mac };
         let router = End { ns: internet, ifname: &device, mac: mac(self.number, 0xe1) };
         match &self.line {
             None => veth(&wan, &router, shape.wan_mtu, 1)?,
@@ -288,7 +305,7 @@ impl Station {
 }
 
 /// The router's interface towards a plant.
-fn to(plant: u8) -> String {
+pub fn to(plant: u8) -> String {
     format!("to{plant}")
 }
 

@@ -1,19 +1,11 @@
 //! Floods, from the internet and from inside a LAN: memory stays what it was, and known flows go on.
 
-use std::fs;
-
 use lab::PacketSocket;
 use lab::plants::PROBE;
 use testkit::frames::payload;
 
+use super::super::resident;
 use super::{PROTECTED, Wan};
-
-/// Octets of memory that a process has.
-fn resident(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}
 
 #[test]
 fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {

@@ -117,6 +117,13 @@ impl RunningSite {
         self.works.map_or(Ok(()), |works| works.stop(&self.config.name, control))
     }
 
+    /// Has the manager take its leave of the peers, and does not wait.
+    pub(super) fn begin_to_end(&self) {
+        if let Some(Works { channel: Channel::Quic(manager), .. }) = &self.works {
+            manager.begin_to_stop();
+        }
+    }
+
     /// Stops the manager, before workers end; what is returned is to be put back behind them.
     pub(super) fn end(self) -> Option<Prepared> {
         let Works { channel, prepared, .. } = self.works?;
