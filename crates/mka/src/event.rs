@@ -15,6 +15,8 @@ use suite::{CipherSuite, Sak, Salt};
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Sci, Ssci};
 
+use crate::reason::Reason;
+
 /// How SDUs may be divided under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Division {
@@ -102,10 +104,4 @@ pub enum Report {
         /// The PN that the next frame gets.
         next_pn: u64,
     },
-}
-
-/// Why something has changed. For the log and for `status`; none of it is secret.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Reason {
-    // a variant for each cause, with the peer's SCI, the KI ... in it; Display says it in one line
 }

@@ -1,13 +1,26 @@
 //! The KaY.
 
 use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use wire::Instant;
+use suite::mka::Draw;
+use wire::mkpdu::Capability;
+use wire::{Instant, Ki, Sci};
 
+use crate::compose;
+use crate::counters::KayCounters;
+use crate::cp::Cp;
+use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
+use crate::outbox::Outbox;
+use crate::participant::Participant;
+use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
-use crate::status::{KayCounters, Status};
+use crate::status::Status;
+use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, STARVED, TRANSMIT_DELAY};
+use crate::trouble::Hindrances;
 
 /// Octets of the longest MKPDU with its Ethernet header.
 pub const FRAME_OCTETS: usize = 1514;
@@ -16,63 +29,253 @@ pub const FRAME_OCTETS: usize = 1514;
 pub type Frame = ArrayVec<u8, FRAME_OCTETS>;
 
 /// A Key Agreement Entity: one SecY's, with one participant for each CAK (clause 9.3).
-#[derive(Debug)]
-pub struct Kay(());
+///
+/// # Use
+/// After each of the verbs that tell it something (`handle_*`, `change`, `rekey`), [`Kay::poll_event`] and
+/// [`Kay::poll_transmit`] are called until they return nothing, and [`Kay::poll_timeout`] is asked again.
+pub struct Kay {
+    pub(crate) settings: Settings,
+    /// In the order of configuration.
+    pub(crate) participants: Vec<Participant>,
+    /// The identity of the principal one.
+    pub(crate) principal: u32,
+    /// Another one has been better, since then.
+    pub(crate) better: Option<(u32, Instant)>,
+    pub(crate) cp: Cp,
+    pub(crate) draw: Draw,
+    pub(crate) out: Outbox,
+    pub(crate) counters: KayCounters,
+    pub(crate) hindrances: Hindrances,
+    /// As a member: another SAK than this one is asked for.
+    pub(crate) asks_to_replace: Option<Ki>,
+    /// As key server: who is live and gets no SAK.
+    pub(crate) left_out: Vec<Sci>,
+    /// All members have gone, and the SAK is held.
+    pub(crate) alone: bool,
+    /// The latest moment that was told.
+    pub(crate) now: Instant,
+    next_id: u32,
+}
+
+impl fmt::Debug for Kay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kay")
+            .field("participants", &self.participants)
+            .field("cp", &self.cp)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Kay {
     /// A KaY that speaks under each CAK of `caks`, the preferred one first. `seed`: 32 octets that the operating system
     /// drew for it alone.
-    pub fn new(_now: Instant, _settings: Settings, _caks: Vec<CakEntry>, _seed: &[u8; 32]) -> Self {
-        todo!()
+    pub fn new(now: Instant, settings: Settings, caks: Vec<CakEntry>, seed: &[u8; 32]) -> Self {
+        let mut kay = Self {
+            settings,
+            participants: Vec::new(),
+            principal: 0,
+            better: None,
+            cp: Cp::default(),
+            draw: Draw::new(seed),
+            out: Outbox::default(),
+            counters: KayCounters::default(),
+            hindrances: Hindrances::default(),
+            asks_to_replace: None,
+            left_out: Vec::new(),
+            alone: false,
+            now,
+            next_id: 0,
+        };
+        kay.take_caks(caks);
+        kay.settle();
+        kay
     }
 
     /// Takes other settings and CAKs. Participants whose CAK (name and key) stays go on, so nothing is lost.
-    pub fn change(&mut self, _now: Instant, _settings: Settings, _caks: Vec<CakEntry>) {
-        todo!()
+    pub fn change(&mut self, now: Instant, settings: Settings, caks: Vec<CakEntry>) {
+        self.advance(now);
+        let before = core::mem::replace(&mut self.settings, settings);
+        self.take_caks(caks);
+        if before != self.settings {
+            self.out.tell(self.now, Reason::Configured);
+        }
+        if before.sci != self.settings.sci {
+            // Another SCI is another station: nothing that was agreed on is its.
+            self.cp.retire_all(self.now, &mut self.out);
+            self.begin_anew(NewMiReason::Sci);
+        }
+        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+        self.settle();
     }
 
     /// Takes an EAPOL frame of the protected side, whatever it holds.
-    pub fn handle_frame(&mut self, _now: Instant, _frame: &[u8]) {
-        todo!()
+    pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.advance(now);
+        if let Err(discard) = self.receive(frame) {
+            self.counters.count(discard);
+        }
+        self.settle();
     }
 
     /// Hears what the SecY did.
-    pub fn handle_report(&mut self, _now: Instant, _report: Report) {
-        todo!()
+    pub fn handle_report(&mut self, now: Instant, report: Report) {
+        self.advance(now);
+        if self.cp.report(self.now, report, &mut self.out) {
+            if let Report::Installed(_) = report {
+                self.counters.saks_installed += 1;
+            }
+            self.news();
+        }
+        self.settle();
     }
 
     /// Does what is due. Harmless when nothing is.
-    pub fn handle_timeout(&mut self, _now: Instant) {
-        todo!()
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.advance(now);
+        self.settle();
     }
 
-    /// Asks for another SAK, if this KaY is key server; otherwise the key server is asked by the standard's means.
-    pub fn rekey(&mut self, _now: Instant) {
-        todo!()
+    /// Asks for another SAK, if this KaY is key server; otherwise the key server is asked by the standard's means: this
+    /// station says that its PNs run out.
+    pub fn rekey(&mut self, now: Instant) {
+        self.advance(now);
+        match self.principal_mut().map(|principal| principal.server()) {
+            Some(Server::Me) => self.need(SakReason::Requested),
+            _ => self.ask_for_sak(),
+        }
+        self.settle();
     }
 
     /// The next frame for the protected side.
-    pub fn poll_transmit(&mut self, _now: Instant) -> Option<Frame> {
-        todo!()
+    pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
+        self.advance(now);
+        let due = |participant: &Participant| participant.pace.due(self.hello(participant)) <= self.now;
+        let i = self.participants.iter().position(due)?;
+        self.participants[i].pace.sent(self.now);
+        let Some(mn) = self.participants[i].mns.next(self.now) else {
+            self.draw_mi(i, NewMiReason::MnExhausted);
+            return self.poll_transmit(now);
+        };
+        self.counters.mkpdus_tx += 1;
+        Some(compose::mkpdu(self, &self.participants[i], mn))
     }
 
-    /// When [`Kay::handle_timeout`] is due.
+    /// When [`Kay::handle_timeout`] is due. Before it is called the SecY's next PNs are told ([`Report::NextPn`]), at least
+    /// each half second.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        todo!()
+        let mut earliest = Earliest::default();
+        for participant in &self.participants {
+            earliest.add(participant.pace.due(self.hello(participant)));
+            earliest.add(participant.peers.deadline());
+            earliest.add(participant.election.deadline());
+            earliest.add(participant.starved.map(|since| since + STARVED));
+        }
+        earliest.add(self.principal_deadline());
+        earliest.add(self.serving_deadline());
+        earliest.add(self.cp.deadline(self.now));
+        earliest.moment()
     }
 
     /// The next thing that the SecY is to do.
     pub fn poll_event(&mut self) -> Option<Event> {
-        todo!()
+        self.out.poll()
     }
 
     /// Its state.
-    pub fn status(&self, _now: Instant) -> Status {
-        todo!()
+    pub fn status(&self, now: Instant) -> Status {
+        crate::status::of(self, now)
     }
 
     /// What it counted.
     pub const fn counters(&self) -> &KayCounters {
-        todo!()
+        &self.counters
+    }
+
+    /// A clock that went back is taken for one that stands still.
+    fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// All that follows from what is known now. Bounded: by the number of participants and peers.
+    fn settle(&mut self) {
+        self.expire();
+        self.choose_principal();
+        self.elect();
+        self.mind_loss();
+        self.serve();
+        self.mind_scs();
+        self.step_cp();
+        self.mind_starvation();
+    }
+
+    /// Participants for these CAKs, in this order; those that are there go on.
+    fn take_caks(&mut self, caks: Vec<CakEntry>) {
+        let mut before = core::mem::take(&mut self.participants);
+        for entry in caks {
+            let same = |old: &Participant| old.ckn == entry.ckn && old.cak == entry.cak;
+            if self.participants.iter().any(same) {
+                continue;
+            }
+            let participant = match before.iter().position(same) {
+                Some(i) => before.remove(i),
+                None => {
+                    self.next_id += 1;
+                    let participant = Participant::new(self.next_id, entry, &mut self.draw);
+                    let (ckn, mi) = (participant.ckn, participant.mi);
+                    self.out.tell(self.now, Reason::Started { ckn, mi });
+                    participant
+                }
+            };
+            self.participants.push(participant);
+        }
+        for gone in before {
+            self.out.tell(self.now, Reason::Ended { ckn: gone.ckn });
+        }
+    }
+
+    /// How often a participant speaks at least.
+    fn hello(&self, participant: &Participant) -> Duration {
+        let hands_out = participant.serving.distribution.as_ref().is_some_and(|distribution| {
+            self.now < distribution.since + TRANSMIT_DELAY
+                && distribution.is_in_progress(participant.peers.live())
+        });
+        let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
+        if self.settings.delay_protect || hands_out || takes { BOUNDED_HELLO } else { HELLO }
+    }
+
+    /// All participants have something to say.
+    pub(crate) fn news(&mut self) {
+        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+    }
+
+    pub(crate) fn me(&self) -> Candidate {
+        Candidate {
+            priority: self.settings.priority,
+            sci: self.settings.sci,
+            macsec: self.settings.capability > Capability::None,
+        }
+    }
+
+    pub(crate) fn participant(&self, id: u32) -> Option<&Participant> {
+        self.participants.iter().find(|participant| participant.id == id)
+    }
+
+    pub(crate) fn principal(&self) -> Option<&Participant> {
+        self.participant(self.principal)
+    }
+
+    pub(crate) fn principal_mut(&mut self) -> Option<&mut Participant> {
+        self.participants.iter_mut().find(|participant| participant.id == self.principal)
+    }
+
+    pub(crate) fn draw_mi(&mut self, i: usize, why: NewMiReason) {
+        let participant = &mut self.participants[i];
+        participant.draw_mi(&mut self.draw);
+        self.out.tell(self.now, Reason::NewMi { mi: participant.mi, why });
+    }
+
+    /// All participants become other members.
+    pub(crate) fn begin_anew(&mut self, why: NewMiReason) {
+        (0..self.participants.len()).for_each(|i| self.draw_mi(i, why));
     }
 }

@@ -11,12 +11,33 @@
 
 extern crate alloc;
 
+mod announcement;
+mod compose;
+mod counters;
+mod cp;
+mod distribution;
+mod election;
 mod event;
 mod kay;
+mod member;
+mod message;
+mod outbox;
+mod pace;
+mod participant;
+mod peers;
+mod pn_history;
+mod principal;
+mod reason;
+mod receive;
+mod serve;
 mod settings;
 mod status;
+mod timers;
+mod trouble;
 
-pub use event::{Admission, Association, Division, Event, Reason, Report};
-pub use kay::{Frame, Kay};
+pub use counters::KayCounters;
+pub use event::{Admission, Association, Division, Event, Report};
+pub use kay::{FRAME_OCTETS, Frame, Kay};
+pub use reason::{NewMiReason, Reason, Refusal, SakReason};
 pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
-pub use status::{KayCounters, MemberStatus, SakStatus, Status};
+pub use status::{MemberStatus, SakStatus, Status};

@@ -6,7 +6,12 @@ use suite::CipherSuite;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
-use crate::event::{Division, Reason};
+use crate::cp::Installed;
+use crate::election::Server;
+use crate::event::Division;
+use crate::kay::Kay;
+use crate::peers::Peer;
+use crate::reason::Reason;
 
 /// A member of the group, as this KaY sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,7 +52,7 @@ pub struct SakStatus {
 /// The state of a KaY.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// The name of the CAK in whose group the keys are agreed on.
+    /// The name of the CAK (one zero without any) in whose group the keys are agreed on.
     pub ckn: Ckn,
     /// The own MI there.
     pub mi: Mi,
@@ -63,16 +68,56 @@ pub struct Status {
     pub next_rekey: Option<Instant>,
     /// The last changes with their times, newest last; a few dozen.
     pub changes: Vec<(Instant, Reason)>,
-    /// What stands in the way of a secured link, in words; `None` if it is secured.
+    /// What stands in the way of a secured link, in words; `None` if it is secured with all who are heard.
     pub trouble: Option<&'static str>,
 }
 
-wire::counters! {
-    /// What a KaY counts.
-    KayCounters {
-        /// MKPDUs sent.
-        mkpdus_tx = "MkpdusTx",
-        /// MKPDUs received and verified.
-        mkpdus_rx = "MkpdusRx",
+/// The state of a KaY.
+pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
+    let principal = kay.principal();
+    let key_server = principal.and_then(|principal| match principal.server() {
+        Server::Me => Some(kay.settings.sci),
+        Server::Peer(_) => principal.server_peer().map(|peer| peer.sci),
+        Server::None => None,
+    });
+    let handed_out = principal.and_then(|principal| principal.serving.distribution.as_ref());
+    let lifetime = kay.settings.sak_lifetime;
+    Status {
+        ckn: principal.map_or_else(no_ckn, |principal| principal.ckn),
+        mi: principal.map_or(Mi([0; 12]), |principal| principal.mi),
+        is_key_server: principal.is_some_and(|principal| principal.server() == Server::Me),
+        key_server,
+        members: principal.into_iter().flat_map(|principal| principal.peers.all()).map(member).collect(),
+        saks: kay.cp.saks().iter().rev().map(sak).collect(),
+        next_rekey: handed_out.zip(lifetime).map(|(handed_out, lifetime)| handed_out.since + lifetime),
+        changes: kay.out.changes(),
+        trouble: kay.trouble(now),
+    }
+}
+
+fn no_ckn() -> Ckn {
+    Ckn::new(&[0]).expect("invariant: a name has 1 to 32 octets")
+}
+
+fn member(peer: &Peer) -> MemberStatus {
+    MemberStatus {
+        sci: peer.sci,
+        mi: peer.mi,
+        priority: peer.priority,
+        live: peer.live,
+        heard: peer.heard,
+        announced: peer.announcement.ours,
+    }
+}
+
+fn sak(sak: &Installed) -> SakStatus {
+    SakStatus {
+        ki: sak.ki,
+        an: sak.an,
+        suite: sak.suite,
+        confidentiality: sak.confidentiality,
+        division: sak.division,
+        since: sak.since,
+        transmits: sak.tx,
     }
 }

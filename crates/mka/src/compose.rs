@@ -1,0 +1,121 @@
+//! What an MKPDU of ours says (IEEE 802.1X-2020 clause 11.11.3).
+//!
+//! Basic, live and potential peers, SAK Use, Distributed SAK, Announcement, with an XPN suite XPN. 32 peers of either kind make
+//! 1,400 octets.
+
+use alloc::vec::Vec;
+
+use wire::mkpdu::{ALGORITHM_AGILITY, Basic, EAPOL_VERSION, Heard, KeyUse, MKA_VERSION, ParameterSet};
+use wire::mkpdu::{Capability, PeerList, SakUse, TooLong, Writer};
+
+use crate::announcement;
+use crate::kay::{FRAME_OCTETS, Frame, Kay};
+use crate::participant::Participant;
+use crate::peers::{LIVE, POTENTIAL};
+
+/// The MKPDU that this participant has to send now.
+pub(crate) fn mkpdu(kay: &Kay, participant: &Participant, mn: u32) -> Frame {
+    let mut buffer = [0; FRAME_OCTETS];
+    let octets = write(kay, participant, mn, &mut buffer).expect("invariant: peers and suites are bounded");
+    octets.iter().copied().collect()
+}
+
+fn write<'b>(
+    kay: &Kay,
+    participant: &Participant,
+    mn: u32,
+    buffer: &'b mut [u8],
+) -> Result<&'b [u8], TooLong> {
+    let settings = &kay.settings;
+    let basic = Basic {
+        version: MKA_VERSION,
+        priority: settings.priority,
+        key_server: participant.election.claims(&kay.me()),
+        macsec_desired: settings.capability > Capability::None,
+        capability: settings.capability,
+        sci: settings.sci,
+        mi: participant.mi,
+        mn,
+        agility: ALGORITHM_AGILITY,
+        ckn: participant.ckn,
+    };
+    let mut writer = Writer::new(buffer, settings.destination, settings.source, EAPOL_VERSION, &basic)?;
+    let mut room = [0; 16 * LIVE];
+    let live = participant.peers.live_list();
+    if !live.is_empty() {
+        let key_server_ssci = key_server_ssci(kay, participant);
+        let peers = PeerList::write(live.into_iter(), &mut room);
+        writer.push(&ParameterSet::LivePeers { key_server_ssci, peers })?;
+    }
+    let mut room = [0; 16 * POTENTIAL];
+    let potential = participant.peers.potential().map(|peer| Heard { mi: peer.mi, mn: peer.mn });
+    let potential = PeerList::write(potential, &mut room);
+    if !potential.is_empty() {
+        writer.push(&ParameterSet::PotentialPeers(potential))?;
+    }
+    push_sak_use(kay, participant, &mut writer)?;
+    if kay.may_hand_out(participant)
+        && let Some(distribution) = &participant.serving.distribution
+    {
+        writer.push(&ParameterSet::DistributedSak(Some(distribution.parameter_set())))?;
+    }
+    let mut room = [0; announcement::OCTETS];
+    writer.push(&ParameterSet::Announcement(announcement::write(settings, &mut room)))?;
+    push_xpn(kay, participant, &mut writer)?;
+    writer.finish(false, |octets| participant.ick.icv(octets))
+}
+
+/// The two keys as they are told, with the high halves of their lowest PNs.
+fn uses(kay: &Kay, participant: &Participant) -> [Option<(KeyUse, u32)>; 2] {
+    let mut uses = kay.cp.uses(kay.now, participant.id);
+    if let Some(asked) = kay.asks_to_replace {
+        // A PN that is as good as used up is how a member gets another SAK; told of the latest key, since some look there
+        // alone.
+        if let [latest @ None, old @ Some(_)] = &mut uses {
+            core::mem::swap(latest, old);
+        }
+        if let Some((key, high)) = uses.iter_mut().flatten().find(|(key, _)| key.ki == asked) {
+            let exhaustion = kay.cp.find(asked).map_or(0, |sak| sak.exhaustion());
+            let is_xpn = exhaustion > u64::from(u32::MAX);
+            (*high, key.lowest_pn) =
+                if is_xpn { ((exhaustion >> 32) as u32, 0) } else { (0, exhaustion as u32) };
+        }
+    }
+    uses
+}
+
+fn push_sak_use(kay: &Kay, participant: &Participant, writer: &mut Writer<'_>) -> Result<(), TooLong> {
+    let [latest, old] = uses(kay, participant).map(|key| key.map(|(key, _)| key));
+    if latest.is_none() && old.is_none() {
+        return Ok(());
+    }
+    // What is asked for by a PN that was never used nobody may be held to.
+    let delay_protect = kay.settings.delay_protect && kay.asks_to_replace.is_none();
+    writer.push(&ParameterSet::SakUse(SakUse {
+        latest,
+        old,
+        plain_tx: false,
+        plain_rx: false,
+        delay_protect,
+    }))
+}
+
+fn push_xpn(kay: &Kay, participant: &Participant, writer: &mut Writer<'_>) -> Result<(), TooLong> {
+    let is_xpn = kay.cp.saks().iter().any(|sak| sak.owner == participant.id && sak.suite.is_xpn());
+    if !is_xpn {
+        return Ok(());
+    }
+    let [latest_lowest_pn_high, old_lowest_pn_high] =
+        uses(kay, participant).map(|key| key.map_or(0, |(_, high)| high));
+    writer.push(&ParameterSet::Xpn { suspension: 0, latest_lowest_pn_high, old_lowest_pn_high })
+}
+
+/// The key server's SSCI, from which members that have not heard each other find theirs (MKA version 3).
+fn key_server_ssci(kay: &Kay, participant: &Participant) -> u8 {
+    let hands_out = participant.serving.distribution.as_ref();
+    if !hands_out.is_some_and(|distribution| distribution.suite.is_xpn()) {
+        return 0;
+    }
+    let above: Vec<_> = participant.peers.live().filter(|peer| peer.sci > kay.settings.sci).collect();
+    above.len() as u8 + 1
+}

@@ -1,0 +1,390 @@
+//! The CP machine (IEEE 802.1X-2020 clause 12.4, figure 12-2): brings SAKs into use and out of use.
+//!
+//! ```text
+//!             Install              Installed            all receive, the key server
+//!   (new SAK) ───────▶  Receive  ───────────▶ Receiving  transmits, or it took too long
+//!                                                 │ EnableTransmit
+//!                                                 ▼      Transmitting             3 s, and all have changed over
+//!                                              Transmit ─────────────▶ Transmitting ──────────────────▶ Settled
+//!                                                                                   Retire (all before)
+//! ```
+//!
+//! Each SAK has its own state here, so one that is overtaken by the next is no special case: as ANs allow, up to four SAKs
+//! are accepted at a time, and one protects. Figure 12-2 has two (the latest key and the old one); what peers are told is
+//! put into these two places. A key that has settled is told in the old key's place, as the figure's RETIRE has it:
+//! wpa_supplicant draws a new MI when it joins a group whose latest key it does not have.
+//!
+//! Departures. (1) A key server that transmits is what tells members to, and so is what they see themselves: all receive.
+//! (2) A SAK is not retired while a peer goes on sending under it, for at most 6 s more: its MKPDU that tells of the new one
+//! may have been lost. (3) A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that
+//! others may not have.
+
+use alloc::vec::Vec;
+
+use suite::CipherSuite;
+use wire::mkpdu::{Confidentiality, KeyUse};
+use wire::{An, Instant, Ki, Mi, Sci};
+
+use crate::event::{Admission, Association, Division, Event, Report};
+use crate::message::{Use, Uses};
+use crate::outbox::Outbox;
+use crate::peers::Peer;
+use crate::pn_history::PnHistory;
+use crate::reason::Reason;
+use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_AT_MOST, TRANSMIT_DELAY};
+
+/// How far a SAK has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// Installation was asked for.
+    Receive,
+    /// Frames are accepted; after this moment nobody is waited for.
+    Receiving(Instant),
+    /// It was asked to protect.
+    Transmit,
+    /// It protects, since then.
+    Transmitting(Instant),
+    /// And everybody has it.
+    Settled,
+}
+
+/// What a peer's SC is under a SAK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Standing {
+    Admitted,
+    /// It was taken out. Never again under this SAK: what it sent before could be sent again.
+    Expelled,
+}
+
+/// A peer's SC under a SAK.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sc {
+    pub(crate) sci: Sci,
+    /// Whose it was when it was let in.
+    pub(crate) mi: Mi,
+    standing: Standing,
+    /// Frames below this PN are refused.
+    lowest_pn: u64,
+}
+
+/// A SAK in the SecY.
+#[derive(Debug)]
+pub(crate) struct Installed {
+    pub(crate) ki: Ki,
+    pub(crate) an: An,
+    pub(crate) suite: CipherSuite,
+    pub(crate) confidentiality: Confidentiality,
+    pub(crate) division: Division,
+    pub(crate) since: Instant,
+    /// The participant under which it was agreed on.
+    pub(crate) owner: u32,
+    phase: Phase,
+    /// It protects what is sent.
+    pub(crate) tx: bool,
+    /// Members whose SC is still to come: to accept frames is said when there is none.
+    pub(crate) incomplete: bool,
+    /// When another one took over.
+    ceased: Option<Instant>,
+    scs: Vec<Sc>,
+    pub(crate) pns: PnHistory,
+}
+
+/// What the machine looks at for the latest SAK.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Circumstances {
+    /// This station distributed it.
+    pub(crate) elected_self: bool,
+    /// All live peers accept frames under it.
+    pub(crate) all_receiving: bool,
+    /// The key server protects with it.
+    pub(crate) server_transmitting: bool,
+}
+
+/// The SAKs of a SecY, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Cp {
+    saks: Vec<Installed>,
+}
+
+impl Sc {
+    const fn admitted(sci: Sci, mi: Mi) -> Self {
+        Self { sci, mi, standing: Standing::Admitted, lowest_pn: 1 }
+    }
+}
+
+impl Installed {
+    /// It is installed, and accepts frames of all members.
+    pub(crate) const fn receives(&self) -> bool {
+        !matches!(self.phase, Phase::Receive) && !self.incomplete
+    }
+
+    pub(crate) const fn is_settled(&self) -> bool {
+        matches!(self.phase, Phase::Settled)
+    }
+
+    fn standing(&self, sci: Sci) -> Option<Standing> {
+        self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.standing)
+    }
+
+    /// Whether this SC was ever under it.
+    pub(crate) fn knows(&self, sci: Sci) -> bool {
+        self.standing(sci).is_some()
+    }
+
+    pub(crate) fn has_expelled(&self, sci: Sci) -> bool {
+        self.standing(sci) == Some(Standing::Expelled)
+    }
+
+    fn admits(&self, sci: Sci) -> bool {
+        self.standing(sci) == Some(Standing::Admitted)
+    }
+
+    /// The PN from which on another SAK is due (clause 9.8: PendingPNExhaustion).
+    pub(crate) const fn exhaustion(&self) -> u64 {
+        if self.suite.is_xpn() { 0xc000_0000_0000_0000 } else { 0xc000_0000 }
+    }
+
+    fn key_use(&self, now: Instant) -> (KeyUse, u32) {
+        let lowest = self.pns.lowest(now);
+        let (rx, lowest_pn) = (self.receives(), lowest as u32);
+        (KeyUse { ki: self.ki, an: self.an, tx: self.tx, rx, lowest_pn }, (lowest >> 32) as u32)
+    }
+}
+
+impl Cp {
+    pub(crate) fn saks(&self) -> &[Installed] {
+        &self.saks
+    }
+
+    pub(crate) fn latest(&self) -> Option<&Installed> {
+        self.saks.last()
+    }
+
+    pub(crate) fn latest_mut(&mut self) -> Option<&mut Installed> {
+        self.saks.last_mut()
+    }
+
+    pub(crate) fn transmitting(&self) -> Option<&Installed> {
+        self.saks.iter().rev().find(|sak| sak.tx)
+    }
+
+    pub(crate) fn find(&self, ki: Ki) -> Option<&Installed> {
+        self.saks.iter().find(|sak| sak.ki == ki)
+    }
+
+    /// Whether a SAK has an SC of this SCI.
+    pub(crate) fn admits(&self, sci: Sci) -> bool {
+        self.saks.iter().any(|sak| sak.admits(sci))
+    }
+
+    /// The SCs that there are, each once.
+    pub(crate) fn scs(&self) -> Vec<Sc> {
+        let mut scs: Vec<Sc> = Vec::new();
+        for sc in self.saks.iter().rev().flat_map(|sak| &sak.scs) {
+            if sc.standing == Standing::Admitted && !scs.iter().any(|known| known.sci == sc.sci) {
+                scs.push(*sc);
+            }
+        }
+        scs
+    }
+
+    /// The keys of one participant in the two places of a SAK Use, with the high halves of their lowest PNs.
+    pub(crate) fn uses(&self, now: Instant, owner: u32) -> [Option<(KeyUse, u32)>; 2] {
+        let mut own = self.saks.iter().rev().filter(|sak| sak.owner == owner);
+        let latest = own.next();
+        let protecting =
+            || self.saks.iter().rev().filter(|sak| sak.owner == owner).skip(1).find(|sak| sak.tx);
+        match latest {
+            None => [None, None],
+            Some(latest) if latest.is_settled() => [None, Some(latest.key_use(now))],
+            Some(latest) => {
+                let old = protecting().or_else(|| own.next());
+                [Some(latest.key_use(now)), old.map(|old| old.key_use(now))]
+            }
+        }
+    }
+
+    /// RECEIVE: brings a SAK in, with the MIs of those in `receive`. What used its AN goes.
+    pub(crate) fn install(
+        &mut self,
+        now: Instant,
+        owner: u32,
+        new: (Association, Vec<Mi>),
+        out: &mut Outbox,
+    ) {
+        let (association, members) = new;
+        while let Some(i) = self.saks.iter().position(|sak| sak.an == association.an) {
+            self.retire(now, i, out);
+        }
+        self.saks.push(Installed {
+            ki: association.ki,
+            an: association.an,
+            suite: association.suite,
+            confidentiality: association.confidentiality,
+            division: association.division,
+            since: now,
+            owner,
+            phase: Phase::Receive,
+            tx: false,
+            incomplete: false,
+            ceased: None,
+            scs: association.receive.iter().zip(members).map(|(to, mi)| Sc::admitted(to.sci, mi)).collect(),
+            pns: PnHistory::default(),
+        });
+        out.event(Event::Install(association.into()));
+    }
+
+    /// Lets a peer in under the latest SAK.
+    pub(crate) fn admit(&mut self, sci: Sci, mi: Mi, out: &mut Outbox) {
+        let Some(sak) = self.saks.last_mut() else { return };
+        sak.scs.push(Sc::admitted(sci, mi));
+        out.event(Event::Admit { ki: sak.ki, admission: Admission { sci, ssci: None } });
+    }
+
+    /// Takes a peer's SC out.
+    pub(crate) fn expel(&mut self, sci: Sci, out: &mut Outbox) {
+        let scs = self.saks.iter_mut().flat_map(|sak| &mut sak.scs).filter(|sc| sc.sci == sci);
+        scs.for_each(|sc| sc.standing = Standing::Expelled);
+        out.event(Event::Expel(sci));
+    }
+
+    /// Holds a peer to the lowest PNs that it told.
+    pub(crate) fn hold_to(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
+        for Use { ki, lowest_pn, .. } in uses {
+            let Some(sak) = self.saks.iter_mut().find(|sak| sak.ki == *ki) else { continue };
+            let admitted = |sc: &&mut Sc| sc.sci == sci && sc.standing == Standing::Admitted;
+            if let Some(sc) = sak.scs.iter_mut().find(admitted)
+                && *lowest_pn > sc.lowest_pn
+            {
+                sc.lowest_pn = *lowest_pn;
+                out.event(Event::RaiseLowest { ki: *ki, sci, lowest_pn: *lowest_pn });
+            }
+        }
+    }
+
+    /// Hears what the SecY did. True if peers should know.
+    pub(crate) fn report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
+        let (Report::Installed(ki) | Report::Transmitting(ki) | Report::NextPn { ki, .. }) = report;
+        let Some(i) = self.saks.iter().position(|sak| sak.ki == ki) else { return false };
+        let (before, from_here) = self.saks.split_at_mut(i);
+        let sak = &mut from_here[0];
+        match (report, sak.phase) {
+            (Report::NextPn { next_pn, .. }, _) => {
+                sak.pns.note(now, next_pn);
+                false
+            }
+            (Report::Installed(_), Phase::Receive) => {
+                sak.phase = Phase::Receiving(now + TRANSMIT_DELAY);
+                true
+            }
+            (Report::Transmitting(_), Phase::Transmit) => {
+                sak.phase = Phase::Transmitting(now);
+                sak.tx = true;
+                for older in before {
+                    older.tx = false;
+                    older.ceased.get_or_insert(now);
+                }
+                out.tell(now, Reason::Transmitting { ki });
+                true
+            }
+            // Said twice, or to somebody who has forgotten.
+            (Report::Installed(_) | Report::Transmitting(_), _) => false,
+        }
+    }
+
+    /// Does what is due. `peers`: who is live under the latest SAK's CAK. True if peers should know.
+    pub(crate) fn step(
+        &mut self,
+        now: Instant,
+        circumstances: Circumstances,
+        peers: &[&Peer],
+        out: &mut Outbox,
+    ) -> bool {
+        let nothing_protects = self.transmitting().is_none();
+        let Some(latest) = self.saks.last() else { return false };
+        let ki = latest.ki;
+        let changed_over = peers.iter().all(|peer| peer.transmits(ki));
+        let next = match latest.phase {
+            Phase::Receiving(until) => {
+                let Circumstances { elected_self, all_receiving, server_transmitting } = circumstances;
+                let took_too_long = now >= until && (elected_self || nothing_protects);
+                let go = took_too_long || all_receiving || (!elected_self && server_transmitting);
+                go.then_some(Phase::Transmit)
+            }
+            Phase::Transmitting(since) => {
+                let over = now >= since + SAK_RETIRE && changed_over || now >= since + SAK_RETIRE_AT_MOST;
+                over.then_some(Phase::Settled)
+            }
+            Phase::Receive | Phase::Transmit | Phase::Settled => None,
+        };
+        if let Some(next) = next {
+            if next == Phase::Transmit {
+                out.event(Event::EnableTransmit(ki));
+            }
+            self.saks.last_mut().expect("invariant: there is a latest one").phase = next;
+        }
+        self.retire_old(now, peers, out) || next == Some(Phase::Settled)
+    }
+
+    /// RETIRE: takes out what nobody sends under any more.
+    fn retire_old(&mut self, now: Instant, peers: &[&Peer], out: &mut Outbox) -> bool {
+        let mut retired = false;
+        let mut i = 0;
+        while i < self.saks.len() {
+            let (sak, newer) = (&self.saks[i], &self.saks[i + 1..]);
+            let is_sent_under = peers
+                .iter()
+                .any(|peer| peer.transmits(sak.ki) && !newer.iter().any(|newer| peer.transmits(newer.ki)));
+            let over = sak.ceased.is_some_and(|ceased| {
+                now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_AT_MOST
+            });
+            if over {
+                self.retire(now, i, out);
+                retired = true;
+            } else {
+                i += 1;
+            }
+        }
+        retired
+    }
+
+    fn retire(&mut self, now: Instant, i: usize, out: &mut Outbox) {
+        let sak = self.saks.remove(i);
+        out.event(Event::Retire(sak.ki));
+        out.tell(now, Reason::Retired { ki: sak.ki });
+        // An SC without an SA is of no use.
+        for sc in sak.scs {
+            if sc.standing == Standing::Admitted && !self.admits(sc.sci) {
+                out.event(Event::Expel(sc.sci));
+            }
+        }
+    }
+
+    /// Takes all SAKs out.
+    pub(crate) fn retire_all(&mut self, now: Instant, out: &mut Outbox) {
+        while !self.saks.is_empty() {
+            self.retire(now, 0, out);
+        }
+    }
+
+    /// When [`Self::step`] has something to do although nothing was heard.
+    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+        let mut earliest = Earliest::default();
+        let mut add = |moment: Instant| earliest.add(Some(moment).filter(|moment| *moment > now));
+        for sak in &self.saks {
+            if let Some(ceased) = sak.ceased {
+                add(ceased + SAK_RETIRE);
+                add(ceased + SAK_RETIRE_AT_MOST);
+            }
+            match sak.phase {
+                Phase::Receiving(until) => add(until),
+                Phase::Transmitting(since) => {
+                    add(since + SAK_RETIRE);
+                    add(since + SAK_RETIRE_AT_MOST);
+                }
+                Phase::Receive | Phase::Transmit | Phase::Settled => {}
+            }
+        }
+        earliest.moment()
+    }
+}

@@ -1,0 +1,119 @@
+//! Who is key server (IEEE 802.1X-2020 clause 9.5).
+//!
+//! Each participant takes the live member with the best (lowest) priority, of equal ones the one with the lowest SCI,
+//! provided that it *claims* to be key server: its MKPDUs have the Key Server bit. A member that has chosen another one
+//! clears that bit. So after the key server has vanished the best of the others does not claim yet for those who found out
+//! first: it is waited for, lest everybody makes himself key server for a moment.
+
+use wire::{Instant, Mi, Sci};
+
+use crate::peers::Peer;
+use crate::timers::CLAIM_PATIENCE;
+
+/// The priority of those who never become key server.
+const NEVER: u8 = 255;
+
+/// Whom a participant takes for key server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Server {
+    /// Nobody yet.
+    #[default]
+    None,
+    /// This station.
+    Me,
+    /// This peer.
+    Peer(Mi),
+}
+
+/// What a participant itself brings into an election.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) priority: u8,
+    pub(crate) sci: Sci,
+    /// It can do MACsec.
+    pub(crate) macsec: bool,
+}
+
+/// The election of one participant.
+#[derive(Debug, Default)]
+pub(crate) struct Election {
+    server: Server,
+    /// The best member does not claim, since then.
+    silent: Option<(Mi, Instant)>,
+    /// It is waited for until then.
+    waits_until: Option<Instant>,
+}
+
+impl Candidate {
+    const fn stands(&self) -> bool {
+        self.priority != NEVER && self.macsec
+    }
+}
+
+impl Election {
+    pub(crate) const fn server(&self) -> Server {
+        self.server
+    }
+
+    /// Whether MKPDUs have the Key Server bit.
+    pub(crate) const fn claims(&self, me: &Candidate) -> bool {
+        match self.server {
+            Server::Me => true,
+            Server::None => me.stands(),
+            Server::Peer(_) => false,
+        }
+    }
+
+    /// When [`Self::hold`] may come to another result although nothing was heard.
+    pub(crate) const fn deadline(&self) -> Option<Instant> {
+        self.waits_until
+    }
+
+    /// Elects among the live peers. True if the result is another one.
+    pub(crate) fn hold(&mut self, now: Instant, me: &Candidate, live: &[&Peer]) -> bool {
+        let before = self.server;
+        if live.is_empty() {
+            *self = Self::default();
+            return before != self.server;
+        }
+        let standing = || live.iter().filter(|peer| peer.priority != NEVER && peer.macsec);
+        let best = standing().min_by_key(|peer| (peer.priority, peer.sci));
+        let best_claiming =
+            standing().filter(|peer| peer.claims).min_by_key(|peer| (peer.priority, peer.sci));
+        let beats = |peer: &Peer| me.stands() && (me.priority, me.sci) < (peer.priority, peer.sci);
+        let of_those_who_claim = match best_claiming {
+            Some(peer) if !beats(peer) => Server::Peer(peer.mi),
+            _ if me.stands() => Server::Me,
+            _ => Server::None,
+        };
+        self.waits_until = None;
+        self.server = match best {
+            Some(best) if !best.claims && !beats(best) => {
+                let since = match self.silent {
+                    Some((mi, since)) if mi == best.mi => since,
+                    _ => now,
+                };
+                self.silent = Some((best.mi, since));
+                if now < since + CLAIM_PATIENCE {
+                    self.waits_until = Some(since + CLAIM_PATIENCE);
+                    self.kept(live)
+                } else {
+                    of_those_who_claim
+                }
+            }
+            _ => {
+                self.silent = None;
+                of_those_who_claim
+            }
+        };
+        before != self.server
+    }
+
+    /// The key server before, if it is still there.
+    fn kept(&self, live: &[&Peer]) -> Server {
+        match self.server {
+            Server::Peer(mi) if !live.iter().any(|peer| peer.mi == mi) => Server::None,
+            server => server,
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! A SAK's way into the SecY: judging what a key server hands out, letting members in under it, bringing it into use.
+
+use alloc::vec::Vec;
+
+use suite::{CipherSuite, Sak, mka};
+use wire::mkpdu::{Capability, Confidentiality, DistributedSak};
+use wire::{An, Ki, Mi, Sci, Ssci};
+
+use crate::announcement::{division, listed};
+use crate::cp::Circumstances;
+use crate::election::Server;
+use crate::event::{Admission, Association};
+use crate::kay::Kay;
+use crate::message::Message;
+use crate::participant::Participant;
+use crate::peers::Peer;
+use crate::reason::{Reason, Refusal, SakReason};
+use crate::settings::OnPeerLoss;
+
+impl Kay {
+    /// Judges a SAK that somebody hands out. Taken is only what the elected key server of the principal participant says in an
+    /// MKPDU that has us as live with an MN of late: no recorded MKPDU of an earlier session does.
+    pub(crate) fn consider(&mut self, i: usize, message: &Message<'_>, offered: Option<DistributedSak<'_>>) {
+        let participant = &self.participants[i];
+        let mi = message.basic.mi;
+        let is_ours = participant.id == self.principal && participant.server() == Server::Peer(mi);
+        let lists_us = participant.recent_listing(self.now, message).is_some_and(|listing| listing.live);
+        let Some(server) = participant.peers.find(mi).filter(|_| is_ours && lists_us) else { return };
+        let from = server.sci;
+        let ki = Ki { server: mi, kn: offered.map_or(0, |offered| offered.kn) };
+        match self.judge_offer(participant, server, ki, offered) {
+            Ok(None) => {}
+            Ok(Some((suite, sak, offered))) => {
+                let members: Vec<Mi> =
+                    message.live_members().filter(|member| *member != participant.mi).chain([mi]).collect();
+                let new =
+                    self.association(i, ki, offered.an, (suite, offered.confidentiality, sak), &members);
+                let participant = &mut self.participants[i];
+                participant.refused = None;
+                if let Some(server) = participant.peers.find_mut(mi) {
+                    server.highest_kn = ki.kn;
+                }
+                let owner = participant.id;
+                self.out.tell(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
+                self.cp.install(self.now, owner, new, &mut self.out);
+            }
+            Err(why) => {
+                if self.participants[i].refused != Some((ki, why)) {
+                    self.participants[i].refused = Some((ki, why));
+                    self.counters.saks_refused += 1;
+                    self.out.tell(self.now, Reason::SakRefused { from, why });
+                }
+            }
+        }
+    }
+
+    /// The SAK that is offered; `None` if it is installed, or cannot be yet.
+    fn judge_offer<'f>(
+        &self,
+        participant: &Participant,
+        server: &Peer,
+        ki: Ki,
+        offered: Option<DistributedSak<'f>>,
+    ) -> Result<Option<(CipherSuite, Sak, DistributedSak<'f>)>, Refusal> {
+        let offered = offered.ok_or(Refusal::NoMacsec)?;
+        if self.cp.find(ki).is_some() {
+            return Ok(None);
+        }
+        if ki.kn <= server.highest_kn {
+            return Err(Refusal::Old(ki));
+        }
+        let suite = match offered.suite {
+            None => CipherSuite::GcmAes128,
+            Some(identifier) => {
+                CipherSuite::from_identifier(identifier).ok_or(Refusal::UnknownSuite(identifier))?
+            }
+        };
+        if !listed(&self.settings).contains(&suite) {
+            return Err(Refusal::Suite(suite));
+        }
+        let needed = match offered.confidentiality {
+            Confidentiality::Integrity => Capability::Integrity,
+            Confidentiality::Zero => Capability::Confidentiality,
+            Confidentiality::Thirty | Confidentiality::Fifty => Capability::Offsets,
+        };
+        let offset = needed == Capability::Offsets;
+        if self.settings.capability < needed || offset && !suite.allows_confidentiality_offset() {
+            return Err(Refusal::Confidentiality(offered.confidentiality));
+        }
+        // Its MKPDU lists members that were not heard yet, whose SCIs the SSCIs are made of: it will be said again.
+        if suite.is_xpn()
+            && server.hears.iter().any(|mi| *mi != participant.mi && participant.peers.find(*mi).is_none())
+        {
+            return Ok(None);
+        }
+        let sak = participant.kek.unwrap(suite, offered.wrapped).map_err(|_| Refusal::Unwrap)?;
+        Ok(Some((suite, sak, offered)))
+    }
+
+    /// What the SecY needs of a SAK for these members (without us), as far as they were heard; and their MIs.
+    pub(crate) fn association(
+        &self,
+        i: usize,
+        ki: Ki,
+        an: An,
+        (suite, confidentiality, sak): (CipherSuite, Confidentiality, Sak),
+        members: &[Mi],
+    ) -> (Association, Vec<Mi>) {
+        let participant = &self.participants[i];
+        let peers: Vec<&Peer> = members.iter().filter_map(|mi| participant.peers.find(*mi)).collect();
+        // The highest SCI has SSCI 1 (IEEE 802.1AE clause 10.7.13).
+        let mut scis: Vec<Sci> = peers.iter().map(|peer| peer.sci).chain([self.settings.sci]).collect();
+        scis.sort_unstable_by(|a, b| b.cmp(a));
+        scis.dedup();
+        let ssci = |sci: Sci| {
+            let place = scis.iter().position(|other| *other == sci).unwrap_or_default();
+            Ssci(place as u32 + 1)
+        };
+        let receive = peers
+            .iter()
+            .map(|peer| Admission { sci: peer.sci, ssci: suite.is_xpn().then(|| ssci(peer.sci)) });
+        let all_heard = peers.len() == members.len();
+        let mut division = division(&self.settings, participant.peers.live().chain(peers.iter().copied()));
+        division.fragment &= all_heard;
+        division.concatenate &= all_heard;
+        let association = Association {
+            ki,
+            an,
+            suite,
+            sak,
+            confidentiality,
+            xpn: suite.is_xpn().then(|| (mka::salt(&ki), ssci(self.settings.sci))),
+            receive: receive.collect(),
+            division,
+        };
+        (association, peers.iter().map(|peer| peer.mi).collect())
+    }
+
+    /// Lets members in that are heard only now, and takes those out who have gone.
+    pub(crate) fn mind_scs(&mut self) {
+        self.admit_members();
+        self.expel_gone();
+        self.miss_expelled();
+        if self.asks_to_replace.is_some() && self.asks_to_replace != self.cp.latest().map(|latest| latest.ki)
+        {
+            self.asks_to_replace = None;
+        }
+    }
+
+    /// As a member: whom the key server has live, we let in, whether he has shown to hear us or not: its word is enough, and
+    /// his frames come as soon as it says so.
+    fn admit_members(&mut self) {
+        let Some(latest) = self.cp.latest() else { return };
+        let Some(participant) = self.participant(latest.owner) else { return };
+        let Some(server) = participant.server_peer().filter(|server| server.mi == latest.ki.server) else {
+            return;
+        };
+        let others = || server.hears.iter().filter(|mi| **mi != participant.mi);
+        let incomplete = !latest.tx && others().any(|mi| participant.peers.find(*mi).is_none());
+        let mut missing: Vec<(Sci, Mi)> = Vec::new();
+        if !latest.suite.is_xpn() {
+            let heard = others().filter_map(|mi| participant.peers.find(*mi));
+            for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
+                if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
+                    missing.push((peer.sci, peer.mi));
+                }
+            }
+        }
+        for (sci, mi) in missing {
+            self.cp.admit(sci, mi, &mut self.out);
+        }
+        if let Some(latest) = self.cp.latest_mut().filter(|latest| latest.incomplete != incomplete) {
+            latest.incomplete = incomplete;
+            self.news();
+        }
+    }
+
+    /// Who is live for nobody here, and whom the key server does not have either, is taken out. With `hold` he stays as long
+    /// as the SAK.
+    fn expel_gone(&mut self) {
+        if self.settings.on_peer_loss == OnPeerLoss::Hold {
+            return;
+        }
+        let gone = |sci: Sci, mi: Mi| {
+            self.participants.iter().all(|participant| {
+                !participant.peers.has_live(sci)
+                    && !participant.server_peer().is_some_and(|server| server.hears.contains(&mi))
+            })
+        };
+        let gone: Vec<Sci> = self.cp.scs().iter().filter(|sc| gone(sc.sci, sc.mi)).map(|sc| sc.sci).collect();
+        for sci in gone {
+            self.cp.expel(sci, &mut self.out);
+        }
+    }
+
+    /// Who was taken out and is live again cannot be let in under the same SAK: another one is needed.
+    fn miss_expelled(&mut self) {
+        let Some(latest) = self.cp.latest() else { return };
+        let Some(participant) = self.participant(latest.owner) else { return };
+        let Some(back) = participant.peers.live().find(|peer| peer.macsec && latest.has_expelled(peer.sci))
+        else {
+            return;
+        };
+        let (sci, server) = (back.sci, participant.server());
+        match server {
+            Server::Me => self.need(SakReason::Returned(sci)),
+            Server::Peer(_) => self.ask_for_sak(),
+            Server::None => {}
+        }
+    }
+
+    /// As a member: asks the key server for another SAK.
+    pub(crate) fn ask_for_sak(&mut self) {
+        let latest = self.cp.latest().filter(|latest| latest.owner == self.principal).map(|latest| latest.ki);
+        if latest.is_some() && self.asks_to_replace != latest {
+            self.asks_to_replace = latest;
+            self.news();
+        }
+    }
+
+    /// Runs the CP machine.
+    pub(crate) fn step_cp(&mut self) {
+        let Some(latest) = self.cp.latest() else { return };
+        let ki = latest.ki;
+        let owner = self.participants.iter().find(|participant| participant.id == latest.owner);
+        let (circumstances, peers): (_, Vec<&Peer>) = match owner {
+            None => (Circumstances::default(), Vec::new()),
+            Some(participant) => {
+                let own = participant.serving.distribution.as_ref().filter(|own| own.ki == ki);
+                let server = participant.server_peer();
+                let peers = participant
+                    .peers
+                    .live()
+                    .filter(|peer| peer.macsec && own.is_none_or(|own| own.members.contains(&peer.mi)))
+                    .collect::<Vec<_>>();
+                let knows_all = own.is_some()
+                    || server.is_some_and(|server| {
+                        let mut members = server.hears.iter().filter(|mi| **mi != participant.mi);
+                        members.all(|mi| participant.peers.find(*mi).is_some_and(|peer| peer.live))
+                    });
+                let circumstances = Circumstances {
+                    elected_self: own.is_some(),
+                    all_receiving: latest.receives()
+                        && knows_all
+                        && peers.iter().all(|peer| peer.receives(ki)),
+                    server_transmitting: server.is_some_and(|server| server.transmits(ki)),
+                };
+                (circumstances, peers)
+            }
+        };
+        if self.cp.step(self.now, circumstances, &peers, &mut self.out) {
+            self.news();
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What a KaY has to say to its SecY and to people, until it is fetched.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use wire::Instant;
+
+use crate::event::Event;
+use crate::reason::Reason;
+
+/// The last changes that `status` shows.
+const CHANGES: usize = 32;
+/// What is told to people waits for being fetched up to this many events; what the SecY is to do always does.
+const TOLD: usize = 256;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    events: VecDeque<Event>,
+    changes: VecDeque<(Instant, Reason)>,
+}
+
+impl Outbox {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn tell(&mut self, now: Instant, reason: Reason) {
+        if self.changes.len() == CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back((now, reason.clone()));
+        if self.events.len() < TOLD {
+            self.events.push_back(Event::Told(reason));
+        }
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+        self.changes.iter().cloned().collect()
+    }
+}

@@ -1,0 +1,87 @@
+//! When a participant speaks: at least each hello time, at once when there is news, and never too often.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use wire::Instant;
+
+use crate::timers::Earliest;
+
+/// So many MKPDUs at most in [`WINDOW`], whatever happens: nobody makes us flood the network.
+const MOST: usize = 16;
+const WINDOW: Duration = Duration::from_millis(1000);
+/// News wait so long for others to share the MKPDU with.
+const SPACING: Duration = Duration::from_millis(5);
+
+/// When the MKPDUs of a participant are due.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    news: bool,
+    sent: VecDeque<Instant>,
+}
+
+impl Pace {
+    /// There is something that the others do not know.
+    pub(crate) const fn news(&mut self) {
+        self.news = true;
+    }
+
+    /// When the next MKPDU is due.
+    pub(crate) fn due(&self, hello: Duration) -> Instant {
+        let Some(&last) = self.sent.back() else { return Instant::START };
+        let mut due = Earliest::default();
+        due.add(last + hello);
+        if self.news {
+            let window = if self.sent.len() < MOST { Instant::START } else { self.sent[0] + WINDOW };
+            due.add(window.max(last + SPACING));
+        }
+        due.moment().expect("invariant: a moment was added")
+    }
+
+    /// An MKPDU goes out.
+    pub(crate) fn sent(&mut self, now: Instant) {
+        self.news = false;
+        if self.sent.len() == MOST {
+            self.sent.pop_front();
+        }
+        self.sent.push_back(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HELLO: Duration = Duration::from_secs(2);
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(milliseconds))
+    }
+
+    #[test]
+    fn the_first_at_once_then_each_hello_and_news_soon() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.due(HELLO), at(0));
+        pace.sent(at(10_000));
+        assert_eq!(pace.due(HELLO), at(12_000));
+        pace.news();
+        assert_eq!(pace.due(HELLO), at(10_005));
+        pace.sent(at(10_005));
+        assert_eq!(pace.due(HELLO), at(12_005));
+    }
+
+    #[test]
+    fn news_without_end_make_no_flood() {
+        let mut pace = Pace::default();
+        let (mut now, mut count) = (at(10_000), 0);
+        while now < at(20_000) {
+            pace.news();
+            if pace.due(HELLO) <= now {
+                pace.sent(now);
+                count += 1;
+            }
+            now = now + Duration::from_millis(1);
+        }
+        assert_eq!(count, 160);
+    }
+}

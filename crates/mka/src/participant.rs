@@ -1,0 +1,161 @@
+//! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3). Who it says it is, what it sent, whom it hears.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use suite::mka::{Cak, Draw, Ick, Kek};
+use wire::{Ckn, Instant, Ki, Mi};
+
+use crate::distribution::Serving;
+use crate::election::{Election, Server};
+use crate::message::{Listing, Message};
+use crate::pace::Pace;
+use crate::peers::{Peer, Peers};
+use crate::reason::Refusal;
+use crate::settings::CakEntry;
+use crate::timers::LIFE;
+
+/// Sent MNs are noted so far apart.
+const APART: Duration = Duration::from_millis(500);
+
+/// This station under one CAK.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    /// Tells it from all others that there were.
+    pub(crate) id: u32,
+    pub(crate) ckn: Ckn,
+    pub(crate) cak: Cak,
+    pub(crate) ick: Ick,
+    pub(crate) kek: Kek,
+    pub(crate) mi: Mi,
+    pub(crate) mns: Mns,
+    pub(crate) peers: Peers,
+    pub(crate) election: Election,
+    pub(crate) pace: Pace,
+    pub(crate) serving: Serving,
+    /// The last SAK that was refused, and why.
+    pub(crate) refused: Option<(Ki, Refusal)>,
+    /// Since when it is live with a key server without any SAK.
+    pub(crate) starved: Option<Instant>,
+}
+
+/// The MNs of an MI: which was sent last, and which ones of late.
+#[derive(Debug, Default)]
+pub(crate) struct Mns {
+    last: u32,
+    /// When an MN was sent, for one every half second over a life time.
+    notes: VecDeque<(Instant, u32)>,
+}
+
+impl Mns {
+    /// The next MN; `None` if there is none left.
+    pub(crate) fn next(&mut self, now: Instant) -> Option<u32> {
+        self.last = self.last.checked_add(1)?;
+        if self.notes.back().is_none_or(|(at, _)| now >= *at + APART) {
+            self.notes.push_back((now, self.last));
+        }
+        self.forget(now);
+        Some(self.last)
+    }
+
+    fn forget(&mut self, now: Instant) {
+        // What follows a note was sent less than half a second after it.
+        while self.notes.front().is_some_and(|(at, _)| now > *at + APART + LIFE) {
+            self.notes.pop_front();
+        }
+    }
+
+    /// Whether this MN was sent, and within a life time.
+    pub(crate) fn is_recent(&self, now: Instant, mn: u32) -> bool {
+        let first = self.notes.iter().find(|(at, _)| now <= *at + APART + LIFE);
+        mn <= self.last && first.is_some_and(|(_, first)| mn >= *first)
+    }
+
+    /// Whether this MN was never sent.
+    pub(crate) const fn is_beyond(&self, mn: u32) -> bool {
+        mn > self.last
+    }
+}
+
+impl Participant {
+    pub(crate) fn new(id: u32, entry: CakEntry, draw: &mut Draw) -> Self {
+        let CakEntry { ckn, cak } = entry;
+        Self {
+            id,
+            ckn,
+            ick: cak.ick(&ckn),
+            kek: cak.kek(&ckn),
+            cak,
+            mi: mi(draw),
+            mns: Mns::default(),
+            peers: Peers::default(),
+            election: Election::default(),
+            pace: Pace::default(),
+            serving: Serving::default(),
+            refused: None,
+            starved: None,
+        }
+    }
+
+    /// Begins anew as another member: the others find that this one has gone and another has come.
+    pub(crate) fn draw_mi(&mut self, draw: &mut Draw) {
+        self.mi = mi(draw);
+        self.mns = Mns::default();
+        self.serving.forget();
+        self.starved = None;
+        self.pace.news();
+    }
+
+    /// How a message lists us, if with an MN of late.
+    pub(crate) fn recent_listing(&self, now: Instant, message: &Message<'_>) -> Option<Listing> {
+        message.listing(self.mi).filter(|listing| self.mns.is_recent(now, listing.mn))
+    }
+
+    pub(crate) fn server(&self) -> Server {
+        self.election.server()
+    }
+
+    /// The peer that is key server.
+    pub(crate) fn server_peer(&self) -> Option<&Peer> {
+        match self.server() {
+            Server::Peer(mi) => self.peers.find(mi).filter(|peer| peer.live),
+            Server::Me | Server::None => None,
+        }
+    }
+}
+
+fn mi(draw: &mut Draw) -> Mi {
+    let mut octets = [0; 12];
+    draw.fill(&mut octets);
+    Mi(octets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(milliseconds))
+    }
+
+    #[test]
+    fn an_mn_is_recent_for_a_life_time() {
+        let mut mns = Mns::default();
+        assert!(!mns.is_recent(at(0), 0));
+        let sent: Vec<u64> = (0..200).map(|i| i * 130).collect();
+        for (i, &when) in sent.iter().enumerate() {
+            assert_eq!(mns.next(at(when)), Some(i as u32 + 1));
+            for (j, &earlier) in sent[..=i].iter().enumerate() {
+                let (age, recent) = (when - earlier, mns.is_recent(at(when), j as u32 + 1));
+                assert!(recent || age > 6000, "{age} ms");
+                assert!(!recent || age <= 7000, "{age} ms");
+            }
+            assert!(!mns.is_recent(at(when), i as u32 + 2));
+            assert!(mns.notes.len() <= 16);
+        }
+        let last = sent.len() as u32;
+        assert!(mns.is_recent(at(26_000), last) && !mns.is_recent(at(40_000), last));
+    }
+
+    use alloc::vec::Vec;
+}

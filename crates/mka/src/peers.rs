@@ -1,0 +1,320 @@
+//! The peers of a participant: who is heard, who is live (IEEE 802.1X-2020 clause 9.4.3), and which MKPDUs are fresh.
+//!
+//! ```text
+//!             MKPDU with an ICV that is right          lists us with an MN that we sent of late
+//!   nobody ───────────────────────────────▶ potential ────────────────────────────────▶ live
+//!      ▲                                       │ 6 s unheard                              │ 6 s without listing us,
+//!      └───────────────────────────────────────┴──────────────────────────────────────────┘ or its SCI lives under another MI
+//! ```
+//!
+//! Everything is bounded: [`LIVE`] and [`POTENTIAL`] peers, [`DEPARTED`] that are remembered. MKPDUs can be recorded under a
+//! pre-shared CAK and sent again years later, so an MI that has not shown to hear us changes nothing but the list of
+//! potential peers: a recorded start of a live peer does not end its life. An MI that was left for another one never comes
+//! back. Attacks: `replays` in `tests/`.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use wire::mkpdu::{Capability, Heard};
+use wire::{Instant, Ki, Mi, Sci};
+
+use crate::announcement::Announcement;
+use crate::counters::Discard;
+use crate::message::{Message, Use, Uses};
+use crate::timers::{Earliest, LIFE};
+
+/// The most live peers of a participant: as many receive SCs as a SecY has.
+pub(crate) const LIVE: usize = 32;
+/// The most potential peers: who was not heard for longest goes for a new one.
+pub(crate) const POTENTIAL: usize = 32;
+/// How many of those who have gone are remembered.
+const DEPARTED: usize = 64;
+/// How many members that only others have heard are waited for.
+const EXPECTED: usize = LIVE;
+
+/// A station that was heard under one MI.
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub(crate) mi: Mi,
+    /// The last MN.
+    pub(crate) mn: u32,
+    pub(crate) sci: Sci,
+    pub(crate) priority: u8,
+    /// The Key Server bit.
+    pub(crate) claims: bool,
+    /// It wants MACsec, and can do it.
+    pub(crate) macsec: bool,
+    pub(crate) capability: Capability,
+    pub(crate) live: bool,
+    pub(crate) heard: Instant,
+    /// When it last showed to hear us.
+    shown: Instant,
+    /// When it became live.
+    pub(crate) live_since: Instant,
+    pub(crate) uses: Uses,
+    pub(crate) delay_protect: bool,
+    /// Who is live for it.
+    pub(crate) hears: Vec<Mi>,
+    pub(crate) announcement: Announcement,
+    /// The highest KN of a SAK of it that was installed.
+    pub(crate) highest_kn: u32,
+}
+
+impl Peer {
+    fn new(now: Instant, message: &Message<'_>) -> Self {
+        let Message { basic, .. } = message;
+        let mut peer = Self {
+            mi: basic.mi,
+            mn: 0,
+            sci: basic.sci,
+            priority: basic.priority,
+            claims: false,
+            macsec: false,
+            capability: Capability::None,
+            live: false,
+            heard: now,
+            shown: now,
+            live_since: now,
+            uses: Uses::new(),
+            delay_protect: false,
+            hears: Vec::new(),
+            announcement: Announcement::default(),
+            highest_kn: 0,
+        };
+        peer.hear(now, message);
+        peer
+    }
+
+    fn hear(&mut self, now: Instant, message: &Message<'_>) {
+        let Message { basic, .. } = message;
+        self.mn = basic.mn;
+        self.sci = basic.sci;
+        self.priority = basic.priority;
+        self.claims = basic.key_server;
+        self.macsec = basic.macsec_desired && basic.capability > Capability::None;
+        self.capability = basic.capability;
+        self.heard = now;
+        self.uses = message.uses();
+        self.delay_protect = message.delay_protect();
+        self.hears.clear();
+        self.hears.extend(message.live_members().take(LIVE));
+        self.announcement = Announcement::of(message.announcement);
+    }
+
+    fn use_of(&self, ki: Ki) -> Option<&Use> {
+        self.uses.iter().find(|key| key.ki == ki)
+    }
+
+    /// It accepts frames under this SAK, as its last MKPDU says.
+    pub(crate) fn receives(&self, ki: Ki) -> bool {
+        self.use_of(ki).is_some_and(|key| key.rx)
+    }
+
+    /// It protects with this SAK, as its last MKPDU says.
+    pub(crate) fn transmits(&self, ki: Ki) -> bool {
+        self.use_of(ki).is_some_and(|key| key.tx)
+    }
+
+    fn ends(&self) -> Instant {
+        if self.live { self.shown + LIFE } else { self.heard + LIFE }
+    }
+}
+
+/// What became of a peer by an MKPDU of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Change {
+    /// Nothing new.
+    None,
+    /// It is heard for the first time, and does not hear us.
+    Potential,
+    /// It has shown to hear us. `restarted`: its SCI was live under another MI.
+    Live {
+        /// Its SCI was live under another MI.
+        restarted: bool,
+    },
+}
+
+/// Somebody who is no peer any more.
+#[derive(Debug)]
+struct Departed {
+    mi: Mi,
+    mn: u32,
+    highest_kn: u32,
+    /// Its SCI goes on under another MI: this one is never heard again.
+    left: bool,
+}
+
+/// The peers of a participant.
+#[derive(Debug, Default)]
+pub(crate) struct Peers {
+    known: Vec<Peer>,
+    departed: VecDeque<Departed>,
+    /// Members that a live peer in possession of a SAK has, and that are not live here.
+    expected: Vec<(Mi, Instant)>,
+}
+
+impl Peers {
+    pub(crate) fn all(&self) -> &[Peer] {
+        &self.known
+    }
+
+    pub(crate) fn live(&self) -> impl Iterator<Item = &Peer> + Clone {
+        self.known.iter().filter(|peer| peer.live)
+    }
+
+    pub(crate) fn potential(&self) -> impl Iterator<Item = &Peer> + Clone {
+        self.known.iter().filter(|peer| !peer.live)
+    }
+
+    pub(crate) fn find(&self, mi: Mi) -> Option<&Peer> {
+        self.known.iter().find(|peer| peer.mi == mi)
+    }
+
+    pub(crate) fn find_mut(&mut self, mi: Mi) -> Option<&mut Peer> {
+        self.known.iter_mut().find(|peer| peer.mi == mi)
+    }
+
+    /// Whether a live peer has this SCI.
+    pub(crate) fn has_live(&self, sci: Sci) -> bool {
+        self.live().any(|peer| peer.sci == sci)
+    }
+
+    /// Who is live, by descending SCI: the order of SSCIs.
+    pub(crate) fn live_list(&self) -> Vec<Heard> {
+        let mut live: Vec<&Peer> = self.live().collect();
+        live.sort_unstable_by_key(|peer| core::cmp::Reverse(peer.sci));
+        live.iter().map(|peer| Heard { mi: peer.mi, mn: peer.mn }).collect()
+    }
+
+    /// Whether members of a group with a SAK are not live here yet.
+    pub(crate) fn expects(&self) -> bool {
+        !self.expected.is_empty()
+    }
+
+    /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI.
+    pub(crate) fn judge(&self, mi: Mi, mn: u32) -> Result<(), Discard> {
+        let last = match self.find(mi) {
+            Some(peer) => peer.mn,
+            None => match self.departed.iter().find(|departed| departed.mi == mi) {
+                Some(departed) if departed.left => return Err(Discard::Departed),
+                Some(departed) => departed.mn,
+                None => 0,
+            },
+        };
+        if mn > last { Ok(()) } else { Err(Discard::OldMn) }
+    }
+
+    /// Takes in an MKPDU that was judged. `hears_us`: it lists us with an MN of late.
+    pub(crate) fn take(
+        &mut self,
+        now: Instant,
+        message: &Message<'_>,
+        hears_us: bool,
+        own: Mi,
+    ) -> Result<Change, Discard> {
+        let (mi, sci) = (message.basic.mi, message.basic.sci);
+        let was_live = self.find(mi).is_some_and(|peer| peer.live);
+        let restarted = self.live().any(|peer| peer.sci == sci && peer.mi != mi);
+        if hears_us && !was_live && !restarted && self.live().count() >= LIVE {
+            return Err(Discard::TooManyPeers);
+        }
+        let known = self.find(mi).is_some();
+        if known {
+            let peer = self.find_mut(mi).expect("invariant: it was found");
+            peer.hear(now, message);
+        } else {
+            self.make_room();
+            let mut peer = Peer::new(now, message);
+            if let Some(departed) = self.departed.iter().find(|departed| departed.mi == mi) {
+                peer.highest_kn = departed.highest_kn;
+            }
+            self.known.push(peer);
+        }
+        if hears_us {
+            let peer = self.find_mut(mi).expect("invariant: it was found or added");
+            peer.shown = now;
+            if !was_live {
+                peer.live = true;
+                peer.live_since = now;
+                self.leave_others_of(sci, mi);
+            }
+        }
+        self.expect_members(now, mi, own);
+        Ok(match (was_live, hears_us, known) {
+            (false, true, _) => Change::Live { restarted },
+            (_, _, false) => Change::Potential,
+            _ => Change::None,
+        })
+    }
+
+    /// The other MIs of this SCI are over.
+    fn leave_others_of(&mut self, sci: Sci, mi: Mi) {
+        let others: Vec<Peer> = self.known.extract_if(.., |peer| peer.sci == sci && peer.mi != mi).collect();
+        for other in others {
+            self.depart(&other, true);
+        }
+    }
+
+    fn make_room(&mut self) {
+        if self.potential().count() < POTENTIAL {
+            return;
+        }
+        let longest =
+            self.known.iter().enumerate().filter(|(_, peer)| !peer.live).min_by_key(|(_, peer)| peer.heard);
+        if let Some((i, _)) = longest {
+            let peer = self.known.swap_remove(i);
+            self.depart(&peer, false);
+        }
+    }
+
+    fn depart(&mut self, peer: &Peer, left: bool) {
+        self.departed.retain(|departed| departed.mi != peer.mi);
+        if self.departed.len() == DEPARTED {
+            self.departed.pop_front();
+        }
+        let Peer { mi, mn, highest_kn, .. } = *peer;
+        self.departed.push_back(Departed { mi, mn, highest_kn, left });
+    }
+
+    /// A live peer in possession of a SAK tells whom it has beside us.
+    fn expect_members(&mut self, now: Instant, of: Mi, own: Mi) {
+        let Some(peer) = self.find(of).filter(|peer| peer.live) else { return };
+        let members = if peer.uses.iter().any(|key| key.tx) { peer.hears.clone() } else { Vec::new() };
+        self.expected.retain(|(mi, _)| *mi != of && *mi != own);
+        for mi in members.into_iter().filter(|mi| *mi != own) {
+            let is_live = self.find(mi).is_some_and(|peer| peer.live);
+            let has_left = self.departed.iter().any(|departed| departed.mi == mi && departed.left);
+            if is_live || has_left {
+                continue;
+            }
+            let room = self.expected.len() < EXPECTED;
+            match self.expected.iter_mut().find(|(expected, _)| *expected == mi) {
+                Some((_, until)) => *until = now + LIFE,
+                None if room => self.expected.push((mi, now + LIFE)),
+                None => {}
+            }
+        }
+    }
+
+    /// Takes out who has not been heard for a life time, and returns the live ones among them.
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<Peer> {
+        self.expected.retain(|(_, until)| now < *until);
+        if self.known.iter().all(|peer| now < peer.ends()) {
+            return Vec::new();
+        }
+        let mut gone: Vec<Peer> = self.known.extract_if(.., |peer| now >= peer.ends()).collect();
+        for peer in &gone {
+            self.depart(peer, false);
+        }
+        gone.retain(|peer| peer.live);
+        gone
+    }
+
+    /// When [`Self::expire`] has something to do.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        let mut earliest = Earliest::default();
+        self.known.iter().for_each(|peer| earliest.add(peer.ends()));
+        self.expected.iter().for_each(|(_, until)| earliest.add(*until));
+        earliest.moment()
+    }
+}

@@ -1,0 +1,127 @@
+//! Whose SAK is used: the principal participant, its key server, and what happens when all members have gone.
+//!
+//! The principal participant is the one with the most live peers; of equal ones the first in the order of configuration. So a
+//! fallback CAK takes over when the preferred one has failed, and a new CAK does when all members have it.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use wire::Instant;
+
+use crate::election::Server;
+use crate::kay::Kay;
+use crate::peers::Peer;
+use crate::reason::{NewMiReason, Reason};
+use crate::settings::OnPeerLoss;
+use crate::timers::{LONELY_PATIENCE, PRINCIPAL_PATIENCE, STARVED};
+
+impl Kay {
+    /// Takes out peers whose life time has passed.
+    pub(crate) fn expire(&mut self) {
+        for participant in &mut self.participants {
+            for Peer { sci, .. } in participant.peers.expire(self.now) {
+                self.out.tell(self.now, Reason::PeerLost { sci });
+            }
+        }
+    }
+
+    pub(crate) fn choose_principal(&mut self) {
+        let mut best: Option<(u32, usize)> = None;
+        for participant in &self.participants {
+            let live = participant.peers.live().count();
+            if best.is_none_or(|(_, most)| live > most) {
+                best = Some((participant.id, live));
+            }
+        }
+        let Some((id, _)) = best else { return };
+        if id == self.principal {
+            self.better = None;
+            return;
+        }
+        let since = match self.better {
+            Some((better, since)) if better == id => since,
+            _ => self.now,
+        };
+        self.better = Some((id, since));
+        if self.principal().is_none() || self.now >= since + self.patience() {
+            self.better = None;
+            self.principal = id;
+            self.asks_to_replace = None;
+            if let Some(principal) = self.principal_mut() {
+                principal.pace.news();
+                let ckn = principal.ckn;
+                self.out.tell(self.now, Reason::Principal { ckn });
+            }
+        }
+    }
+
+    fn patience(&self) -> Duration {
+        let lonely = self.principal().is_none_or(|principal| principal.peers.live().next().is_none());
+        if lonely { LONELY_PATIENCE } else { PRINCIPAL_PATIENCE }
+    }
+
+    pub(crate) fn principal_deadline(&self) -> Option<Instant> {
+        self.better.map(|(_, since)| since + self.patience())
+    }
+
+    pub(crate) fn elect(&mut self) {
+        let me = self.me();
+        for participant in &mut self.participants {
+            let live: Vec<&Peer> = participant.peers.live().collect();
+            if !participant.election.hold(self.now, &me, &live) {
+                continue;
+            }
+            participant.pace.news();
+            participant.refused = None;
+            if participant.id == self.principal {
+                let reason = match participant.election.server() {
+                    Server::None => Reason::NoKeyServer,
+                    Server::Me => Reason::KeyServerMyself,
+                    Server::Peer(mi) => match participant.peers.find(mi) {
+                        Some(peer) => Reason::KeyServer { sci: peer.sci },
+                        None => Reason::NoKeyServer,
+                    },
+                };
+                self.out.tell(self.now, reason);
+            }
+        }
+    }
+
+    /// What becomes of the SAK when all have gone: fail closed, or hold.
+    pub(crate) fn mind_loss(&mut self) {
+        let alone = self.participants.iter().all(|participant| participant.peers.live().next().is_none());
+        if !alone || self.cp.latest().is_none() {
+            self.alone = false;
+            return;
+        }
+        let held = self.settings.on_peer_loss == OnPeerLoss::Hold;
+        if !held || !self.alone {
+            self.out.tell(self.now, Reason::Alone { held });
+        }
+        self.alone = true;
+        if !held {
+            self.cp.retire_all(self.now, &mut self.out);
+            // They may have us live still, and the SAK in use, which we never take again.
+            self.begin_anew(NewMiReason::Blocked);
+        }
+    }
+
+    /// A member that gets no SAK begins anew: to the key server it has restarted then, which is a reason for another SAK.
+    pub(crate) fn mind_starvation(&mut self) {
+        let has_sak = self.cp.latest().is_some();
+        let Some(i) = self.participants.iter().position(|participant| participant.id == self.principal)
+        else {
+            return;
+        };
+        let participant = &mut self.participants[i];
+        let waits = !has_sak && participant.refused.is_none() && participant.server_peer().is_some();
+        if !waits {
+            participant.starved = None;
+            return;
+        }
+        let since = *participant.starved.get_or_insert(self.now);
+        if self.now >= since + STARVED {
+            self.draw_mi(i, NewMiReason::Starved);
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! Why something has changed, in words for those who run the network.
+
+use core::fmt;
+
+use suite::CipherSuite;
+use wire::mkpdu::Confidentiality;
+use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
+
+/// Why something has changed. For the log and for `status`; none of it is secret.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Reason {
+    /// Key agreement began under this CKN, with this MI.
+    Started {
+        /// The name of the CAK.
+        ckn: Ckn,
+        /// The own MI.
+        mi: Mi,
+    },
+    /// Key agreement under this CKN ended: it is no longer configured.
+    Ended {
+        /// The name of the CAK.
+        ckn: Ckn,
+    },
+    /// This CKN's group became the one whose SAK is used.
+    Principal {
+        /// The name of the CAK.
+        ckn: Ckn,
+    },
+    /// Settings were changed.
+    Configured,
+    /// The own MI was drawn anew.
+    NewMi {
+        /// The MI from now on.
+        mi: Mi,
+        /// Why.
+        why: NewMiReason,
+    },
+    /// A member has shown to hear us.
+    PeerLive {
+        /// Whose SCI.
+        sci: Sci,
+    },
+    /// A member began anew.
+    PeerRestarted {
+        /// Whose SCI.
+        sci: Sci,
+    },
+    /// A member was not heard, or did not hear us, for a life time.
+    PeerLost {
+        /// Whose SCI.
+        sci: Sci,
+    },
+    /// There are as many members as a SecY can receive from.
+    TooManyPeers {
+        /// Who was refused.
+        sci: Sci,
+    },
+    /// A member is key server.
+    KeyServer {
+        /// Whose SCI.
+        sci: Sci,
+    },
+    /// This station is key server.
+    KeyServerMyself,
+    /// Nobody is key server.
+    NoKeyServer,
+    /// This station made a SAK.
+    SakMade {
+        /// Its name.
+        ki: Ki,
+        /// Its AN.
+        an: An,
+        /// Its suite.
+        suite: CipherSuite,
+        /// Why.
+        why: SakReason,
+    },
+    /// A SAK of the key server was taken.
+    SakTaken {
+        /// Its name.
+        ki: Ki,
+        /// Its AN.
+        an: An,
+        /// Its suite.
+        suite: CipherSuite,
+        /// The key server.
+        from: Sci,
+    },
+    /// A SAK of the key server was not taken.
+    SakRefused {
+        /// The key server.
+        from: Sci,
+        /// Why.
+        why: Refusal,
+    },
+    /// This SAK protects what is sent.
+    Transmitting {
+        /// Its name.
+        ki: Ki,
+    },
+    /// This SAK is out of use.
+    Retired {
+        /// Its name.
+        ki: Ki,
+    },
+    /// This member gets no SAK: it does no MACsec, or does not have the suite.
+    LeftOut {
+        /// Whose SCI.
+        sci: Sci,
+    },
+    /// All members have gone.
+    Alone {
+        /// The SAK goes on being used.
+        held: bool,
+    },
+    /// MKPDUs under a CKN of ours have wrong ICVs.
+    WrongCak {
+        /// The name of the CAK.
+        ckn: Ckn,
+        /// Who sent one.
+        source: MacAddr,
+    },
+    /// MKPDUs under another CKN are heard.
+    OtherCkn {
+        /// Their CKN.
+        ckn: Ckn,
+        /// Who sent one.
+        source: MacAddr,
+    },
+    /// MKPDUs with other algorithms are heard.
+    OtherAgility {
+        /// Which.
+        agility: [u8; 4],
+        /// Who sent one.
+        source: MacAddr,
+    },
+    /// Another station uses our SCI.
+    SciInUse {
+        /// Who sent an MKPDU with it.
+        source: MacAddr,
+    },
+}
+
+/// Why a key server makes a SAK.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SakReason {
+    /// It has become key server.
+    Elected,
+    /// A member has joined.
+    Joined(Sci),
+    /// A member that had been gone is back.
+    Returned(Sci),
+    /// A member has dropped the SAK before.
+    Dropped(Sci),
+    /// What all members can do has changed.
+    Terms,
+    /// PNs run out, of the station with this SCI; or it asks for a SAK by saying so.
+    PnExhaustion(Sci),
+    /// The SAK before has become as old as a SAK may.
+    Lifetime,
+    /// Somebody asked for it.
+    Requested,
+}
+
+/// Why a SAK is not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// The key server says that MACsec is not to be used.
+    NoMacsec,
+    /// A suite that nobody here knows.
+    UnknownSuite([u8; 8]),
+    /// A suite other than the configured one, or one that this station has not announced.
+    Suite(CipherSuite),
+    /// Confidentiality, or an offset, that this station cannot do, or that the suite does not have.
+    Confidentiality(Confidentiality),
+    /// The wrapped key does not open under the CAK.
+    Unwrap,
+    /// A SAK that was in use before: never again, since its PNs were used.
+    Old(Ki),
+}
+
+/// Why an MI was drawn anew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NewMiReason {
+    /// Another station has the same.
+    Duplicate,
+    /// The SAK was given up when all members had gone: who still has it must learn that we do not.
+    Blocked,
+    /// The key server has given no SAK for a long time.
+    Starved,
+    /// All Message Numbers are used up.
+    MnExhausted,
+    /// The settings say another SCI.
+    Sci,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Started { ckn, mi } => write!(f, "key agreement under CKN {ckn} begins, MI {mi}"),
+            Self::Ended { ckn } => write!(f, "key agreement under CKN {ckn} ends: no longer configured"),
+            Self::Principal { ckn } => write!(f, "SAKs are now agreed on under CKN {ckn}"),
+            Self::Configured => f.write_str("settings changed"),
+            Self::NewMi { mi, why } => write!(f, "new MI {mi}: {why}"),
+            Self::PeerLive { sci } => write!(f, "member {sci} is live"),
+            Self::PeerRestarted { sci } => write!(f, "member {sci} began anew"),
+            Self::PeerLost { sci } => write!(f, "member {sci} is gone: 6 s without an MKPDU that lists us"),
+            Self::TooManyPeers { sci } => write!(f, "{sci} refused: a group has at most 33 members"),
+            Self::KeyServer { sci } => write!(f, "{sci} is key server"),
+            Self::KeyServerMyself => f.write_str("this station is key server"),
+            Self::NoKeyServer => f.write_str("no key server"),
+            Self::SakMade { ki, an, suite, why } => write!(f, "SAK {ki} made, AN {an}, {suite}: {why}"),
+            Self::SakTaken { ki, an, suite, from } => {
+                write!(f, "SAK {ki} taken from key server {from}, AN {an}, {suite}")
+            }
+            Self::SakRefused { from, why } => write!(f, "SAK of key server {from} refused: {why}"),
+            Self::Transmitting { ki } => write!(f, "SAK {ki} protects"),
+            Self::Retired { ki } => write!(f, "SAK {ki} retired"),
+            Self::LeftOut { sci } => {
+                write!(f, "member {sci} left out: it does no MACsec, or does not have the cipher suite")
+            }
+            Self::Alone { held: true } => f.write_str("all members are gone: the SAK stays in use (hold)"),
+            Self::Alone { held: false } => f.write_str("all members are gone: nothing passes (block)"),
+            Self::WrongCak { ckn, source } => {
+                write!(f, "{source} speaks under CKN {ckn} with another CAK: compare the cak of both ends")
+            }
+            Self::OtherCkn { ckn, source } => {
+                write!(f, "{source} speaks under CKN {ckn}, which is not configured here")
+            }
+            Self::OtherAgility { agility: [a, b, c, d], source } => {
+                write!(
+                    f,
+                    "{source} uses other algorithms ({a:02x}-{b:02x}-{c:02x}-{d:02x}) for key agreement"
+                )
+            }
+            Self::SciInUse { source } => write!(f, "{source} uses the SCI of this station"),
+        }
+    }
+}
+
+impl fmt::Display for SakReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Elected => f.write_str("elected key server"),
+            Self::Joined(sci) => write!(f, "member {sci} joined"),
+            Self::Returned(sci) => write!(f, "member {sci} is back"),
+            Self::Dropped(sci) => write!(f, "member {sci} dropped the one before"),
+            Self::Terms => f.write_str("what all members can do has changed"),
+            Self::PnExhaustion(sci) => write!(f, "PNs of {sci} run out, or it asks for one"),
+            Self::Lifetime => f.write_str("the one before has reached its age"),
+            Self::Requested => f.write_str("requested"),
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMacsec => f.write_str("it says that MACsec is not to be used"),
+            Self::UnknownSuite(identifier) => {
+                f.write_str("unknown cipher suite ")?;
+                for (i, octet) in identifier.iter().enumerate() {
+                    write!(f, "{}{octet:02x}", if i == 0 { "" } else { "-" })?;
+                }
+                Ok(())
+            }
+            Self::Suite(suite) => write!(f, "cipher suite {suite} is not allowed by the configuration"),
+            Self::Confidentiality(confidentiality) => {
+                let what = match confidentiality {
+                    Confidentiality::Integrity => "integrity alone",
+                    Confidentiality::Zero => "confidentiality",
+                    Confidentiality::Thirty => "a confidentiality offset of 30",
+                    Confidentiality::Fifty => "a confidentiality offset of 50",
+                };
+                write!(f, "{what} cannot be done here, or not with this suite")
+            }
+            Self::Unwrap => f.write_str("the wrapped key does not open"),
+            Self::Old(ki) => write!(f, "{ki} was in use before, and is never used again"),
+        }
+    }
+}
+
+impl fmt::Display for NewMiReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Duplicate => "another station has the old one",
+            Self::Blocked => "the SAK was given up",
+            Self::Starved => "the key server gives no SAK",
+            Self::MnExhausted => "all Message Numbers are used up",
+            Self::Sci => "another SCI is configured",
+        })
+    }
+}

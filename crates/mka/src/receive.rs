@@ -1,0 +1,133 @@
+//! What a frame does to a KaY: parsed whole, verified, judged; only then does anything change.
+
+use wire::mkpdu::{ALGORITHM_AGILITY, Mkpdu, MkpduError};
+
+use crate::counters::Discard;
+use crate::kay::Kay;
+use crate::message::Message;
+use crate::peers::Change;
+use crate::reason::{NewMiReason, Reason, SakReason};
+use crate::trouble::Hindrance;
+
+impl Kay {
+    /// Takes in a frame.
+    pub(crate) fn receive(&mut self, frame: &[u8]) -> Result<(), Discard> {
+        let mkpdu = Mkpdu::parse(frame).map_err(|error| match error {
+            MkpduError::NotEapol | MkpduError::NotMka(_) => Discard::NotMka,
+            _ => Discard::Malformed,
+        })?;
+        let i = self.verify(&mkpdu)?;
+        let message = Message::of(&mkpdu);
+        self.beware_of_doubles(i, &mkpdu, &message)?;
+        self.participants[i].peers.judge(message.basic.mi, message.basic.mn)?;
+        self.take_in(i, &message)
+    }
+
+    /// The participant under whose CAK the MKPDU's ICV is right. Costs one AES-CMAC for each CAK with its CKN.
+    fn verify(&mut self, mkpdu: &Mkpdu<'_>) -> Result<usize, Discard> {
+        let (ckn, source, agility) = (mkpdu.basic.ckn, mkpdu.source, mkpdu.basic.agility);
+        if agility != ALGORITHM_AGILITY {
+            self.hinder(Hindrance::OtherAgility, Reason::OtherAgility { agility, source });
+            return Err(Discard::OtherAgility);
+        }
+        if !self.participants.iter().any(|participant| participant.ckn == ckn) {
+            self.hinder(Hindrance::OtherCkn, Reason::OtherCkn { ckn, source });
+            return Err(Discard::UnknownCkn);
+        }
+        let verified = self.participants.iter().position(|participant| {
+            participant.ckn == ckn && participant.ick.verifies(mkpdu.authenticated(), mkpdu.icv())
+        });
+        if verified.is_none() {
+            self.hinder(Hindrance::WrongCak, Reason::WrongCak { ckn, source });
+        }
+        verified.ok_or(Discard::WrongIcv)
+    }
+
+    /// Own MKPDUs that come back are not heard; who has our MI makes us draw another.
+    fn beware_of_doubles(
+        &mut self,
+        i: usize,
+        mkpdu: &Mkpdu<'_>,
+        message: &Message<'_>,
+    ) -> Result<(), Discard> {
+        let participant = &self.participants[i];
+        let basic = &message.basic;
+        let own_sci = basic.sci == self.settings.sci;
+        let listing = message.listing(participant.mi);
+        if own_sci && listing.is_some() && basic.mi != participant.mi {
+            self.hinder(Hindrance::SciInUse, Reason::SciInUse { source: mkpdu.source });
+            return Err(Discard::Reflected);
+        }
+        let participant = &self.participants[i];
+        let is_double = basic.mi == participant.mi && (!own_sci || participant.mns.is_beyond(basic.mn))
+            || listing.is_some_and(|listing| participant.mns.is_beyond(listing.mn));
+        if is_double {
+            self.draw_mi(i, NewMiReason::Duplicate);
+        }
+        if own_sci || is_double { Err(Discard::Reflected) } else { Ok(()) }
+    }
+
+    fn take_in(&mut self, i: usize, message: &Message<'_>) -> Result<(), Discard> {
+        let (now, sci) = (self.now, message.basic.sci);
+        let participant = &mut self.participants[i];
+        let hears_us = participant.recent_listing(now, message).is_some();
+        let own = participant.mi;
+        let taken = participant.peers.take(now, message, hears_us, own);
+        if taken == Err(Discard::TooManyPeers) {
+            self.hinder(Hindrance::TooManyPeers, Reason::TooManyPeers { sci });
+        }
+        let change = taken?;
+        self.counters.mkpdus_rx += 1;
+        match change {
+            Change::Live { restarted: true } => self.out.tell(now, Reason::PeerRestarted { sci }),
+            Change::Live { restarted: false } => self.out.tell(now, Reason::PeerLive { sci }),
+            Change::Potential | Change::None => {}
+        }
+        // Who does not hear us may have missed what we said; who is new is answered.
+        if change != Change::None || !hears_us {
+            self.participants[i].pace.news();
+        }
+        self.watch_users(i, message);
+        self.hold_to_lowest(i, message);
+        // A key server's SAK counts only from the elected one.
+        self.choose_principal();
+        self.elect();
+        if let Some(offered) = message.distributed {
+            self.consider(i, message, offered);
+        }
+        Ok(())
+    }
+
+    /// As key server: who uses the SAK that is handed out, and whose PNs run out under it.
+    fn watch_users(&mut self, i: usize, message: &Message<'_>) {
+        let participant = &mut self.participants[i];
+        let Some(distribution) = &mut participant.serving.distribution else { return };
+        let Some(peer) = participant.peers.find(message.basic.mi).filter(|peer| peer.live) else { return };
+        let ki = distribution.ki;
+        let used = distribution.users.iter().position(|user| *user == peer.mi);
+        let mut need = None;
+        match (peer.receives(ki), used) {
+            (true, None) => distribution.users.push(peer.mi),
+            (false, Some(user)) => {
+                distribution.users.swap_remove(user);
+                need = Some(SakReason::Dropped(peer.sci));
+            }
+            (true, Some(_)) | (false, None) => {}
+        }
+        let exhaustion = self.cp.find(ki).map_or(u64::MAX, |sak| sak.exhaustion());
+        if peer.uses.iter().any(|key| key.ki == ki && key.lowest_pn >= exhaustion) {
+            need = Some(SakReason::PnExhaustion(peer.sci));
+        }
+        if let Some(why) = need {
+            participant.serving.need(self.now, why);
+        }
+    }
+
+    fn hold_to_lowest(&mut self, i: usize, message: &Message<'_>) {
+        let peer = self.participants[i].peers.find(message.basic.mi);
+        if let Some(peer) = peer.filter(|peer| peer.live && peer.delay_protect && self.settings.delay_protect)
+        {
+            self.cp.hold_to(peer.sci, &peer.uses, &mut self.out);
+        }
+    }
+}

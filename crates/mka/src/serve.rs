@@ -1,0 +1,172 @@
+//! The principal participant as key server: when another SAK is due, and making it.
+
+use alloc::vec::Vec;
+
+use wire::{An, Instant, Mi, Sci};
+
+use crate::announcement::{is_eligible, terms};
+use crate::distribution;
+use crate::election::Server;
+use crate::kay::Kay;
+use crate::participant::Participant;
+use crate::peers::Peer;
+use crate::reason::{Reason, SakReason};
+use crate::timers::{Earliest, TRANSMIT_DELAY};
+
+impl Kay {
+    /// Notes why another SAK is due.
+    pub(crate) fn need(&mut self, why: SakReason) {
+        let now = self.now;
+        if let Some(principal) = self.principal_mut() {
+            principal.serving.need(now, why);
+        }
+    }
+
+    /// Makes a SAK if one is due and may be made now.
+    pub(crate) fn serve(&mut self) {
+        let principal = self.principal;
+        for participant in &mut self.participants {
+            if participant.id != principal || participant.server() != Server::Me {
+                participant.serving.forget();
+            }
+        }
+        let Some(participant) = self.principal().filter(|participant| participant.server() == Server::Me)
+        else {
+            return;
+        };
+        let members = self.eligible(participant);
+        if members.is_empty() {
+            return;
+        }
+        if let Some(why) = self.reason_for_sak(participant) {
+            self.need(why);
+        }
+        self.tell_left_out();
+        let Some(participant) = self.principal() else { return };
+        let due = participant.serving.may_from(participant.peers.expects());
+        if due.is_some_and(|due| due <= self.now) && !self.is_taking_effect(participant) {
+            self.make_sak();
+        }
+    }
+
+    /// Who gets this station's SAKs.
+    fn eligible<'p>(&self, participant: &'p Participant) -> Vec<&'p Peer> {
+        participant.peers.live().filter(|peer| is_eligible(&self.settings, peer)).collect()
+    }
+
+    /// Why another SAK is due, of those reasons that can be seen at any time.
+    fn reason_for_sak(&self, participant: &Participant) -> Option<SakReason> {
+        let Some(distribution) = &participant.serving.distribution else { return Some(SakReason::Elected) };
+        let Some(sak) = self.cp.find(distribution.ki) else { return Some(SakReason::Elected) };
+        let eligible = self.eligible(participant);
+        let joined = eligible.iter().find(|peer| !distribution.members.contains(&peer.mi));
+        let lifetime = self.settings.sak_lifetime;
+        if let Some(joined) = joined {
+            Some(SakReason::Joined(joined.sci))
+        } else if sak.pns.next_pn() >= sak.exhaustion() {
+            Some(SakReason::PnExhaustion(self.settings.sci))
+        } else if self.ssci_order_is_lost(participant)
+            || terms(&self.settings, participant.peers.live()) != distribution.terms
+        {
+            Some(SakReason::Terms)
+        } else if lifetime.is_some_and(|lifetime| self.now >= distribution.since + lifetime) {
+            Some(SakReason::Lifetime)
+        } else {
+            None
+        }
+    }
+
+    /// With XPN, SSCIs are made of the list of members in the MKPDU that hands the SAK out. If members have come or gone
+    /// while somebody does not have it yet, he would make others.
+    fn ssci_order_is_lost(&self, participant: &Participant) -> bool {
+        participant.serving.distribution.as_ref().is_some_and(|distribution| {
+            let same = participant.peers.live().count() == distribution.all.len()
+                && participant.peers.live().all(|peer| distribution.all.contains(&peer.mi));
+            distribution.suite.is_xpn() && !same && distribution.is_in_progress(participant.peers.live())
+        })
+    }
+
+    /// Whether the SAK that is handed out may still be: nobody is live who was not when it was made.
+    pub(crate) fn may_hand_out(&self, participant: &Participant) -> bool {
+        participant.serving.distribution.as_ref().is_some_and(|distribution| {
+            distribution.is_in_progress(participant.peers.live())
+                && self.eligible(participant).iter().all(|peer| distribution.members.contains(&peer.mi))
+                && !self.ssci_order_is_lost(participant)
+        })
+    }
+
+    /// The latest SAK is on its way: its members are not all protecting with it. It is waited for, lest keys that somebody
+    /// still sends under lose their ANs; but not for long, and not if it cannot be handed out any more.
+    fn is_taking_effect(&self, participant: &Participant) -> bool {
+        let Some(latest) = self.cp.latest() else { return false };
+        let is_own = participant.serving.distribution.as_ref().filter(|own| own.ki == latest.ki);
+        if is_own.is_some_and(|own| own.is_in_progress(participant.peers.live()))
+            && !self.may_hand_out(participant)
+        {
+            return false;
+        }
+        let Some(owner) = self.participant(latest.owner) else { return false };
+        let waits_for = |peer: &&Peer| is_own.is_none_or(|own| own.members.contains(&peer.mi)) && peer.macsec;
+        let all = latest.tx && owner.peers.live().filter(waits_for).all(|peer| peer.transmits(latest.ki));
+        !all && self.now < latest.since + TRANSMIT_DELAY
+    }
+
+    /// When [`Self::serve`] has something to do although nothing was heard.
+    pub(crate) fn serving_deadline(&self) -> Option<Instant> {
+        let participant = self.principal().filter(|participant| participant.server() == Server::Me)?;
+        let mut earliest = Earliest::default();
+        let mut add = |moment: Option<Instant>| earliest.add(moment.filter(|moment| *moment > self.now));
+        if participant.serving.is_needed() {
+            add(participant.serving.may_from(participant.peers.expects()));
+            add(self.cp.latest().map(|latest| latest.since + TRANSMIT_DELAY));
+        } else if let (Some(distribution), Some(lifetime)) =
+            (&participant.serving.distribution, self.settings.sak_lifetime)
+        {
+            add(Some(distribution.since + lifetime));
+        }
+        earliest.moment()
+    }
+
+    fn make_sak(&mut self) {
+        let Some(participant) = self.principal() else { return };
+        let an = self.next_an(participant);
+        let terms = terms(&self.settings, participant.peers.live());
+        let members: Vec<Mi> = self.eligible(participant).iter().map(|peer| peer.mi).collect();
+        let Some(i) = self.participants.iter().position(|participant| participant.id == self.principal)
+        else {
+            return;
+        };
+        let participant = &mut self.participants[i];
+        let (sak, why) = distribution::make(self.now, participant, &mut self.draw, an, terms, members);
+        let Some(made) = &self.participants[i].serving.distribution else { return };
+        let (ki, suite, all) = (made.ki, made.suite, made.all.clone());
+        self.counters.saks_made += 1;
+        self.out.tell(self.now, Reason::SakMade { ki, an, suite, why });
+        let confidentiality = made.confidentiality;
+        let new = self.association(i, ki, an, (suite, confidentiality, sak), &all);
+        let id = self.participants[i].id;
+        self.cp.install(self.now, id, new, &mut self.out);
+        self.news();
+    }
+
+    /// The AN of the next SAK: the first one behind the latest that nobody is known to use.
+    fn next_an(&self, participant: &Participant) -> An {
+        let used: Vec<An> = participant.peers.live().flat_map(|peer| &peer.uses).map(|key| key.an).collect();
+        let after = self.cp.latest().map_or(3, |latest| latest.an.number());
+        let order = (1..=4).map(|step| An::from_tci((after + step) % 4));
+        let free = |an: &An| !used.contains(an) && !self.cp.saks().iter().any(|sak| sak.an == *an);
+        order.clone().find(free).or_else(|| order.clone().next()).unwrap_or(An::ALL[0])
+    }
+
+    /// Tells once whom this station cannot give a SAK.
+    fn tell_left_out(&mut self) {
+        let Some(participant) = self.principal() else { return };
+        let live = participant.peers.live();
+        let left_out: Vec<Sci> =
+            live.filter(|peer| !is_eligible(&self.settings, peer)).map(|peer| peer.sci).collect();
+        for sci in left_out.iter().filter(|sci| !self.left_out.contains(sci)) {
+            self.out.tell(self.now, Reason::LeftOut { sci: *sci });
+        }
+        self.left_out = left_out;
+    }
+}

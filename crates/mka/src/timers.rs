@@ -1,0 +1,55 @@
+//! How long things take (IEEE 802.1X-2020 table 9-3), and how often something may be done beyond that.
+
+use core::time::Duration;
+
+use wire::Instant;
+
+/// MKA Hello Time: something is said at least as often.
+pub(crate) const HELLO: Duration = Duration::from_millis(2000);
+/// MKA Bounded Hello Time: the same with delay protection, and while a SAK is being handed out: what is lost on the way is
+/// then said again soon.
+pub(crate) const BOUNDED_HELLO: Duration = Duration::from_millis(500);
+/// MKA Life Time: who has not shown for so long to hear us is not live.
+pub(crate) const LIFE: Duration = Duration::from_millis(6000);
+/// How long a key server waits for all to receive (CP's transmitWhen).
+pub(crate) const TRANSMIT_DELAY: Duration = LIFE;
+/// SAK Retire Time: how long what was sent under the SAK before is still taken.
+pub(crate) const SAK_RETIRE: Duration = Duration::from_millis(3000);
+/// How much longer, if a peer goes on sending under it.
+pub(crate) const SAK_RETIRE_AT_MOST: Duration = Duration::from_millis(9000);
+/// Data that was delayed by more is refused under delay protection (clause 9.10.1).
+pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
+
+/// Between two SAKs of one key server. Members that join in quick succession (a group that is powered up) then share
+/// one, and a SAK takes effect before the next one comes: an exchange takes a few milliseconds on a LAN.
+pub(crate) const SAK_GAP: Duration = Duration::from_millis(100);
+/// How long a member that ought to be key server and does not say so is waited for: it has lost the key server before too,
+/// and found out at most one hello and a half later.
+pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(3000);
+/// How long another participant has to be the better one before it becomes the principal one: MKPDUs that get lost do not
+/// make two CAKs change places.
+pub(crate) const PRINCIPAL_PATIENCE: Duration = Duration::from_millis(2000);
+/// The same if the principal one has nobody.
+pub(crate) const LONELY_PATIENCE: Duration = Duration::from_millis(200);
+/// A member that has been live for so long with a key server, and has no SAK, begins anew: some key servers forget to make
+/// one when a member restarts soon after a SAK.
+pub(crate) const STARVED: Duration = Duration::from_millis(15_000);
+/// For so long what stands in the way (a wrong CAK heard) is told.
+pub(crate) const TROUBLE: Duration = Duration::from_millis(10_000);
+
+/// The earliest of several moments.
+#[derive(Debug, Default)]
+pub(crate) struct Earliest(Option<Instant>);
+
+impl Earliest {
+    pub(crate) fn add(&mut self, moment: impl Into<Option<Instant>>) {
+        self.0 = match (self.0, moment.into()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+    }
+
+    pub(crate) const fn moment(&self) -> Option<Instant> {
+        self.0
+    }
+}

@@ -1,0 +1,10 @@
+//! Groups of KaYs on a bus with a clock held in the hand: who becomes key server, what is installed when, and that no frame
+//! is lost on the way from one SAK to the next. Everything follows from a seed.
+
+mod secy;
+mod world;
+
+mod extensions;
+mod group;
+mod parted;
+mod two;

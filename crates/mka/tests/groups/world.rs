@@ -1,0 +1,445 @@
+//! Stations on a bus, and the clock.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
+
+use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Settings, Status, SuiteFigure, SuiteRule};
+use suite::CipherSuite;
+use suite::mka::Cak;
+use wire::mkpdu::{Capability, Confidentiality};
+use wire::{Ckn, Instant, Ki, MacAddr, Sci};
+
+use crate::secy::{Protected, SecY};
+
+pub(crate) const fn ms(milliseconds: u64) -> Duration {
+    Duration::from_millis(milliseconds)
+}
+
+pub(crate) const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// Pseudo-random numbers (splitmix64): the same for the same seed.
+#[derive(Debug)]
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// A CAK of 16 octets, all the same, under a name that is this octet.
+pub(crate) fn cak(octet: u8) -> CakEntry {
+    named_cak(&[octet], octet)
+}
+
+pub(crate) fn named_cak(name: &[u8], octet: u8) -> CakEntry {
+    CakEntry { ckn: Ckn::new(name).expect("a name"), cak: Cak::new(&[octet; 16]).expect("16 octets") }
+}
+
+/// Settings of station `i`: its priority is 16, and its SCI rises with `i`.
+pub(crate) fn settings(i: usize) -> Settings {
+    let source = MacAddr([2, 0, 0, 0, 0, i as u8 + 1]);
+    Settings {
+        sci: Sci::new(source, 1),
+        source,
+        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
+        priority: 16,
+        capability: Capability::Offsets,
+        confidentiality: Confidentiality::Zero,
+        suite: SuiteRule::Auto,
+        announced: Announced {
+            reassembles: true,
+            splits: true,
+            largest_sdu: 2000,
+            suites: vec![SuiteFigure { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],
+        },
+        fragment: true,
+        concatenate: true,
+        delay_protect: false,
+        sak_lifetime: None,
+        on_peer_loss: OnPeerLoss::Block,
+    }
+}
+
+/// A box: its KaY, if it is switched on, and its SecY.
+pub(crate) struct Station {
+    pub(crate) settings: Settings,
+    pub(crate) kay: Option<Kay>,
+    pub(crate) secy: SecY,
+    /// Whose frames were heard since it was switched on: none of theirs may be lost from there on.
+    established: HashSet<usize>,
+}
+
+enum Carried {
+    Mkpdu(Vec<u8>),
+    Data(Protected),
+}
+
+/// Stations on a bus.
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) random: Random,
+    pub(crate) stations: Vec<Station>,
+    /// MKPDUs lost, in percent.
+    pub(crate) loss: u64,
+    /// MKPDUs that come twice, in percent.
+    pub(crate) duplication: u64,
+    /// MKPDUs arrive so many microseconds after they were sent: from, to. Different ones overtake each other.
+    pub(crate) delay: (u64, u64),
+    /// Who hears whom not.
+    pub(crate) cut: HashSet<(usize, usize)>,
+    /// How often each station sends a data frame.
+    pub(crate) data_each: Option<Duration>,
+    next_data: Instant,
+    /// What is on its way: when it arrives, in which order it was sent.
+    flight: BTreeMap<(Instant, u64), (usize, usize, Carried)>,
+    sent: u64,
+    /// The keys of all SAKs, and with which SCI and key an SA began.
+    keys: HashMap<Ki, Vec<u8>>,
+    begun: HashSet<(Sci, Vec<u8>)>,
+    pub(crate) lost: u64,
+    pub(crate) delivered: u64,
+    pub(crate) mkpdus: u64,
+    /// All frames that were carried, for replays.
+    pub(crate) recorded: Vec<(usize, Vec<u8>)>,
+    pub(crate) records: bool,
+}
+
+impl World {
+    /// A world without stations, with a perfect bus.
+    pub(crate) fn new(seed: u64) -> Self {
+        Self {
+            now: Instant::after_start(seconds(1000)),
+            random: Random(seed),
+            stations: vec![],
+            loss: 0,
+            duplication: 0,
+            delay: (100, 300),
+            cut: HashSet::new(),
+            data_each: None,
+            next_data: Instant::START,
+            flight: BTreeMap::new(),
+            sent: 0,
+            keys: HashMap::new(),
+            begun: HashSet::new(),
+            lost: 0,
+            delivered: 0,
+            mkpdus: 0,
+            recorded: vec![],
+            records: false,
+        }
+    }
+
+    /// So many stations with the settings of [`settings`], switched on with CAK 1.
+    pub(crate) fn group(seed: u64, stations: usize) -> Self {
+        let mut world = Self::new(seed);
+        for i in 0..stations {
+            world.add(settings(i));
+            world.switch_on(i, vec![cak(1)]);
+        }
+        world
+    }
+
+    pub(crate) fn add(&mut self, settings: Settings) -> usize {
+        let secy = SecY::new(settings.sci, Duration::from_micros(300));
+        self.stations.push(Station { settings, kay: None, secy, established: HashSet::new() });
+        self.stations.len() - 1
+    }
+
+    /// A station starts, or restarts, with nothing in its memory.
+    pub(crate) fn switch_on(&mut self, i: usize, caks: Vec<CakEntry>) {
+        self.switch_off(i);
+        let mut seed = [0; 32];
+        seed.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.random.next().to_be_bytes()));
+        let station = &mut self.stations[i];
+        station.kay = Some(Kay::new(self.now, station.settings.clone(), caks, &seed));
+        self.pump(i);
+    }
+
+    pub(crate) fn switch_off(&mut self, i: usize) {
+        let station = &mut self.stations[i];
+        station.kay = None;
+        station.secy = SecY::new(station.settings.sci, station.secy.delay);
+        station.established.clear();
+        for station in &mut self.stations {
+            station.established.remove(&i);
+        }
+    }
+
+    /// Nobody is owed frames of anybody: after a partition, say.
+    pub(crate) fn forgive(&mut self) {
+        self.stations.iter_mut().for_each(|station| station.established.clear());
+    }
+
+    /// These two groups do not hear each other from now on.
+    pub(crate) fn part(&mut self, one: &[usize], other: &[usize]) {
+        for (a, b) in one.iter().flat_map(|a| other.iter().map(move |b| (*a, *b))) {
+            self.cut.extend([(a, b), (b, a)]);
+        }
+        self.forgive();
+    }
+
+    pub(crate) fn kay(&mut self, i: usize) -> &mut Kay {
+        self.stations[i].kay.as_mut().expect("it is switched on")
+    }
+
+    pub(crate) fn status(&self, i: usize) -> Status {
+        self.stations[i].kay.as_ref().expect("it is switched on").status(self.now)
+    }
+
+    pub(crate) fn with(&mut self, i: usize, act: impl FnOnce(&mut Kay, Instant)) {
+        let now = self.now;
+        act(self.kay(i), now);
+        self.pump(i);
+    }
+
+    /// Carries out all that a KaY wants.
+    pub(crate) fn pump(&mut self, i: usize) {
+        loop {
+            let now = self.now;
+            let Some(kay) = self.stations[i].kay.as_mut() else { return };
+            if let Some(event) = kay.poll_event() {
+                self.watch(i, &event);
+                self.stations[i].secy.apply(now, event);
+                continue;
+            }
+            if let Some(frame) = kay.poll_transmit(now) {
+                self.mkpdus += 1;
+                self.broadcast(i, &frame);
+                continue;
+            }
+            return;
+        }
+    }
+
+    /// Invariants at the moment at which something is done.
+    fn watch(&mut self, i: usize, event: &Event) {
+        match event {
+            Event::Install(association) => {
+                let key = association.sak.octets().to_vec();
+                let sci = self.stations[i].settings.sci;
+                assert!(
+                    self.begun.insert((sci, key.clone())),
+                    "{sci} installs a SAK twice: its PNs would come again"
+                );
+                let known = self.keys.entry(association.ki).or_insert_with(|| key.clone());
+                assert_eq!(*known, key, "one KI, two SAKs");
+            }
+            Event::EnableTransmit(ki) => self.watch_enabling(i, *ki),
+            _ => {}
+        }
+    }
+
+    /// No SAK protects before all live members accept it, unless the key server protects already, or it took too long.
+    fn watch_enabling(&self, i: usize, ki: Ki) {
+        let (status, secy) = (self.status(i), &self.stations[i].secy);
+        let waited = self.now.since(secy.find(ki).expect("installed").asked);
+        let of =
+            |sci: Sci| self.stations.iter().find(|station| station.settings.sci == sci).expect("a station");
+        let server_transmits = status.key_server.is_some_and(|sci| of(sci).secy.transmits == Some(ki));
+        if waited >= seconds(6) || server_transmits {
+            return;
+        }
+        for member in status.members.iter().filter(|member| member.live) {
+            let peer = of(member.sci);
+            // It may have been switched off, or have given the SAK up, a moment ago.
+            let is_there = peer.kay.as_ref().is_some_and(|kay| kay.status(self.now).mi == member.mi);
+            // It joined when the SAK was made already, and waits for the next one.
+            let is_new = peer.secy.transmits.is_none();
+            let accepts = peer.secy.find(ki).is_some_and(|sas| sas.installed);
+            let has_sc = peer.secy.find(ki).is_some_and(|sas| sas.receive.contains_key(&secy_sci(self, i)));
+            assert!(!is_there || is_new || (accepts && has_sc), "{} does not accept {ki} yet", member.sci);
+        }
+    }
+
+    pub(crate) fn broadcast(&mut self, from: usize, frame: &[u8]) {
+        if self.records {
+            self.recorded.push((from, frame.to_vec()));
+        }
+        for to in 0..self.stations.len() {
+            if to == from || self.cut.contains(&(from, to)) {
+                continue;
+            }
+            let copies =
+                u64::from(!self.random.chance(self.loss)) + u64::from(self.random.chance(self.duplication));
+            for _ in 0..copies {
+                let (least, most) = self.delay;
+                let delay = Duration::from_micros(least + self.random.below(most - least + 1));
+                self.carry(from, to, delay, Carried::Mkpdu(frame.to_vec()));
+            }
+        }
+    }
+
+    fn carry(&mut self, from: usize, to: usize, delay: Duration, what: Carried) {
+        self.sent += 1;
+        self.flight.insert((self.now + delay, self.sent), (from, to, what));
+    }
+
+    fn send_data(&mut self) {
+        for from in 0..self.stations.len() {
+            let frame = self.stations[from].secy.protect();
+            for to in (0..self.stations.len()).filter(|to| *to != from) {
+                if self.cut.contains(&(from, to)) {
+                    continue;
+                }
+                match frame {
+                    Some(frame) => self.carry(from, to, Duration::from_micros(150), Carried::Data(frame)),
+                    None if self.stations[to].established.contains(&from) => self.lost += 1,
+                    None => {}
+                }
+            }
+        }
+    }
+
+    fn arrive(&mut self, from: usize, to: usize, what: Carried) {
+        let now = self.now;
+        match what {
+            Carried::Mkpdu(frame) => {
+                if let Some(kay) = self.stations[to].kay.as_mut() {
+                    kay.handle_frame(now, &frame);
+                    self.pump(to);
+                }
+            }
+            Carried::Data(frame) => {
+                let key = &self.keys[&frame.ki];
+                let station = &mut self.stations[to];
+                if station.secy.accepts(&frame, key) {
+                    station.established.insert(from);
+                    self.delivered += 1;
+                } else if station.established.contains(&from) {
+                    self.lost += 1;
+                }
+            }
+        }
+    }
+
+    /// Lets time pass.
+    pub(crate) fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        self.run_until(end, |_| false);
+    }
+
+    /// Lets time pass until something is so; false if it never was.
+    pub(crate) fn run_until(&mut self, end: Instant, mut is_so: impl FnMut(&Self) -> bool) -> bool {
+        loop {
+            if is_so(self) {
+                return true;
+            }
+            let next = self.next_moment();
+            if next > end {
+                self.now = end;
+                return false;
+            }
+            self.now = self.now.max(next);
+            self.step();
+        }
+    }
+
+    fn next_moment(&self) -> Instant {
+        let flight = self.flight.keys().next().map(|(at, _)| *at);
+        let stations = self.stations.iter().flat_map(|station| {
+            let report = station.secy.reports.iter().map(|(at, _)| *at).min();
+            let timeout = station.kay.as_ref().and_then(Kay::poll_timeout);
+            report.into_iter().chain(timeout)
+        });
+        let data = self.data_each.map(|_| self.next_data);
+        flight.into_iter().chain(stations).chain(data).min().unwrap_or(self.now + seconds(1))
+    }
+
+    fn step(&mut self) {
+        let now = self.now;
+        while let Some(entry) = self.flight.first_entry().filter(|entry| entry.key().0 <= now) {
+            let (from, to, what) = entry.remove();
+            self.arrive(from, to, what);
+        }
+        for i in 0..self.stations.len() {
+            while let Some(report) = self.stations[i].secy.report(now) {
+                if let Some(kay) = self.stations[i].kay.as_mut() {
+                    kay.handle_report(now, report);
+                }
+                self.pump(i);
+            }
+            self.wake(i);
+        }
+        if let Some(each) = self.data_each
+            && self.next_data <= now
+        {
+            self.next_data = now + each;
+            self.send_data();
+        }
+    }
+
+    /// What the engine does when a KaY's time has come.
+    fn wake(&mut self, i: usize) {
+        let (now, pns) = (self.now, self.stations[i].secy.next_pns());
+        let Some(kay) = self.stations[i].kay.as_mut() else { return };
+        if kay.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        pns.into_iter().for_each(|report| kay.handle_report(now, report));
+        kay.handle_timeout(now);
+        self.pump(i);
+        let again = self.stations[i].kay.as_ref().and_then(Kay::poll_timeout);
+        assert!(again.is_none_or(|at| at > now), "it wants to be woken at once, for ever");
+    }
+
+    /// These stations are one group: one key server, everybody live, and one SAK that everybody sends and accepts.
+    pub(crate) fn is_secured(&self, who: &[usize]) -> bool {
+        let statuses: Vec<Status> = who.iter().map(|i| self.status(*i)).collect();
+        let servers = statuses.iter().filter(|status| status.is_key_server).count();
+        let live = |status: &Status| status.members.iter().filter(|member| member.live).count();
+        let secys: Vec<&SecY> = who.iter().map(|i| &self.stations[*i].secy).collect();
+        let ki = secys[0].transmits;
+        let accepts = |to: &SecY, from: usize| {
+            let sas = ki.and_then(|ki| to.find(ki));
+            sas.is_some_and(|sas| sas.installed && sas.receive.contains_key(&secy_sci(self, from)))
+        };
+        servers == 1
+            && statuses.iter().all(|status| live(status) == who.len() - 1 && status.key_server.is_some())
+            && ki.is_some()
+            && secys.iter().all(|secy| secy.transmits == ki)
+            && who
+                .iter()
+                .all(|to| who.iter().all(|from| to == from || accepts(&self.stations[*to].secy, *from)))
+    }
+
+    pub(crate) fn all(&self) -> Vec<usize> {
+        (0..self.stations.len()).collect()
+    }
+
+    /// Waits until these are secured. Panics with what is known if they are not in time.
+    pub(crate) fn secure(&mut self, who: &[usize], within: Duration) -> Duration {
+        let (start, end) = (self.now, self.now + within);
+        let is_secured = self.run_until(end, |world| world.is_secured(who));
+        if !is_secured {
+            for i in who {
+                let status = self.status(*i);
+                eprintln!("station {i}: {status:#?}\n{:?}", self.kay(*i).counters());
+                status.changes.iter().for_each(|(at, reason)| eprintln!("  {at:?} {reason}"));
+            }
+            panic!("not secured within {within:?}");
+        }
+        self.now.since(start)
+    }
+
+    pub(crate) fn ki(&self, i: usize) -> Ki {
+        self.stations[i].secy.transmits.expect("it transmits")
+    }
+}
+
+fn secy_sci(world: &World, i: usize) -> Sci {
+    world.stations[i].settings.sci
+}
