@@ -7,6 +7,9 @@ use secy::{
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, MacAddr, Pn, Sci};
 
+/// Everything is encrypted.
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
+
 /// Frames of a burst.
 pub const BURST: usize = 64;
 /// Octets in front of a frame in its chunk, as the engine leaves them.
@@ -71,7 +74,6 @@ impl Ends {
 pub(crate) const fn settings(mtu: usize, reassemble: bool) -> Settings {
     Settings {
         protect_frames: true,
-        protection: Protection::Encrypt(ConfidentialityOffset::Zero),
         sci_inclusion: SciInclusion::Always,
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
@@ -88,12 +90,13 @@ pub(crate) fn secys(suite: CipherSuite, settings: &Settings) -> (SecY, SecY) {
         || Key::prepare(suite, &Sak::new(suite, &octets_of_key).expect("its length")).expect("its suite");
     let (an, sci) = (An::ALL[0], Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1));
     let mut transmitter = SecY::new(sci, *settings);
-    let sa = TransmitSa::new(an, key(), None, Pn::FIRST, Pn::LAST_64).expect("a suite without XPN");
+    let sa =
+        TransmitSa::new(an, key(), None, PROTECTION, Pn::FIRST, Pn::LAST_64).expect("a suite without XPN");
     transmitter.install_transmit(Box::new(sa)).expect("a free AN");
     transmitter.enable_transmit(an).expect("installed");
     let mut receiver = SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1), *settings);
     receiver.install_receive_sc(sci).expect("a free SCI");
-    let sa = ReceiveSa::new(an, key(), None, Pn::FIRST, 64).expect("a suite without XPN");
+    let sa = ReceiveSa::new(an, key(), None, PROTECTION, Pn::FIRST, 64).expect("a suite without XPN");
     receiver.install_receive(sci, Box::new(sa)).expect("a free AN");
     receiver.enable_receive(sci, an).expect("installed");
     (transmitter, receiver)

@@ -23,6 +23,7 @@ use suite::CipherSuite;
 use wire::ethernet::Header;
 use wire::{An, EtherType, Instant, MacAddr, Pn, Sci};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
 const LEFT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);
 const RIGHT: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1);
@@ -155,7 +156,6 @@ impl Link {
     fn new(own: Sci, peer: Sci, setup: Setup) -> Self {
         let settings = Settings {
             protect_frames: true,
-            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
             sci_inclusion: SciInclusion::Always,
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
@@ -165,12 +165,13 @@ impl Link {
         };
         let an = An::from_tci(0);
         let mut secy = SecY::new(own, settings);
-        let transmit = TransmitSa::new(an, crate::key::prepared(SUITE), None, Pn::FIRST, Pn::LAST_64);
+        let transmit =
+            TransmitSa::new(an, crate::key::prepared(SUITE), None, PROTECTION, Pn::FIRST, Pn::LAST_64);
         let transmit = transmit.expect("invariant: no XPN suite, no binding");
         secy.install_transmit(Box::new(transmit)).expect("invariant: a free AN");
         secy.enable_transmit(an).expect("invariant: it is installed");
         secy.install_receive_sc(peer).expect("invariant: another SCI");
-        let receive = ReceiveSa::new(an, crate::key::prepared(SUITE), None, Pn::FIRST, 64);
+        let receive = ReceiveSa::new(an, crate::key::prepared(SUITE), None, PROTECTION, Pn::FIRST, 64);
         let receive = receive.expect("invariant: no XPN suite, no binding");
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");

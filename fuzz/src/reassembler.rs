@@ -24,6 +24,7 @@ use wire::{An, Instant, Pn, Segments};
 
 use crate::secy::secys::{self, Assembled, RECEIVER, TRANSMITTER};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
 /// Of planned SDUs, and of wild frames.
 const ADDRESSES: [[u8; 12]; 3] =
@@ -124,7 +125,6 @@ impl Run {
     fn new(setup: &Setup) -> Self {
         let settings = Settings {
             protect_frames: true,
-            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
             sci_inclusion: if setup.explicit_sci { SciInclusion::Always } else { SciInclusion::Never },
             validate_frames: ValidateFrames::Strict,
             replay_protect: setup.replay_protect,
@@ -135,7 +135,7 @@ impl Run {
         let rules = Rules::new(&settings, setup.fragment, setup.concatenate);
         let an = An::from_tci(0);
         let mut transmitter = SecY::new(TRANSMITTER, settings);
-        let sa = TransmitSa::new(an, crate::key::prepared(SUITE), None, Pn::FIRST, Pn::LAST_64);
+        let sa = TransmitSa::new(an, crate::key::prepared(SUITE), None, PROTECTION, Pn::FIRST, Pn::LAST_64);
         let sa = sa.expect("invariant: no XPN suite, no binding");
         transmitter.install_transmit(Box::new(sa)).expect("invariant: a free AN");
         transmitter.enable_transmit(an).expect("invariant: it is installed");
@@ -274,7 +274,7 @@ impl Run {
 
 fn install(receiver: &mut SecY, lowest: Pn, window: u8) {
     let an = An::from_tci(0);
-    let sa = ReceiveSa::new(an, crate::key::prepared(SUITE), None, lowest, window.into());
+    let sa = ReceiveSa::new(an, crate::key::prepared(SUITE), None, PROTECTION, lowest, window.into());
     let sa = sa.expect("invariant: no XPN suite, no binding");
     receiver.install_receive(TRANSMITTER, Box::new(sa)).expect("invariant: a free AN");
     receiver.enable_receive(TRANSMITTER, an).expect("invariant: it is installed");

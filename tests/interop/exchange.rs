@@ -4,7 +4,7 @@
 //! Found on the way, of Linux 6.1: the MTU of `macsec0` is 32 octets below its lower interface's, also where the SecTAG
 //! has 8 octets (`send_sci off`); an SDU of an EtherType alone is taken and protected; short frames are not padded.
 
-use secy::{ConfidentialityOffset, Protection, SciInclusion, SecY, Settings, TransmitDiscard, XpnBinding};
+use secy::{Protection, SciInclusion, SecY, Settings, TransmitDiscard, XpnBinding};
 use secy::{ReceiveSa, TransmitSa};
 use suite::{CipherSuite, Salt};
 use testkit::frames;
@@ -22,16 +22,14 @@ const WINDOW: usize = 16;
 
 /// Our end of the link, set as the kernel's is.
 pub(crate) fn our_secy(macsec: &Macsec, transmit_pn: u64, receive_pn: u64) -> SecY {
-    let offset = ConfidentialityOffset::Zero;
     let settings = Settings {
-        protection: if macsec.encrypt { Protection::Encrypt(offset) } else { Protection::Integrity },
         sci_inclusion: macsec.sci,
         replay_protect: macsec.replay_window.is_some(),
         mtu: MTU,
         ..SETTINGS
     };
     let mut secy = SecY::new(OURS, settings);
-    ends::start_sending(&mut secy, transmit_sa(macsec.suite, 0, transmit_pn));
+    ends::start_sending(&mut secy, transmit_sa(macsec, 0, transmit_pn));
     secy.install_receive_sc(ITS).unwrap();
     let window = macsec.replay_window.unwrap_or(0);
     ends::start_receiving(&mut secy, ITS, receive_sa(macsec.suite, 0, receive_pn, window));
@@ -43,21 +41,22 @@ fn xpn(suite: CipherSuite, ssci: u32) -> Option<XpnBinding> {
 }
 
 /// The SA under which we send, and the kernel receives.
-pub(crate) fn transmit_sa(suite: CipherSuite, an: u8, first: u64) -> Box<TransmitSa> {
-    let key = ends::key(suite, OUR_SEED);
-    Box::new(TransmitSa::new(ends::an(an), key, xpn(suite, OUR_SSCI), ends::pn(first), Pn::LAST_64).unwrap())
+pub(crate) fn transmit_sa(macsec: &Macsec, an: u8, first: u64) -> Box<TransmitSa> {
+    let (an, key, xpn) = (ends::an(an), ends::key(macsec.suite, OUR_SEED), xpn(macsec.suite, OUR_SSCI));
+    let protection = if macsec.encrypt { ends::ENCRYPT } else { Protection::Integrity };
+    Box::new(TransmitSa::new(an, key, xpn, protection, ends::pn(first), Pn::LAST_64).unwrap())
 }
 
 /// The SA under which the kernel sends, and we receive.
 pub(crate) fn receive_sa(suite: CipherSuite, an: u8, lowest: u64, window: u32) -> Box<ReceiveSa> {
-    let key = ends::key(suite, ITS_SEED);
-    Box::new(ReceiveSa::new(ends::an(an), key, xpn(suite, ITS_SSCI), ends::pn(lowest), window).unwrap())
+    let (an, key, xpn) = (ends::an(an), ends::key(suite, ITS_SEED), xpn(suite, ITS_SSCI));
+    Box::new(ReceiveSa::new(an, key, xpn, ends::ENCRYPT, ends::pn(lowest), window).unwrap())
 }
 
 /// The SA under which we send, on a SecY of ours that receives what the kernel receives.
 pub(crate) fn mirror_sa(suite: CipherSuite, lowest: u64, window: u32) -> Box<ReceiveSa> {
-    let key = ends::key(suite, OUR_SEED);
-    Box::new(ReceiveSa::new(ends::an(0), key, xpn(suite, OUR_SSCI), ends::pn(lowest), window).unwrap())
+    let (an, key, xpn) = (ends::an(0), ends::key(suite, OUR_SEED), xpn(suite, OUR_SSCI));
+    Box::new(ReceiveSa::new(an, key, xpn, ends::ENCRYPT, ends::pn(lowest), window).unwrap())
 }
 
 /// A guest, and a wire to each of its sides.

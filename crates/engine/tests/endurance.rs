@@ -20,6 +20,7 @@ use suite::{CipherSuite, Key, Sak};
 use testkit::frames::payload;
 use wire::{An, Instant, MacAddr, Pn, Sci};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 /// SDUs that a machine sends at once.
@@ -58,7 +59,6 @@ impl End {
     fn new(own: MacAddr, peer: MacAddr, dividing: Option<Dividing>) -> Self {
         let settings = Settings {
             protect_frames: true,
-            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
             sci_inclusion: SciInclusion::Always,
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
@@ -69,11 +69,11 @@ impl End {
         let suite = CipherSuite::GcmAes128;
         let key = |mac: MacAddr| Key::prepare(suite, &Sak::new(suite, &[mac.0[5]; 16]).unwrap()).unwrap();
         let (an, mut secy) = (An::ALL[0], SecY::new(Sci::new(own, 1), settings));
-        let transmit = TransmitSa::new(an, key(own), None, Pn::FIRST, Pn::LAST_64).unwrap();
+        let transmit = TransmitSa::new(an, key(own), None, PROTECTION, Pn::FIRST, Pn::LAST_64).unwrap();
         secy.install_transmit(Box::new(transmit)).unwrap();
         secy.enable_transmit(an).unwrap();
         secy.install_receive_sc(Sci::new(peer, 1)).unwrap();
-        let receive = ReceiveSa::new(an, key(peer), None, Pn::FIRST, WINDOW).unwrap();
+        let receive = ReceiveSa::new(an, key(peer), None, PROTECTION, Pn::FIRST, WINDOW).unwrap();
         secy.install_receive(Sci::new(peer, 1), Box::new(receive)).unwrap();
         secy.enable_receive(Sci::new(peer, 1), an).unwrap();
         let (machine, plain) = MemoryPort::pair(256);

@@ -26,6 +26,7 @@ use suite::{CipherSuite, Key, Sak, Salt};
 use testkit::frames::{ethernet, payload};
 use wire::{An, EtherType, MacAddr, Pn, Sci, Ssci};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const OWN: (Sci, [u8; 16]) = (Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), [1; 16]);
 const PEERS: [(Sci, [u8; 16]); 2] = [
     (Sci::new(MacAddr([2, 0, 0, 0, 0, 2]), 1), [2; 16]),
@@ -53,7 +54,6 @@ fn name(suite: CipherSuite, (sci, key): &(Sci, [u8; 16])) -> LeaseName {
 fn secy(suite: CipherSuite, own: &(Sci, [u8; 16]), first: Pn) -> SecY {
     let settings = Settings {
         protect_frames: true,
-        protection: Protection::Encrypt(ConfidentialityOffset::Zero),
         sci_inclusion: SciInclusion::Always,
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
@@ -62,7 +62,8 @@ fn secy(suite: CipherSuite, own: &(Sci, [u8; 16]), first: Pn) -> SecY {
         mtu: 1532,
     };
     let mut secy = SecY::new(own.0, settings);
-    let sa = TransmitSa::new(an(), key(suite, &own.1), xpn(suite, own.0), first, Pn::LAST_64).unwrap();
+    let sa =
+        TransmitSa::new(an(), key(suite, &own.1), xpn(suite, own.0), PROTECTION, first, Pn::LAST_64).unwrap();
     secy.install_transmit(Box::new(sa)).unwrap();
     secy.enable_transmit(an()).unwrap();
     secy
@@ -135,7 +136,9 @@ impl Receiver {
         for peer in &PEERS {
             let floor = ReceiveFloor { name: name(suite, peer), sci: peer.0, an: an() };
             let lowest = leases.floor(floor.name);
-            let sa = ReceiveSa::new(an(), key(suite, &peer.1), xpn(suite, peer.0), lowest, window).unwrap();
+            let sa =
+                ReceiveSa::new(an(), key(suite, &peer.1), xpn(suite, peer.0), PROTECTION, lowest, window)
+                    .unwrap();
             secy.install_receive_sc(peer.0).unwrap();
             secy.install_receive(peer.0, Box::new(sa)).unwrap();
             secy.enable_receive(peer.0, an()).unwrap();

@@ -23,6 +23,7 @@ use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload};
 use wire::{An, EtherType, MacAddr, Pn, Sci};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 const SCI: Sci = Sci::new(A, 1);
@@ -50,7 +51,6 @@ impl Drop for State {
 fn settings(mtu: usize) -> Settings {
     Settings {
         protect_frames: true,
-        protection: Protection::Encrypt(ConfidentialityOffset::Zero),
         sci_inclusion: SciInclusion::Always,
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
@@ -85,7 +85,7 @@ fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> (SecY, Transmit
     let (name, last) = (LeaseName::new(&[key; 16], SCI), Pn::LAST_32);
     let Ok(Reservation::Block(block)) = leases.reserve(name, last, BLOCK) else { panic!("no lease") };
     let prepared = Key::prepare(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
-    let sa = TransmitSa::new(an, prepared, None, block.first, block.last).unwrap();
+    let sa = TransmitSa::new(an, prepared, None, PROTECTION, block.first, block.last).unwrap();
     let mut secy = SecY::new(SCI, settings(mtu));
     secy.install_transmit(Box::new(sa)).unwrap();
     secy.enable_transmit(an).unwrap();
@@ -212,7 +212,7 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
 fn opens(key: u8, frame: &[u8]) -> bool {
     let an = An::ALL[usize::from(frame[14] & 3)];
     let prepared = Key::prepare(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
-    let sa = secy::ReceiveSa::new(an, prepared, None, Pn::FIRST, 0).unwrap();
+    let sa = secy::ReceiveSa::new(an, prepared, None, PROTECTION, Pn::FIRST, 0).unwrap();
     let mut rx = SecY::new(Sci::new(B, 1), settings(1532));
     rx.install_receive_sc(SCI).unwrap();
     rx.install_receive(SCI, Box::new(sa)).unwrap();

@@ -28,6 +28,7 @@ use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload, tagged};
 use wire::{An, EtherType, MacAddr, Pn, Sci};
 
+const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 const SCI_A: Sci = Sci::new(A, 1);
@@ -41,7 +42,6 @@ const DEADLINE: Duration = Duration::from_secs(20);
 fn settings(dividing: Option<Dividing>) -> Settings {
     Settings {
         protect_frames: true,
-        protection: Protection::Encrypt(ConfidentialityOffset::Zero),
         sci_inclusion: SciInclusion::Always,
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
@@ -59,11 +59,11 @@ fn key(octets: &[u8]) -> Key {
 fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), dividing: Option<Dividing>) -> SecY {
     let an = An::ALL[0];
     let mut secy = SecY::new(own.0, settings(dividing));
-    let transmit = TransmitSa::new(an, key(own.1), None, pns.0, pns.1).unwrap();
+    let transmit = TransmitSa::new(an, key(own.1), None, PROTECTION, pns.0, pns.1).unwrap();
     secy.install_transmit(Box::new(transmit)).unwrap();
     secy.enable_transmit(an).unwrap();
     secy.install_receive_sc(peer.0).unwrap();
-    let receive = ReceiveSa::new(an, key(peer.1), None, Pn::FIRST, 64).unwrap();
+    let receive = ReceiveSa::new(an, key(peer.1), None, PROTECTION, Pn::FIRST, 64).unwrap();
     secy.install_receive(peer.0, Box::new(receive)).unwrap();
     secy.enable_receive(peer.0, an).unwrap();
     secy

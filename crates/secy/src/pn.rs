@@ -219,6 +219,16 @@ impl ReplayWindow {
         self.highest = self.highest.max(pn.number());
     }
 
+    /// Makes PNs below `lowest` late. Never makes one fresh.
+    pub(crate) fn raise(&mut self, lowest: Pn) {
+        let below = lowest.number() - 1;
+        if below > self.highest {
+            self.clear_between(self.highest, below);
+            self.highest = below;
+        }
+        self.floor = self.floor.max(lowest.number());
+    }
+
     /// Goes on where `before` is: what was late there stays late, and what was seen stays seen. Not `marked`: PNs up to
     /// the highest may have been delivered without a mark, so all of them are late from here on. One step for each
     /// block of the ring at most.

@@ -28,7 +28,7 @@ use crate::counters::{ReceiveSaCounters, SecYCounters};
 use crate::frame::Frame;
 use crate::pn::{Freshness, recover};
 use crate::reassemble::{Outbox, Piece, TooLong};
-use crate::settings::{ClearVlan, Protection, Settings, ValidateFrames};
+use crate::settings::{ClearVlan, Protection, ValidateFrames};
 use crate::table::{ReceiveSc, SecY};
 use core::iter;
 use core::ops::Range;
@@ -351,6 +351,10 @@ impl SecY {
             }
             return deliver(Delivery::NoSa, None);
         };
+        // Under an SA with an offset nothing is divided: there the bits are reserved.
+        if division.is_some() && sa.key.protection.has_offset() {
+            return Err(ReceiveDiscard::BadTag(SecTagError::ReservedBits).into());
+        }
         let pn =
             if sa.key.is_xpn() { recover(tag.pn, sa.window().highest()) } else { Pn::new(tag.pn.into()) };
         let pn = pn.ok_or(ReceiveDiscard::PnZero)?;
@@ -364,7 +368,7 @@ impl SecY {
         if settings.replay_protect {
             fresh(sa.window().judge(pn)).map_err(|discard| Refusal { discard, at })?;
         }
-        let clear = clear_octets(settings, tag.data, secure_data);
+        let clear = clear_octets(sa.key.protection, tag.data, secure_data);
         Ok(Admission::Open(Open {
             sc,
             an: tag.an,
@@ -437,8 +441,8 @@ const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
 }
 
 /// Octets of secure data that are not the cipher's text: all without encryption, else those before the offset.
-fn clear_octets(settings: &Settings, data: SecureData, secure_data: usize) -> usize {
-    match (data, settings.protection) {
+fn clear_octets(protection: Protection, data: SecureData, secure_data: usize) -> usize {
+    match (data, protection) {
         (SecureData::Clear | SecureData::Changed, _) => secure_data,
         (SecureData::Encrypted, Protection::Encrypt(offset)) => offset.octets().min(secure_data),
         (SecureData::Encrypted, Protection::Integrity) => 0,

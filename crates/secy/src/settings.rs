@@ -1,5 +1,6 @@
 //! The management variables of a SecY (IEEE 802.1AE-2018 clause 10.7), in the standard's words. They are fixed for its
-//! life: a change is another SecY.
+//! life: a change is another SecY. How frames are protected belongs to an SA, since each SAK brings its own (clauses
+//! 10.7.22 and 10.7.13).
 
 /// How many of the first octets of an encrypted frame's secure data stay in clear (clause 10.7.25).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -24,13 +25,21 @@ impl ConfidentialityOffset {
     }
 }
 
-/// What a transmitted frame is given.
+/// What the frames of an SA are given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Protection {
     /// An ICV; the data stays readable.
     Integrity,
     /// An ICV, and encryption behind the offset.
     Encrypt(ConfidentialityOffset),
+}
+
+impl Protection {
+    /// Whether some octets of an encrypted frame stay in clear. Frames of such an SA must hold one whole SDU each: an
+    /// offset counts per frame, and would send user data of every tail in clear.
+    pub const fn has_offset(self) -> bool {
+        matches!(self, Self::Encrypt(ConfidentialityOffset::Thirty | ConfidentialityOffset::Fifty))
+    }
 }
 
 /// Whether transmitted frames carry their SCI (clause 10.5.3: `alwaysIncludeSCI`, `useES`).
@@ -70,8 +79,6 @@ pub enum ClearVlan {
 pub struct Settings {
     /// False: SDUs are sent as they are (`protectFrames`, clause 10.7.17).
     pub protect_frames: bool,
-    /// Encryption or integrity alone.
-    pub protection: Protection,
     /// Whether frames carry the SCI.
     pub sci_inclusion: SciInclusion,
     /// What becomes of frames that cannot be verified.
@@ -82,7 +89,8 @@ pub struct Settings {
     pub clear_vlan: ClearVlan,
     /// The most octets behind DA, SA and EtherType that a frame on the protected side may have.
     pub mtu: usize,
-    /// Whether MF and EXT are understood in received frames. Only with [`ValidateFrames::Strict`] and without
-    /// confidentiality offset; [`SecY::new`] takes it for false otherwise.
+    /// Whether MF and EXT are understood in received frames. Only with [`ValidateFrames::Strict`]; [`crate::SecY::new`]
+    /// takes it for false otherwise. And only in frames of SAs without confidentiality offset
+    /// ([`Protection::has_offset`]).
     pub reassemble: bool,
 }

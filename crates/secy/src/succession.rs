@@ -9,18 +9,22 @@
 //! The successor is made, keys and all, before; taking over moves what is there and neither allocates nor prepares a
 //! key. Work: at most [`SecY::RECEIVE_SCS`] times four SAs, and for each of them one step for each 64 PNs of its window.
 
+use crate::settings::Protection;
 use crate::table::{ReceiveSa, SecY};
 use alloc::vec::Vec;
 use core::mem;
-use wire::{An, Sci};
+use wire::{An, Pn, Sci};
 
 /// Which SAs of the predecessor go on: those whose key, SCI, AN, suite and XPN binding are the same.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct GoesOn {
-    /// The enabled transmit SA. The successor has none of its own then.
-    pub transmit: Option<An>,
-    /// Receive SAs. The successor has them, unused, with the width of window that it wants.
+    /// The enabled transmit SA, and how it protects from here on. The successor has none of its own then.
+    pub transmit: Option<(An, Protection)>,
+    /// Receive SAs. The successor has them, unused, with the protection and the width of window that it wants.
     pub receive: Vec<(Sci, An)>,
+    /// All SAs go on as they are, and the other fields are of no account: keys that are agreed on, which only the
+    /// predecessor has. The successor has none of its own, but all the receive SCs that are to go on.
+    pub all: bool,
 }
 
 impl SecY {
@@ -30,9 +34,15 @@ impl SecY {
     /// Pieces of SDUs go on waiting if both reassemble; others are counted as retired.
     pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &GoesOn) {
         self.counters.add(&mem::take(&mut predecessor.counters));
-        if let Some(an) = goes_on.transmit {
+        if goes_on.all {
+            mem::swap(&mut self.transmit, &mut predecessor.transmit);
+            self.encoding_sa = predecessor.encoding_sa.take();
+        } else if let Some((an, protection)) = goes_on.transmit {
             self.transmit[an.index()] = predecessor.transmit[an.index()].take();
             self.encoding_sa = predecessor.encoding_sa.filter(|&encoding| encoding == an);
+            if let Some(sa) = &mut self.transmit[an.index()] {
+                sa.key.protection = protection;
+            }
         }
         self.transmit_retired.add(&mem::take(&mut predecessor.transmit_retired));
         for ended in predecessor.transmit.iter_mut().flatten() {
@@ -46,12 +56,20 @@ impl SecY {
                 continue;
             };
             for an in An::ALL {
-                let goes_on = goes_on.receive.contains(&(sc.sci(), an));
-                if !(goes_on && reassemble) {
+                let stays = goes_on.all || goes_on.receive.contains(&(sc.sci(), an));
+                if !(stays && reassemble) {
                     old.retired.in_pieces_retired += old.pieces.retire(an);
                 }
+                if goes_on.all {
+                    sc.sas[an.index()] = old.sas[an.index()].take();
+                    if let (false, Some(own)) = (marked, &mut sc.sas[an.index()]) {
+                        own.window
+                            .raise(Pn::new(own.window.highest().saturating_add(1)).unwrap_or(Pn::LAST_64));
+                    }
+                    continue;
+                }
                 let Some(before) = &mut old.sas[an.index()] else { continue };
-                match (goes_on, &mut sc.sas[an.index()]) {
+                match (stays, &mut sc.sas[an.index()]) {
                     (true, Some(own)) => own.take_over(before, marked),
                     _ => old.retired.add(&mem::take(&mut before.counters)),
                 }

@@ -12,7 +12,7 @@
 use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use crate::pn::{ReplayWindow, TransmitPns};
 use crate::reassemble::Reassembler;
-use crate::settings::{ConfidentialityOffset, Protection, Settings, ValidateFrames};
+use crate::settings::{Protection, Settings, ValidateFrames};
 use crate::transmit::TransmitDiscard;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -47,19 +47,22 @@ pub enum InstallError {
     UnknownAn,
 }
 
-/// The key of an SA, and what composes its nonces.
+/// The key of an SA, what composes its nonces, and what it protects.
 #[derive(Debug)]
 pub(crate) struct SaKey {
     pub(crate) key: Key,
+    pub(crate) protection: Protection,
     xpn: Option<XpnBinding>,
 }
 
 impl SaKey {
-    fn new(key: Key, xpn: Option<XpnBinding>) -> Result<Self, InstallError> {
-        if key.suite().is_xpn() == xpn.is_some() {
-            Ok(Self { key, xpn })
-        } else {
+    fn new(key: Key, xpn: Option<XpnBinding>, protection: Protection) -> Result<Self, InstallError> {
+        if key.suite().is_xpn() != xpn.is_some() {
             Err(InstallError::XpnBinding)
+        } else if xpn.is_some() && protection.has_offset() {
+            Err(InstallError::OffsetWithXpn)
+        } else {
+            Ok(Self { key, protection, xpn })
         }
     }
 
@@ -92,22 +95,28 @@ impl TransmitSa {
     /// [`SecY::reserve_through`] allows more. Without PN leases `reserved` is [`Pn::LAST_64`].
     ///
     /// # Errors
-    /// [`InstallError::XpnBinding`].
+    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
     pub fn new(
         an: An,
         key: Key,
         xpn: Option<XpnBinding>,
+        protection: Protection,
         next_pn: Pn,
         reserved: Pn,
     ) -> Result<Self, InstallError> {
         let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
         let counters = TransmitSaCounters::default();
-        Ok(Self { an, key: SaKey::new(key, xpn)?, pns, counters, broken_chain: None })
+        Ok(Self { an, key: SaKey::new(key, xpn, protection)?, pns, counters, broken_chain: None })
     }
 
     /// The AN.
     pub const fn an(&self) -> An {
         self.an
+    }
+
+    /// How it protects.
+    pub const fn protection(&self) -> Protection {
+        self.key.protection
     }
 
     /// The PNs that are left.
@@ -136,16 +145,17 @@ impl ReceiveSa {
     /// [`ReplayWindow::WIDEST`]).
     ///
     /// # Errors
-    /// [`InstallError::XpnBinding`].
+    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
     pub fn new(
         an: An,
         key: Key,
         xpn: Option<XpnBinding>,
+        protection: Protection,
         lowest_pn: Pn,
         replay_window: u32,
     ) -> Result<Self, InstallError> {
         let (window, counters) = (ReplayWindow::new(lowest_pn, replay_window), ReceiveSaCounters::default());
-        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn)?, window, counters })
+        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn, protection)?, window, counters })
     }
 
     /// The AN.
@@ -232,14 +242,9 @@ impl SecY {
 
     /// A SecY that transmits as `sci`. It has no SA, so it discards every SDU and every protected frame.
     pub fn new(sci: Sci, settings: Settings) -> Self {
-        // An offset counts per frame and would send user data of every tail in clear; and what is not verified must
-        // not be joined to what is.
-        let offset = matches!(
-            settings.protection,
-            Protection::Encrypt(ConfidentialityOffset::Thirty | ConfidentialityOffset::Fifty)
-        );
+        // What is not verified must not be joined to what is.
         let strict = settings.validate_frames == ValidateFrames::Strict;
-        let settings = Settings { reassemble: settings.reassemble && strict && !offset, ..settings };
+        let settings = Settings { reassemble: settings.reassemble && strict, ..settings };
         Self {
             sci,
             settings,
@@ -278,9 +283,6 @@ impl SecY {
         let place = &mut self.transmit[sa.an.index()];
         if place.is_some() {
             return Err((InstallError::AnInUse, sa));
-        }
-        if let Err(error) = suits(&self.settings, &sa.key) {
-            return Err((error, sa));
         }
         sa.counters = TransmitSaCounters::default();
         *place = Some(sa);
@@ -348,9 +350,6 @@ impl SecY {
         sci: Sci,
         mut sa: Box<ReceiveSa>,
     ) -> Result<(), (InstallError, Box<ReceiveSa>)> {
-        if let Err(error) = suits(&self.settings, &sa.key) {
-            return Err((error, sa));
-        }
         let Some(sc) = self.receive.iter_mut().find(|sc| sc.sci == sci) else {
             return Err((InstallError::UnknownSc, sa));
         };
@@ -370,6 +369,21 @@ impl SecY {
     pub fn enable_receive(&mut self, sci: Sci, an: An) -> Result<(), InstallError> {
         let sc = self.receive.iter_mut().find(|sc| sc.sci == sci).ok_or(InstallError::UnknownSc)?;
         sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?.in_use = true;
+        Ok(())
+    }
+
+    /// Takes no PN below `lowest_pn` any more under `an`: they were delayed (delay protection, IEEE 802.1X-2020 clause
+    /// 9.10.1). Never allows one again that was refused. At most one step for each 64 PNs of the window.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
+    pub fn raise_lowest(&mut self, sci: Sci, an: An, lowest_pn: Pn) -> Result<(), InstallError> {
+        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci).ok_or(InstallError::UnknownSc)?;
+        let sa = sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?;
+        sa.window.raise(lowest_pn);
+        if self.settings.replay_protect {
+            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+        }
         Ok(())
     }
 
@@ -409,15 +423,5 @@ impl SecY {
     pub(crate) fn transmitter(&mut self) -> (Sci, &Settings, &mut SecYCounters, Option<&mut TransmitSa>) {
         let sa = self.encoding_sa.and_then(|an| self.transmit[an.index()].as_deref_mut());
         (self.sci, &self.settings, &mut self.counters, sa)
-    }
-}
-
-/// An XPN key and a confidentiality offset exclude each other.
-fn suits(settings: &Settings, key: &SaKey) -> Result<(), InstallError> {
-    match settings.protection {
-        Protection::Encrypt(ConfidentialityOffset::Thirty | ConfidentialityOffset::Fifty) if key.is_xpn() => {
-            Err(InstallError::OffsetWithXpn)
-        }
-        _ => Ok(()),
     }
 }

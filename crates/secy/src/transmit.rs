@@ -137,7 +137,7 @@ impl SecY {
             }
         }
         sa.key.key.seal_each(burst.iter_mut().filter_map(Outgoing::seal_job));
-        let encrypted = matches!(settings.protection, Protection::Encrypt(_));
+        let encrypted = matches!(sa.protection(), Protection::Encrypt(_));
         for outgoing in burst {
             if let Some(seal) = &outgoing.seal {
                 outgoing.outcome = Ok(Protected(()));
@@ -205,7 +205,7 @@ fn admit(
         NoPn::Exhausted => TransmitDiscard::PnExhausted,
     })?;
     frame.grow(headers, ICV_OCTETS);
-    let (data, clear) = match settings.protection {
+    let (data, clear) = match sa.protection() {
         Protection::Integrity => (SecureData::Clear, secure_data),
         Protection::Encrypt(offset) => (SecureData::Encrypted, offset.octets().min(secure_data)),
     };

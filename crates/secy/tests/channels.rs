@@ -153,8 +153,12 @@ fn xpn_and_its_binding_go_together() {
     for suite in CipherSuite::ALL {
         let binding = |with: bool| with.then(|| ends::xpn(CipherSuite::GcmAesXpn128).expect("XPN"));
         for with in [false, true] {
-            let transmit = TransmitSa::new(an(0), ends::key(suite, 0), binding(with), Pn::FIRST, Pn::LAST_64);
-            let receive = ReceiveSa::new(an(0), ends::key(suite, 0), binding(with), Pn::FIRST, 0);
+            let transmit = {
+                let key = ends::key(suite, 0);
+                TransmitSa::new(an(0), key, binding(with), ends::ENCRYPT, Pn::FIRST, Pn::LAST_64)
+            };
+            let receive =
+                ReceiveSa::new(an(0), ends::key(suite, 0), binding(with), ends::ENCRYPT, Pn::FIRST, 0);
             let expected = (suite.is_xpn() != with).then_some(InstallError::XpnBinding);
             assert_eq!(transmit.err(), expected, "{suite}");
             assert_eq!(receive.err(), expected, "{suite}");
@@ -174,12 +178,11 @@ fn xpn_excludes_an_offset() {
         ];
         for (protection, refused) in rows {
             let expected = refused.then_some(InstallError::OffsetWithXpn);
-            let mut secy = SecY::new(HERE, Settings { protection, ..SETTINGS });
-            secy.install_receive_sc(A).expect("a free SCI");
-            let transmit = secy.install_transmit(ends::transmit_sa(suite, 0, 1, Pn::LAST_64));
-            assert_eq!(transmit.err().map(|(error, _)| error), expected, "{suite} {protection:?}");
-            let receive = secy.install_receive(A, ends::receive_sa(suite, 0, 1, 0));
-            assert_eq!(receive.err().map(|(error, _)| error), expected, "{suite} {protection:?}");
+            let (key, xpn) = (|| ends::key(suite, 0), ends::xpn(suite));
+            let transmit = TransmitSa::new(an(0), key(), xpn, protection, Pn::FIRST, Pn::LAST_64);
+            assert_eq!(transmit.err(), expected, "{suite} {protection:?}");
+            let receive = ReceiveSa::new(an(0), key(), xpn, protection, Pn::FIRST, 0);
+            assert_eq!(receive.err(), expected, "{suite} {protection:?}");
         }
     }
 }

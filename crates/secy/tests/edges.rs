@@ -20,7 +20,7 @@ const NOT_VALID: Outcome<ReceiveDiscard> = Outcome::Discarded(ReceiveDiscard::No
 fn padding_is_cut_from_short_frames() {
     for sci_inclusion in [SciInclusion::Always, SciInclusion::EndStation] {
         for protection in [Protection::Integrity, Protection::Encrypt(ConfidentialityOffset::Zero)] {
-            let settings = Settings { sci_inclusion, protection, ..SETTINGS };
+            let settings = (Settings { sci_inclusion, ..SETTINGS }, protection);
             for octets in 2..=100 {
                 let at = format!("{octets} octets, {settings:?}");
                 let sdu = sdu(octets, 0);
@@ -170,7 +170,7 @@ fn what_is_sent_is_counted() {
         (Protection::Encrypt(ConfidentialityOffset::Zero), "OutPktsEncrypted 3, OutOctetsEncrypted 180"),
         (Protection::Encrypt(ConfidentialityOffset::Fifty), "OutPktsEncrypted 3, OutOctetsEncrypted 180"),
     ] {
-        let mut tx = sender(A, Settings { protection, ..SETTINGS }, SUITE, 1);
+        let mut tx = sender(A, (SETTINGS, protection), SUITE, 1);
         let before = books(&tx);
         ends::protected(&mut tx, &ends::sdus(3, 60));
         assert_eq!(moved(&before, &books(&tx)), counters);

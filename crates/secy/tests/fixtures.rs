@@ -18,16 +18,19 @@ fn key(suite: &str, octets: &[u8]) -> Key {
         .expect("the suite's own SAK")
 }
 
-fn settings(case: &MacsecCase) -> Settings {
+fn protection(case: &MacsecCase) -> Protection {
     let offset = match case.confidentiality_offset {
         0 => ConfidentialityOffset::Zero,
         30 => ConfidentialityOffset::Thirty,
         50 => ConfidentialityOffset::Fifty,
         other => panic!("offset {other}"),
     };
+    if case.encrypt { Protection::Encrypt(offset) } else { Protection::Integrity }
+}
+
+fn settings(case: &MacsecCase) -> Settings {
     Settings {
         protect_frames: true,
-        protection: if case.encrypt { Protection::Encrypt(offset) } else { Protection::Integrity },
         sci_inclusion: match (case.send_sci, case.end_station) {
             (true, _) => SciInclusion::Always,
             (false, true) => SciInclusion::EndStation,
@@ -48,9 +51,9 @@ fn xpn(sa: &FixtureSa) -> Option<XpnBinding> {
 fn transmitter(case: &MacsecCase, sa: &FixtureSa) -> SecY {
     let first = Pn::new(sa.first_pn).expect("a PN");
     let mut secy = SecY::new(sa.sci, settings(case));
-    let transmit =
-        TransmitSa::new(sa.an, key(&case.suite, &sa.key), xpn(sa), first, Pn::LAST_64).expect("an SA");
-    secy.install_transmit(Box::new(transmit)).expect("a free AN");
+    let key = key(&case.suite, &sa.key);
+    let transmit = TransmitSa::new(sa.an, key, xpn(sa), protection(case), first, Pn::LAST_64);
+    secy.install_transmit(Box::new(transmit.expect("an SA"))).expect("a free AN");
     secy.enable_transmit(sa.an).expect("installed");
     secy
 }
@@ -59,8 +62,9 @@ fn receiver(case: &MacsecCase, sa: &FixtureSa) -> SecY {
     let first = Pn::new(sa.first_pn).expect("a PN");
     let mut secy = SecY::new(Sci::from_octets([0xee; 8]), settings(case));
     secy.install_receive_sc(sa.sci).expect("a free SCI");
-    let receive = ReceiveSa::new(sa.an, key(&case.suite, &sa.key), xpn(sa), first, 0).expect("an SA");
-    secy.install_receive(sa.sci, Box::new(receive)).expect("a free AN");
+    let key = key(&case.suite, &sa.key);
+    let receive = ReceiveSa::new(sa.an, key, xpn(sa), protection(case), first, 0);
+    secy.install_receive(sa.sci, Box::new(receive.expect("an SA"))).expect("a free AN");
     secy.enable_receive(sa.sci, sa.an).expect("installed");
     secy
 }
@@ -157,8 +161,9 @@ fn vlan_tags_in_clear(case: &MacsecCase, sa: &FixtureSa, clear: &[u8], wire: &[u
         Settings { clear_vlan: ClearVlan::Strip, ..*receiver(case, sa).settings() },
     );
     secy.install_receive_sc(sa.sci).expect("a free SCI");
-    let receive = ReceiveSa::new(sa.an, key(&case.suite, &sa.key), None, Pn::FIRST, 0).expect("an SA");
-    secy.install_receive(sa.sci, Box::new(receive)).expect("a free AN");
+    let key = key(&case.suite, &sa.key);
+    let receive = ReceiveSa::new(sa.an, key, None, protection(case), Pn::FIRST, 0);
+    secy.install_receive(sa.sci, Box::new(receive.expect("an SA"))).expect("a free AN");
     secy.enable_receive(sa.sci, sa.an).expect("installed");
     let without_tags = [&clear[..12], &clear[12 + 4 * tags..]].concat();
     assert_eq!(verify(&mut secy, wire), Outcome::Passed(without_tags), "{}", case.name);

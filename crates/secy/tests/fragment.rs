@@ -165,8 +165,7 @@ fn frames_of_every_size_come_back() {
 #[test]
 fn the_bits_of_frames() {
     for (settings, rules) in all_rules() {
-        let settings = Settings { protection: IN_CLEAR.protection, ..settings };
-        let mut tx = sender(A, settings, SUITE, 7);
+        let mut tx = sender(A, (settings, IN_CLEAR.1), SUITE, 7);
         let longest = if rules.fragment { LONGEST } else { capacity(&settings) };
         let sizes = [48, 47, 2, 1502, 3, 9010, 64, 560, 560, 544, 46, 20];
         let fitting = sizes.iter().map(|&octets| octets.min(longest));

@@ -24,9 +24,8 @@ fn protections(suite: CipherSuite) -> Vec<(Protection, Option<usize>)> {
 fn clear_before_the_offset_and_not_behind() {
     for suite in CipherSuite::ALL {
         for (protection, offset) in protections(suite) {
-            let settings = Settings { protection, ..SETTINGS };
-            let mut rx = receiver(settings, suite, 1, 0);
-            let mut tx = sender(A, settings, suite, 1);
+            let mut rx = receiver((SETTINGS, protection), suite, 1, 0);
+            let mut tx = sender(A, (SETTINGS, protection), suite, 1);
             for octets in LENGTHS {
                 let at = format!("{suite} {protection:?} {octets}");
                 let sdu = sdu(octets, octets as u64);
@@ -52,7 +51,7 @@ fn no_octet_can_be_changed() {
     for suite in CipherSuite::ALL {
         for (protection, _) in protections(suite) {
             for (sci_inclusion, octets) in [(SciInclusion::Always, 70), (SciInclusion::EndStation, 33)] {
-                let settings = Settings { protection, sci_inclusion, ..SETTINGS };
+                let settings = (Settings { sci_inclusion, ..SETTINGS }, protection);
                 let sdu = sdu(octets, 1);
                 let frame = protect(&mut sender(A, settings, suite, 5), &sdu).passed();
                 let flipped: Vec<_> = (0..frame.len())
@@ -81,9 +80,8 @@ fn the_offset_is_agreed_upon_beforehand() {
     for &(sent, of_sender) in &encrypting {
         for &(expected, of_receiver) in &encrypting {
             let sdu = sdu(100, 0);
-            let settings = |protection| Settings { protection, ..SETTINGS };
-            let frame = protect(&mut sender(A, settings(sent), suite, 1), &sdu).passed();
-            let outcome = verify_all(&mut receiver(settings(expected), suite, 1, 0), &[frame]).remove(0);
+            let frame = protect(&mut sender(A, (SETTINGS, sent), suite, 1), &sdu).passed();
+            let outcome = verify_all(&mut receiver((SETTINGS, expected), suite, 1, 0), &[frame]).remove(0);
             assert_eq!(outcome == Outcome::Passed(sdu), of_sender == of_receiver, "{sent:?} {expected:?}");
         }
     }

@@ -14,7 +14,7 @@ fn suites() -> impl Strategy<Value = CipherSuite> {
     proptest::sample::select(&CipherSuite::ALL[..])
 }
 
-fn settings(suite: CipherSuite) -> impl Strategy<Value = Settings> {
+fn settings(suite: CipherSuite) -> impl Strategy<Value = (Settings, Protection)> {
     use ConfidentialityOffset::{Fifty, Thirty, Zero};
     let (zero, offsets) = ([Zero].to_vec(), [Zero, Thirty, Fifty].to_vec());
     let offset = proptest::sample::select(if suite.is_xpn() { zero } else { offsets });
@@ -23,12 +23,8 @@ fn settings(suite: CipherSuite) -> impl Strategy<Value = Settings> {
         proptest::sample::select(vec![SciInclusion::Always, SciInclusion::Never, SciInclusion::EndStation]);
     let validate = proptest::sample::select(vec![ValidateFrames::Strict, ValidateFrames::Check]);
     (protection, inclusion, validate, any::<bool>()).prop_map(
-        |(protection, sci_inclusion, validate_frames, replay_protect)| Settings {
-            protection,
-            sci_inclusion,
-            validate_frames,
-            replay_protect,
-            ..SETTINGS
+        |(protection, sci_inclusion, validate_frames, replay_protect)| {
+            (Settings { sci_inclusion, validate_frames, replay_protect, ..SETTINGS }, protection)
         },
     )
 }
@@ -126,7 +122,8 @@ proptest! {
         burst in 1..40_usize,
         window in prop_oneof![Just(0), 1..100_u32, Just(1000)],
     ) {
-        let settings = Settings { replay_protect: true, validate_frames: ValidateFrames::Strict, ..settings };
+        let strict = Settings { replay_protect: true, validate_frames: ValidateFrames::Strict, ..settings.0 };
+        let settings = (strict, settings.1);
         let sdus: Vec<_> = lengths.iter().zip(0..).map(|(&octets, number)| sdu(octets, number)).collect();
         let mut tx = sender(A, settings, suite, first);
         let mut wire = protected(&mut tx, &sdus);

@@ -4,7 +4,7 @@
 mod ends;
 
 use ends::division::{EXT, Forged, IN_CLEAR, MF, REASSEMBLING, data, header, outbox, sdu_of, verify_divided};
-use ends::{SETTINGS, books, moved, receiver};
+use ends::{End, SETTINGS, books, moved, receiver};
 use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, SecY, Settings, ValidateFrames};
 use suite::CipherSuite;
 use wire::{ExtensionError, Instant, SecTagError};
@@ -29,7 +29,7 @@ fn verify(rx: &mut SecY, frame: &Forged) -> Delivery {
 }
 
 /// What a frame delivers to a receiver that has seen none, and which counters it moves.
-fn alone(settings: Settings, frame: &Forged) -> (Delivery, String) {
+fn alone(settings: impl Into<End>, frame: &Forged) -> (Delivery, String) {
     let mut rx = receiver(settings, frame.suite, frame.pn, WIDE);
     let before = books(&rx);
     let delivery = verify(&mut rx, frame);
@@ -145,15 +145,15 @@ fn short_length_with_extension_headers() {
 #[test]
 fn without_agreement_the_bits_are_reserved() {
     use ConfidentialityOffset::{Fifty, Thirty};
-    let offset = |offset| Settings { protection: Protection::Encrypt(offset), ..REASSEMBLING };
-    let validate = |validate_frames| Settings { validate_frames, ..REASSEMBLING };
+    let offset = |offset| End::from((REASSEMBLING, Protection::Encrypt(offset)));
+    let validate = |validate_frames| End::from(Settings { validate_frames, ..REASSEMBLING });
     let receivers = [
-        SETTINGS,
+        SETTINGS.into(),
         offset(Thirty),
         offset(Fifty),
         validate(ValidateFrames::Check),
         validate(ValidateFrames::Disabled),
-        Settings { validate_frames: ValidateFrames::Check, ..SETTINGS },
+        Settings { validate_frames: ValidateFrames::Check, ..SETTINGS }.into(),
     ];
     let first = forged(1, &data(60, 1));
     let frames = [
@@ -209,7 +209,7 @@ fn forged_pieces_are_not_valid() {
 fn encryption_and_integrity_join_alike() {
     let whole = data(90, 1);
     for (head, tail) in [(0x0c, 0x0c), (0x00, 0x00), (0x04, 0x04), (0x0c, 0x00), (0x00, 0x0c)] {
-        for settings in [REASSEMBLING, IN_CLEAR] {
+        for settings in [REASSEMBLING.into(), End::from(IN_CLEAR)] {
             let mut rx = receiver(settings, SUITE, 1, WIDE);
             let head = Forged { data_bits: head, ..forged(1, &whole[..50]).piece(false, true) };
             let tail = Forged { data_bits: tail, ..forged(2, &whole[50..]).piece(true, false) };

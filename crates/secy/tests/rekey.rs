@@ -82,7 +82,8 @@ fn the_same_an_with_another_key() {
     let frames = protected(&mut tx, &sdus(2, 60));
     assert_eq!(verify_all(&mut rx, &frames[..1]), passed(&sdus(1, 60)));
     rx.retire_receive(A, an(0)).expect("installed");
-    let other = secy::ReceiveSa::new(an(0), ends::key(suite, 0xee), None, Pn::FIRST, WINDOW).expect("an SA");
+    let other = secy::ReceiveSa::new(an(0), ends::key(suite, 0xee), None, ends::ENCRYPT, Pn::FIRST, WINDOW)
+        .expect("an SA");
     start_receiving(&mut rx, A, Box::new(other));
     let not_valid = Outcome::Discarded(ReceiveDiscard::NotValid);
     assert_eq!(verify_all(&mut rx, &frames), [not_valid.clone(), not_valid]);

@@ -4,7 +4,7 @@
 mod ends;
 
 use ends::{A, Outcome, SETTINGS, books, moved, protected, receiver, sdus, sender, verify, verify_all};
-use secy::{ReceiveDiscard, SecY, Settings};
+use secy::{InstallError, ReceiveDiscard, SecY, Settings};
 use suite::CipherSuite;
 
 const SUITE: CipherSuite = CipherSuite::GcmAes128;
@@ -175,4 +175,32 @@ fn replays_are_counted() {
     let before = books(&rx);
     verify_all(&mut rx, &[&frames[7], &frames[7], &frames[7]]);
     assert_eq!(moved(&before, &books(&rx)), "InPktsOK 1, InPktsDuplicate 2, InOctetsDecrypted 60");
+}
+
+/// Delay protection: what is below the raised PN is late from then on, seen or not; what is above is judged as before; and
+/// nothing that was refused before is let in by it.
+#[test]
+fn a_raised_lowest_pn_never_falls() {
+    let frames = frames(SUITE, 1, 200);
+    for (window, lowest, judged) in
+        [(0, 11, "LLLL++LL+"), (4, 7, "LLLL+++D+"), (64, 5, "LLLL+++D+"), (1000, 5, "LLLL+++D+")]
+    {
+        let mut rx = receiver(SETTINGS, SUITE, 1, window);
+        let verdicts = |rx: &mut SecY, pns: &[usize]| {
+            letters(&pns.iter().map(|pn| verify(rx, &frames[pn - 1])).collect::<Vec<_>>())
+        };
+        assert_eq!(verdicts(&mut rx, &[10]), "+");
+        for raised in [5, 2] {
+            rx.raise_lowest(A, ends::an(0), ends::pn(raised)).expect("installed");
+            let sa = rx.receive_scs().flat_map(|sc| sc.sas()).next().expect("installed");
+            assert_eq!(sa.window().lowest(), lowest, "window {window}");
+        }
+        assert_eq!(verdicts(&mut rx, &[4, 10]), if window == 0 { "LL" } else { "LD" }, "window {window}");
+        // Far above what came: nothing below is fresh, and what stood in the ring of bits is gone.
+        rx.raise_lowest(A, ends::an(0), ends::pn(150)).expect("installed");
+        assert_eq!(verdicts(&mut rx, &[1, 9, 11, 149, 150, 152, 151, 152, 199]), judged, "window {window}");
+    }
+    let mut rx = receiver(SETTINGS, SUITE, 1, 0);
+    assert_eq!(rx.raise_lowest(ends::HERE, ends::an(0), ends::pn(5)), Err(InstallError::UnknownSc));
+    assert_eq!(rx.raise_lowest(A, ends::an(1), ends::pn(5)), Err(InstallError::UnknownAn));
 }

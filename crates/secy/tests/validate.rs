@@ -28,7 +28,7 @@ enum Expected {
 use Expected::{Nothing, Sdu, Unverified, Whole};
 
 fn wire(protection: Protection) -> Vec<u8> {
-    let mut tx = sender(A, Settings { protection, ..SETTINGS }, SUITE, 1);
+    let mut tx = sender(A, (SETTINGS, protection), SUITE, 1);
     protect(&mut tx, &sdu(DATA, 0)).passed()
 }
 
@@ -154,7 +154,7 @@ fn only_verified_frames_move_the_window() {
 /// The late and the duplicate are discarded before anybody looks at their ICV, also where a wrong ICV would pass.
 #[test]
 fn check_mode_discards_replays_all_the_same() {
-    let mut tx = sender(A, Settings { protection: Protection::Integrity, ..SETTINGS }, SUITE, 1);
+    let mut tx = sender(A, (SETTINGS, Protection::Integrity), SUITE, 1);
     let frames = ends::protected(&mut tx, &ends::sdus(4, DATA));
     let mut rx = receiver(Settings { validate_frames: ValidateFrames::Check, ..SETTINGS }, SUITE, 1, 2);
     let forged = with(frames[0].clone(), 60, |octet| octet ^ 1);

@@ -57,7 +57,14 @@ impl Receiver {
         let remembered = &mut self.ans[an(number).index()];
         let Some(lowest) = remembered.highest.checked_add(1).and_then(Pn::new) else { return };
         let (key, xpn) = (crate::key::prepared(secys::suite(&self.setup)), secys::xpn(&self.setup));
-        let sa = ReceiveSa::new(an(number), key, xpn, lowest, self.setup.window.into());
+        let sa = ReceiveSa::new(
+            an(number),
+            key,
+            xpn,
+            secys::protection(&self.setup),
+            lowest,
+            self.setup.window.into(),
+        );
         let sa = sa.expect("invariant: the suite and its binding agree");
         match self.secy.install_receive(TRANSMITTER, Box::new(sa)) {
             Ok(()) => {
@@ -140,6 +147,9 @@ impl Receiver {
         let remembered = &mut self.ans[sent.an.index()];
         if !remembered.in_use {
             return Err(ReceiveDiscard::NoSaError);
+        }
+        if sent.sdu.is_none() && secys::protection(&self.setup).has_offset() {
+            return Err(BadTag(SecTagError::ReservedBits));
         }
         if self.settings.replay_protect {
             let below = remembered.highest.checked_sub(sent.pn);

@@ -36,16 +36,19 @@ pub(super) fn an(number: u8) -> An {
     An::from_tci(number)
 }
 
-pub(super) fn settings(setup: &Setup) -> Settings {
+pub(super) const fn protection(setup: &Setup) -> Protection {
     use ConfidentialityOffset::{Fifty, Thirty, Zero};
+    match (setup.protection % 4, setup.xpn) {
+        (0, _) => Protection::Integrity,
+        (1, _) | (_, true) => Protection::Encrypt(Zero),
+        (2, _) => Protection::Encrypt(Thirty),
+        _ => Protection::Encrypt(Fifty),
+    }
+}
+
+pub(super) fn settings(setup: &Setup) -> Settings {
     Settings {
         protect_frames: setup.protect_frames,
-        protection: match (setup.protection % 4, setup.xpn) {
-            (0, _) => Protection::Integrity,
-            (1, _) | (_, true) => Protection::Encrypt(Zero),
-            (2, _) => Protection::Encrypt(Thirty),
-            _ => Protection::Encrypt(Fifty),
-        },
         sci_inclusion: match setup.sci_inclusion % 3 {
             0 => SciInclusion::Always,
             1 => SciInclusion::Never,
@@ -190,6 +193,7 @@ impl Transmitter {
             an(number),
             crate::key::prepared(suite(&self.setup)),
             xpn(&self.setup),
+            protection(&self.setup),
             first,
             end,
         );

@@ -235,7 +235,7 @@ pub struct Trial<'k> {
     pub an: An,
     /// SSCI and salt.
     pub xpn: Option<XpnBinding>,
-    /// The confidentiality offset, as the SecY has it.
+    /// The confidentiality offset, as the SA has it.
     pub protection: Protection,
     pub(super) replay: Replay,
     pub(super) clear_vlan: ClearVlan,
@@ -276,7 +276,6 @@ impl<'k> Trial<'k> {
         };
         let settings = Settings {
             protect_frames: true,
-            protection: self.protection,
             sci_inclusion: SciInclusion::Always,
             validate_frames: ValidateFrames::Strict,
             replay_protect,
@@ -285,7 +284,7 @@ impl<'k> Trial<'k> {
             reassemble: self.reassemble,
         };
         let key = Key::prepare(self.suite, self.key).ok()?;
-        let sa = ReceiveSa::new(self.an, key, self.xpn, lowest, window).ok()?;
+        let sa = ReceiveSa::new(self.an, key, self.xpn, self.protection, lowest, window).ok()?;
         let mut secy = SecY::new(own, settings);
         secy.install_receive_sc(self.sci).ok()?;
         secy.install_receive(self.sci, Box::new(sa)).ok()?;

@@ -336,7 +336,6 @@ fn install(
 ) -> Result<SecY, InstallError> {
     let settings = Settings {
         protect_frames: link.protect_frames,
-        protection: link.protection,
         sci_inclusion: link.sci_inclusion,
         validate_frames: link.validate_frames,
         replay_protect: link.replay_protect,
@@ -347,7 +346,8 @@ fn install(
     let StaticSa { an, sci, key: sak, xpn, .. } = &sas.transmit;
     let mut secy = SecY::new(*sci, settings);
     if let Some(block) = block {
-        let transmit = TransmitSa::new(*an, key(sas.suite, sak), *xpn, block.first, block.last)?;
+        let key = key(sas.suite, sak);
+        let transmit = TransmitSa::new(*an, key, *xpn, link.protection, block.first, block.last)?;
         secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
         secy.enable_transmit(*an)?;
     }
@@ -357,7 +357,8 @@ fn install(
             secy.install_receive_sc(*sci)?;
         }
         let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
-        let receive = ReceiveSa::new(*an, key(sas.suite, sak), *xpn, lowest, link.replay_window)?;
+        let key = key(sas.suite, sak);
+        let receive = ReceiveSa::new(*an, key, *xpn, link.protection, lowest, link.replay_window)?;
         secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
         secy.enable_receive(*sci, *an)?;
     }

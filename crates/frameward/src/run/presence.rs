@@ -117,8 +117,9 @@ impl Running {
         if mtus != link.about.mtus {
             let goes_on = match link.config.static_sas() {
                 Some(sas) => GoesOn {
-                    transmit: Some(sas.transmit.an),
+                    transmit: Some((sas.transmit.an, link.config.protection)),
                     receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+                    all: false,
                 },
                 None => GoesOn::default(),
             };

@@ -75,18 +75,19 @@ enum NewSite {
 }
 
 /// Which of the old SAs go on as new ones: those with the same key and names.
-fn static_keys_go_on(link: &str, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> GoesOn {
+fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> GoesOn {
     let same_suite = new.suite == old.suite;
     let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
-    let mut goes_on = GoesOn { transmit: transmit_stays.then_some(new.transmit.an), ..GoesOn::default() };
+    let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
+    let mut goes_on = GoesOn { transmit, ..GoesOn::default() };
     for sa in &new.receive {
         let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
         match before {
             Some(before) if same_suite && before.is_like(sa) => goes_on.receive.push((sa.sci, sa.an)),
             Some(_) => lines.push(format!(
-                "warning: link {link:?}: AN {} of {} has another key: frames that are on their way are lost; \
+                "warning: link {:?}: AN {} of {} has another key: frames that are on their way are lost; \
                  give a new key another an",
-                sa.an, sa.sci
+                link.name, sa.an, sa.sci
             )),
             None => {}
         }
@@ -276,7 +277,7 @@ impl Running {
         }
         let mut goes_on = GoesOn::default();
         if let (Some(sas), Some(old)) = (link.static_sas(), old.static_sas()) {
-            goes_on = static_keys_go_on(&link.name, sas, old, lines);
+            goes_on = static_keys_go_on(&link, sas, old, lines);
         }
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
         let reopen = io || ports(&link) != ports(old) || !same_mtus;

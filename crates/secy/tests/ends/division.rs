@@ -222,4 +222,4 @@ pub fn tags(frame: &[u8]) -> (SecTag, Vec<u16>) {
 }
 
 /// Without encryption, so that tests can look into frames.
-pub const IN_CLEAR: Settings = Settings { protection: Protection::Integrity, ..REASSEMBLING };
+pub const IN_CLEAR: (Settings, Protection) = (REASSEMBLING, Protection::Integrity);

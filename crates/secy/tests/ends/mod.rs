@@ -40,7 +40,6 @@ impl<D: std::fmt::Debug> Outcome<D> {
 
 pub const SETTINGS: Settings = Settings {
     protect_frames: true,
-    protection: Protection::Encrypt(ConfidentialityOffset::Zero),
     sci_inclusion: SciInclusion::Always,
     validate_frames: ValidateFrames::Strict,
     replay_protect: true,
@@ -71,20 +70,63 @@ pub fn xpn(suite: CipherSuite) -> Option<XpnBinding> {
     suite.is_xpn().then_some(XpnBinding { ssci: Ssci(7), salt: Salt(*b"salt of test") })
 }
 
+/// Encrypted from the first octet on.
+pub const ENCRYPT: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
+
+/// Settings of a SecY, and how its SA protects.
+#[derive(Clone, Copy, Debug)]
+pub struct End {
+    pub settings: Settings,
+    pub protection: Protection,
+}
+
+impl From<Settings> for End {
+    fn from(settings: Settings) -> Self {
+        Self { settings, protection: ENCRYPT }
+    }
+}
+
+impl From<(Settings, Protection)> for End {
+    fn from((settings, protection): (Settings, Protection)) -> Self {
+        Self { settings, protection }
+    }
+}
+
 pub fn transmit_sa(suite: CipherSuite, number: u8, first: u64, reserved: Pn) -> Box<TransmitSa> {
-    let sa = TransmitSa::new(an(number), key(suite, number), xpn(suite), pn(first), reserved);
+    transmit_sa_of(ENCRYPT, suite, number, first, reserved)
+}
+
+pub fn transmit_sa_of(
+    protection: Protection,
+    suite: CipherSuite,
+    number: u8,
+    first: u64,
+    reserved: Pn,
+) -> Box<TransmitSa> {
+    let sa = TransmitSa::new(an(number), key(suite, number), xpn(suite), protection, pn(first), reserved);
     Box::new(sa.expect("an SA"))
 }
 
 pub fn receive_sa(suite: CipherSuite, number: u8, lowest: u64, window: u32) -> Box<ReceiveSa> {
-    let sa = ReceiveSa::new(an(number), key(suite, number), xpn(suite), pn(lowest), window);
+    receive_sa_of(ENCRYPT, suite, number, lowest, window)
+}
+
+pub fn receive_sa_of(
+    protection: Protection,
+    suite: CipherSuite,
+    number: u8,
+    lowest: u64,
+    window: u32,
+) -> Box<ReceiveSa> {
+    let sa = ReceiveSa::new(an(number), key(suite, number), xpn(suite), protection, pn(lowest), window);
     Box::new(sa.expect("an SA"))
 }
 
 /// A SecY that sends as `sci` under AN 0, from PN `first` on.
-pub fn sender(sci: Sci, settings: Settings, suite: CipherSuite, first: u64) -> SecY {
+pub fn sender(sci: Sci, end: impl Into<End>, suite: CipherSuite, first: u64) -> SecY {
+    let End { settings, protection } = end.into();
     let mut secy = SecY::new(sci, settings);
-    start_sending(&mut secy, transmit_sa(suite, 0, first, Pn::LAST_64));
+    start_sending(&mut secy, transmit_sa_of(protection, suite, 0, first, Pn::LAST_64));
     secy
 }
 
@@ -95,10 +137,11 @@ pub fn start_sending(secy: &mut SecY, sa: Box<TransmitSa>) {
 }
 
 /// A SecY that receives from A under AN 0.
-pub fn receiver(settings: Settings, suite: CipherSuite, lowest: u64, window: u32) -> SecY {
+pub fn receiver(end: impl Into<End>, suite: CipherSuite, lowest: u64, window: u32) -> SecY {
+    let End { settings, protection } = end.into();
     let mut secy = SecY::new(HERE, settings);
     secy.install_receive_sc(A).expect("a free SCI");
-    start_receiving(&mut secy, A, receive_sa(suite, 0, lowest, window));
+    start_receiving(&mut secy, A, receive_sa_of(protection, suite, 0, lowest, window));
     secy
 }
 
