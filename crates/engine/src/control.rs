@@ -12,6 +12,7 @@
 //! By itself it brings replay floors to disk (`floors.rs`).
 
 mod floors;
+mod key_agreement;
 mod reports;
 mod sites;
 
@@ -26,6 +27,7 @@ use wire::{An, Pn};
 use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
+pub use key_agreement::{KeyAgreement, KeyAgreementStatus};
 
 use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
 use crate::link::{Link, Ports};
@@ -81,6 +83,30 @@ pub enum Notice {
     FloorsLate {
         /// How much.
         open: Duration,
+    },
+    /// Something has changed in the key agreement of this link.
+    KeyAgreement {
+        /// The link's name.
+        link: String,
+        /// What, and why.
+        reason: mka::Reason,
+    },
+    /// A SAK of this link is installed, but not for this peer: the SecY has no room for another receive SC. Its frames are
+    /// discarded (`InPktsNoSAError`); the others are served.
+    TooManyPeers {
+        /// The link's name.
+        link: String,
+        /// Whom there is no room for.
+        sci: wire::Sci,
+    },
+    /// A SAK of this link cannot be installed, and is not used.
+    SakRefused {
+        /// The link's name.
+        link: String,
+        /// Which.
+        ki: wire::Ki,
+        /// Why.
+        why: &'static str,
     },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {

@@ -352,6 +352,15 @@ impl fmt::Display for Told<'_> {
                 "warning: replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
                 open.as_millis()
             ),
+            Notice::KeyAgreement { link, reason } => write!(f, "link {link:?}: {reason:?}"),
+            Notice::TooManyPeers { link, sci } => write!(
+                f,
+                "error: link {link:?}: no room for peer {sci}: a link takes {} peers at most; its frames are discarded",
+                secy::SecY::RECEIVE_SCS
+            ),
+            Notice::SakRefused { link, ki, why } => {
+                write!(f, "error: link {link:?}: key {ki} is not used: {why}")
+            }
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
         }
     }
