@@ -52,7 +52,7 @@ fn through_by(
 
 #[test]
 fn nothing_on_the_frame_path_allocates() {
-    assert_eq!(measure(|| drop(Box::new(1))).count_total, 1, "it counts");
+    assert_eq!(measure(|| drop(std::hint::black_box(Box::new(1)))).count_total, 1, "it counts");
     let settings = Settings { window: 256, ..settings(1) };
     let mut sites = Sites::new(2, &settings);
     let generation = sites.sites[0].generations[0];
