@@ -119,9 +119,12 @@ impl Guest {
 
     /// A guest whose `vec0` is a port of its own at a bridge of a namespace; the port goes with the namespace. Needs root.
     pub(crate) fn at_switch(namespace: &Namespace, switch: &str) -> Guest {
-        let tap = "guest";
-        namespace.ip(&["tuntap", "add", "dev", tap, "mode", "tap"]).unwrap();
-        namespace.ip(&["link", "set", tap, "master", switch, "up"]).unwrap();
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let tap = format!("guest{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        namespace.ip(&["tuntap", "add", "dev", &tap, "mode", "tap"]).unwrap();
+        namespace.ip(&["link", "set", &tap, "master", switch, "up"]).unwrap();
+        // A bridge keeps MKPDUs to itself unless told otherwise.
+        namespace.ip(&["link", "set", &tap, "type", "bridge_slave", "group_fwd_mask", "8"]).unwrap();
         Guest::boot_in(namespace, &format!("vec0:transport=tap,ifname={tap},depth=64"))
     }
 

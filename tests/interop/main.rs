@@ -5,6 +5,7 @@
 //! gateway beside it needs `replay_floor = "off"`.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
+mod agreement;
 mod craft;
 mod echo;
 mod edges;
@@ -15,6 +16,7 @@ mod guest;
 mod kernel;
 mod live;
 mod sites;
+mod supplicant;
 mod verdicts;
 
 use std::path::Path;

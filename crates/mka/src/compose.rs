@@ -75,10 +75,9 @@ fn uses(kay: &Kay, participant: &Participant) -> [Option<(KeyUse, u32)>; 2] {
             core::mem::swap(latest, old);
         }
         if let Some((key, high)) = uses.iter_mut().flatten().find(|(key, _)| key.ki == asked) {
-            let exhaustion = kay.cp.find(asked).map_or(0, |sak| sak.exhaustion());
-            let is_xpn = exhaustion > u64::from(u32::MAX);
-            (*high, key.lowest_pn) =
-                if is_xpn { ((exhaustion >> 32) as u32, 0) } else { (0, exhaustion as u32) };
+            // Some act only on what lies beyond it.
+            let beyond = kay.cp.find(asked).map_or(0, |sak| sak.exhaustion() + 1);
+            (*high, key.lowest_pn) = ((beyond >> 32) as u32, beyond as u32);
         }
     }
     uses

@@ -1,0 +1,126 @@
+//! The wpa_supplicant of a guest: key agreement that is not ours, over `vec0`. It makes `macsec0` when it begins, and
+//! takes it away when it ends.
+//!
+//! What it does and the standard does not: an old key in a SAK Use that is not its own old key spoils the whole MKPDU; of
+//! version 3 and of announcements it knows nothing, and ignores them; version 2.10 makes SAKs of GCM-AES-128 only.
+
+use std::time::{Duration, Instant};
+
+use super::DEADLINE;
+use super::guest::Guest;
+
+/// A CAK of 16 octets, and a name.
+pub(crate) const CAK_128: &str = "0102030405060708090a0b0c0d0e0f10";
+pub(crate) const CKN: &str = "31323334";
+/// A PN so high that it asks for another key.
+const NEARLY_EXHAUSTED: u32 = 0xc000_0000 + 20;
+/// Where the configuration and the process identifier of wpa_supplicant stand in the guest.
+const SUPPLICANT: &str = "/run/supplicant";
+
+/// What it is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Agreement {
+    pub(crate) priority: u8,
+    pub(crate) cak: &'static str,
+    pub(crate) ckn: &'static str,
+    pub(crate) integrity_only: bool,
+}
+
+/// A key in use: its association number, and what it is called (the key server's MI and the KN, in hexadecimal).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Key {
+    pub(crate) an: u64,
+    pub(crate) name: String,
+}
+
+impl Key {
+    /// The Key Identifier, as we write it: the kernel has the KN as it stands in memory.
+    pub(crate) fn ki(&self) -> String {
+        let (server, kn) = self.name.split_at(24);
+        let kn = u32::from_str_radix(kn, 16).unwrap().swap_bytes();
+        format!("{server}/{kn}")
+    }
+}
+
+impl Agreement {
+    /// With a CAK of 16 octets, and encryption.
+    pub(crate) const fn of_priority(priority: u8) -> Self {
+        Self { priority, cak: CAK_128, ckn: CKN, integrity_only: false }
+    }
+
+    /// Starts it on `vec0`, which is up.
+    pub(crate) fn start(&self, guest: &mut Guest) {
+        let Self { priority, cak, ckn, integrity_only } = self;
+        let configuration = [
+            "eapol_version=3",
+            "ap_scan=0",
+            "network={",
+            "key_mgmt=NONE",
+            "eapol_flags=0",
+            "macsec_policy=1",
+            "macsec_replay_protect=1",
+            "macsec_replay_window=0",
+            &format!("macsec_integ_only={}", u8::from(*integrity_only)),
+            &format!("mka_priority={priority}"),
+            &format!("mka_cak={cak}"),
+            &format!("mka_ckn={ckn}"),
+            "}",
+        ];
+        guest.run(&format!(
+            "printf '{}\\n' > {SUPPLICANT}.conf && \
+             wpa_supplicant -B -D macsec_linux -i vec0 -c {SUPPLICANT}.conf -P {SUPPLICANT}.pid -f {SUPPLICANT}.log",
+            configuration.join("\\n")
+        ));
+    }
+}
+
+/// Stops it. `macsec0` goes with it.
+pub(crate) fn stop(guest: &mut Guest) {
+    guest.run(&format!("kill $(cat {SUPPLICANT}.pid)"));
+    wait(guest, "wpa_supplicant ends", |guest| {
+        guest.run("ip link show macsec0 2>&1; true").contains("exist").then_some(())
+    });
+}
+
+/// Waits until it has agreed with its peer on a key that is not `before`, and has it in use both ways.
+pub(crate) fn wait_for_key(guest: &mut Guest, before: Option<&Key>) -> Key {
+    wait(guest, "a key is agreed on", |guest| key(guest).filter(|key| Some(key) != before))
+}
+
+/// Lets it come near the end of its PNs, so that it needs another key.
+pub(crate) fn exhaust(guest: &mut Guest) {
+    let an = key(guest).expect("a key is in use").an;
+    guest.run(&format!("ip macsec set macsec0 tx sa {an} pn {NEARLY_EXHAUSTED}"));
+}
+
+/// The key that frames are sent with, if frames are received with it, too, from each peer.
+pub(crate) fn key(guest: &mut Guest) -> Option<Key> {
+    // There may be no macsec0 yet.
+    let text = guest.run("ip -j macsec show macsec0 2>/dev/null; true");
+    let document: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let secy = &document[0];
+    let an = secy["encoding_sa"].as_u64()?;
+    let key = |list: &serde_json::Value| {
+        let sa = list.as_array()?.iter().find(|sa| sa["an"] == an && sa["active"] == true)?;
+        sa["key"].as_str().map(str::to_owned)
+    };
+    let name = key(&secy["sa_list"])?;
+    let peers = secy["rx_sc"].as_array()?;
+    let agreed = |peer: &serde_json::Value| key(&peer["sa_list"]).as_ref() == Some(&name);
+    (!peers.is_empty() && peers.iter().all(agreed)).then_some(Key { an, name })
+}
+
+/// Waits until the guest shows it.
+pub(crate) fn wait<T>(guest: &mut Guest, what: &str, mut shows: impl FnMut(&mut Guest) -> Option<T>) -> T {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        if let Some(shown) = shows(guest) {
+            return shown;
+        }
+        if Instant::now() > end {
+            let log = guest.run(&format!("tail -n 30 {SUPPLICANT}.log; ip macsec show; true"));
+            panic!("{what}, but not within {DEADLINE:?}; in the guest:\n{log}");
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
