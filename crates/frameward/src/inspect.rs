@@ -18,6 +18,7 @@ pub mod diagnose;
 pub mod frame_report;
 pub mod keys;
 pub mod receiver;
+pub mod replay;
 pub mod text;
 pub mod trail;
 pub mod words;

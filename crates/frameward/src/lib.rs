@@ -7,6 +7,7 @@ pub mod demo;
 pub mod doctor;
 pub mod http;
 pub mod inspect;
+pub mod kay_log;
 pub mod key_file;
 pub mod keygen;
 pub mod lifetime;

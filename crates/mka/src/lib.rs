@@ -33,6 +33,7 @@ mod serve;
 mod settings;
 mod status;
 mod timers;
+mod told;
 mod trouble;
 
 pub use counters::KayCounters;
@@ -41,3 +42,4 @@ pub use kay::{FRAME_OCTETS, Frame, Kay};
 pub use reason::{NewMiReason, Reason, Refusal, SakReason};
 pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
 pub use status::{MemberStatus, SakStatus, Status};
+pub use told::Told;

@@ -10,9 +10,11 @@ use clap::{Args, ValueEnum};
 use frameward::inspect::decrypted::Decrypted;
 use frameward::inspect::frame_report::Verdict;
 use frameward::inspect::keys::{self, KeyedSa, Overrides, Replay};
+use frameward::inspect::replay::{Replay as KayReplay, ReplayError};
 use frameward::inspect::text::Line;
 use frameward::inspect::trail::Summary;
 use frameward::inspect::{Inspected, Inspector, Options};
+use frameward::key_file::read_cak;
 use secy::ClearVlan;
 use secy::pn::ReplayWindow;
 
@@ -42,14 +44,25 @@ Examples:
   frameward inspect press.pcap
   frameward inspect press.pcap --keys keys.toml --write clear.pcapng
   frameward inspect press.pcapng --keys /etc/frameward/press.toml --bad
+  frameward inspect --replay press.kay --cak line.cak
   tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
+
+--replay tells a KaY what another one was told (record in [link.mka] makes the log), and prints a line for each of
+them, and what the KaY did then: what it asked of its SecY, what it sent, and why.
 
 Exit status: 0 nothing bad, 1 bad frames or a broken file, 2 usage or keys.";
 
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// The capture, pcap or pcapng; - for standard input
-    capture: PathBuf,
+    #[arg(required_unless_present = "replay")]
+    capture: Option<PathBuf>,
+    /// Instead of a capture: tell the log of a link's key agreement ([link.mka] record) to a KaY, and say what it does
+    #[arg(long, value_name = "LOG", conflicts_with_all = ["capture", "keys", "write", "bad", "json"], requires = "cak")]
+    replay: Option<PathBuf>,
+    /// A CAK of the log, in its file; may be given several times
+    #[arg(long, value_name = "FILE", requires = "replay")]
+    cak: Vec<PathBuf>,
     /// Verify and decrypt with the SAs of this file
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
@@ -94,6 +107,9 @@ fn replay(text: &str) -> Result<Replay, String> {
 
 impl Inspect {
     pub(crate) fn run(self) -> Result<(), Failure> {
+        if let Some(log) = &self.replay {
+            return self.replay(log);
+        }
         let keys = self.keys.as_deref().map(|file| self.load(file)).transpose()?;
         let (source, length) = self.open()?;
         let options = Options { keys, copies: Duration::from_millis(self.copies_within), fcs: self.fcs };
@@ -110,8 +126,36 @@ impl Inspect {
         }
     }
 
+    /// Only asked for where there is one.
+    fn capture(&self) -> &Path {
+        self.capture.as_deref().unwrap_or(Path::new("-"))
+    }
+
+    fn replay(&self, log: &Path) -> Result<(), Failure> {
+        let caks = self.cak.iter().map(|file| read_cak(file)).collect::<Result<_, _>>();
+        let caks = caks.map_err(|error| told(&error, Failure::Usage))?;
+        let failed = |error: ReplayError| told(&format_args!("{} {error}", log.display()), Failure::Failed);
+        let file = File::open(log).map_err(|error| failed(ReplayError::Unreadable(error)))?;
+        let mut lines = BufWriter::new(io::stdout().lock());
+        let mut written = Ok(());
+        let status = KayReplay::new(caks)
+            .run(BufReader::new(file), |text| {
+                written = writeln!(lines, "{text}");
+                written.is_ok()
+            })
+            .map_err(failed)?;
+        let trouble = status.and_then(|status| status.trouble).unwrap_or("secured");
+        match written.and_then(|()| writeln!(lines, "at the end: {trouble}")).and_then(|()| lines.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(told(
+                &format_args!("cannot write to standard output: {error}; free its disk"),
+                Failure::Failed,
+            )),
+            _ => Ok(()),
+        }
+    }
+
     fn told(&self, error: &dyn std::fmt::Display) -> Failure {
-        told(&format_args!("{} {error}", self.capture.display()), Failure::Failed)
+        told(&format_args!("{} {error}", self.capture().display()), Failure::Failed)
     }
 
     fn load(&self, file: &Path) -> Result<Vec<KeyedSa>, Failure> {
@@ -144,13 +188,13 @@ impl Inspect {
     }
 
     fn open(&self) -> Result<(Box<dyn Read>, Option<u64>), Failure> {
-        if self.capture == Path::new("-") {
+        if self.capture() == Path::new("-") {
             return Ok((Box::new(io::stdin().lock()), None));
         }
         let unreadable = |error: io::Error| {
             self.told(&format_args!("cannot be read: {error}; name a capture that this user can read"))
         };
-        let file = File::open(&self.capture).map_err(unreadable)?;
+        let file = File::open(self.capture()).map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
         Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
     }

@@ -1,0 +1,95 @@
+//! The log of what a KaY was told: one JSON object a line, so that a fault in the field can be looked at again offline
+//! (`frameward inspect --replay`).
+//!
+//! ```text
+//!  {"t":0,"begin":{"link":"press","unix":1792000000,"settings":{...},"ckns":["31323334"],"seed":"..."}}
+//!  {"t":1520,"frame":"0180c2000003..."}       {"t":2000000,"timeout":null}      {"t":...,"installed":"MI/KN"}
+//! ```
+//!
+//! `t` counts microseconds on the KaY's clock. There is no key in it, and nothing that a key could be made of without a
+//! CAK; who has both the log and the CAK has the SAKs, as who has a capture and the CAK.
+
+mod settings;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use mka::Report;
+use serde::{Deserialize, Serialize};
+use wire::{Ckn, Ki, Mi};
+
+pub use settings::LoggedSettings;
+pub use writer::KayLog;
+
+/// A line.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct Line {
+    /// Microseconds on the KaY's clock.
+    pub t: u64,
+    /// What it was told.
+    #[serde(flatten)]
+    pub entry: Entry,
+}
+
+/// What a KaY was told.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Entry {
+    /// It began.
+    Begin {
+        /// The link's name.
+        link: String,
+        /// Seconds since 1970 at that moment.
+        unix: u64,
+        /// Its settings.
+        settings: Box<LoggedSettings>,
+        /// The names of its CAKs.
+        ckns: Vec<String>,
+        /// What its random values are made of.
+        #[serde(with = "hex::serde")]
+        seed: [u8; 32],
+    },
+    /// It was given other settings or CAKs.
+    Change {
+        /// Its settings.
+        settings: Box<LoggedSettings>,
+        /// The names of its CAKs.
+        ckns: Vec<String>,
+    },
+    /// A frame.
+    Frame(#[serde(with = "hex::serde")] Vec<u8>),
+    /// Time.
+    Timeout(()),
+    /// The SecY has installed this SAK.
+    Installed(String),
+    /// The SecY protects with this SAK.
+    Transmitting(String),
+    /// The next PN of this SAK's transmit SA.
+    NextPn(String, u64),
+    /// Another SAK was asked for.
+    Rekey(()),
+}
+
+impl Entry {
+    /// A report of the SecY.
+    pub fn of_report(report: Report) -> Self {
+        match report {
+            Report::Installed(ki) => Self::Installed(ki.to_string()),
+            Report::Transmitting(ki) => Self::Transmitting(ki.to_string()),
+            Report::NextPn { ki, next_pn } => Self::NextPn(ki.to_string(), next_pn),
+        }
+    }
+}
+
+/// A KI as it stands in a line: `MI/KN`.
+pub fn ki(text: &str) -> Option<Ki> {
+    let (server, kn) = text.split_once('/')?;
+    let mut mi = [0; 12];
+    hex::decode_to_slice(server, &mut mi).ok()?;
+    Some(Ki { server: Mi(mi), kn: kn.parse().ok()? })
+}
+
+/// A CKN as it stands in a line.
+pub fn ckn(text: &str) -> Option<Ckn> {
+    Ckn::new(&hex::decode(text).ok()?)
+}

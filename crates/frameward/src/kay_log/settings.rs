@@ -1,0 +1,115 @@
+//! A KaY's settings as they stand in its log.
+
+use std::time::Duration;
+
+use mka::{Announced, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
+use serde::{Deserialize, Serialize};
+use suite::CipherSuite;
+use wire::MacAddr;
+use wire::mkpdu::{Capability, Confidentiality};
+
+/// [`Settings`], spelled out.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct LoggedSettings {
+    sci: String,
+    #[serde(with = "hex::serde")]
+    source: [u8; 6],
+    #[serde(with = "hex::serde")]
+    destination: [u8; 6],
+    priority: u8,
+    capability: u8,
+    confidentiality: u8,
+    /// A suite's name, or `auto`.
+    suite: String,
+    reassembles: bool,
+    splits: bool,
+    largest_sdu: u16,
+    /// Names, and nanoseconds for a frame of 512 octets.
+    suites: Vec<(String, u16)>,
+    fragment: bool,
+    concatenate: bool,
+    delay_protect: bool,
+    sak_lifetime_us: Option<u64>,
+    hold: bool,
+}
+
+const AUTO: &str = "auto";
+const CAPABILITIES: [Capability; 4] =
+    [Capability::None, Capability::Integrity, Capability::Confidentiality, Capability::Offsets];
+const CONFIDENTIALITIES: [Confidentiality; 4] =
+    [Confidentiality::Integrity, Confidentiality::Zero, Confidentiality::Thirty, Confidentiality::Fifty];
+
+impl From<&Settings> for LoggedSettings {
+    fn from(settings: &Settings) -> Self {
+        let Settings {
+            sci,
+            source,
+            destination,
+            priority,
+            capability,
+            confidentiality,
+            suite,
+            announced: Announced { reassembles, splits, largest_sdu, suites },
+            fragment,
+            concatenate,
+            delay_protect,
+            sak_lifetime,
+            on_peer_loss,
+        } = settings;
+        let place = |found: Option<usize>| found.map_or(0, |place| place as u8);
+        Self {
+            sci: sci.to_string(),
+            source: source.0,
+            destination: destination.0,
+            priority: *priority,
+            capability: place(CAPABILITIES.iter().position(|other| other == capability)),
+            confidentiality: place(CONFIDENTIALITIES.iter().position(|other| other == confidentiality)),
+            suite: match suite {
+                SuiteRule::Auto => AUTO.to_owned(),
+                SuiteRule::Only(suite) => suite.to_string(),
+            },
+            reassembles: *reassembles,
+            splits: *splits,
+            largest_sdu: *largest_sdu,
+            suites: suites.iter().map(|figure| (figure.suite.to_string(), figure.nanoseconds)).collect(),
+            fragment: *fragment,
+            concatenate: *concatenate,
+            delay_protect: *delay_protect,
+            sak_lifetime_us: sak_lifetime.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
+            hold: *on_peer_loss == OnPeerLoss::Hold,
+        }
+    }
+}
+
+impl LoggedSettings {
+    /// The settings; `None` if a value means nothing.
+    pub fn settings(&self) -> Option<Settings> {
+        let figure = |(name, nanoseconds): &(String, u16)| {
+            Some(SuiteFigure { suite: name.parse().ok()?, nanoseconds: *nanoseconds })
+        };
+        Some(Settings {
+            sci: self.sci.parse().ok()?,
+            source: MacAddr(self.source),
+            destination: MacAddr(self.destination),
+            priority: self.priority,
+            capability: *CAPABILITIES.get(usize::from(self.capability))?,
+            confidentiality: *CONFIDENTIALITIES.get(usize::from(self.confidentiality))?,
+            suite: match self.suite.as_str() {
+                AUTO => SuiteRule::Auto,
+                name => SuiteRule::Only(name.parse::<CipherSuite>().ok()?),
+            },
+            announced: Announced {
+                reassembles: self.reassembles,
+                splits: self.splits,
+                largest_sdu: self.largest_sdu,
+                suites: self.suites.iter().map(figure).collect::<Option<_>>()?,
+            },
+            fragment: self.fragment,
+            concatenate: self.concatenate,
+            delay_protect: self.delay_protect,
+            sak_lifetime: self.sak_lifetime_us.map(Duration::from_micros),
+            on_peer_loss: if self.hold { OnPeerLoss::Hold } else { OnPeerLoss::Block },
+        })
+    }
+}

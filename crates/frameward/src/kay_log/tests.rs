@@ -1,0 +1,188 @@
+//! A log of one of two KaYs that agree on a SAK, told to a third: it does the same.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::BufReader;
+use std::time::Duration;
+
+use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule, Told};
+use suite::CipherSuite;
+use suite::mka::Cak;
+use wire::mkpdu::{Capability, Confidentiality};
+use wire::{Ckn, Instant, MacAddr, Sci};
+
+use super::{KayLog, LoggedSettings};
+use crate::inspect::replay::{Replay, ReplayError};
+use crate::key_file::NamedCak;
+use crate::test_directory::TestDirectory;
+
+const CAK: [u8; 16] = *b"not so secret !!";
+
+fn ckn() -> Ckn {
+    Ckn::new(b"line").expect("a name")
+}
+
+fn caks() -> Vec<CakEntry> {
+    vec![CakEntry { ckn: ckn(), cak: Cak::new(&CAK).expect("16 octets") }]
+}
+
+fn settings(station: u8, priority: u8) -> Settings {
+    let source = MacAddr([2, 0, 0, 0, 0, station]);
+    Settings {
+        sci: Sci::new(source, 1),
+        source,
+        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
+        priority,
+        capability: Capability::Offsets,
+        confidentiality: Confidentiality::Zero,
+        suite: SuiteRule::Auto,
+        announced: Announced {
+            reassembles: true,
+            splits: true,
+            largest_sdu: 1500,
+            suites: vec![SuiteFigure { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
+        },
+        fragment: true,
+        concatenate: false,
+        delay_protect: false,
+        sak_lifetime: Some(Duration::from_secs(3600)),
+        on_peer_loss: OnPeerLoss::Hold,
+    }
+}
+
+/// A KaY with a SecY that does at once what it is asked for, and with or without a log.
+struct Station {
+    kay: Kay,
+    log: Option<KayLog>,
+    sent: Vec<Vec<u8>>,
+}
+
+impl Station {
+    fn hear(&mut self, now: Instant, told: Told<'_>, wire: &mut VecDeque<Vec<u8>>) {
+        if let Some(log) = &mut self.log {
+            log.told(now, told);
+        }
+        self.kay.hear(now, told);
+        self.follow(now, wire);
+    }
+
+    fn follow(&mut self, now: Instant, wire: &mut VecDeque<Vec<u8>>) {
+        let mut reports = Vec::new();
+        while let Some(event) = self.kay.poll_event() {
+            match event {
+                Event::Install(sak) => reports.push(Report::Installed(sak.ki)),
+                Event::EnableTransmit(ki) => reports.push(Report::Transmitting(ki)),
+                _ => {}
+            }
+        }
+        while let Some(frame) = self.kay.poll_transmit(now) {
+            self.sent.push(frame.to_vec());
+            wire.push_back(frame.to_vec());
+        }
+        for report in reports {
+            self.hear(now, Told::Report(report), wire);
+        }
+    }
+}
+
+/// Two KaYs for some seconds; the first one keeps a log.
+fn agree(log: KayLog, start: Instant) -> [Station; 2] {
+    let mut stations = [(1, 16), (2, 32)].map(|(station, priority)| {
+        let kay = Kay::new(start, settings(station, priority), caks(), &[station; 32]);
+        Station { kay, log: None, sent: Vec::new() }
+    });
+    stations[0].log = Some(log);
+    let mut now = start;
+    let mut wires: [VecDeque<Vec<u8>>; 2] = [VecDeque::new(), VecDeque::new()];
+    for step in 0..500 {
+        for (me, other) in [(0, 1), (1, 0)] {
+            while let Some(frame) = wires[other].pop_front() {
+                stations[me].hear(now, Told::Frame(&frame), &mut wires[me]);
+            }
+            stations[me].hear(now, Told::Timeout, &mut wires[me]);
+        }
+        if step == 250 {
+            stations[0].hear(now, Told::Rekey, &mut wires[0]);
+        }
+        now = now + Duration::from_millis(20);
+    }
+    stations
+}
+
+#[test]
+fn a_log_does_it_again() {
+    let directory = TestDirectory::new("kay-log");
+    let path = directory.path().join("press.kay");
+    let start = Instant::after_start(Duration::from_secs(3));
+    let mut log = KayLog::create(&path).expect("a new file");
+    log.began(start, "press", &settings(1, 16), &[ckn()], &[1; 32]);
+    let [one, other] = agree(log, start);
+    let status = one.kay.status(start + Duration::from_secs(10));
+    assert_eq!(
+        (status.trouble, status.is_key_server, status.saks.first().map(|sak| sak.ki.kn)),
+        (None, true, Some(2))
+    );
+    assert_eq!(other.kay.status(start).trouble, None);
+
+    let text = fs::read_to_string(&path).expect("a log");
+    assert!(!text.contains(&hex::encode(CAK)), "no CAK");
+    let replay = |caks| {
+        let mut told = Vec::new();
+        let status = Replay::new(caks).run(BufReader::new(text.as_bytes()), |line| {
+            told.push(line.to_owned());
+            true
+        });
+        (status, told)
+    };
+    let (again, told) = replay(vec![NamedCak::new(ckn(), &CAK).expect("16 octets")]);
+    let again = again.expect("a log").expect("a KaY");
+    assert_eq!(
+        (again.mi, &again.saks, &again.members, &again.changes),
+        (status.mi, &status.saks, &status.members, &status.changes)
+    );
+    let sent =
+        told.iter().flat_map(|entry| entry.lines()).filter(|line| line.contains("  sent MKPDU of")).count();
+    assert_eq!(sent, one.sent.len());
+    for expected in [
+        "received MKPDU of 02:00:00:00:00:02/1",
+        "SecY: install SAK",
+        "SecY: protect with SAK",
+        "; hands out SAK 2",
+    ] {
+        assert!(told.iter().any(|entry| entry.contains(expected)), "{expected}");
+    }
+
+    let (without, _) = replay(Vec::new());
+    assert!(matches!(without, Err(ReplayError::NoCak { line: 1, .. })), "{without:?}");
+}
+
+#[test]
+fn what_is_no_log_is_refused() {
+    for (text, expected) in [
+        ("", Ok(())),
+        ("no log", Err(1)),
+        (r#"{"t":1,"timeout":null}"#, Err(1)),
+        (r#"{"t":1}"#, Err(1)),
+        (r#"{"t":1,"frame":"xyz"}"#, Err(1)),
+    ] {
+        let outcome = Replay::new(Vec::new()).run(text.as_bytes(), |_| true);
+        let line = outcome.map(drop).map_err(|error| match error {
+            ReplayError::Malformed { line, .. } => line,
+            other => panic!("{other}"),
+        });
+        assert_eq!(line, expected, "{text}");
+    }
+}
+
+#[test]
+fn settings_are_read_as_they_were_written() {
+    let mut other = settings(7, 255);
+    other.suite = SuiteRule::Only(CipherSuite::GcmAesXpn256);
+    (other.confidentiality, other.on_peer_loss) = (Confidentiality::Integrity, OnPeerLoss::Block);
+    (other.sak_lifetime, other.delay_protect, other.announced.splits) = (None, true, false);
+    for settings in [settings(1, 16), other] {
+        let text = serde_json::to_string(&LoggedSettings::from(&settings)).expect("settings");
+        let read: LoggedSettings = serde_json::from_str(&text).expect("settings");
+        assert_eq!(read.settings(), Some(settings));
+    }
+}
