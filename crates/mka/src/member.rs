@@ -120,7 +120,8 @@ impl Kay {
             .iter()
             .map(|peer| Admission { sci: peer.sci, ssci: suite.is_xpn().then(|| ssci(peer.sci)) });
         let all_heard = peers.len() == members.len();
-        let mut division = division(&self.settings, participant.peers.live().chain(peers.iter().copied()));
+        // Those it is handed out to, and nobody else: who has just gone may still be live here, and not for the key server.
+        let mut division = division(&self.settings, peers.iter().copied());
         division.fragment &= all_heard;
         division.concatenate &= all_heard;
         let association = Association {

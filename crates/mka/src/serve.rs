@@ -149,13 +149,16 @@ impl Kay {
         self.news();
     }
 
-    /// The AN of the next SAK: the first one behind the latest that nobody is known to use.
+    /// The AN of the next SAK: the first one behind the latest that nobody is known to use. AN 0 is left alone: that is where
+    /// other key servers begin, wpa_supplicant among them, whatever is in use. One that takes over then does not take the AN
+    /// away from the SAK that all are protecting with.
     fn next_an(&self, participant: &Participant) -> An {
         let used: Vec<An> = participant.peers.live().flat_map(|peer| &peer.uses).map(|key| key.an).collect();
-        let after = self.cp.latest().map_or(3, |latest| latest.an.number());
+        let after = self.cp.latest().map_or(0, |latest| latest.an.number());
         let order = (1..=4).map(|step| An::from_tci((after + step) % 4));
-        let free = |an: &An| !used.contains(an) && !self.cp.saks().iter().any(|sak| sak.an == *an);
-        order.clone().find(free).or_else(|| order.clone().next()).unwrap_or(An::ALL[0])
+        let (zero, order): (Vec<An>, Vec<An>) = order.partition(|an| an.number() == 0);
+        let free = |an: &&An| !used.contains(an) && !self.cp.saks().iter().any(|sak| sak.an == **an);
+        *order.iter().chain(&zero).find(free).unwrap_or(&order[0])
     }
 
     /// Tells once whom this station cannot give a SAK.

@@ -1,6 +1,7 @@
-//! The KaY alone against wpa_supplicant, without a gateway and without root: a thread with a clock and the guest's wire.
+//! The KaY alone against wpa_supplicant, without a gateway and without root: a thread with a clock and the guest's wire,
+//! to which one KaY is connected, or two.
 
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,21 +20,27 @@ use crate::supplicant::{self, Agreement, CAK_128, CKN, Key};
 /// What the thread is asked for.
 enum Order {
     Rekey,
-    Tell(Sender<Status>),
+    /// The state of this KaY.
+    Tell(usize, Sender<Status>),
 }
 
-/// A KaY that runs, with a SecY that does at once what it is told.
+/// What people were told: seconds since the start, by which KaY, what.
+type Told = Mutex<Vec<(f64, usize, Reason)>>;
+
+/// KaYs that run, each with a SecY that does at once what it is told.
 struct Running {
     orders: Sender<Order>,
-    /// What people were told, with the seconds since the start.
-    told: Arc<Mutex<Vec<(f64, Reason)>>>,
+    told: Arc<Told>,
     thread: Option<JoinHandle<()>>,
 }
 
-fn settings(priority: u8) -> Settings {
+/// `number`: tells it from others.
+fn settings(number: usize, priority: u8) -> Settings {
+    let MacAddr([a, b, c, d, e, _]) = OUR_MAC;
+    let address = MacAddr([a, b, c, d, e, 0xa1 + number as u8]);
     Settings {
-        sci: Sci::new(OUR_MAC, 1),
-        source: OUR_MAC,
+        sci: Sci::new(address, 1),
+        source: address,
         destination: MacAddr([0x01, 0x80, 0xc2, 0, 0, 3]),
         priority,
         capability: Capability::Offsets,
@@ -49,11 +56,12 @@ fn settings(priority: u8) -> Settings {
 }
 
 impl Running {
-    fn start(wire: Wire, priority: u8) -> Running {
+    /// KaYs of these priorities.
+    fn start(wire: Wire, priorities: &'static [u8]) -> Running {
         let (orders, received) = channel();
-        let told = Arc::new(Mutex::new(Vec::new()));
+        let told = Arc::new(Told::default());
         let own = Arc::clone(&told);
-        let thread = std::thread::spawn(move || run(&wire, priority, &received, &own));
+        let thread = std::thread::spawn(move || run(&wire, priorities, &received, &own));
         Running { orders, told, thread: Some(thread) }
     }
 
@@ -61,26 +69,45 @@ impl Running {
         self.orders.send(Order::Rekey).unwrap();
     }
 
-    fn status(&self) -> Status {
+    fn status(&self, of: usize) -> Status {
         let (answer, status) = channel();
-        self.orders.send(Order::Tell(answer)).unwrap();
+        self.orders.send(Order::Tell(of, answer)).unwrap();
         status.recv_timeout(DEADLINE).unwrap()
     }
 
-    /// Waits until it protects with this key.
-    fn wait_for_key(&self, key: &Key) {
+    /// Waits until a KaY is as it should be.
+    fn wait(&self, of: usize, what: &str, is: impl Fn(&Status) -> bool) {
         let end = Instant::now() + DEADLINE;
-        let ki = key.ki();
-        while !self.status().saks.iter().any(|sak| sak.transmits && sak.ki.to_string() == ki) {
-            assert!(Instant::now() < end, "{ki}, but not within {DEADLINE:?}: {:#?}", self.status());
+        while !is(&self.status(of)) {
+            assert!(
+                Instant::now() < end,
+                "{of}: {what}, but not within {DEADLINE:?}: {:#?}",
+                self.status(of)
+            );
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// What it has told, one a line.
+    /// Waits until a KaY protects with this key.
+    fn wait_for_key(&self, of: usize, key: &Key) {
+        let ki = key.ki();
+        self.wait(of, &ki, |status| status.saks.iter().any(|sak| sak.transmits && sak.ki.to_string() == ki));
+    }
+
+    /// Waits until a KaY protects with a key whose frames may be divided or may not, among so many others.
+    fn wait_for_division(&self, of: usize, divides: bool, live: usize) {
+        self.wait(of, "division", |status| {
+            let protects = status.saks.iter().find(|sak| sak.transmits);
+            protects
+                .is_some_and(|sak| sak.division.fragment == divides && sak.division.concatenate == divides)
+                && status.members.iter().filter(|member| member.live).count() == live
+        });
+    }
+
+    /// What they have told, one a line.
     fn story(&self) -> String {
         let told = self.told.lock().unwrap();
-        told.iter().map(|(at, reason)| format!("{at:8.3} {reason}\n")).collect()
+        told.iter().map(|(at, by, reason)| format!("{at:8.3} {by} {reason}\n")).collect()
     }
 }
 
@@ -95,37 +122,48 @@ impl Drop for Running {
 }
 
 /// Runs until nobody is left who could give an order.
-fn run(wire: &Wire, priority: u8, orders: &Receiver<Order>, told: &Mutex<Vec<(f64, Reason)>>) {
+fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Told) {
     let start = Instant::now();
     let now = || wire::Instant::after_start(start.elapsed());
     let (cak, ckn) = (hex::decode(CAK_128).unwrap(), hex::decode(CKN).unwrap());
-    let entry = CakEntry { ckn: Ckn::new(&ckn).unwrap(), cak: Cak::new(&cak).unwrap() };
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).unwrap();
-    let mut kay = Kay::new(now(), settings(priority), vec![entry], &seed);
+    let kay = |(number, priority): (usize, &u8)| {
+        let entry = CakEntry { ckn: Ckn::new(&ckn).unwrap(), cak: Cak::new(&cak).unwrap() };
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed).unwrap();
+        Kay::new(now(), settings(number, *priority), vec![entry], &seed)
+    };
+    let mut kays: Vec<Kay> = priorities.iter().enumerate().map(kay).collect();
     loop {
         match orders.recv_timeout(Duration::from_millis(1)) {
-            Ok(Order::Rekey) => kay.rekey(now()),
-            Ok(Order::Tell(answer)) => drop(answer.send(kay.status(now()))),
-            Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {}
-            Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => return,
+            Ok(Order::Rekey) => kays[0].rekey(now()),
+            Ok(Order::Tell(of, answer)) => drop(answer.send(kays[of].status(now()))),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
         }
         while let Some(frame) = wire.waiting() {
-            kay.handle_frame(now(), &frame);
+            kays.iter_mut().for_each(|kay| kay.handle_frame(now(), &frame));
         }
-        if kay.poll_timeout().is_some_and(|due| due <= now()) {
-            kay.handle_timeout(now());
-        }
-        while let Some(event) = kay.poll_event() {
-            match event {
-                Event::Install(association) => kay.handle_report(now(), Report::Installed(association.ki)),
-                Event::EnableTransmit(ki) => kay.handle_report(now(), Report::Transmitting(ki)),
-                Event::Told(reason) => told.lock().unwrap().push((start.elapsed().as_secs_f64(), reason)),
-                Event::Admit { .. } | Event::Retire(_) | Event::Expel(_) | Event::RaiseLowest { .. } => {}
+        for i in 0..kays.len() {
+            if kays[i].poll_timeout().is_some_and(|due| due <= now()) {
+                kays[i].handle_timeout(now());
             }
-        }
-        while let Some(frame) = kay.poll_transmit(now()) {
-            wire.send(&frame);
+            while let Some(event) = kays[i].poll_event() {
+                let report = match event {
+                    Event::Install(association) => Report::Installed(association.ki),
+                    Event::EnableTransmit(ki) => Report::Transmitting(ki),
+                    Event::Told(reason) => {
+                        told.lock().unwrap().push((start.elapsed().as_secs_f64(), i, reason));
+                        continue;
+                    }
+                    _ => continue,
+                };
+                kays[i].handle_report(now(), report);
+            }
+            while let Some(frame) = kays[i].poll_transmit(now()) {
+                wire.send(&frame);
+                let others = kays.iter_mut().enumerate().filter(|(other, _)| *other != i);
+                others.for_each(|(_, kay)| kay.handle_frame(now(), &frame));
+            }
         }
     }
 }
@@ -133,31 +171,48 @@ fn run(wire: &Wire, priority: u8, orders: &Receiver<Order>, told: &Mutex<Vec<(f6
 /// Both ends use the same key, another than `before`.
 fn same_key(guest: &mut Guest, kay: &Running, before: Option<&Key>) -> Key {
     let key = supplicant::wait_for_key(guest, before);
-    kay.wait_for_key(&key);
+    kay.wait_for_key(0, &key);
     key
 }
 
 /// Neither end ever took the other for one that had begun anew, and there is nothing to complain of.
 fn is_content(kay: &Running) {
-    let status = kay.status();
+    let status = kay.status(0);
     assert_eq!(status.trouble, None, "{status:#?}");
     assert_eq!(status.members.iter().filter(|member| member.live).count(), 1, "{status:#?}");
     let told = kay.told.lock().unwrap();
-    let restarts = told.iter().filter(|(_, reason)| matches!(reason, Reason::PeerRestarted { .. })).count();
+    let restarts = told.iter().filter(|(.., reason)| matches!(reason, Reason::PeerRestarted { .. })).count();
     drop(told);
     assert_eq!(restarts, 0, "{}", kay.story());
 }
 
-fn rekeys(priority: u8, times: usize) {
+/// No KaY ever gave up the SAK that it protected with before it had another one.
+fn never_silent(kays: &Running) {
+    let mut protects = [None; 2];
+    for (at, by, reason) in kays.told.lock().unwrap().iter() {
+        match reason {
+            Reason::Transmitting { ki } => protects[*by] = Some(*ki),
+            Reason::Retired { ki } => assert_ne!(protects[*by], Some(*ki), "{by} at {at}"),
+            _ => {}
+        }
+    }
+}
+
+/// A guest, and KaYs of these priorities at its wire.
+fn together(priorities: &'static [u8]) -> (Guest, Running) {
     let (mut guest, wire, _) = Guest::between();
     guest.run(&format!("ip link set vec0 address {GUEST_MAC} up"));
-    let kay = Running::start(wire, priority);
+    (guest, Running::start(wire, priorities))
+}
+
+fn rekeys(priorities: &'static [u8], times: usize) {
+    let (mut guest, kay) = together(priorities);
     Agreement::of_priority(16).start(&mut guest);
     let mut before = same_key(&mut guest, &kay, None);
     for turn in 0..times {
         // In the middle of the old key's three seconds, at its end, and long after it.
         std::thread::sleep(Duration::from_millis([1000, 3300, 4500][turn % 3]));
-        match priority < 16 || turn % 2 == 0 {
+        match priorities[0] < 16 || turn % 2 == 0 {
             true => kay.rekey(),
             false => supplicant::exhaust(&mut guest),
         }
@@ -165,16 +220,37 @@ fn rekeys(priority: u8, times: usize) {
     }
     std::thread::sleep(Duration::from_secs(7));
     is_content(&kay);
-    println!("{}", kay.story());
+    never_silent(&kay);
     supplicant::stop(&mut guest);
 }
 
 #[test]
 fn the_kay_alone_rolls_keys_as_key_server() {
-    rekeys(8, 5);
+    rekeys(&[8], 5);
 }
 
 #[test]
 fn the_kay_alone_follows_a_key_server() {
-    rekeys(32, 3);
+    rekeys(&[32], 3);
+}
+
+/// Two KaYs divide SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
+#[test]
+fn extensions_are_used_while_all_have_announced_them() {
+    for priorities in [&[8, 32], &[32, 48]] {
+        let (mut guest, kays) = together(priorities);
+        for _ in 0..2 {
+            (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+            Agreement::of_priority(16).start(&mut guest);
+            let key = supplicant::wait_for_key(&mut guest, None);
+            for of in [0, 1] {
+                kays.wait_for_key(of, &key);
+                kays.wait_for_division(of, false, 2);
+                assert_eq!(kays.status(of).trouble, None);
+            }
+            supplicant::stop(&mut guest);
+        }
+        (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+        never_silent(&kays);
+    }
 }
