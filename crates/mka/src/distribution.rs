@@ -3,7 +3,8 @@
 //! ```text
 //!  a reason ─▶ wait for:  100 ms since its last SAK
 //!                         all members use the SAK before, or 6 s since that one
-//!                         members of the group that it has not heard yet (taking over), at most 6 s       ─▶ a SAK
+//!                         members of the group that it has not heard yet (taking over), at most 6 s
+//!                         2.5 s, if a SAK of another key server is in use                                 ─▶ a SAK
 //! ```
 //!
 //! Then it stands in every MKPDU until each member says that it accepts frames under it.
@@ -45,7 +46,7 @@ pub(crate) struct Serving {
     pub(crate) distribution: Option<Distribution>,
     /// The last KN. Never falls, whatever the MI.
     kn: u32,
-    /// Why a SAK is due, and since when.
+    /// Why a SAK is due, and since when (with what it has to wait for at least).
     need: Option<(SakReason, Instant)>,
     /// When the last SAK was made.
     last: Option<Instant>,
@@ -76,9 +77,9 @@ impl Serving {
         self.need = None;
     }
 
-    /// A SAK is due. The first reason stays.
-    pub(crate) fn need(&mut self, now: Instant, why: SakReason) {
-        self.need.get_or_insert((why, now));
+    /// A SAK is due from this moment on. The first reason stays.
+    pub(crate) fn need(&mut self, from: Instant, why: SakReason) {
+        self.need.get_or_insert((why, from));
     }
 
     pub(crate) const fn is_needed(&self) -> bool {

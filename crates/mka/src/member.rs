@@ -229,11 +229,15 @@ impl Kay {
             Some(participant) => {
                 let own = participant.serving.distribution.as_ref().filter(|own| own.ki == ki);
                 let server = participant.server_peer();
-                let peers = participant
+                // Who joined after it was made and has no SAK misses nothing; he waits for the next one.
+                let peers: Vec<&Peer> = participant
                     .peers
                     .live()
-                    .filter(|peer| peer.macsec && own.is_none_or(|own| own.members.contains(&peer.mi)))
-                    .collect::<Vec<_>>();
+                    .filter(|peer| {
+                        let is_new = own.is_some_and(|own| !own.members.contains(&peer.mi));
+                        peer.macsec && !(is_new && peer.uses.iter().all(|key| !key.tx))
+                    })
+                    .collect();
                 let knows_all = own.is_some()
                     || server.is_some_and(|server| {
                         let mut members = server.hears.iter().filter(|mi| **mi != participant.mi);

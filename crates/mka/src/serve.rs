@@ -11,7 +11,7 @@ use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{Reason, SakReason};
-use crate::timers::{Earliest, TRANSMIT_DELAY};
+use crate::timers::{Earliest, TAKEOVER_PATIENCE, TRANSMIT_DELAY};
 
 impl Kay {
     /// Notes why another SAK is due.
@@ -39,7 +39,11 @@ impl Kay {
             return;
         }
         if let Some(why) = self.reason_for_sak(participant) {
-            self.need(why);
+            let in_use = self.cp.transmitting().is_some_and(|sak| sak.ki.server != participant.mi);
+            let from = if in_use { self.now + TAKEOVER_PATIENCE } else { self.now };
+            if let Some(principal) = self.principal_mut() {
+                principal.serving.need(from, why);
+            }
         }
         self.tell_left_out();
         let Some(participant) = self.principal() else { return };

@@ -23,6 +23,9 @@ pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
 /// Between two SAKs of one key server. Members that join in quick succession (a group that is powered up) then share
 /// one, and a SAK takes effect before the next one comes: an exchange takes a few milliseconds on a LAN.
 pub(crate) const SAK_GAP: Duration = Duration::from_millis(100);
+/// How long a new key server leaves the SAK in use as it is: members that were lost together with the key server, by an
+/// outage of all, are heard again by then, and are not left behind with the SAK before.
+pub(crate) const TAKEOVER_PATIENCE: Duration = Duration::from_millis(2500);
 /// How long a member that ought to be key server and does not say so is waited for: it has lost the key server before too,
 /// and found out at most one hello and a half later.
 pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(3000);

@@ -7,4 +7,5 @@ mod world;
 mod extensions;
 mod group;
 mod parted;
+mod storm;
 mod two;

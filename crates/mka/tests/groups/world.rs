@@ -420,18 +420,11 @@ impl World {
         (0..self.stations.len()).collect()
     }
 
-    /// Waits until these are secured. Panics with what is known if they are not in time.
+    /// Waits until these are secured.
     pub(crate) fn secure(&mut self, who: &[usize], within: Duration) -> Duration {
         let (start, end) = (self.now, self.now + within);
         let is_secured = self.run_until(end, |world| world.is_secured(who));
-        if !is_secured {
-            for i in who {
-                let status = self.status(*i);
-                eprintln!("station {i}: {status:#?}\n{:?}", self.kay(*i).counters());
-                status.changes.iter().for_each(|(at, reason)| eprintln!("  {at:?} {reason}"));
-            }
-            panic!("not secured within {within:?}");
-        }
+        assert!(is_secured, "not secured within {within:?}");
         self.now.since(start)
     }
 
@@ -442,4 +435,26 @@ impl World {
 
 fn secy_sci(world: &World, i: usize) -> Sci {
     world.stations[i].settings.sci
+}
+
+impl Drop for World {
+    /// What led to a failed test.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            return;
+        }
+        eprintln!("at {:?}, loss {}, delay {:?}, cut {:?}", self.now, self.loss, self.delay, self.cut);
+        for (i, station) in self.stations.iter().enumerate() {
+            let Some(kay) = &station.kay else { continue };
+            let status = kay.status(self.now);
+            eprintln!(
+                "station {i}, MI {}, key server {:?}, {:?}",
+                status.mi, status.key_server, status.trouble
+            );
+            status.members.iter().for_each(|member| eprintln!("  {member:?}"));
+            status.saks.iter().for_each(|sak| eprintln!("  {sak:?}"));
+            eprintln!("  {:?}\n  {:?}", station.secy, kay.counters());
+            status.changes.iter().for_each(|(at, reason)| eprintln!("  {at:?} {reason}"));
+        }
+    }
 }

@@ -1,0 +1,86 @@
+//! Everything at once, at random: loss, reordering, duplication, partitions, restarts, rekeys, clock jumps. The world's
+//! invariants hold at every step, and when the storm is over a group is secured within the standard's bounds.
+
+use std::collections::HashSet;
+
+use crate::world::{Random, World, cak, ms, seconds, settings};
+
+/// After a storm: a life time until who has gone is found out, one more until a SAK that is on its way has taken effect or is
+/// given up, and two hellos.
+const BOUND: std::time::Duration = seconds(6 + 6 + 4);
+
+fn calm(world: &mut World) {
+    world.loss = 0;
+    world.duplication = 0;
+    world.delay = (100, 300);
+    world.cut.clear();
+    world.forgive();
+}
+
+fn storm(seed: u64) {
+    let mut random = Random(seed);
+    let stations = 2 + random.below(7) as usize;
+    let mut world = World::new(seed);
+    world.data_each = Some(ms(20));
+    for i in 0..stations {
+        let mut settings = settings(i);
+        settings.priority = [16, 16, 0, 200][random.below(4) as usize];
+        settings.delay_protect = random.chance(20);
+        settings.sak_lifetime = random.chance(30).then(|| seconds(1 + random.below(20)));
+        world.add(settings);
+        world.switch_on(i, vec![cak(1)]);
+    }
+    let all = world.all();
+    for _ in 0..3 {
+        for _ in 0..1 + random.below(12) {
+            let i = random.below(stations as u64) as usize;
+            match random.below(9) {
+                0 => world.loss = random.below(31),
+                1 => world.duplication = random.below(31),
+                2 => world.delay = (100, 300 + random.below(50_000)),
+                3 => {
+                    let (one, other): (Vec<_>, Vec<_>) = all.iter().partition(|_| random.chance(50));
+                    world.part(&one, &other);
+                }
+                4 => {
+                    world.cut.clear();
+                    world.forgive();
+                }
+                5 => world.switch_on(i, vec![cak(1)]),
+                6 => {
+                    world.switch_off(i);
+                    world.run(ms(random.below(8000)));
+                    world.switch_on(i, vec![cak(1)]);
+                }
+                7 => world.with(i, |kay, now| kay.rekey(now)),
+                _ => {
+                    // The machine was asleep.
+                    world.now = world.now + ms(random.below(20_000));
+                    world.forgive();
+                }
+            }
+            world.run(ms([1, 20, 200, 3000, 9000][random.below(5) as usize]));
+        }
+        calm(&mut world);
+        world.secure(&all, BOUND);
+        // And it stays so.
+        let mut kis = HashSet::new();
+        world.run_until(world.now + seconds(10), |world| {
+            assert!(world.all().iter().all(|i| world.stations[*i].secy.transmits.is_some()));
+            kis.insert(world.ki(0));
+            false
+        });
+        assert!(kis.len() <= 12, "{} SAKs in ten quiet seconds", kis.len());
+        world.secure(&all, seconds(1));
+    }
+}
+
+#[test]
+fn storms_end() {
+    let seeds = std::env::var("MKA_STORMS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
+    let first = std::env::var("MKA_STORM").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
+    for seed in first..first + seeds {
+        eprintln!("storm {seed}");
+        storm(seed);
+    }
+}
