@@ -45,9 +45,10 @@ impl Kay {
         self.better = Some((id, since));
         if self.principal().is_none() || self.now >= since + self.patience() {
             self.better = None;
-            self.principal = id;
+            let before = core::mem::replace(&mut self.principal, id);
             self.asks_to_replace = None;
-            if let Some(principal) = self.principal_mut() {
+            let is_first = before == 0;
+            if let Some(principal) = self.principal_mut().filter(|_| !is_first) {
                 principal.pace.news();
                 let ckn = principal.ckn;
                 self.out.tell(self.now, Reason::Principal { ckn });

@@ -4,8 +4,11 @@
 mod secy;
 mod world;
 
+mod alone;
+mod caks;
 mod extensions;
 mod group;
 mod parted;
+mod rekeys;
 mod storm;
 mod two;

@@ -41,6 +41,8 @@ pub(crate) struct SecY {
     pub(crate) delay: Duration,
     pub(crate) saks: Vec<Sas>,
     pub(crate) transmits: Option<Ki>,
+    /// It has protected since then, with whatever SAK.
+    pub(crate) since: Instant,
     /// What it will report, and when.
     pub(crate) reports: Vec<(Instant, Report)>,
     /// SCs that there are.
@@ -50,7 +52,16 @@ pub(crate) struct SecY {
 
 impl SecY {
     pub(crate) fn new(sci: Sci, delay: Duration) -> Self {
-        Self { sci, delay, saks: vec![], transmits: None, reports: vec![], scs: HashSet::new(), raised: 0 }
+        Self {
+            sci,
+            delay,
+            saks: vec![],
+            transmits: None,
+            since: Instant::START,
+            reports: vec![],
+            scs: HashSet::new(),
+            raised: 0,
+        }
     }
 
     pub(crate) fn find(&self, ki: Ki) -> Option<&Sas> {
@@ -129,7 +140,11 @@ impl SecY {
         let (_, report) = self.reports.remove(i);
         match report {
             Report::Installed(ki) => self.find_mut(ki).installed = true,
-            Report::Transmitting(ki) => self.transmits = Some(ki),
+            Report::Transmitting(ki) => {
+                if self.transmits.replace(ki).is_none() {
+                    self.since = now;
+                }
+            }
             Report::NextPn { .. } => {}
         }
         Some(report)

@@ -257,8 +257,10 @@ impl World {
             let peer = of(member.sci);
             // It may have been switched off, or have given the SAK up, a moment ago.
             let is_there = peer.kay.as_ref().is_some_and(|kay| kay.status(self.now).mi == member.mi);
-            // It joined when the SAK was made already, and waits for the next one.
-            let is_new = peer.secy.transmits.is_none();
+            // It joined when the SAK was made already, and waits for the next one; or it uses another, and that is not known
+            // yet.
+            let unknown = if self.loss > 0 { seconds(6) } else { Duration::from_micros(2 * self.delay.1) };
+            let is_new = peer.secy.transmits.is_none() || self.now.since(peer.secy.since) <= unknown;
             let accepts = peer.secy.find(ki).is_some_and(|sas| sas.installed);
             let has_sc = peer.secy.find(ki).is_some_and(|sas| sas.receive.contains_key(&secy_sci(self, i)));
             assert!(!is_there || is_new || (accepts && has_sc), "{} does not accept {ki} yet", member.sci);
