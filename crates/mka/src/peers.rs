@@ -223,7 +223,9 @@ impl Peers {
             let peer = self.find_mut(mi).expect("invariant: it was found");
             peer.hear(now, message);
         } else {
-            self.make_room();
+            if !hears_us {
+                self.make_room();
+            }
             let mut peer = Peer::new(now, message);
             if let Some(departed) = self.departed.iter().find(|departed| departed.mi == mi) {
                 peer.highest_kn = departed.highest_kn;

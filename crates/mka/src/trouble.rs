@@ -92,7 +92,10 @@ impl Kay {
             Server::Me | Server::Peer(_) if !secured && self.settings.capability == Capability::None => {
                 Some("this station is configured without MACsec")
             }
-            Server::Me if !secured => Some("a SAK is being handed out"),
+            Server::Me | Server::Peer(_) if !secured && self.cp.latest().is_some() => {
+                Some("a SAK is there, and protects as soon as all stations accept it")
+            }
+            Server::Me if !secured => Some("a SAK is due: stations of the group are still missing"),
             Server::Peer(_) if !secured => Some("waiting for the key server's SAK"),
             _ => None,
         }
