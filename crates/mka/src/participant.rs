@@ -101,6 +101,7 @@ impl Participant {
     pub(crate) fn draw_mi(&mut self, draw: &mut Draw) {
         self.mi = mi(draw);
         self.mns = Mns::default();
+        self.peers.own_mi_changed();
         self.serving.forget();
         self.starved = None;
         self.pace.news();

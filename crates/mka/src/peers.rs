@@ -9,13 +9,14 @@
 //!
 //! Everything is bounded: [`LIVE`] and [`POTENTIAL`] peers, [`DEPARTED`] that are remembered. MKPDUs can be recorded under a
 //! pre-shared CAK and sent again years later, so an MI that has not shown to hear us changes nothing but the list of
-//! potential peers: a recorded start of a live peer does not end its life. An MI that was left for another one never comes
-//! back. Attacks: `replays` in `tests/`.
+//! potential peers: a recorded start of a live peer does not end its life. Of two MIs with one SCI (a station has restarted)
+//! the one lives that has heard the later MKPDU of ours: what an MI said before it was left, and comes late or is held back,
+//! does not bring it back. Attacks: `tests/groups/hostile.rs`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use wire::mkpdu::{Capability, Heard};
+use wire::mkpdu::{Basic, Capability, Heard};
 use wire::{Instant, Ki, Mi, Sci};
 
 use crate::announcement::Announcement;
@@ -49,8 +50,8 @@ pub(crate) struct Peer {
     pub(crate) heard: Instant,
     /// When it last showed to hear us.
     shown: Instant,
-    /// When it became live.
-    pub(crate) live_since: Instant,
+    /// The latest MN of ours that it showed to have heard.
+    heard_mn: u32,
     pub(crate) uses: Uses,
     pub(crate) delay_protect: bool,
     /// Who is live for it.
@@ -74,7 +75,7 @@ impl Peer {
             live: false,
             heard: now,
             shown: now,
-            live_since: now,
+            heard_mn: 0,
             uses: Uses::new(),
             delay_protect: false,
             hears: Vec::new(),
@@ -140,7 +141,7 @@ struct Departed {
     mi: Mi,
     mn: u32,
     highest_kn: u32,
-    /// Its SCI goes on under another MI: this one is never heard again.
+    /// Its SCI goes on under another MI.
     left: bool,
 }
 
@@ -191,30 +192,46 @@ impl Peers {
         !self.expected.is_empty()
     }
 
-    /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI.
-    pub(crate) fn judge(&self, mi: Mi, mn: u32) -> Result<(), Discard> {
-        let last = match self.find(mi) {
-            Some(peer) => peer.mn,
-            None => match self.departed.iter().find(|departed| departed.mi == mi) {
-                Some(departed) if departed.left => return Err(Discard::Departed),
-                Some(departed) => departed.mn,
-                None => 0,
-            },
+    /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI, and that MI was not left since.
+    pub(crate) fn judge(&self, basic: &Basic, heard_mn: Option<u32>) -> Result<(), Discard> {
+        let departed = self.departed.iter().find(|departed| departed.mi == basic.mi);
+        let last = match (self.find(basic.mi), departed) {
+            (Some(peer), _) => peer.mn,
+            (None, Some(departed)) if departed.left && !self.shows_more(basic, heard_mn) => {
+                return Err(Discard::Departed);
+            }
+            (None, Some(departed)) => departed.mn,
+            (None, None) => 0,
         };
-        if mn > last { Ok(()) } else { Err(Discard::OldMn) }
+        if basic.mn > last { Ok(()) } else { Err(Discard::OldMn) }
     }
 
-    /// Takes in an MKPDU that was judged. `hears_us`: it lists us with an MN of late.
+    /// Whether this MI has heard a later MKPDU of ours than any other of its SCI that is live.
+    fn shows_more(&self, basic: &Basic, heard_mn: Option<u32>) -> bool {
+        heard_mn.is_some_and(|heard_mn| {
+            let mut others = self.live().filter(|peer| peer.sci == basic.sci && peer.mi != basic.mi);
+            others.all(|other| heard_mn > other.heard_mn)
+        })
+    }
+
+    /// The own MI is another one, whose MNs begin again.
+    pub(crate) fn own_mi_changed(&mut self) {
+        self.known.iter_mut().for_each(|peer| peer.heard_mn = 0);
+    }
+
+    /// Takes in an MKPDU that was judged. `heard_mn`: the MN of late with which it lists us.
     pub(crate) fn take(
         &mut self,
         now: Instant,
         message: &Message<'_>,
-        hears_us: bool,
+        heard_mn: Option<u32>,
         own: Mi,
     ) -> Result<Change, Discard> {
         let (mi, sci) = (message.basic.mi, message.basic.sci);
         let was_live = self.find(mi).is_some_and(|peer| peer.live);
         let restarted = self.live().any(|peer| peer.sci == sci && peer.mi != mi);
+        let heard_mn = heard_mn.filter(|_| was_live || self.shows_more(&message.basic, heard_mn));
+        let hears_us = heard_mn.is_some();
         if hears_us && !was_live && !restarted && self.live().count() >= LIVE {
             return Err(Discard::TooManyPeers);
         }
@@ -232,12 +249,12 @@ impl Peers {
             }
             self.known.push(peer);
         }
-        if hears_us {
+        if let Some(heard_mn) = heard_mn {
             let peer = self.find_mut(mi).expect("invariant: it was found or added");
             peer.shown = now;
+            peer.heard_mn = peer.heard_mn.max(heard_mn);
             if !was_live {
                 peer.live = true;
-                peer.live_since = now;
                 self.leave_others_of(sci, mi);
             }
         }
@@ -249,9 +266,10 @@ impl Peers {
         })
     }
 
-    /// The other MIs of this SCI are over.
+    /// What was live under this SCI before is left. Potential peers stay: which one came later is not known.
     fn leave_others_of(&mut self, sci: Sci, mi: Mi) {
-        let others: Vec<Peer> = self.known.extract_if(.., |peer| peer.sci == sci && peer.mi != mi).collect();
+        let is_left = |peer: &mut Peer| peer.live && peer.sci == sci && peer.mi != mi;
+        let others: Vec<Peer> = self.known.extract_if(.., is_left).collect();
         for other in others {
             self.depart(&other, true);
         }

@@ -19,8 +19,10 @@ impl Kay {
         let i = self.verify(&mkpdu)?;
         let message = Message::of(&mkpdu);
         self.beware_of_doubles(i, &mkpdu, &message)?;
-        self.participants[i].peers.judge(message.basic.mi, message.basic.mn)?;
-        self.take_in(i, &message)
+        let participant = &self.participants[i];
+        let heard_mn = participant.recent_listing(self.now, &message).map(|listing| listing.mn);
+        participant.peers.judge(&message.basic, heard_mn)?;
+        self.take_in(i, &message, heard_mn)
     }
 
     /// The participant under whose CAK the MKPDU's ICV is right. Costs one AES-CMAC for each CAK with its CKN.
@@ -67,12 +69,11 @@ impl Kay {
         if own_sci || is_double { Err(Discard::Reflected) } else { Ok(()) }
     }
 
-    fn take_in(&mut self, i: usize, message: &Message<'_>) -> Result<(), Discard> {
+    fn take_in(&mut self, i: usize, message: &Message<'_>, heard_mn: Option<u32>) -> Result<(), Discard> {
         let (now, sci) = (self.now, message.basic.sci);
         let participant = &mut self.participants[i];
-        let hears_us = participant.recent_listing(now, message).is_some();
         let own = participant.mi;
-        let taken = participant.peers.take(now, message, hears_us, own);
+        let taken = participant.peers.take(now, message, heard_mn, own);
         if taken == Err(Discard::TooManyPeers) {
             self.hinder(Hindrance::TooManyPeers, Reason::TooManyPeers { sci });
         }
@@ -84,8 +85,10 @@ impl Kay {
             Change::Potential | Change::None => {}
         }
         // Who does not hear us may have missed what we said; who is new is answered.
-        if change != Change::None || !hears_us {
-            self.participants[i].pace.news();
+        let participant = &mut self.participants[i];
+        let is_live = participant.peers.find(message.basic.mi).is_some_and(|peer| peer.live);
+        if change != Change::None || heard_mn.is_none() || !is_live {
+            participant.pace.news();
         }
         self.watch_users(i, message);
         self.hold_to_lowest(i, message);

@@ -3,7 +3,8 @@
 use mka::{OnPeerLoss, Reason};
 use wire::mkpdu::Capability;
 
-use crate::world::{World, cak, ms, seconds, settings};
+use crate::station::{cak, ms, seconds, settings};
+use crate::world::World;
 
 fn group(seed: u64, stations: usize, on_peer_loss: OnPeerLoss) -> World {
     let mut world = World::new(seed);

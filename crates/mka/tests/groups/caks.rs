@@ -2,7 +2,8 @@
 
 use mka::Reason;
 
-use crate::world::{World, cak, ms, named_cak, seconds, settings};
+use crate::station::{cak, ms, named_cak, seconds, settings};
+use crate::world::World;
 
 fn group(seed: u64, stations: usize, caks: &[u8]) -> World {
     let mut world = World::new(seed);

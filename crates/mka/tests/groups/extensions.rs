@@ -6,7 +6,8 @@ use mka::{Announced, SuiteFigure, SuiteRule};
 use suite::CipherSuite;
 use wire::mkpdu::Capability;
 
-use crate::world::{World, cak, ms, seconds, settings};
+use crate::station::{cak, ms, seconds, settings};
+use crate::world::World;
 
 /// A station that announces nothing of ours: it lists GCM-AES-128, and no figures.
 fn stranger(i: usize) -> mka::Settings {

@@ -1,6 +1,7 @@
 //! Groups of more than two.
 
-use crate::world::{World, cak, ms, seconds, settings};
+use crate::station::{cak, ms, seconds, settings};
+use crate::world::World;
 
 #[test]
 fn eight_stations_are_secured_soon_and_with_few_saks() {

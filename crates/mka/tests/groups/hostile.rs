@@ -1,12 +1,12 @@
 //! What is sent by those who must not be believed: recordings, broken members, floods.
 
-use mka::{Event, OnPeerLoss, SuiteRule};
-use suite::CipherSuite;
-use wire::mkpdu::{Basic, Capability, Confidentiality, Heard, Mkpdu};
+use mka::{Event, OnPeerLoss};
+use wire::mkpdu::{Basic, Heard, Mkpdu};
 use wire::{Ki, Mi};
 
 use crate::scripted::{Alone, Scripted};
-use crate::world::{Random, World, cak, ms, seconds, settings};
+use crate::station::{Random, cak, ms, seconds, settings};
+use crate::world::World;
 
 fn alone_with_server() -> (Alone, Scripted) {
     let (mut alone, mut server) = (Alone::new(settings(0)), Scripted::new(9));
@@ -24,7 +24,7 @@ fn a_foreign_key_servers_sak_is_installed_once() {
     let (mut alone, mut server) = alone_with_server();
     server.hand_out(1, 2, 5);
     for _ in 0..5 {
-        server.hears(&alone.last_sent().to_vec());
+        server.hears(alone.last_sent());
         alone.hears(&server.mkpdu());
         alone.pass(ms(500));
     }
@@ -63,7 +63,7 @@ fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
     let keep_alive = |alone: &mut Alone, server: &mut Scripted| {
         let sak = server.hands_out.take();
         let listed = std::mem::take(&mut server.live);
-        server.hears(&alone.last_sent().to_vec());
+        server.hears(alone.last_sent());
         alone.hears(&server.mkpdu());
         (server.hands_out, server.live) = (sak, listed);
         alone.pass(ms(1000));
@@ -72,7 +72,7 @@ fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
     alone.hears(&server.mkpdu());
     alone.pass(ms(20));
     assert_eq!(alone.installed(), []);
-    server.hears(&alone.last_sent().to_vec());
+    server.hears(alone.last_sent());
     alone.hears(&server.mkpdu());
     assert_eq!(alone.installed().len(), 1);
 }
@@ -82,17 +82,17 @@ fn a_sak_that_was_used_is_never_installed_again() {
     let (mut alone, mut server) = alone_with_server();
     for (kn, an) in [(1, 0), (2, 1), (3, 2), (2, 3), (1, 0), (4, 3)] {
         server.hand_out(kn, an, kn as u8);
-        server.hears(&alone.last_sent().to_vec());
+        server.hears(alone.last_sent());
         alone.hears(&server.mkpdu());
         server.uses(
             Ki { server: server.basic.mi, kn: kn.max(3) },
-            server.hands_out.as_ref().expect("one").1,
+            server.hands_out.as_ref().expect("one").an,
             true,
             true,
         );
         for _ in 0..4 {
             alone.pass(seconds(2));
-            server.hears(&alone.last_sent().to_vec());
+            server.hears(alone.last_sent());
             let sak = server.hands_out.take();
             alone.hears(&server.mkpdu());
             server.hands_out = sak;
@@ -215,88 +215,6 @@ fn an_mn_that_does_not_rise_is_old() {
     assert_eq!(alone.kay.counters().mkpdus_rx, heard);
 }
 
-/// Refused SAKs, each with words for it; the group stands still, and nothing is installed.
-#[test]
-fn saks_that_cannot_be_used_are_refused_with_a_reason() {
-    type Change = fn(&mut Scripted);
-    let cases: [(&str, &str, Change); 5] = [
-        ("unknown cipher suite", "does not have", |server| {
-            server.hands_out.as_mut().expect("one").2 = Some(*b"\x00\x80\xc2\x00\x01\x00\x00\x77");
-        }),
-        ("not allowed by the configuration", "does not allow", |server| {
-            let suite = CipherSuite::Aegis128L;
-            server.hands_out.as_mut().expect("one").2 = Some(suite.identifier());
-        }),
-        ("offset of 50", "cannot do", |server| server.confidentiality = Confidentiality::Fifty),
-        ("does not open", "does not open", |server| {
-            server.cak = suite::mka::Cak::new(&[1; 16]).expect("16 octets");
-            let kek_of_another = wire::Ckn::new(b"another").expect("a name");
-            server.ckn = kek_of_another;
-        }),
-        ("", "", |_| {}),
-    ];
-    for (told, trouble, change) in cases {
-        let mut own_settings = settings(0);
-        own_settings.capability = Capability::Confidentiality;
-        let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
-        alone.meets(&mut server);
-        server.hand_out(1, 0, 5);
-        change(&mut server);
-        server.hears(&alone.last_sent().to_vec());
-        let frame =
-            if told == "does not open" { wrapped_under_another_kek(&mut server) } else { server.mkpdu() };
-        alone.hears(&frame);
-        alone.pass(ms(100));
-        let status = alone.kay.status(alone.now);
-        if told.is_empty() {
-            assert_eq!(alone.installed().len(), 1);
-            continue;
-        }
-        assert_eq!(alone.installed(), [], "{told}");
-        assert_eq!(alone.told(told), 1, "{told}: {:?}", status.changes);
-        assert!(status.trouble.expect("there is trouble").contains(trouble), "{:?}", status.trouble);
-        assert_eq!(alone.kay.counters().saks_refused, 1);
-    }
-}
-
-/// The ICV is right, the key is wrapped under another CKN's KEK.
-fn wrapped_under_another_kek(server: &mut Scripted) -> Vec<u8> {
-    let right = cak(1).ckn;
-    let frame = {
-        server.basic.mn += 1;
-        let wrong = server.same_mn();
-        server.ckn = right;
-        wrong
-    };
-    // The ICV was made with the wrong name's ICK too: it is made again.
-    let authenticated = Mkpdu::parse(&frame).expect("an MKPDU").authenticated().to_vec();
-    let icv = server.cak.ick(&right).icv(&authenticated);
-    [authenticated, icv.to_vec()].concat()
-}
-
-#[test]
-fn only_a_configured_suite_is_taken() {
-    let mut own_settings = settings(0);
-    own_settings.suite = SuiteRule::Only(CipherSuite::GcmAes256);
-    let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
-    alone.meets(&mut server);
-    server.hand_out(1, 0, 5);
-    alone.hears(&server.mkpdu());
-    assert_eq!(alone.installed(), []);
-    server.hands_out = Some((
-        2,
-        wire::An::ALL[0],
-        Some(CipherSuite::GcmAes256.identifier()),
-        CipherSuite::GcmAes256,
-        vec![5; 32],
-    ));
-    alone.hears(&server.mkpdu());
-    assert_eq!(alone.installed().len(), 1);
-    server.uses(alone.installed()[0], wire::An::ALL[0], true, true);
-    alone.hears(&server.mkpdu());
-    assert_eq!(alone.kay.status(alone.now).trouble, None);
-}
-
 /// Whoever has the CAK may speak as as many as he likes: lists stay short, and so does what is said.
 #[test]
 fn members_without_end_cost_bounded_memory() {
@@ -308,13 +226,15 @@ fn members_without_end_cost_bounded_memory() {
     }
     assert_eq!(alone.kay.status(alone.now).members.len(), 32);
     for member in &mut members {
-        member.hears(&alone.last_sent().to_vec());
+        member.hears(alone.last_sent());
         alone.hears(&member.mkpdu());
         alone.pass(ms(1));
     }
     let status = alone.kay.status(alone.now);
     assert_eq!(status.members.iter().filter(|member| member.live).count(), 32);
-    assert!(status.members.len() <= 64);
+    (200..=255).map(Scripted::new).for_each(|mut member| alone.hears(&member.mkpdu()));
+    alone.pass(seconds(2));
+    assert_eq!(alone.kay.status(alone.now).members.len(), 64);
     assert_eq!(alone.kay.counters().mkpdus_too_many_peers, 200 - 32);
     assert!(status.trouble.expect("there is trouble").contains("33"));
     assert!(alone.sent.iter().all(|frame| frame.len() <= 1514));
@@ -356,6 +276,37 @@ fn garbage_is_counted_and_nothing_else() {
     // What was genuine still is.
     alone.hears(&genuine);
     assert_eq!(alone.kay.status(alone.now).members[0].heard, alone.now);
+}
+
+/// A station restarts twice, and what it said in between is held back until the third one is live.
+#[test]
+fn a_life_in_between_that_is_held_back_ends_nobody() {
+    let mut alone = Alone::new(settings(0));
+    let (mut first, mut second, mut third) = (Scripted::new(9), Scripted::new(9), Scripted::new(9));
+    (second.basic.mi, third.basic.mi) = (Mi([10; 12]), Mi([11; 12]));
+    alone.meets(&mut first);
+    let live = |alone: &Alone| {
+        let members = alone.kay.status(alone.now).members;
+        members.iter().filter(|member| member.live).map(|member| member.mi).collect::<Vec<_>>()
+    };
+    second.hears(alone.last_sent());
+    let held_back = [second.mkpdu(), second.mkpdu()];
+    alone.meets(&mut third);
+    assert_eq!(live(&alone), [third.basic.mi]);
+    for frame in &held_back {
+        alone.hears(frame);
+        assert_eq!(live(&alone), [third.basic.mi]);
+    }
+    // What the first one said is over too.
+    alone.hears(&first.mkpdu());
+    assert_eq!(alone.kay.counters().mkpdus_departed, 1);
+    // But who shows to live does.
+    alone.pass(seconds(1));
+    second.hears(alone.last_sent());
+    alone.pass(seconds(2));
+    second.hears(alone.last_sent());
+    alone.hears(&second.mkpdu());
+    assert_eq!(live(&alone), [second.basic.mi]);
 }
 
 /// A peer that was lost and comes back with the MI and the SAK that it had is not let in under that SAK again: what it sent

@@ -1,6 +1,7 @@
 //! Partitions, and what follows them.
 
-use crate::world::{World, ms, seconds};
+use crate::station::{ms, seconds};
+use crate::world::World;
 
 #[test]
 fn parts_of_a_group_go_on_alone_and_come_together_again() {

@@ -7,7 +7,7 @@ use mka::{CakEntry, Event, Kay};
 use suite::mka::Cak;
 use wire::{Ckn, Instant};
 
-use crate::world::{ms, settings};
+use crate::station::{ms, settings};
 
 #[test]
 fn a_recorded_session_is_heard_and_followed_by_nobody() {

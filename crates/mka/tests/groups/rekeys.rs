@@ -5,7 +5,8 @@ use std::time::Duration;
 use mka::{Report, SuiteRule};
 use suite::CipherSuite;
 
-use crate::world::{World, cak, ms, seconds, settings};
+use crate::station::{cak, ms, seconds, settings};
+use crate::world::World;
 
 /// So many rekeys in a row while MKPDUs get lost, come twice and overtake each other: not one frame is lost.
 #[test]

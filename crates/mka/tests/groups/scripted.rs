@@ -8,7 +8,18 @@ use wire::mkpdu::{ALGORITHM_AGILITY, Basic, Capability, Confidentiality, Distrib
 use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, Writer};
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
-use crate::world::cak;
+use crate::station::cak;
+
+/// A SAK that a member hands out.
+#[derive(Clone)]
+pub(crate) struct HandedOut {
+    pub(crate) kn: u32,
+    pub(crate) an: An,
+    /// The suite as it is named.
+    pub(crate) named: Option<[u8; 8]>,
+    pub(crate) suite: CipherSuite,
+    pub(crate) key: Vec<u8>,
+}
 
 /// A member written by hand.
 pub(crate) struct Scripted {
@@ -18,8 +29,7 @@ pub(crate) struct Scripted {
     pub(crate) live: Vec<Heard>,
     pub(crate) potential: Vec<Heard>,
     pub(crate) sak_use: Option<SakUse>,
-    /// KN, AN, suite as said, suite, key.
-    pub(crate) hands_out: Option<(u32, An, Option<[u8; 8]>, CipherSuite, Vec<u8>)>,
+    pub(crate) hands_out: Option<HandedOut>,
     pub(crate) confidentiality: Confidentiality,
 }
 
@@ -73,14 +83,14 @@ impl Scripted {
         if let Some(sak_use) = &self.sak_use {
             writer.push(&ParameterSet::SakUse(*sak_use)).expect("room");
         }
-        if let Some((kn, an, suite_said, suite, key)) = &self.hands_out {
+        if let Some(HandedOut { kn, an, named, suite, key }) = &self.hands_out {
             let sak = Sak::new(*suite, key).expect("a key of that length");
             let (wrapped, octets) = self.cak.kek(&self.ckn).wrap(&sak);
             let handed_out = DistributedSak {
                 an: *an,
                 confidentiality: self.confidentiality,
                 kn: *kn,
-                suite: *suite_said,
+                suite: *named,
                 wrapped: &wrapped[..octets],
             };
             writer.push(&ParameterSet::DistributedSak(Some(handed_out))).expect("room");
@@ -98,7 +108,8 @@ impl Scripted {
     /// It hands out a SAK of GCM-AES-128 whose octets are all the same.
     pub(crate) fn hand_out(&mut self, kn: u32, an: u8, octet: u8) {
         let an = An::new(an).expect("0 to 3");
-        self.hands_out = Some((kn, an, None, CipherSuite::GcmAes128, vec![octet; 16]));
+        self.hands_out =
+            Some(HandedOut { kn, an, named: None, suite: CipherSuite::GcmAes128, key: vec![octet; 16] });
     }
 
     /// It uses this SAK.

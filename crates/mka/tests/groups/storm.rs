@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use crate::world::{Random, World, cak, ms, seconds, settings};
+use crate::station::{Random, cak, ms, seconds, settings};
+use crate::world::World;
 
 /// After a storm: a life time until who has gone is found out, one more until a SAK that is on its way has taken effect or is
 /// given up, and two hellos.

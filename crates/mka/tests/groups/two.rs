@@ -1,6 +1,7 @@
 //! Two stations.
 
-use crate::world::{World, ms, seconds};
+use crate::station::{ms, seconds};
+use crate::world::World;
 
 #[test]
 fn two_stations_are_secured_in_milliseconds() {

@@ -1,0 +1,91 @@
+//! SAKs that are not taken, and the words for it.
+
+use mka::SuiteRule;
+use suite::CipherSuite;
+use wire::mkpdu::{Capability, Confidentiality, Mkpdu};
+
+use crate::scripted::{Alone, HandedOut, Scripted};
+use crate::station::{cak, ms, settings};
+
+/// Refused SAKs, each with words for it; the group stands still, and nothing is installed.
+#[test]
+fn saks_that_cannot_be_used_are_refused_with_a_reason() {
+    type Change = fn(&mut Scripted);
+    let cases: [(&str, &str, Change); 5] = [
+        ("unknown cipher suite", "does not have", |server| {
+            server.hands_out.as_mut().expect("one").named = Some(*b"\x00\x80\xc2\x00\x01\x00\x00\x77");
+        }),
+        ("not allowed by the configuration", "does not allow", |server| {
+            let suite = CipherSuite::Aegis128L;
+            server.hands_out.as_mut().expect("one").named = Some(suite.identifier());
+        }),
+        ("offset of 50", "cannot do", |server| server.confidentiality = Confidentiality::Fifty),
+        ("does not open", "does not open", |server| {
+            server.cak = suite::mka::Cak::new(&[1; 16]).expect("16 octets");
+            let kek_of_another = wire::Ckn::new(b"another").expect("a name");
+            server.ckn = kek_of_another;
+        }),
+        ("", "", |_| {}),
+    ];
+    for (told, trouble, change) in cases {
+        let mut own_settings = settings(0);
+        own_settings.capability = Capability::Confidentiality;
+        let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
+        alone.meets(&mut server);
+        server.hand_out(1, 0, 5);
+        change(&mut server);
+        server.hears(alone.last_sent());
+        let frame =
+            if told == "does not open" { wrapped_under_another_kek(&mut server) } else { server.mkpdu() };
+        alone.hears(&frame);
+        alone.pass(ms(100));
+        let status = alone.kay.status(alone.now);
+        if told.is_empty() {
+            assert_eq!(alone.installed().len(), 1);
+            continue;
+        }
+        assert_eq!(alone.installed(), [], "{told}");
+        assert_eq!(alone.told(told), 1, "{told}: {:?}", status.changes);
+        assert!(status.trouble.expect("there is trouble").contains(trouble), "{:?}", status.trouble);
+        assert_eq!(alone.kay.counters().saks_refused, 1);
+    }
+}
+
+/// The ICV is right, the key is wrapped under another CKN's KEK.
+fn wrapped_under_another_kek(server: &mut Scripted) -> Vec<u8> {
+    let right = cak(1).ckn;
+    let frame = {
+        server.basic.mn += 1;
+        let wrong = server.same_mn();
+        server.ckn = right;
+        wrong
+    };
+    // The ICV was made with the wrong name's ICK too: it is made again.
+    let authenticated = Mkpdu::parse(&frame).expect("an MKPDU").authenticated().to_vec();
+    let icv = server.cak.ick(&right).icv(&authenticated);
+    [authenticated, icv.to_vec()].concat()
+}
+
+#[test]
+fn only_a_configured_suite_is_taken() {
+    let mut own_settings = settings(0);
+    own_settings.suite = SuiteRule::Only(CipherSuite::GcmAes256);
+    let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
+    alone.meets(&mut server);
+    server.hand_out(1, 0, 5);
+    alone.hears(&server.mkpdu());
+    assert_eq!(alone.installed(), []);
+    let suite = CipherSuite::GcmAes256;
+    server.hands_out = Some(HandedOut {
+        kn: 2,
+        an: wire::An::ALL[0],
+        named: Some(suite.identifier()),
+        suite,
+        key: vec![5; 32],
+    });
+    alone.hears(&server.mkpdu());
+    assert_eq!(alone.installed().len(), 1);
+    server.uses(alone.installed()[0], wire::An::ALL[0], true, true);
+    alone.hears(&server.mkpdu());
+    assert_eq!(alone.kay.status(alone.now).trouble, None);
+}
