@@ -17,7 +17,7 @@ fn eight_stations_are_secured_soon_and_with_few_saks() {
 #[test]
 fn members_that_join_and_leave_do_not_disturb_the_others() {
     let mut world = World::group(4, 3);
-    world.data_each = Some(ms(2));
+    world.data_each = Some(ms(5));
     world.secure(&[0, 1, 2], seconds(6));
     for i in 3..8 {
         world.add(settings(i));

@@ -22,7 +22,7 @@ fn storm(seed: u64) {
     let mut random = Random(seed);
     let stations = 2 + random.below(7) as usize;
     let mut world = World::new(seed);
-    world.data_each = Some(ms(20));
+    world.data_each = Some(ms(50));
     for i in 0..stations {
         let mut settings = settings(i);
         settings.priority = [16, 16, 0, 200][random.below(4) as usize];
@@ -78,7 +78,7 @@ fn storm(seed: u64) {
 
 #[test]
 fn storms_end() {
-    let seeds = std::env::var("MKA_STORMS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(40);
+    let seeds = std::env::var("MKA_STORMS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(25);
     let first = std::env::var("MKA_STORM").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     for seed in first..first + seeds {
         eprintln!("storm {seed}");

@@ -14,6 +14,8 @@ pub(crate) struct Station {
     pub(crate) settings: Settings,
     pub(crate) kay: Option<Kay>,
     pub(crate) secy: SecY,
+    /// When the KaY wants to be woken.
+    timeout: Option<Instant>,
     /// Whose frames were heard since it was switched on: none of theirs may be lost from there on.
     established: HashSet<usize>,
 }
@@ -90,7 +92,7 @@ impl World {
 
     pub(crate) fn add(&mut self, settings: Settings) -> usize {
         let secy = SecY::new(settings.sci, Duration::from_micros(300));
-        self.stations.push(Station { settings, kay: None, secy, established: HashSet::new() });
+        self.stations.push(Station { settings, kay: None, secy, timeout: None, established: HashSet::new() });
         self.stations.len() - 1
     }
 
@@ -107,8 +109,11 @@ impl World {
     pub(crate) fn switch_off(&mut self, i: usize) {
         let station = &mut self.stations[i];
         station.kay = None;
+        station.timeout = None;
         station.secy = SecY::new(station.settings.sci, station.secy.delay);
         station.established.clear();
+        // What it sent before is no promise of more.
+        self.flight.retain(|_, (from, _, what)| *from != i || matches!(what, Carried::Mkpdu(_)));
         for station in &mut self.stations {
             station.established.remove(&i);
         }
@@ -156,6 +161,7 @@ impl World {
                 self.broadcast(i, &frame);
                 continue;
             }
+            self.stations[i].timeout = kay.poll_timeout();
             return;
         }
     }
@@ -289,8 +295,7 @@ impl World {
         let flight = self.flight.keys().next().map(|(at, _)| *at);
         let stations = self.stations.iter().flat_map(|station| {
             let report = station.secy.reports.iter().map(|(at, _)| *at).min();
-            let timeout = station.kay.as_ref().and_then(Kay::poll_timeout);
-            report.into_iter().chain(timeout)
+            report.into_iter().chain(station.timeout)
         });
         let data = self.data_each.map(|_| self.next_data);
         flight.into_iter().chain(stations).chain(data).min().unwrap_or(self.now + seconds(1))
@@ -321,16 +326,16 @@ impl World {
 
     /// What the engine does when a KaY's time has come.
     fn wake(&mut self, i: usize) {
-        let (now, pns) = (self.now, self.stations[i].secy.next_pns());
-        let Some(kay) = self.stations[i].kay.as_mut() else { return };
-        if kay.poll_timeout().is_none_or(|at| at > now) {
+        let now = self.now;
+        if self.stations[i].timeout.is_none_or(|at| at > now) {
             return;
         }
+        let pns = self.stations[i].secy.next_pns();
+        let Some(kay) = self.stations[i].kay.as_mut() else { return };
         pns.into_iter().for_each(|report| kay.handle_report(now, report));
         kay.handle_timeout(now);
         self.pump(i);
-        let again = self.stations[i].kay.as_ref().and_then(Kay::poll_timeout);
-        assert!(again.is_none_or(|at| at > now), "it wants to be woken at once, for ever");
+        assert!(self.stations[i].timeout.is_none_or(|at| at > now), "it wants to be woken at once, for ever");
     }
 
     /// These stations are one group: one key server, everybody live, and one SAK that everybody sends and accepts.
