@@ -4,6 +4,7 @@
 //! GatewayReport ─┬─ PrivilegeReport
 //!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
 //!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
+//!                              ├─ MkaReport ── counters           (mka.rs)
 //!                              └─ SecYReport ── counters
 //!                                   ├─ TransmitScReport ── SaReport ── counters
 //!                                   └─ ReceiveScReport  ── SaReport ── counters
@@ -15,6 +16,7 @@
 
 mod concern;
 mod counters;
+pub mod mka;
 mod server;
 pub mod site;
 pub mod table;
@@ -127,6 +129,9 @@ pub struct LinkReport {
     pub protected: PortReport,
     /// The SecY between them.
     pub secy: SecYReport,
+    /// How its keys are agreed on, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mka: Option<mka::MkaReport>,
 }
 
 /// A link that forwards nothing: an interface is missing, or cannot be used, or has no carrier and the other one is
@@ -155,7 +160,7 @@ pub struct PortReport {
 /// A SecY with its management variables, under the standard's words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SecYReport {
-    /// The suite's name.
+    /// The suite's name; `auto` as long as none is agreed on.
     pub suite: String,
     /// Whether frames are protected.
     pub protect_frames: bool,
@@ -202,7 +207,7 @@ pub struct SaReport {
     pub an: u8,
     /// Whether it is used.
     pub in_use: bool,
-    /// Its key's fingerprint, as `keygen` printed it.
+    /// Its key's fingerprint, as `keygen` printed it; of a SAK that was agreed on its KI.
     pub key: String,
     /// Transmit: the next PN; none if the PNs are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -3,7 +3,7 @@
 //! ```text
 //! frameward_<object>_<counter>_total{link="press",sc="02:00:00:00:00:01/1",sa="0"}
 //!            port: link, side, interface      receive_sc, transmit_sc: link, sc
-//!            secy: link                       receive_sa, transmit_sa: link, sc, sa
+//!            secy, mka: link                  receive_sa, transmit_sa: link, sc, sa
 //!            site, site_path, site_channel: site      site_lan: site, interface      site_udp: site, what, address
 //!            site_peer, site_session: site, peer
 //! ```
@@ -12,6 +12,7 @@
 //! the same value. Labels are what the configuration names, so the number of series is bounded by it: no address and
 //! no text of a frame becomes one.
 
+mod mka;
 mod site;
 
 use std::collections::BTreeMap;
@@ -142,6 +143,9 @@ impl Families {
             secy.replay_window.into(),
         );
         self.counters("secy", &of_link, &secy.counters);
+        if let Some(mka) = &link.mka {
+            self.mka(&of_link, mka);
+        }
         let of_sc = with(&of_link, &[("sc", &secy.transmit.sci)]);
         self.counters("transmit_sc", &of_sc, &secy.transmit.counters);
         for sa in &secy.transmit.sas {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::mka::{MkaReport, Wishes};
 use super::{SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
@@ -17,13 +18,20 @@ pub struct Concern {
 }
 
 /// What is to be said of a link that may have no ports, and of its SecY's settings and SAs. Discards are not judged: whether they grow takes two reports.
-pub(crate) fn concerns(secy: &SecYReport, waiting: Option<&WaitingReport>) -> Vec<Concern> {
+pub(crate) fn concerns(
+    secy: &SecYReport,
+    waiting: Option<&WaitingReport>,
+    mka: Option<(&MkaReport, Wishes)>,
+) -> Vec<Concern> {
     let mut concerns = Vec::new();
     let mut say = |grave, text: String| concerns.push(Concern { grave, text });
     if let Some(WaitingReport { seconds, why }) = waiting {
         say(true, format!("No frame passes, for {seconds} s by now: {why}."));
     }
-    if !secy.protect_frames {
+    if let Some((mka, wishes)) = mka {
+        // Keys come and go by themselves: what is missing is for it to say.
+        mka.concerns(wishes).into_iter().for_each(|concern| say(concern.grave, concern.text));
+    } else if !secy.protect_frames {
         say(true, "Frames leave in clear: protect_frames is false.".into());
     } else {
         match secy.transmit.sas.iter().find(|sa| sa.in_use) {
@@ -43,7 +51,7 @@ pub(crate) fn concerns(secy: &SecYReport, waiting: Option<&WaitingReport>) -> Ve
             Some(_) => {}
         }
     }
-    if !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
+    if mka.is_none() && !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
         say(false, "No receive SA is in use: no peer's frame can be verified.".into());
     }
     if secy.validate_frames != "strict" {
@@ -67,7 +75,10 @@ mod tests {
             let mut secy = sample("g").links.remove(0).secy;
             secy.receive[0].sas[0].in_use = true;
             change(&mut secy);
-            concerns(&secy, None).into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
+            concerns(&secy, None, None)
+                .into_iter()
+                .map(|concern| (concern.grave, concern.text))
+                .collect::<Vec<_>>()
         };
         assert_eq!(said(&|_| {}), []);
         type Row<'r> = (&'r dyn Fn(&mut SecYReport), bool, &'r str);
@@ -92,7 +103,7 @@ mod tests {
         let mut secy = sample("g").links.remove(0).secy;
         secy.receive[0].sas[0].in_use = true;
         let waiting = WaitingReport { seconds: 7, why: "interface eth1 is missing".into() };
-        let found = concerns(&secy, Some(&waiting));
+        let found = concerns(&secy, Some(&waiting), None);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].grave && found[0].text.contains("7 s") && found[0].text.contains("eth1"),

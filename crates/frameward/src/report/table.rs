@@ -9,6 +9,7 @@ use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::site::SitePathCounters;
 use engine::udp::UdpCounters;
+use mka::KayCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use tunnel::{PeerCounters, SessionCounters, SiteCounters};
 use wire::Counter;
@@ -88,6 +89,7 @@ pub fn counters() -> impl Iterator<Item = &'static Counter> {
         DividerCounters::TABLE,
         TransmitSaCounters::TABLE,
         ReceiveSaCounters::TABLE,
+        KayCounters::TABLE,
     ];
     tables.into_iter().flatten()
 }

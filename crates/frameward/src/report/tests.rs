@@ -48,11 +48,12 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
     };
     let link = LinkReport {
         name: "press".into(),
-        concerns: concerns(&secy, None),
+        concerns: concerns(&secy, None, None),
         waiting: None,
         plain: port("eth0"),
         protected: port("eth1"),
         secy,
+        mka: None,
     };
     GatewayReport {
         name: name.into(),
@@ -65,6 +66,19 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         links: vec![link],
         sites: Vec::new(),
     }
+}
+
+/// The same link with keys that are agreed on.
+pub(crate) fn agreed(name: &str) -> GatewayReport {
+    let mut report = sample(name);
+    let link = &mut report.links[0];
+    let mka = super::mka::tests::sample();
+    for sa in link.secy.transmit.sas.iter_mut().chain(&mut link.secy.receive[0].sas) {
+        (sa.key, sa.in_use) = (mka.saks[0].ki.clone(), true);
+    }
+    link.mka = Some(mka);
+    link.concerns = Vec::new();
+    report
 }
 
 #[test]

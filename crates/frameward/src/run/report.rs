@@ -49,7 +49,7 @@ impl Running {
             let waiting = waiting(running);
             let secy = secy_report(config, about, snapshot);
             Some(LinkReport {
-                concerns: concerns(&secy, waiting.as_ref()),
+                concerns: concerns(&secy, waiting.as_ref(), None),
                 waiting,
                 ..link_report(config, about, snapshot, secy)
             })
@@ -93,6 +93,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
         plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
         protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
         secy,
+        mka: None,
     }
 }
 

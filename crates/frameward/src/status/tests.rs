@@ -2,7 +2,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::report::tests::sample;
+use crate::report::GatewayReport;
+use crate::report::tests::{agreed, sample};
 use crate::report::{ReportServer, ServeError};
 use crate::test_directory::TestDirectory;
 
@@ -105,6 +106,43 @@ link press
     );
     let all = StatusText { report: &report, detail: Detail::All }.to_string();
     assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
+}
+
+#[test]
+fn key_agreement_as_text() {
+    let mut report = agreed("line");
+    let text = |report: &GatewayReport, detail| StatusText { report, detail }.to_string();
+    let shown = text(&report, Detail::NonZero);
+    let (_, part) = shown.split_once("if Frameward stands at both ends\n").unwrap();
+    assert_eq!(
+        part.split_once("    InPktsNoTag").unwrap().0,
+        "    key agreement: secured, this box is key server
+      own MI 000102030405060708090a0b, priority 16, MKPDUs to 01:80:c2:00:00:03, on_peer_loss block
+      CAK 8899aabbccddeeff, ckn 6c696e65, its group agrees on the keys
+      fallback CAK 8899aabbccddeeff, ckn 6f6c64
+      member 02:00:00:00:00:02/1, live, heard 0.4 s ago, priority 32, MI 101112131415161718191a1b
+      SAK 000102030405060708090a0b/7, AN 1, gcm-aes-128, encrypted, protects, 1d 02:03:04 old
+      fragment on, concatenate on
+      next key in 61 seconds
+      what changed last
+        90 seconds ago  member 02:00:00:00:00:02/1 is live
+        1.5 s ago  SAK 000102030405060708090a0b/7 protects
+      MkpdusTx                                         12
+"
+    );
+    assert!(shown.contains("SA 1, key 000102030405060708090a0b/7, next PN 9"), "{shown}");
+    let link = &mut report.links[0];
+    let mka = link.mka.as_mut().unwrap();
+    (mka.secured, mka.is_key_server, mka.key_server) = (false, false, None);
+    mka.members.clear();
+    mka.saks.clear();
+    mka.changes.extend((0..20).map(|_| mka.changes[0].clone()).collect::<Vec<_>>());
+    let shown = text(&report, Detail::NonZero);
+    for line in ["    key agreement: NOT SECURED, no key server\n", "      no other member is heard\n"] {
+        assert!(shown.contains(line), "{shown}");
+    }
+    let changes = |shown: &str| shown.matches("is live").count();
+    assert_eq!((changes(&shown), changes(&text(&report, Detail::All))), (8, 21));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The report as text for people.
 
+pub(super) mod mka;
 mod site;
 
 use std::fmt;
@@ -79,6 +80,9 @@ impl StatusText<'_> {
         // A suite that this release does not know comes from a gateway of another one.
         if let (Some(speeds), Ok(suite)) = (&self.report.suite_speeds, secy.suite.parse()) {
             writeln!(f, "    {}", Advice::new(speeds, suite))?;
+        }
+        if let Some(mka) = &link.mka {
+            self.mka(f, mka)?;
         }
         self.counters(f, 4, &secy.counters)?;
         writeln!(f, "    transmit SC {}", secy.transmit.sci)?;

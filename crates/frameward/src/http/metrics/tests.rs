@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::tests::sample;
+use crate::report::tests::{agreed, sample};
 
 #[test]
 fn a_report_as_metrics() {
@@ -40,6 +40,27 @@ fn families_stand_together() {
     types.dedup();
     assert_eq!(types.len(), all);
     assert!(text.contains("frameward_secy_in_pkts_bad_tag_total{link=\"oven\"} 6"));
+}
+
+#[test]
+fn key_agreement_as_metrics() {
+    let text = metrics(Arc::new(agreed("press-line")));
+    for line in [
+        "frameward_mka_secured{link=\"press\"} 1",
+        "frameward_mka_live_peers{link=\"press\"} 1",
+        "frameward_mka_is_key_server{link=\"press\"} 1",
+        "frameward_mka_sak_age_seconds{link=\"press\"} 93784",
+        "frameward_mka_next_rekey_seconds{link=\"press\"} 61",
+        "frameward_mka_fragment{link=\"press\"} 1",
+        "frameward_mka_concatenate{link=\"press\"} 1",
+        "# TYPE frameward_mka_mkpdus_tx counter",
+        "frameward_mka_mkpdus_tx_total{link=\"press\"} 12",
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
+    }
+    // MIs and KIs change for ever: they are no labels.
+    assert!(!text.contains("000102030405060708090a0b"));
+    assert!(!metrics(Arc::new(sample("press-line"))).contains("mka"));
 }
 
 #[test]

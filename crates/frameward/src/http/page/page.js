@@ -78,6 +78,7 @@
     [`plain port ${link.plain.interface}`, link.plain.counters],
     [`protected port ${link.protected.interface}`, link.protected.counters],
     ["SecY", link.secy.counters],
+    ...(link.mka ? [["key agreement", link.mka.counters]] : []),
     [`transmit SC ${link.secy.transmit.sci}`, link.secy.transmit.counters],
     ...link.secy.receive.map((sc) => [`receive SC ${sc.sci}`, sc.counters]),
   ].map(([where, counters]) => [where, counters, TABLES.link]);
@@ -234,6 +235,47 @@
       tile.dataset.now = now;
     }]));
   };
+  // Whole seconds, or tenths where they matter.
+  const ago = (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s ago` : `${since(ms / 1000)} ago`);
+  const CHANGES = 6;        // that are listed
+  const agreementTiles = (mka) => {
+    const server = mka.is_key_server ? "this box" : mka.key_server || "none";
+    const own = [["state", mka.secured ? "secured" : "NOT SECURED"], ["key server", server], ["priority", mka.priority]];
+    own.push(...mka.caks.map(({ ckn, key }, at) =>
+      [at ? "fallback CAK" : "CAK", `${key}, ckn ${ckn}${ckn === mka.ckn ? ", in use" : ""}`]));
+    if (mka.secured) {
+      const { fragment, concatenate, why_not: why } = mka.dividing;
+      const on = (on) => (on ? "on" : "off");
+      own.push(["dividing", `fragment ${on(fragment)}, concatenate ${on(concatenate)}${why ? `: ${why}` : ""}`]);
+    }
+    if (mka.next_rekey_seconds !== undefined) own.push(["next key", `in ${since(mka.next_rekey_seconds)}`]);
+    const tiles = [["own", "This box", own]];
+    for (const member of mka.members) {
+      tiles.push([`member ${member.mi}`, `Member ${member.sci}`, [
+        ["state", member.live ? "live" : "heard only"], ["heard", ago(member.heard_ms_ago)],
+        ["priority", member.priority], ["kind", member.announced ? "Frameward" : "plain MACsec station"],
+        ["MI", make("code", "", member.mi)],
+      ]]);
+    }
+    for (const sak of mka.saks) {
+      const how = { integrity: "integrity only", 0: "encrypted" }[sak.confidentiality]
+        || `encrypted behind ${sak.confidentiality} octets`;
+      tiles.push([`sak ${sak.ki}`, `SAK, AN ${sak.an}`, [
+        ["KI", make("code", "", sak.ki)], ["suite", `${sak.suite}, ${how}`],
+        ["state", sak.transmits ? "protects" : "only accepted"], ["age", since(sak.seconds)],
+      ]]);
+    }
+    return tiles;
+  };
+  const drawAgreement = (section, mka) => {
+    section.hidden = !mka;
+    if (!mka) return;
+    keep(section.querySelector(".agreed"), agreementTiles(mka).map(([key, title, list]) => [
+      key, () => make("div", "tile"), (tile) => tile.replaceChildren(make("strong", "", title), pairs(list)),
+    ]));
+    const last = mka.changes.slice(-CHANGES).reverse();
+    section.querySelector(".changes").replaceChildren(...pairs(last.map(({ ms_ago: ms, text }) => [ago(ms), text])).children);
+  };
   const drawPorts = (parent, link) => {
     keep(parent, [["plain", "Plain"], ["protected", "Protected"]].map(([side, word]) => [
       side, () => make("div", "tile"), (tile) => {
@@ -280,7 +322,9 @@
     return card;
   };
   const linkCard = (name) =>
-    cardOf("link", name, make("section", "", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")));
+    cardOf("link", name,
+      make("section", "agreement", make("h3", "", "Key agreement"), make("div", "tiles agreed"), make("dl", "pairs changes")),
+      make("section", "", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")));
   const siteCard = (name) => cardOf("site", name,
     make("section", "", make("h3", "", "Other sites"), make("div", "tiles peers")),
     make("section", "", make("h3", "", "Stations"), make("dl", "pairs stations")));
@@ -302,6 +346,7 @@
     const { suite, validate_frames: validate, replay_protect: replay, replay_window: window } = link.secy;
     write(card.querySelector(".secy"),
       `${suite}, validation ${validate}, ${replay ? `replay window ${whole(window)}` : "no replay protection"}`);
+    drawAgreement(card.querySelector(".agreement"), link.mka);
     drawSas(card.querySelector(".sas"), link);
     drawPorts(card.querySelector(".ports"), link);
     return level;

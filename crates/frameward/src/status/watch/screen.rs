@@ -2,6 +2,7 @@
 //!
 //! Everything is text first: colours and marks say nothing that no word says, so that it reads without them.
 
+mod mka;
 mod site;
 
 use std::time::Duration;
@@ -112,6 +113,7 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
             .map(|(word, port)| port_line(word, port, palette)),
     );
     lines.extend(discards(activity, palette));
+    lines.extend(link.mka.iter().flat_map(|mka| mka::lines(mka, palette)));
     lines.extend(sas(link, palette));
     lines.push(Line::default());
     lines

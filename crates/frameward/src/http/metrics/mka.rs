@@ -1,0 +1,29 @@
+//! A link's key agreement as metrics.
+
+use super::{Families, Labels};
+use crate::report::mka::MkaReport;
+
+impl Families {
+    pub(super) fn mka(&mut self, of_link: &Labels, mka: &MkaReport) {
+        let help = "Whether a SAK that was agreed on protects what is sent.";
+        self.gauge("mka_secured", help, of_link, mka.secured.into());
+        let help = "Members of the group that have shown to hear this box, without itself.";
+        self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
+        let help = "Whether this box is key server.";
+        self.gauge("mka_is_key_server", help, of_link, mka.is_key_server.into());
+        if let Some(sak) = mka.sak() {
+            let help = "Seconds since the SAK that protects was installed.";
+            self.gauge("mka_sak_age_seconds", help, of_link, sak.seconds);
+        }
+        if let Some(seconds) = mka.next_rekey_seconds {
+            let help = "Seconds until the SAK is followed by another because of its age.";
+            self.gauge("mka_next_rekey_seconds", help, of_link, seconds);
+        }
+        let dividing = &mka.dividing;
+        let help = "Whether SDUs may span frames under the SAK that protects.";
+        self.gauge("mka_fragment", help, of_link, dividing.fragment.into());
+        let help = "Whether frames may hold several SDUs under the SAK that protects.";
+        self.gauge("mka_concatenate", help, of_link, dividing.concatenate.into());
+        self.counters("mka", of_link, &mka.counters);
+    }
+}

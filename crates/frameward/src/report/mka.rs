@@ -1,0 +1,268 @@
+//! The key agreement of a link, as its gateway tells it. Nothing here is secret: names, ages and reasons.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Concern, Counters};
+
+/// The key agreement of a link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MkaReport {
+    /// A SAK protects what is sent.
+    pub secured: bool,
+    /// What stands in the way, in words; none if nothing does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+    /// The name of the CAK in whose group keys are agreed on, in hexadecimal digits; none if no CAK is spoken under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ckn: Option<String>,
+    /// The CAKs that are spoken under, the preferred one first.
+    pub caks: Vec<CakReport>,
+    /// The own MI in that group, in hexadecimal digits.
+    pub mi: String,
+    /// The own key server priority.
+    pub priority: u8,
+    /// Where MKPDUs go.
+    pub destination: String,
+    /// `block` or `hold`.
+    pub on_peer_loss: String,
+    /// This box is key server.
+    pub is_key_server: bool,
+    /// The SCI of the key server; none if none is elected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_server: Option<String>,
+    /// The others of the group.
+    pub members: Vec<MemberReport>,
+    /// The latest SAK, and the one before as long as it is accepted.
+    pub saks: Vec<SakReport>,
+    /// Whether SDUs are divided, and why not.
+    pub dividing: DividingReport,
+    /// Seconds until the SAK is followed by another because of its age, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_rekey_seconds: Option<u64>,
+    /// What has changed and why, the newest last.
+    pub changes: Vec<ChangeReport>,
+    /// What the KaY counted.
+    pub counters: Counters,
+}
+
+/// A CAK that is spoken under.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CakReport {
+    /// Its name, in hexadecimal digits.
+    pub ckn: String,
+    /// Its fingerprint, as `keygen` printed it.
+    pub key: String,
+}
+
+/// A member of the group.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MemberReport {
+    /// Its SCI.
+    pub sci: String,
+    /// Its MI, in hexadecimal digits.
+    pub mi: String,
+    /// Its key server priority.
+    pub priority: u8,
+    /// It has shown to hear this box; else it is only heard.
+    pub live: bool,
+    /// Milliseconds since it was heard last.
+    pub heard_ms_ago: u64,
+    /// It announced what only Frameward has.
+    pub announced: bool,
+}
+
+/// A SAK.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SakReport {
+    /// Its KI: the key server's MI, and the number that it gave it.
+    pub ki: String,
+    /// Its AN.
+    pub an: u8,
+    /// The suite's name.
+    pub suite: String,
+    /// `integrity`, or the confidentiality offset: `0`, `30`, `50`.
+    pub confidentiality: String,
+    /// Seconds since it was installed.
+    pub seconds: u64,
+    /// It protects what is sent.
+    pub transmits: bool,
+}
+
+/// Whether SDUs are divided under the SAK that protects.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DividingReport {
+    /// An SDU may span frames.
+    pub fragment: bool,
+    /// A frame may hold several SDUs.
+    pub concatenate: bool,
+    /// Why not, or not both; none if they are as the configuration wishes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not: Option<String>,
+}
+
+/// A change.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChangeReport {
+    /// Milliseconds since it happened.
+    pub ms_ago: u64,
+    /// What, and why.
+    pub text: String,
+}
+
+/// What the configuration wishes, and what may not be so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wishes {
+    /// `fragment` or `concatenate` is "on", not "auto".
+    pub(crate) dividing: bool,
+    /// Frames shall be encrypted, not only authenticated.
+    pub(crate) encrypted: bool,
+    /// Frames carry no SCI: `sci` is "never".
+    pub(crate) no_sci: bool,
+}
+
+impl MkaReport {
+    /// Members that have shown to hear this box.
+    pub fn live_peers(&self) -> usize {
+        self.members.iter().filter(|member| member.live).count()
+    }
+
+    /// The SAK that protects.
+    pub fn sak(&self) -> Option<&SakReport> {
+        self.saks.iter().find(|sak| sak.transmits)
+    }
+
+    /// What a person should know of it.
+    pub(crate) fn concerns(&self, wishes: Wishes) -> Vec<Concern> {
+        let mut concerns = Vec::new();
+        let mut say = |grave, text: String| concerns.push(Concern { grave, text });
+        match (&self.trouble, self.secured) {
+            (Some(trouble), secured) => say(!secured, sentence(trouble)),
+            (None, false) => say(true, "Nothing is sent: there is no key yet.".into()),
+            (None, true) => {}
+        }
+        if self.secured && self.live_peers() == 0 {
+            say(false, "All peers are gone; the last key is held: on_peer_loss is hold.".into());
+        }
+        let preferred = self.caks.first().map(|cak| &cak.ckn);
+        if self.live_peers() > 0 && self.ckn.is_some() && self.ckn.as_ref() != preferred {
+            say(
+                false,
+                "The group is under the fallback CAK: not all of it have the first one. Bring it to all."
+                    .into(),
+            );
+        }
+        if let (true, Some(sak)) = (wishes.encrypted, self.sak())
+            && sak.confidentiality == "integrity"
+        {
+            say(
+                false,
+                "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there."
+                    .into(),
+            );
+        }
+        if let (true, true, Some(why)) = (wishes.dividing, self.secured, &self.dividing.why_not) {
+            say(false, format!("Not all that is \"on\" is in use: {why}."));
+        }
+        if wishes.no_sci && self.live_peers() > 1 {
+            say(
+                false,
+                "Frames carry no SCI (sci = \"never\"), and there is more than one peer: set sci = \"always\"."
+                    .into(),
+            );
+        }
+        concerns
+    }
+}
+
+/// A reason as a sentence.
+fn sentence(reason: &str) -> String {
+    let mut letters = reason.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().to_string()).unwrap_or_default();
+    let end = if reason.ends_with('.') { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A group of two that is secured.
+    pub(crate) fn sample() -> MkaReport {
+        MkaReport {
+            secured: true,
+            trouble: None,
+            ckn: Some("6c696e65".into()),
+            caks: ["6c696e65", "6f6c64"]
+                .map(|ckn| CakReport { ckn: ckn.into(), key: "8899aabbccddeeff".into() })
+                .into(),
+            mi: "000102030405060708090a0b".into(),
+            priority: 16,
+            destination: "01:80:c2:00:00:03".into(),
+            on_peer_loss: "block".into(),
+            is_key_server: true,
+            key_server: Some("02:00:00:00:00:01/1".into()),
+            members: vec![MemberReport {
+                sci: "02:00:00:00:00:02/1".into(),
+                mi: "101112131415161718191a1b".into(),
+                priority: 32,
+                live: true,
+                heard_ms_ago: 420,
+                announced: true,
+            }],
+            saks: vec![SakReport {
+                ki: "000102030405060708090a0b/7".into(),
+                an: 1,
+                suite: "gcm-aes-128".into(),
+                confidentiality: "0".into(),
+                seconds: 93_784,
+                transmits: true,
+            }],
+            dividing: DividingReport { fragment: true, concatenate: true, why_not: None },
+            next_rekey_seconds: Some(61),
+            changes: vec![
+                ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 is live".into() },
+                ChangeReport { ms_ago: 1_500, text: "SAK 000102030405060708090a0b/7 protects".into() },
+            ],
+            counters: Counters::new(&["MkpdusTx", "MkpdusRx"], [12, 0]),
+        }
+    }
+
+    #[test]
+    fn each_weakness_is_said() {
+        let wishes = Wishes { dividing: true, encrypted: true, no_sci: false };
+        let said = |change: &dyn Fn(&mut MkaReport), wishes| {
+            let mut mka = sample();
+            change(&mut mka);
+            let said = mka.concerns(wishes).into_iter().map(|concern| (concern.grave, concern.text));
+            said.collect::<Vec<_>>()
+        };
+        assert_eq!(said(&|_| {}, wishes), []);
+        type Row<'r> = (&'r dyn Fn(&mut MkaReport), bool, &'r str);
+        let rows: [Row<'_>; 7] = [
+            (
+                &|mka| (mka.secured, mka.trouble) = (false, Some("no peer is heard".into())),
+                true,
+                "No peer is heard.",
+            ),
+            (&|mka| mka.trouble = Some("one is not heard.".into()), false, "One is not heard."),
+            (&|mka| mka.secured = false, true, "Nothing is sent: there is no key yet."),
+            (&|mka| mka.members.clear(), false, "All peers are gone; the last key is held"),
+            (&|mka| mka.ckn = Some("6f6c64".into()), false, "under the fallback CAK"),
+            (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "and not encrypted"),
+            (
+                &|mka| mka.dividing.why_not = Some("x has not announced it".into()),
+                false,
+                "x has not announced it.",
+            ),
+        ];
+        for (change, grave, words) in rows {
+            let found = said(change, wishes);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
+        }
+        let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
+        let never = Wishes { dividing: false, encrypted: false, no_sci: true };
+        assert!(said(two, never)[0].1.contains("more than one peer"));
+        assert_eq!(said(&|mka| mka.saks[0].confidentiality = "integrity".into(), never), []);
+    }
+}

@@ -1,0 +1,117 @@
+//! A link's key agreement as text.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{Detail, StatusText, Uptime};
+use crate::lifetime::Span;
+use crate::report::mka::{CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport};
+
+/// Changes that are shown; all of them with [`Detail::All`].
+const SHOWN: usize = 8;
+
+impl StatusText<'_> {
+    pub(super) fn mka(&self, f: &mut fmt::Formatter<'_>, mka: &MkaReport) -> fmt::Result {
+        let MkaReport { mi, priority, destination, on_peer_loss, .. } = mka;
+        let state = if mka.secured { "secured" } else { "NOT SECURED" };
+        writeln!(f, "    key agreement: {state}, {}", KeyServer(mka))?;
+        writeln!(
+            f,
+            "      own MI {mi}, priority {priority}, MKPDUs to {destination}, on_peer_loss {on_peer_loss}"
+        )?;
+        for (number, CakReport { ckn, key }) in mka.caks.iter().enumerate() {
+            let word = if number == 0 { "CAK" } else { "fallback CAK" };
+            let used = if mka.ckn.as_ref() == Some(ckn) { ", its group agrees on the keys" } else { "" };
+            writeln!(f, "      {word} {key}, ckn {ckn}{used}")?;
+        }
+        if mka.members.is_empty() {
+            writeln!(f, "      no other member is heard")?;
+        }
+        mka.members.iter().try_for_each(|member| writeln!(f, "      {}", Member(member)))?;
+        mka.saks.iter().try_for_each(|sak| writeln!(f, "      {}", Sak(sak)))?;
+        if mka.secured {
+            writeln!(f, "      {}", Dividing(&mka.dividing))?;
+        }
+        if let Some(seconds) = mka.next_rekey_seconds {
+            writeln!(f, "      next key in {}", Span(Duration::from_secs(seconds)))?;
+        }
+        let shown = if self.detail == Detail::All { usize::MAX } else { SHOWN };
+        let skipped = mka.changes.len().saturating_sub(shown);
+        if !mka.changes.is_empty() {
+            writeln!(f, "      what changed last")?;
+        }
+        for ChangeReport { ms_ago, text } in mka.changes.iter().skip(skipped) {
+            writeln!(f, "        {} ago  {text}", Ago(*ms_ago))?;
+        }
+        self.counters(f, 6, &mka.counters)
+    }
+}
+
+/// Who hands out keys.
+pub(in crate::status) struct KeyServer<'r>(pub(in crate::status) &'r MkaReport);
+
+impl fmt::Display for KeyServer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0.key_server {
+            _ if self.0.is_key_server => f.write_str("this box is key server"),
+            Some(sci) => write!(f, "key server {sci}"),
+            None => f.write_str("no key server"),
+        }
+    }
+}
+
+/// A member in a line.
+pub(in crate::status) struct Member<'r>(pub(in crate::status) &'r MemberReport);
+
+impl fmt::Display for Member<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let MemberReport { sci, mi, priority, live, heard_ms_ago, announced } = self.0;
+        let state = if *live { "live" } else { "heard, and has not shown to hear this box" };
+        let kind = if *announced { "" } else { ", a plain MACsec station" };
+        write!(
+            f,
+            "member {sci}, {state}, heard {} ago, priority {priority}, MI {mi}{kind}",
+            Ago(*heard_ms_ago)
+        )
+    }
+}
+
+/// A SAK in a line.
+pub(in crate::status) struct Sak<'r>(pub(in crate::status) &'r SakReport);
+
+impl fmt::Display for Sak<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let SakReport { ki, an, suite, confidentiality, seconds, transmits } = self.0;
+        let how = match confidentiality.as_str() {
+            "integrity" => "integrity only".to_owned(),
+            "0" => "encrypted".to_owned(),
+            offset => format!("encrypted behind the first {offset} octets"),
+        };
+        let used = if *transmits { "protects" } else { "only accepted" };
+        write!(f, "SAK {ki}, AN {an}, {suite}, {how}, {used}, {} old", Uptime(*seconds))
+    }
+}
+
+/// Whether SDUs are divided, in a line.
+struct Dividing<'r>(&'r DividingReport);
+
+impl fmt::Display for Dividing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let DividingReport { fragment, concatenate, why_not } = self.0;
+        let on = |on: bool| if on { "on" } else { "off" };
+        write!(f, "fragment {}, concatenate {}", on(*fragment), on(*concatenate))?;
+        why_not.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
+    }
+}
+
+/// A time that has passed: tenths of seconds where they matter.
+pub(in crate::status) struct Ago(pub(in crate::status) u64);
+
+impl fmt::Display for Ago {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            milliseconds @ 0..10_000 => write!(f, "{:.1} s", milliseconds as f64 / 1000.0),
+            milliseconds => write!(f, "{}", Span(Duration::from_millis(milliseconds))),
+        }
+    }
+}
