@@ -99,6 +99,19 @@ Example:
         /// The gateway's name; may be left out if only one is running
         name: Option<String>,
     },
+    /// Have a running gateway agree on another key for a link with [link.mka], without losing a frame; says its name
+    #[command(after_help = "\
+If this box is key server it makes the key at once; if not, it asks the key server for one by the standard's means. The key
+before goes on until all peers have the other one. Needs to be root, or the gateway's own user.
+
+Example:
+  frameward rekey press-line press")]
+    Rekey {
+        /// The gateway's name
+        name: String,
+        /// The link's name
+        link: String,
+    },
     /// Show a link or a tunnel at work on this machine: gateways, machines, real frames, in network namespaces
     #[command(after_help = "\
 Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.

@@ -14,6 +14,7 @@ pub mod lifetime;
 pub mod privilege;
 pub mod reload;
 pub mod report;
+pub mod request;
 pub mod run;
 pub mod status;
 pub mod suite_speed;

@@ -24,6 +24,7 @@ use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::privilege;
 use frameward::reload;
+use frameward::request;
 use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Reload { name } => reload_gateway(name),
+        Command::Rekey { name, link } => rekey(name, &link),
         Command::Demo { what } => demo(what),
         Command::Bench { what, quick, json, only } => bench(what, quick, json, &only),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
@@ -72,9 +74,11 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
         signal_hook::flag::register(signal, Arc::clone(asked))
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
+    // Before a key is read: none of it may ever be in the swap.
+    let locked = privilege::lock_memory();
     let config = load(file)?;
     let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
-    run::run(config, &status::runtime_dir(), &asks, told_line).map_err(|error| match error {
+    run::run(config, locked, &status::runtime_dir(), &asks, told_line).map_err(|error| match error {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);
@@ -144,6 +148,13 @@ fn reload_gateway(name: Option<String>) -> Result<(), Failure> {
         report.lines.iter().for_each(|line| tell(line));
         Err(Failure::Usage)
     }
+}
+
+fn rekey(name: String, link: &str) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let name = choose_gateway(&directory, Some(name))?;
+    let ki = request::rekey(&directory, &name, link).map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("link {link:?}: SAK {ki} protects\n"))
 }
 
 fn demo(what: Demo) -> Result<(), Failure> {

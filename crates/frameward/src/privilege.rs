@@ -6,7 +6,7 @@
 //! | locked memory | CAP_IPC_LOCK, or an unlimited `memlock` | keys can reach the swap; a page that comes back delays frames |
 //! | no core dumps, no debugger of the same user | nothing | - |
 //!
-//! Each is asked for before the first port is opened. What is not granted is told with its cure; with
+//! The last two are asked for before the first key is read, the first before the first port is opened. What is not granted is told with its cure; with
 //! `realtime = "on"` it ends the start.
 //!
 //! A real-time worker that has work keeps every ordinary thread from its CPU, and a flood from the network is work
@@ -105,13 +105,17 @@ pub fn refusal(wish: Realtime, polling: Polling, workers: usize, machine: Machin
     }
 }
 
-/// Asks the kernel for locked memory and, if the rules allow it, for real-time scheduling. Returns how workers are to
-/// be scheduled, and what was granted.
+/// Asks the kernel for real-time scheduling, if the rules allow it. Returns how workers are to be scheduled, and what was
+/// granted; `locked` is what [`lock_memory`] said.
 ///
 /// # Errors
 /// With `realtime = "on"` whatever is not granted, in one line with its cure.
-pub fn ask(wish: Realtime, polling: Polling, links: usize) -> Result<(Scheduling, PrivilegeReport), String> {
-    let locked = lock_memory();
+pub fn ask(
+    wish: Realtime,
+    polling: Polling,
+    links: usize,
+    locked: Result<(), String>,
+) -> Result<(Scheduling, PrivilegeReport), String> {
     let workers = engine::control::workers(links);
     let fifo = Scheduling::Fifo(PRIORITY);
     let granted = match refusal(wish, polling, workers, Machine::this()) {
@@ -139,9 +143,12 @@ pub fn ask(wish: Realtime, polling: Polling, links: usize) -> Result<(Scheduling
     Ok((scheduling, PrivilegeReport { realtime, locked_memory }))
 }
 
-/// Locks all memory, present and future. Not under a limit: memory asked for later would then be refused, which ends
-/// the process.
-fn lock_memory() -> Result<(), String> {
+/// Locks all memory, present and future; to be called before the first key is read. Not under a limit: memory asked for
+/// later would then be refused, which ends the process.
+///
+/// # Errors
+/// Why not, with the cure.
+pub fn lock_memory() -> Result<(), String> {
     const CURE: &str = "give CAP_IPC_LOCK or an unlimited memlock (systemd: LimitMEMLOCK=infinity)";
     let privileged = caps::has_cap(None, CapSet::Effective, Capability::CAP_IPC_LOCK).unwrap_or(false);
     let limit = getrlimit(Resource::RLIMIT_MEMLOCK).map_or(0, |(soft, _)| soft);

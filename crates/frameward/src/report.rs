@@ -29,7 +29,7 @@ use crate::suite_speed::SuiteSpeeds;
 pub use concern::Concern;
 pub(crate) use concern::concerns;
 pub use counters::Counters;
-pub use server::{ReportServer, ServeError};
+pub use server::{ServeError, SocketServer};
 
 /// A gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -4,19 +4,21 @@
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
 //!  fw-site-NAME    a site's management channel (engine::channel)
-//!  status          answers on the status socket; asks the main thread for figures
+//!  status          answers on the status socket, and on that of requests; asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
 //!
 //! Order of a start: state directory, how fast the cipher suites are here, MTUs, leases, interfaces, ports, workers,
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
+mod agreement;
 mod link;
 mod loss;
 mod presence;
 mod reload;
 mod report;
 pub(crate) mod site;
+mod static_keys;
 mod supervisor;
 
 use std::fmt;
@@ -35,10 +37,11 @@ use engine::worker;
 
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{interface_mtu, link_mtus};
-use crate::config::{self, Config, Finding, Polling};
+use crate::config::{self, Config, Finding, Keys, Polling};
 use crate::http::{HttpServer, Listening};
 use crate::privilege;
-use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ReportServer, ServeError};
+use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ServeError, SocketServer};
+use crate::request::{self, Request};
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
 use link::{RunningLink, StartedLink};
 use presence::Looks;
@@ -64,12 +67,6 @@ pub enum RunError {
     /// A static key has no PNs left.
     #[error("link {link:?}: the static key has no packet numbers left; change the key at both ends")]
     PnExhausted {
-        /// The link.
-        link: String,
-    },
-    /// Key agreement is not wired to the workers.
-    #[error("link {link:?}: [link.mka] is judged and not yet run by this build; use [link.static]")]
-    NotAgreed {
         /// The link.
         link: String,
     },
@@ -115,18 +112,29 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// What the status thread asks the main thread: a report, to be sent back.
-type ReportRequest = Sender<GatewayReport>;
+/// What other threads ask the main thread, and where the answer goes.
+enum Asked {
+    /// For a report.
+    Report(Sender<GatewayReport>),
+    /// To do something; the answer is why not.
+    Request(Request, Sender<Result<(), String>>),
+}
 
-/// Runs the gateway until it is asked to stop. `tell` gets each line that a person should read.
+/// Runs the gateway until it is asked to stop. `locked` is what [`privilege::lock_memory`] said; `tell` gets each line that a person should read.
 ///
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
-pub fn run(config: Config, runtime_dir: &Path, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
+pub fn run(
+    config: Config,
+    locked: Result<(), String>,
+    runtime_dir: &Path,
+    asks: &Asks,
+    tell: Tell<'_>,
+) -> Result<(), RunError> {
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
-    let mut running = Running::start(config, tell)?;
+    let mut running = Running::start(config, locked, tell)?;
     let (requests, asked) = mpsc::channel();
     let served = match serve(&name, runtime_dir, listening, requests) {
         Err(error) => Err(error),
@@ -176,11 +184,11 @@ struct Running {
 
 impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
-    fn start(config: Config, tell: Tell<'_>) -> Result<Self, RunError> {
+    fn start(config: Config, locked: Result<(), String>, tell: Tell<'_>) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites } = config;
         let started = Instant::now();
         let (scheduling, privileges) =
-            privilege::ask(gateway.realtime, gateway.polling, links.len() + sites.len())
+            privilege::ask(gateway.realtime, gateway.polling, links.len() + sites.len(), locked)
                 .map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
             tell(&format_args!("{what}: {grant}"));
@@ -208,7 +216,7 @@ impl Running {
         let mut ready = Vec::new();
         for link in links {
             let mtus = link_mtus(&file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-            let link = StartedLink::start(&gateway, link, mtus, &mut leases)?;
+            let link = StartedLink::start(&gateway, link, mtus, &mut leases, &suite_speeds)?;
             link.running.announce(tell);
             ready.push(link);
         }
@@ -224,8 +232,8 @@ impl Running {
             links: Vec::new(),
             sites: Vec::new(),
         };
-        for StartedLink { forwarding, keys, running: link } in ready {
-            let added = running.control.add(link.config.name.clone(), forwarding, keys);
+        for started in ready {
+            let (link, added) = started.give_to(&mut running.control);
             running.links.push(link);
             if let Err(error) = added {
                 return running.stop().and(Err(RunError::Thread(error)));
@@ -257,18 +265,14 @@ impl Running {
     }
 
     /// The main thread's loop.
-    fn forward(
-        &mut self,
-        asked: &Receiver<ReportRequest>,
-        asks: &Asks,
-        tell: Tell<'_>,
-    ) -> Result<(), RunError> {
+    fn forward(&mut self, asked: &Receiver<Asked>, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
         let mut looks = Looks::new();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.recv_timeout(TICK) {
                 // Who asked may have gone.
-                Ok(reply) => drop(reply.send(self.report())),
+                Ok(Asked::Report(reply)) => drop(reply.send(self.report())),
+                Ok(Asked::Request(request, reply)) => drop(reply.send(self.request(&request))),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
             }
@@ -288,6 +292,21 @@ impl Running {
         Ok(())
     }
 
+    /// Does what somebody asks for, or says why not.
+    fn request(&mut self, request: &Request) -> Result<(), String> {
+        let Request::Rekey(link) = request;
+        let Some(running) = self.links.iter().find(|running| running.config.name == *link) else {
+            return Err(format!("there is no link {link:?}; frameward status names them"));
+        };
+        match running.config.keys {
+            Keys::Static(_) => Err(format!(
+                "link {link:?} has static keys, which nobody agrees on; make others with keygen static, and reload"
+            )),
+            Keys::Agreed(_) if self.control.rekey(link) => Ok(()),
+            Keys::Agreed(_) => Err(format!("link {link:?} has no key agreement; look at its log")),
+        }
+    }
+
     /// Stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
     fn stop(self) -> Result<(), RunError> {
         self.sites.iter().for_each(RunningSite::begin_to_end);
@@ -304,20 +323,27 @@ fn serve(
     name: &str,
     runtime_dir: &Path,
     listening: Option<Listening>,
-    requests: Sender<ReportRequest>,
-) -> Result<(ReportServer, Option<HttpServer>), RunError> {
-    let http_requests = requests.clone();
+    requests: Sender<Asked>,
+) -> Result<(SocketServer, SocketServer, Option<HttpServer>), RunError> {
+    let (http_requests, other_requests) = (requests.clone(), requests.clone());
     let nothing = report::without_links(name);
     let answer = move || ask(&requests).unwrap_or_else(|| nothing.clone());
-    let server = ReportServer::start(runtime_dir, name, answer)?;
+    let server = SocketServer::reports(runtime_dir, name, answer)?;
+    let answer = move |request| {
+        let (reply, answer) = mpsc::channel();
+        let asked = other_requests.send(Asked::Request(request, reply));
+        let answer = asked.ok().and_then(|()| answer.recv_timeout(REPORT_WAIT).ok());
+        answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
+    };
+    let requests = request::serve(runtime_dir, name, answer)?;
     let http = listening.map(|listening| HttpServer::start(listening, move || ask(&http_requests)));
-    Ok((server, http.transpose().map_err(RunError::Thread)?))
+    Ok((server, requests, http.transpose().map_err(RunError::Thread)?))
 }
 
 /// Asks the main thread for figures. While it starts or stops there are none.
-fn ask(requests: &Sender<ReportRequest>) -> Option<GatewayReport> {
+fn ask(requests: &Sender<Asked>) -> Option<GatewayReport> {
     let (reply, answer) = mpsc::channel();
-    requests.send(reply).ok()?;
+    requests.send(Asked::Report(reply)).ok()?;
     answer.recv_timeout(REPORT_WAIT).ok()
 }
 
@@ -352,7 +378,7 @@ impl fmt::Display for Told<'_> {
                 "warning: replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
                 open.as_millis()
             ),
-            Notice::KeyAgreement { link, reason } => write!(f, "link {link:?}: {reason:?}"),
+            Notice::KeyAgreement { link, reason } => write!(f, "link {link:?}: {reason}"),
             Notice::TooManyPeers { link, sci } => write!(
                 f,
                 "error: link {link:?}: no room for peer {sci}: a link takes {} peers at most; its frames are discarded",

@@ -287,7 +287,7 @@ fn usage_errors_end_with_2_and_failures_with_1() {
 /// A gateway's answer, sent by this test through a real socket.
 #[test]
 fn status_shows_a_running_gateway() {
-    use frameward::report::{GatewayReport, ReportServer};
+    use frameward::report::{GatewayReport, SocketServer};
     let directory = Directory::new("status");
     let report = || GatewayReport {
         name: "line".into(),
@@ -300,7 +300,7 @@ fn status_shows_a_running_gateway() {
         links: vec![],
         sites: vec![],
     };
-    let _server = ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
+    let _server = SocketServer::reports(&directory.0.join("run"), "line", report).unwrap();
     let (status, output, errors) = directory.run(&["status"]);
     assert_eq!((status, errors.as_str()), (Some(0), ""));
     assert_eq!(output, "gateway line, version 9, up 00:01:01\n");
@@ -372,11 +372,11 @@ impl Watching {
 
 #[test]
 fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
-    use frameward::report::{GatewayReport, ReportServer};
+    use frameward::report::{GatewayReport, SocketServer};
     let directory = Directory::new("watch");
     let report = r#"{"name":"line","version":"9","uptime_seconds":61,"links":[]}"#;
     let report = || serde_json::from_str::<GatewayReport>(report).unwrap();
-    let serve = || ReportServer::start(&directory.0.join("run"), "line", report).unwrap();
+    let serve = || SocketServer::reports(&directory.0.join("run"), "line", report).unwrap();
     let server = serve();
 
     let mut watching = Watching::start(&directory);
@@ -406,7 +406,7 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
 /// Where no terminal is, it prints lines, and ends when nobody reads them.
 #[test]
 fn status_watch_on_a_pipe_prints_lines() {
-    use frameward::report::{GatewayReport, ReportServer};
+    use frameward::report::{GatewayReport, SocketServer};
     let directory = Directory::new("watch-pipe");
     let link = r#"{"name":"press","plain":{"interface":"a","engine":"x","mtu":1500,"counters":{"RxFrames":1}},
         "protected":{"interface":"b","engine":"x","mtu":1500,"counters":{}},
@@ -414,7 +414,7 @@ fn status_watch_on_a_pipe_prints_lines() {
         "replay_window":0,"counters":{"InPktsNoTag":7},"transmit":{"sci":"s","counters":{},"sas":[]},"receive":[]}}"#;
     let report = format!(r#"{{"name":"line","version":"9","uptime_seconds":61,"links":[{link}]}}"#);
     let report: GatewayReport = serde_json::from_str(&report).unwrap();
-    let _server = ReportServer::start(&directory.0.join("run"), "line", move || report.clone()).unwrap();
+    let _server = SocketServer::reports(&directory.0.join("run"), "line", move || report.clone()).unwrap();
     let mut watching = Command::new(env!("CARGO_BIN_EXE_frameward"))
         .args(["status", "--watch", "line"])
         .env("FRAMEWARD_RUNTIME_DIR", directory.0.join("run"))

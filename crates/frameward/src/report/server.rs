@@ -1,8 +1,9 @@
-//! The gateway's side of the status socket: who connects is sent one report.
+//! The gateway's side of its sockets: who connects to the status socket is sent one report.
 //!
 //! The socket is made under another name, closed to others, and renamed, so that it is never open to all and a
 //! dead gateway's socket is replaced in one step. A thread answers one client after the other; a client that does
-//! not read is dropped after a second. Nothing is read from clients.
+//! not read is dropped after a second. Nothing is read from clients of the status socket; the other one is for requests
+//! (`request.rs`).
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write as _};
@@ -17,16 +18,17 @@ use std::time::Duration;
 use super::GatewayReport;
 use crate::status::socket_path;
 
+/// How long a client may take to read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Why there is no status socket.
+/// Why there is no socket.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A living gateway has the name.
     #[error("gateway {0} is already running; stop it, or give this one another name")]
     AlreadyRunning(String),
     /// The socket cannot be made.
-    #[error("cannot make the status socket {}: {source}; let the gateway write to its directory", path.display())]
+    #[error("cannot make the socket {}: {source}; let the gateway write to its directory", path.display())]
     Socket {
         /// The socket.
         path: PathBuf,
@@ -35,45 +37,63 @@ pub enum ServeError {
     },
 }
 
-/// A status socket and the thread behind it. Both go when it is dropped.
+/// A socket and the thread behind it. Both go when it is dropped.
 #[derive(Debug)]
-pub struct ReportServer {
+pub struct SocketServer {
     path: PathBuf,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl ReportServer {
-    /// Makes the socket of the gateway `name` in `directory` (made if missing) and answers each connection with
+impl SocketServer {
+    /// Makes the status socket of the gateway `name` in `directory` (made if missing) and answers each connection with
     /// what `report` returns then. `report` is called on the server's thread.
     ///
     /// # Errors
     ///
     /// [`ServeError`]; a socket that a dead gateway left is none.
-    pub fn start(
+    pub fn reports(
         directory: &Path,
         name: &str,
-        report: impl FnMut() -> GatewayReport + Send + 'static,
+        mut report: impl FnMut() -> GatewayReport + Send + 'static,
     ) -> Result<Self, ServeError> {
-        let path = socket_path(directory, name);
-        let listener = match listen(directory, &path) {
+        // A client that went away or does not read is its own loss.
+        let serve = move |client| drop(send(client, &report()));
+        Self::start(directory, name, &socket_path(directory, name), 0o660, serve)
+    }
+
+    /// Makes the socket `path` in `directory`, which those may use whom `mode` allows it, and has `serve` deal with each
+    /// connection on a thread of its own, one after the other.
+    ///
+    /// # Errors
+    ///
+    /// As [`SocketServer::reports`].
+    pub(crate) fn start(
+        directory: &Path,
+        name: &str,
+        path: &Path,
+        mode: u32,
+        serve: impl FnMut(UnixStream) + Send + 'static,
+    ) -> Result<Self, ServeError> {
+        let failed = |source| ServeError::Socket { path: path.to_owned(), source };
+        let listener = match listen(directory, path, mode) {
             Ok(Some(listener)) => listener,
             Ok(None) => return Err(ServeError::AlreadyRunning(name.to_owned())),
-            Err(source) => return Err(ServeError::Socket { path, source }),
+            Err(source) => return Err(failed(source)),
         };
         let stopping = Arc::new(AtomicBool::new(false));
         let thread = std::thread::Builder::new()
             .name("status".to_owned())
             .spawn({
                 let stopping = Arc::clone(&stopping);
-                move || answer(&listener, &stopping, report)
+                move || answer(&listener, &stopping, serve)
             })
-            .map_err(|source| ServeError::Socket { path: path.clone(), source })?;
-        Ok(Self { path, stopping, thread: Some(thread) })
+            .map_err(failed)?;
+        Ok(Self { path: path.to_owned(), stopping, thread: Some(thread) })
     }
 }
 
-impl Drop for ReportServer {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.stopping.store(true, Ordering::Release);
         // The connection ends the thread's wait. If it fails the thread must not be waited for.
@@ -86,7 +106,7 @@ impl Drop for ReportServer {
 }
 
 /// Listens on `path`, or not if somebody does already.
-fn listen(directory: &Path, path: &Path) -> io::Result<Option<UnixListener>> {
+fn listen(directory: &Path, path: &Path, mode: u32) -> io::Result<Option<UnixListener>> {
     DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
     // Of two gateways that start at once, one waits here for the other.
     let starting = File::open(directory)?;
@@ -100,19 +120,18 @@ fn listen(directory: &Path, path: &Path) -> io::Result<Option<UnixListener>> {
         _ => {}
     }
     let listener = UnixListener::bind(&unnamed)?;
-    fs::set_permissions(&unnamed, Permissions::from_mode(0o660))?;
+    fs::set_permissions(&unnamed, Permissions::from_mode(mode))?;
     fs::rename(&unnamed, path)?;
     Ok(Some(listener))
 }
 
-fn answer(listener: &UnixListener, stopping: &AtomicBool, mut report: impl FnMut() -> GatewayReport) {
+fn answer(listener: &UnixListener, stopping: &AtomicBool, mut serve: impl FnMut(UnixStream)) {
     for client in listener.incoming() {
         if stopping.load(Ordering::Acquire) {
             return;
         }
         match client {
-            // A client that went away or does not read is its own loss.
-            Ok(client) => drop(send(client, &report())),
+            Ok(client) => serve(client),
             // Out of file descriptors, say: that passes, and must not become a busy loop.
             Err(_) => std::thread::sleep(Duration::from_millis(100)),
         }

@@ -5,27 +5,35 @@ use std::io;
 use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
-use engine::control::{ReceiveFloor, StaticKeys, TransmitLease};
+use engine::control::{KeyAgreement, StaticKeys};
 use engine::interface::{InterfaceError, Prepared, Seen};
-use engine::lease::{Begin, LeaseStore, PnBlock, Reservation};
+use engine::lease::{LeaseStore, PnBlock};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
 use engine::path::Path;
-use secy::{InstallError, ReceiveSa, SecY, Settings, TransmitSa};
-use suite::{CipherSuite, Key, Sak};
-use wire::Pn;
+use secy::{SecY, Settings};
+use wire::{MacAddr, Pn, Sci};
 
 use super::RunError;
+use super::agreement::key_agreement;
 use super::loss::{LossForwarding, Side};
+use super::static_keys::{Begun, floors, secy};
 use crate::check::{self, Mtus};
-use crate::config::{Gateway, Io, Link, StaticSa, StaticSas};
+use crate::config::{Gateway, Io, Keys, Link};
+use crate::suite_speed::SuiteSpeeds;
 
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
-    pub(super) forwarding: Forwarding,
-    pub(super) keys: StaticKeys,
+    forwarding: Forwarding,
+    keys: StartedKeys,
     /// Behind the ports: they are closed before their interfaces are put back.
     pub(super) running: RunningLink,
+}
+
+/// Where its keys come from.
+enum StartedKeys {
+    Static(StaticKeys),
+    Agreed(Box<KeyAgreement>),
 }
 
 /// A link of a running gateway, without what its worker owns.
@@ -60,7 +68,11 @@ pub(super) struct About {
     pub(super) mtus: Mtus,
     pub(super) plain_engine: String,
     pub(super) protected_engine: String,
-    /// When the transmit SA began, and with which PN.
+    /// The SCI of the transmit SC.
+    pub(super) sci: Sci,
+    /// The address of the protected interface.
+    pub(super) source: MacAddr,
+    /// When the transmit SA began, and with which PN, if its key is static.
     pub(super) began: (Instant, Pn),
 }
 
@@ -70,23 +82,33 @@ impl StartedLink {
         link: Link,
         mtus: Mtus,
         leases: &mut LeaseStore,
+        speeds: &SuiteSpeeds,
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
         let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
+        let source = MacAddr(protected.interface().mac());
         let OpenPorts { ports, fallback } =
             open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
         let prepared = [Some(plain), Some(protected)];
-        // After the ports: a start that fails there burns no block.
-        let Some(sas) = link.static_sas() else {
-            return Err(RunError::NotAgreed { link: link.name.clone() });
+        let (secy, keys, began, unmarked) = match &link.keys {
+            Keys::Static(sas) => {
+                // After the ports: a start that fails there burns no block.
+                let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
+                let secy = secy(&link, sas, mtus, Some(block), leases);
+                let keys = StaticKeys { transmit: lease, receive: floors(sas) };
+                (secy, StartedKeys::Static(keys), block.first, unmarked)
+            }
+            Keys::Agreed(mka) => {
+                let sci = mka.sci_on(source);
+                let agreement = key_agreement(&link, mka, (sci, source), mtus, speeds);
+                let keys = StartedKeys::Agreed(Box::new(agreement));
+                (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
+            }
         };
-        let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
-        let secy = secy(&link, sas, mtus, Some(block), leases);
-        let about = About::new(mtus, &ports, (Instant::now(), block.first));
-        let keys = StaticKeys { transmit: lease, receive: floors(sas) };
+        let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
         let Ports { pool, plain, protected } = ports;
-        let path = Path::new(secy, &link.bypass, link.dividing);
+        let path = path(&link, secy);
         let forwarding = Forwarding::new(pool, plain, protected, path);
         let loss = LossForwarding::new(link.link_loss, Instant::now());
         let running = RunningLink {
@@ -102,42 +124,33 @@ impl StartedLink {
         };
         Ok(Self { forwarding, keys, running })
     }
+
+    /// Gives the link to a worker: frames flow from here on, or as soon as there are keys.
+    pub(super) fn give_to(self, control: &mut engine::control::Gateway) -> (RunningLink, io::Result<()>) {
+        let name = self.running.config.name.clone();
+        let added = match self.keys {
+            StartedKeys::Static(keys) => control.add(name, self.forwarding, keys),
+            StartedKeys::Agreed(agreement) => control.add_agreed(name, self.forwarding, *agreement),
+        };
+        (self.running, added)
+    }
 }
 
-/// Whose floors are kept.
-pub(super) fn floors(sas: &StaticSas) -> Vec<ReceiveFloor> {
-    let kept = sas.receive.iter().filter(|sa| sa.replay_floor);
-    kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an }).collect()
+/// A link's path around its SecY. What is agreed on says itself how SDUs are divided.
+pub(super) fn path(link: &Link, secy: SecY) -> Path {
+    Path::new(secy, &link.bypass, link.static_sas().and(link.dividing))
 }
 
 impl About {
-    fn new(mtus: Mtus, ports: &Ports, began: (Instant, Pn)) -> Self {
+    fn new(mtus: Mtus, ports: &Ports, sci: Sci, source: MacAddr, began: (Instant, Pn)) -> Self {
         Self {
             mtus,
+            sci,
+            source,
             plain_engine: ports.plain.description().to_owned(),
             protected_engine: ports.protected.description().to_owned(),
             began,
         }
-    }
-}
-
-/// The first PNs of a link's transmit SA.
-pub(super) struct Begun {
-    pub(super) lease: TransmitLease,
-    pub(super) block: PnBlock,
-    /// Why the key could not be marked as used.
-    pub(super) unmarked: Option<io::Error>,
-}
-
-impl Begun {
-    pub(super) fn new(link: &str, sas: &StaticSas, leases: &mut LeaseStore) -> Result<Self, RunError> {
-        let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
-        let Begin { reservation, unmarked } = leases.begin(name, last, &sas.transmit.key_file)?;
-        let Reservation::Block(block) = reservation else {
-            return Err(RunError::PnExhausted { link: link.to_owned() });
-        };
-        let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
-        Ok(Self { lease, block, unmarked })
     }
 }
 
@@ -150,7 +163,9 @@ impl RunningLink {
             unreachable!("invariant: both have just been prepared")
         };
         let opened = open_ports([plain, protected], io(gateway.io)).map_err(|error| error.to_string())?;
-        self.about = About::new(mtus, &opened.ports, self.about.began);
+        // The SCI stays, also on another interface: peers know it, and nobody else has it.
+        let source = MacAddr(protected.interface().mac());
+        self.about = About::new(mtus, &opened.ports, self.about.sci, source, self.about.began);
         (self.waiting, self.fallback) = (None, opened.fallback);
         Ok(opened.ports)
     }
@@ -315,25 +330,8 @@ pub(super) const fn io(io: Io) -> open::Io {
     }
 }
 
-/// A SecY with all its static SAs enabled: the transmit SA begins at the reserved block, receive SAs at their floors.
-/// Without a block there is no transmit SA: it is to be taken over from another SecY.
-pub(super) fn secy(
-    link: &Link,
-    sas: &StaticSas,
-    mtus: Mtus,
-    block: Option<PnBlock>,
-    leases: &LeaseStore,
-) -> SecY {
-    install(link, sas, mtus, block, leases).expect("invariant: a judged configuration installs")
-}
-
-fn install(
-    link: &Link,
-    sas: &StaticSas,
-    mtus: Mtus,
-    block: Option<PnBlock>,
-    leases: &LeaseStore,
-) -> Result<SecY, InstallError> {
+/// A SecY without SAs.
+pub(super) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
     let settings = Settings {
         protect_frames: link.protect_frames,
         sci_inclusion: link.sci_inclusion,
@@ -343,28 +341,5 @@ fn install(
         reassemble: link.dividing.is_some(),
         mtu: mtus.protected,
     };
-    let StaticSa { an, sci, key: sak, xpn, .. } = &sas.transmit;
-    let mut secy = SecY::new(*sci, settings);
-    if let Some(block) = block {
-        let key = key(sas.suite, sak);
-        let transmit = TransmitSa::new(*an, key, *xpn, link.protection, block.first, block.last)?;
-        secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
-        secy.enable_transmit(*an)?;
-    }
-    for sa in &sas.receive {
-        let StaticSa { an, sci, key: sak, xpn, .. } = sa;
-        if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
-            secy.install_receive_sc(*sci)?;
-        }
-        let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
-        let key = key(sas.suite, sak);
-        let receive = ReceiveSa::new(*an, key, *xpn, link.protection, lowest, link.replay_window)?;
-        secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
-        secy.enable_receive(*sci, *an)?;
-    }
-    Ok(secy)
-}
-
-fn key(suite: CipherSuite, sak: &Sak) -> Key {
-    Key::prepare(suite, sak).expect("invariant: a key file was judged for the link's suite")
+    SecY::new(sci, settings)
 }

@@ -22,7 +22,7 @@ use secy::GoesOn;
 use super::link::RunningLink;
 use super::{Running, Tell};
 use crate::check::{interface_mtu, link_mtus};
-use crate::config::Link;
+use crate::config::{Keys, Link};
 
 /// How often interfaces are looked at if the kernel says nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -115,19 +115,21 @@ impl Running {
         };
         let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(findings)?;
         if mtus != link.about.mtus {
-            let goes_on = match link.config.static_sas() {
-                Some(sas) => GoesOn {
-                    transmit: Some((sas.transmit.an, link.config.protection)),
-                    receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
-                    all: false,
-                },
-                None => GoesOn::default(),
-            };
-            self.replace_path(&link.config, mtus, goes_on)?;
+            match &link.config.keys {
+                Keys::Static(sas) => {
+                    let goes_on = GoesOn {
+                        transmit: Some((sas.transmit.an, link.config.protection)),
+                        receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+                        all: false,
+                    };
+                    self.replace_path(&link.config, sas, mtus, goes_on)?;
+                }
+                Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
+            }
             link.about.mtus = mtus;
+            self.renew_agreement(link)?;
         }
-        let ports = link.reopen(&self.gateway, mtus)?;
-        self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())
+        self.reopen(link, mtus)
     }
 }
 

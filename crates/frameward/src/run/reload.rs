@@ -3,7 +3,9 @@
 //! | what is different | what happens |
 //! |---|---|
 //! | nothing | the link goes on untouched |
-//! | keys, settings | another path takes over between two turns: see [`secy::SecY::take_over`] |
+//! | static keys, settings | another path takes over between two turns: see [`secy::SecY::take_over`] |
+//! | `[link.mka]` | the KaY is told; participants whose CAK stays go on, and the SAK does |
+//! | static keys instead of `[link.mka]` or the reverse, another SCI of the latter | the link alone is stopped and started |
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
 //! | anything about a site, `io` | that site alone is stopped and started: see below |
@@ -17,19 +19,20 @@
 //! flows are agreed on anew, which takes about a second, and until then its frames are lost and counted at the peers'
 //! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 
+mod sites;
+
 use std::time::Instant;
 
 use engine::interface::{InterfaceError, look};
-use engine::path::Path;
 use secy::GoesOn;
 
-use super::link::{Begun, RunningLink, StartedLink, floors, secy};
+use super::link::{About, RunningLink, StartedLink, path};
 use super::presence::RETRY;
-use super::site::RunningSite;
+use super::static_keys::{Begun, floors, secy};
 use super::{RunError, Running, Tell};
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{Mtus, interface_mtu, link_mtus};
-use crate::config::{self, Config, Link, Site, StaticSas};
+use crate::config::{self, Config, Keys, Link, Mka, Site, StaticSas};
 use crate::report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
@@ -41,8 +44,21 @@ struct Step {
 
 enum What {
     Keep,
-    Change { goes_on: GoesOn, reopen: bool },
+    Change {
+        keys: KeyChange,
+        reopen: bool,
+    },
+    /// A running one of its name is stopped before.
     Add,
+}
+
+/// What becomes of a link's keys.
+enum KeyChange {
+    Static(GoesOn),
+    /// All SAs go on; the SecY's settings change if `path` says so.
+    Agreed {
+        path: bool,
+    },
 }
 
 /// Keys of `[gateway]` that are different and cannot be taken over.
@@ -68,12 +84,6 @@ struct New {
     io_changes: bool,
 }
 
-/// What becomes of one site of the new configuration.
-enum NewSite {
-    GoesOn(Box<RunningSite>),
-    Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
-}
-
 /// Which of the old SAs go on as new ones: those with the same key and names.
 fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> GoesOn {
     let same_suite = new.suite == old.suite;
@@ -93,6 +103,11 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut 
         }
     }
     goes_on
+}
+
+/// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
+fn keeps_sci(new: &Mka, old: &Mka, about: &About) -> bool {
+    (new.sci, old.sci) == (None, None) || new.sci_on(about.source) == about.sci
 }
 
 impl Running {
@@ -168,69 +183,6 @@ impl Running {
         Ok(New { gateway, steps, sites: lans, io_changes })
     }
 
-    /// Stops the sites that are gone or changed; returns those that are to run, with the ones that go on.
-    fn stop_changed_sites(
-        &mut self,
-        new: Vec<(Site, usize)>,
-        io_changes: bool,
-        lines: &mut Vec<String>,
-    ) -> Vec<NewSite> {
-        let mut before = std::mem::take(&mut self.sites);
-        let mut sites: Vec<NewSite> = Vec::new();
-        for (config, lan_mtu) in new {
-            let found = before.iter().position(|running| running.config.name == config.name);
-            let running = found.map(|found| before.remove(found));
-            let goes_on = |running: &RunningSite| {
-                !io_changes && running.config.is_like(&config) && running.lan_mtu() == Some(lan_mtu)
-            };
-            match running {
-                Some(mut running) if goes_on(&running) => {
-                    running.config = config;
-                    sites.push(NewSite::GoesOn(Box::new(running)));
-                }
-                Some(running) => {
-                    lines
-                        .extend(running.stop(&mut self.control).err().map(|error| format!("error: {error}")));
-                    sites.push(NewSite::Start {
-                        config: Box::new(config),
-                        lan_mtu,
-                        what: "restarted; its peers agree on keys anew",
-                    });
-                }
-                None => sites.push(NewSite::Start { config: Box::new(config), lan_mtu, what: "started" }),
-            }
-        }
-        for gone in before {
-            let name = gone.config.name.clone();
-            lines.extend(gone.stop(&mut self.control).err().map(|error| format!("error: {error}")));
-            lines.push(format!("site {name:?}: stopped"));
-        }
-        sites
-    }
-
-    /// Starts the sites that are to be started. False if the system refused one, which is then tried each second.
-    fn start_sites(&mut self, sites: Vec<NewSite>, lines: &mut Vec<String>) -> bool {
-        let mut done = true;
-        for site in sites {
-            match site {
-                NewSite::GoesOn(running) => self.sites.push(*running),
-                NewSite::Start { config, lan_mtu, what } => {
-                    let running = RunningSite::start(&self.gateway, *config, lan_mtu, &mut self.control);
-                    let name = &running.config.name;
-                    if let Some(why) = running.fallen() {
-                        lines.push(format!("error: site {name:?}: {why}; tried again every second"));
-                        done = false;
-                    } else {
-                        running.announce(&mut |line| lines.push(line.to_string()));
-                        lines.push(format!("site {name:?}: {what}"));
-                    }
-                    self.sites.push(running);
-                }
-            }
-        }
-        done
-    }
-
     /// A key that goes from one link to another would for a moment be used by both.
     fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
         let own = link.static_sas()?.transmit.lease_name();
@@ -275,13 +227,18 @@ impl Running {
         if link.is_like(old) && same_mtus && !io {
             return Step { link, mtus, what: What::Keep };
         }
-        let mut goes_on = GoesOn::default();
-        if let (Some(sas), Some(old)) = (link.static_sas(), old.static_sas()) {
-            goes_on = static_keys_go_on(&link, sas, old, lines);
-        }
+        let keys = match (&link.keys, &old.keys) {
+            (Keys::Static(sas), Keys::Static(old)) => {
+                KeyChange::Static(static_keys_go_on(&link, sas, old, lines))
+            }
+            (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
+                KeyChange::Agreed { path: !link.is_like_but_for_keys(old) || !same_mtus }
+            }
+            _ => return Step { link, mtus, what: What::Add },
+        };
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
         let reopen = io || ports(&link) != ports(old) || !same_mtus;
-        Step { link, mtus, what: What::Change { goes_on, reopen } }
+        Step { link, mtus, what: What::Change { keys, reopen } }
     }
 
     /// Takes the steps. False if the system refused one.
@@ -304,8 +261,8 @@ impl Running {
                     running.config = link;
                     self.links.push(running);
                 }
-                (What::Change { goes_on, reopen }, Some(mut running)) => {
-                    match self.change(&mut running, link, mtus, goes_on) {
+                (What::Change { keys, reopen }, Some(mut running)) => {
+                    match self.change(&mut running, link, mtus, keys) {
                         Ok(()) if reopen => lines.push(format!("link {name:?}: restarted, its SAs go on")),
                         Ok(()) => lines.push(format!("link {name:?}: changed")),
                         Err(error) => errors.push(error),
@@ -332,15 +289,17 @@ impl Running {
 
     /// Stops the links that are in no step.
     fn remove_others(&mut self, steps: &[Step], lines: &mut Vec<String>, errors: &mut Vec<String>) {
-        let stays = |running: &RunningLink| steps.iter().any(|step| step.link.name == running.config.name);
+        let step = |running: &RunningLink| steps.iter().find(|step| step.link.name == running.config.name);
+        let stays = |running: &RunningLink| step(running).is_some_and(|step| !matches!(step.what, What::Add));
         let (stay, go) = std::mem::take(&mut self.links).into_iter().partition(stays);
         self.links = stay;
         for running in go {
             let name = running.config.name.clone();
             // Its ports are closed here, before its interfaces are put back.
             errors.extend(self.control.remove(&name).map(drop).err().map(|error| error.to_string()));
+            let again = if step(&running).is_some() { ", to start with keys of another origin" } else { "" };
             errors.extend(running.restore().err().map(|error| error.to_string()));
-            lines.push(format!("link {name:?}: stopped"));
+            lines.push(format!("link {name:?}: stopped{again}"));
         }
     }
 
@@ -350,27 +309,33 @@ impl Running {
         running: &mut RunningLink,
         link: Link,
         mtus: Mtus,
-        goes_on: GoesOn,
+        keys: KeyChange,
     ) -> Result<(), String> {
-        if let Some(Begun { block, unmarked, .. }) = self.replace_path(&link, mtus, goes_on)? {
-            running.has_begun(block, unmarked);
+        match (keys, &link.keys) {
+            (KeyChange::Static(goes_on), Keys::Static(sas)) => {
+                if let Some(Begun { block, unmarked, .. }) = self.replace_path(&link, sas, mtus, goes_on)? {
+                    running.has_begun(block, unmarked);
+                }
+            }
+            (KeyChange::Agreed { path: true }, _) => {
+                self.replace_agreed_path(&link, running.about.sci, mtus)?
+            }
+            _ => {}
         }
         (running.config, running.about.mtus) = (link, mtus);
-        Ok(())
+        self.renew_agreement(running)
     }
 
     /// Gives a link's worker a path as `link` says. Returns what its transmit SA begins with, unless that goes on.
     pub(super) fn replace_path(
         &mut self,
         link: &Link,
+        sas: &StaticSas,
         mtus: Mtus,
         goes_on: GoesOn,
     ) -> Result<Option<Begun>, String> {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
-        let Some(sas) = link.static_sas() else {
-            return Err(RunError::NotAgreed { link: link.name.clone() }.to_string());
-        };
         let begun = match goes_on.transmit {
             Some(_) => None,
             None => {
@@ -378,7 +343,7 @@ impl Running {
             }
         };
         let secy = secy(link, sas, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
-        let path = Box::new(Path::new(secy, &link.bypass, link.dividing));
+        let path = Box::new(path(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
         let changed = self.control.change(&link.name, path, goes_on, transmit, floors(sas));
         changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
@@ -393,9 +358,7 @@ impl Running {
 
     fn open(&mut self, running: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
         let name = running.config.name.clone();
-        let ports = running.reopen(&self.gateway, mtus);
-        let opened =
-            ports.and_then(|ports| self.control.open(&name, Box::new(ports)).map_err(|e| e.to_string()));
+        let opened = self.reopen(running, mtus);
         if let Err(why) = &opened {
             running.wait(why.clone(), Instant::now() + RETRY);
         }
@@ -403,9 +366,10 @@ impl Running {
     }
 
     fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
-        let started = StartedLink::start(&self.gateway, link, mtus, self.control.leases())?;
-        let name = started.running.config.name.clone();
-        self.control.add(name, started.forwarding, started.keys).map_err(RunError::Thread)?;
-        Ok(started.running)
+        let started =
+            StartedLink::start(&self.gateway, link, mtus, self.control.leases(), &self.suite_speeds)?;
+        let (running, added) = started.give_to(&mut self.control);
+        added.map_err(RunError::Thread)?;
+        Ok(running)
     }
 }

@@ -1,22 +1,24 @@
 //! From a link's snapshot to its report: names put to figures.
 
+mod mka;
 mod site;
 
 use std::time::Instant;
 
+use engine::control::KeyAgreementStatus;
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
 use suite::CipherSuite;
-use wire::Pn;
+use wire::{An, Pn};
 
 pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use crate::config::{Link, StaticSas};
+use crate::config::Link;
 use crate::key_file::fingerprint;
 use crate::report::table::OVERRUN;
 use crate::report::{
@@ -43,14 +45,20 @@ impl Running {
     /// The gateway at this moment.
     pub(super) fn report(&mut self) -> GatewayReport {
         let snapshots = self.control.snapshots();
+        let control = &self.control;
         let reports = self.links.iter().filter_map(|running| {
             let RunningLink { config, about, .. } = running;
             let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
+            let agreement = control.key_agreement_status(&config.name);
             let waiting = waiting(running);
-            let secy = secy_report(config, about, snapshot);
+            let secy = secy_report(config, about, snapshot, agreement.as_ref());
+            let agreed = config.mka().zip(agreement.as_ref());
+            let agreed = agreed.map(|(how, now)| (mka::report(config, how, now), mka::wishes(config, how)));
+            let mka = agreed.as_ref().map(|(report, wishes)| (report, *wishes));
             Some(LinkReport {
-                concerns: concerns(&secy, waiting.as_ref(), None),
+                concerns: concerns(&secy, waiting.as_ref(), mka),
                 waiting,
+                mka: agreed.map(|(report, _)| report),
                 ..link_report(config, about, snapshot, secy)
             })
         });
@@ -97,12 +105,16 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
     }
 }
 
-fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYReport {
+/// What is agreed on is not in the configuration: the suite, and the names of keys.
+type Agreement<'a> = Option<&'a KeyAgreementStatus>;
+
+fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: Agreement<'_>) -> SecYReport {
     let validate_frames = match link.validate_frames {
         ValidateFrames::Strict => "strict",
         ValidateFrames::Check => "check",
         ValidateFrames::Disabled => "disabled",
     };
+    let suite = agreement.and_then(mka::transmitting).map(|sak| sak.suite).or_else(|| link.suite());
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
     let divider = Counters::new(DividerCounters::NAMES, snapshot.divider.values());
@@ -111,7 +123,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYRepor
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
     let named = |(name, value): (&str, u64)| (name.to_owned().into(), value);
     SecYReport {
-        suite: link.suite().map_or("auto", CipherSuite::name).into(),
+        suite: suite.map_or("auto", CipherSuite::name).into(),
         protect_frames: link.protect_frames,
         validate_frames: validate_frames.into(),
         replay_protect: link.replay_protect,
@@ -122,28 +134,40 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> SecYRepor
             .chain([overrun])
             .chain(path.iter().chain(divider.iter()).map(named))
             .collect(),
-        transmit: transmit_report(link, about, snapshot),
-        receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc)).collect(),
+        transmit: transmit_report(link, about, snapshot, agreement),
+        receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc, agreement)).collect(),
     }
 }
 
-fn transmit_report(link: &Link, about: &About, snapshot: &LinkSnapshot) -> TransmitScReport {
-    let Some(StaticSas { suite, transmit: configured, .. }) = link.static_sas() else {
-        return TransmitScReport { sci: String::new(), counters: Counters::default(), sas: Vec::new() };
-    };
-    let suite = *suite;
-    let sas = snapshot.transmit_sas.iter().map(|sa| SaReport {
-        an: sa.an.number(),
-        in_use: sa.enabled,
-        key: fingerprint(configured.key.octets()),
-        next_pn: sa.next_pn.map(Pn::number),
-        pns_left: pns_left(suite, sa.next_pn),
-        pns_last_seconds: pns_left(suite, sa.next_pn).and_then(|left| seconds(about, sa.next_pn, left)),
-        lowest_pn: None,
-        counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
+/// The name of the SAK with this AN: its KI.
+fn ki(agreement: Agreement<'_>, an: An) -> Option<String> {
+    Some(agreement?.status.saks.iter().find(|sak| sak.an == an)?.ki.to_string())
+}
+
+fn transmit_report(
+    link: &Link,
+    about: &About,
+    snapshot: &LinkSnapshot,
+    agreement: Agreement<'_>,
+) -> TransmitScReport {
+    // What is agreed on is followed by another before its PNs are used up.
+    let configured = link.static_sas();
+    let sas = snapshot.transmit_sas.iter().map(|sa| {
+        let pns_left = configured.and_then(|sas| pns_left(sas.suite, sa.next_pn));
+        let key = configured.map(|sas| fingerprint(sas.transmit.key.octets()));
+        SaReport {
+            an: sa.an.number(),
+            in_use: sa.enabled,
+            key: key.or_else(|| ki(agreement, sa.an)).unwrap_or_default(),
+            next_pn: sa.next_pn.map(Pn::number),
+            pns_left,
+            pns_last_seconds: pns_left.and_then(|left| seconds(about, sa.next_pn, left)),
+            lowest_pn: None,
+            counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
+        }
     });
     TransmitScReport {
-        sci: configured.sci.to_string(),
+        sci: about.sci.to_string(),
         counters: Counters::new(TransmitSaCounters::NAMES, snapshot.transmit.values()),
         sas: sas.collect(),
     }
@@ -164,9 +188,9 @@ fn seconds(about: &About, next: Option<Pn>, left: u64) -> Option<u64> {
     left.checked_mul(milliseconds)?.checked_div(used).map(|milliseconds| milliseconds / 1000)
 }
 
-fn receive_report(link: &Link, sc: &ReceiveScSnapshot) -> ReceiveScReport {
+fn receive_report(link: &Link, sc: &ReceiveScSnapshot, agreement: Agreement<'_>) -> ReceiveScReport {
     let key = |an| {
-        let sas = link.static_sas()?;
+        let Some(sas) = link.static_sas() else { return ki(agreement, an) };
         sas.receive.iter().find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
     };
     let sas = sc.sas.iter().map(|sa| SaReport {

@@ -4,7 +4,7 @@ use std::os::unix::net::UnixListener;
 use super::*;
 use crate::report::GatewayReport;
 use crate::report::tests::{agreed, sample};
-use crate::report::{ReportServer, ServeError};
+use crate::report::{ServeError, SocketServer};
 use crate::test_directory::TestDirectory;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_report_goes_round_through_a_real_socket() {
     let directory = TestDirectory::new("status-round");
     let runtime = directory.path().join("run");
     let mut asked = 0;
-    let server = ReportServer::start(&runtime, "line", move || {
+    let server = SocketServer::reports(&runtime, "line", move || {
         asked += 1;
         crate::report::GatewayReport { uptime_seconds: asked, ..sample("line") }
     })
@@ -25,7 +25,7 @@ fn a_report_goes_round_through_a_real_socket() {
         assert_eq!(report.uptime_seconds, expected);
         assert_eq!(report.links, sample("line").links);
     }
-    let second = ReportServer::start(&runtime, "line", || sample("line"));
+    let second = SocketServer::reports(&runtime, "line", || sample("line"));
     assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
     drop(server);
     assert!(matches!(choose(&runtime, None), Err(StatusError::None(_))));
@@ -37,7 +37,7 @@ fn a_dead_gateways_socket_is_replaced() {
     let directory = TestDirectory::new("status-stale");
     drop(UnixListener::bind(socket_path(directory.path(), "line")).unwrap());
     assert!(matches!(ask(directory.path(), "line"), Err(StatusError::Silent { .. })));
-    let _server = ReportServer::start(directory.path(), "line", || sample("line")).unwrap();
+    let _server = SocketServer::reports(directory.path(), "line", || sample("line")).unwrap();
     assert!(ask(directory.path(), "line").is_ok());
 }
 
@@ -47,7 +47,7 @@ fn a_client_that_does_not_read_holds_up_nobody_for_long() {
     // Some hundred kilobytes: more than a socket holds.
     let many =
         || crate::report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
-    let _server = ReportServer::start(directory.path(), "line", many).unwrap();
+    let _server = SocketServer::reports(directory.path(), "line", many).unwrap();
     let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
     let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();
     assert_eq!(report.links.len(), 200);

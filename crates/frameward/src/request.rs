@@ -1,0 +1,210 @@
+//! Asking a running gateway to do something: one line there, one line back, over a socket of its own.
+//!
+//! ```text
+//!  rekey press\n ──▶ NAME.requests, mode 0600: root and the gateway's user
+//!                ◀── done\n, or why not
+//! ```
+//!
+//! Not over the status socket, which more people may use, and from whose clients nothing is read. A reload is asked for by
+//! SIGHUP (`reload.rs`), which has no room for a link's name.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::config::is_name;
+use crate::report::{GatewayReport, ServeError, SocketServer};
+use crate::status::{self, StatusError};
+
+/// The longest line that is read, in octets.
+const LONGEST: u64 = 256;
+/// How long either side waits for the other's line.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long another SAK may take: a key server that is gone has to be noticed, and another one elected.
+const REKEY_PATIENCE: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(50);
+const DONE: &str = "done";
+
+/// What a gateway can be asked to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// To agree on another SAK for this link.
+    Rekey(String),
+}
+
+/// Why it was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The gateway cannot be asked.
+    #[error(
+        "gateway {name} cannot be asked on {}: {source}; is it running, and is this run as root or as the gateway's user?",
+        path.display()
+    )]
+    Silent {
+        /// The gateway.
+        name: String,
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It says why not.
+    #[error("{0}")]
+    Refused(String),
+    /// There is no report of it.
+    #[error(transparent)]
+    Status(#[from] StatusError),
+    /// Nothing has come of it.
+    #[error(
+        "link {0:?}: asked for another SAK, and there is none yet; frameward status says what is in the way"
+    )]
+    Unanswered(String),
+}
+
+impl Request {
+    fn parse(line: &str) -> Option<Self> {
+        let link = line.strip_suffix('\n')?.strip_prefix("rekey ")?;
+        is_name(link).then(|| Self::Rekey(link.to_owned()))
+    }
+}
+
+fn socket_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.requests"))
+}
+
+/// Makes the request socket of the gateway `name`, and has `answer` say to each request whether it is done, or why not.
+///
+/// # Errors
+/// As [`SocketServer::reports`].
+pub fn serve(
+    directory: &Path,
+    name: &str,
+    mut answer: impl FnMut(Request) -> Result<(), String> + Send + 'static,
+) -> Result<SocketServer, ServeError> {
+    let serve = move |client: UnixStream| {
+        // A client that went away or does not speak is its own loss.
+        let _ = deal(client, &mut answer);
+    };
+    SocketServer::start(directory, name, &socket_path(directory, name), 0o600, serve)
+}
+
+fn deal(mut client: UnixStream, answer: &mut impl FnMut(Request) -> Result<(), String>) -> io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    (&client).take(LONGEST).read_to_string(&mut line)?;
+    let answer = match Request::parse(&line) {
+        Some(request) => answer(request),
+        None => Err("this is no request that this release knows".into()),
+    };
+    let line = answer.err().unwrap_or_else(|| DONE.to_owned());
+    client.write_all(format!("{line}\n").as_bytes())
+}
+
+/// Asks the gateway `name` for another SAK of a link, and waits until it protects. Returns its KI.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, RequestError> {
+    let reported = || -> Result<Option<String>, RequestError> {
+        let document = status::ask(directory, name)?;
+        Ok(transmitting(&status::parse(name, &document)?, link))
+    };
+    let before = reported()?;
+    let path = socket_path(directory, name);
+    let ask = || {
+        let mut socket = UnixStream::connect(&path)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.write_all(format!("rekey {link}\n").as_bytes())?;
+        socket.shutdown(std::net::Shutdown::Write)?;
+        let mut answer = String::new();
+        socket.take(LONGEST).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let silent = |source| RequestError::Silent { name: name.to_owned(), path: path.clone(), source };
+    let answer = ask().map_err(silent)?;
+    if answer.trim_end() != DONE {
+        return Err(RequestError::Refused(answer.trim_end().to_owned()));
+    }
+    let give_up = Instant::now() + REKEY_PATIENCE;
+    while Instant::now() < give_up {
+        match reported()? {
+            Some(ki) if Some(&ki) != before.as_ref() => return Ok(ki),
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+    Err(RequestError::Unanswered(link.to_owned()))
+}
+
+/// The KI of the SAK that protects what a link sends.
+fn transmitting(report: &GatewayReport, link: &str) -> Option<String> {
+    let mka = report.links.iter().find(|report| report.name == link)?.mka.as_ref()?;
+    Some(mka.sak()?.ki.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::report::tests::agreed;
+    use crate::test_directory::TestDirectory;
+
+    #[test]
+    fn another_sak_is_asked_for_and_waited_for() {
+        let directory = TestDirectory::new("rekey");
+        let runtime = directory.path().join("run");
+        let number = Arc::new(AtomicU32::new(7));
+        let saks = Arc::clone(&number);
+        let _reports = SocketServer::reports(&runtime, "line", move || {
+            let mut report = agreed("line");
+            let sak = &mut report.links[0].mka.as_mut().unwrap().saks[0];
+            sak.ki = format!("0011/{}", saks.load(Ordering::Relaxed));
+            report
+        })
+        .unwrap();
+        let requests = serve(&runtime, "line", move |Request::Rekey(link)| {
+            if link != "press" {
+                return Err(format!("there is no link {link:?}"));
+            }
+            number.fetch_add(1, Ordering::Relaxed);
+            Ok(())
+        })
+        .unwrap();
+        let path = socket_path(&runtime, "line");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(status::choose(&runtime, None).unwrap(), "line", "it is no other gateway's");
+        assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
+        let refused = rekey(&runtime, "line", "oven").unwrap_err();
+        assert_eq!(refused.to_string(), "there is no link \"oven\"");
+        drop(requests);
+        assert!(matches!(rekey(&runtime, "line", "press"), Err(RequestError::Silent { .. })));
+    }
+
+    #[test]
+    fn whatever_else_is_said_is_no_request() {
+        assert_eq!(Request::parse("rekey press\n"), Some(Request::Rekey("press".into())));
+        for line in
+            ["", "rekey press", "rekey \n", "rekey ../x\n", "rekey a b\n", "stop\n", "rekey press\n\n"]
+        {
+            assert_eq!(Request::parse(line), None, "{line:?}");
+        }
+        let directory = TestDirectory::new("requests");
+        let _server = serve(directory.path(), "line", |_| Ok(())).unwrap();
+        let mut socket = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
+        // More than is read, and not text.
+        socket.write_all(&[0xff; 300]).unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = String::new();
+        let _ = socket.read_to_string(&mut answer);
+        assert_eq!(answer, "");
+        let mut socket = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
+        socket.write_all(b"stop\n").unwrap();
+        socket.shutdown(std::net::Shutdown::Write).unwrap();
+        socket.read_to_string(&mut answer).unwrap();
+        assert_eq!(answer, "this is no request that this release knows\n");
+    }
+}

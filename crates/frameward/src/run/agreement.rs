@@ -1,0 +1,163 @@
+//! What a link's KaY is given: settings out of the configuration, the interface and the speed of this CPU.
+
+use engine::control::KeyAgreement;
+use engine::divide::Dividing;
+use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
+use secy::reassemble::SDU_OCTETS;
+use secy::{ConfidentialityOffset, Protection};
+use suite::CipherSuite;
+use suite::mka::Cak;
+use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
+use wire::mkpdu::{Capability, Confidentiality};
+use wire::{MacAddr, Sci};
+
+use super::Running;
+use super::link::{RunningLink, bare_secy, path};
+use crate::check::Mtus;
+use crate::config::{Link, Mka};
+use crate::suite_speed::SuiteSpeeds;
+
+/// VLAN tags that a machine's frame may have beyond the MTU of its side.
+const VLAN_TAGS: usize = 2;
+
+/// How the keys of a link are agreed on. `sci` is its SecY's, `source` the address of its protected interface.
+pub(super) fn key_agreement(
+    link: &Link,
+    mka: &Mka,
+    (sci, source): (Sci, MacAddr),
+    mtus: Mtus,
+    speeds: &SuiteSpeeds,
+) -> KeyAgreement {
+    let divides = |which: fn(&Dividing) -> bool| link.dividing.as_ref().is_some_and(which);
+    let (fragment, concatenate) = (divides(|how| how.fragment), divides(|how| how.concatenate));
+    let settings = Settings {
+        sci,
+        source,
+        destination: mka.destination,
+        priority: mka.priority,
+        capability: Capability::Offsets,
+        confidentiality: confidentiality(link.protection),
+        suite: mka.suite,
+        announced: Announced {
+            reassembles: fragment,
+            splits: concatenate,
+            largest_sdu: largest_sdu(mtus),
+            suites: suites(mka.suite, speeds),
+        },
+        fragment,
+        concatenate,
+        delay_protect: mka.delay_protect,
+        sak_lifetime: mka.rekey,
+        on_peer_loss: mka.on_peer_loss,
+    };
+    let entry = |cak: &crate::key_file::NamedCak| CakEntry {
+        ckn: cak.ckn(),
+        cak: Cak::new(cak.octets()).expect("invariant: a CAK has 16 or 32 octets, as its file was judged"),
+    };
+    KeyAgreement {
+        settings,
+        caks: mka.caks().map(entry).collect(),
+        replay_window: link.replay_window,
+        hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
+    }
+}
+
+impl Running {
+    /// Tells a link's KaY what it is configured with now, if it has one.
+    pub(super) fn renew_agreement(&mut self, link: &RunningLink) -> Result<(), String> {
+        let RunningLink { config, about, .. } = link;
+        let Some(mka) = config.mka() else { return Ok(()) };
+        let addresses = (about.sci, about.source);
+        let agreement = key_agreement(config, mka, addresses, about.mtus, &self.suite_speeds);
+        let renewed = self.control.change_key_agreement(&config.name, agreement);
+        renewed.map_err(|error| format!("link {:?}: {error}", config.name))
+    }
+
+    /// Gives the worker of a link whose keys are agreed on a path with other settings; all SAs go on.
+    pub(super) fn replace_agreed_path(&mut self, link: &Link, sci: Sci, mtus: Mtus) -> Result<(), String> {
+        let path = Box::new(path(link, bare_secy(link, sci, mtus)));
+        let changed = self.control.change_agreed(&link.name, path);
+        changed.map_err(|error| format!("link {:?}: {error}", link.name))
+    }
+
+    /// Opens a link's ports on its interfaces as they are now.
+    pub(super) fn reopen(&mut self, link: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
+        let before = link.about.source;
+        let ports = link.reopen(&self.gateway, mtus)?;
+        if link.about.source != before {
+            self.renew_agreement(link)?;
+        }
+        self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())
+    }
+}
+
+const fn confidentiality(protection: Protection) -> Confidentiality {
+    match protection {
+        Protection::Integrity => Confidentiality::Integrity,
+        Protection::Encrypt(ConfidentialityOffset::Zero) => Confidentiality::Zero,
+        Protection::Encrypt(ConfidentialityOffset::Thirty) => Confidentiality::Thirty,
+        Protection::Encrypt(ConfidentialityOffset::Fifty) => Confidentiality::Fifty,
+    }
+}
+
+/// Octets of the longest SDU that the plain side takes, from its EtherType on.
+fn largest_sdu(mtus: Mtus) -> u16 {
+    let plain = mtus.plain + ETHERTYPE_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS;
+    u16::try_from(plain.min(SDU_OCTETS - ADDRESSES_OCTETS)).unwrap_or(u16::MAX)
+}
+
+/// The suites that can be used, with their figures: all sound ones, and what is configured by name. One that was not
+/// measured here is announced as the slowest, so that nobody chooses it for its speed.
+fn suites(rule: SuiteRule, speeds: &SuiteSpeeds) -> Vec<SuiteFigure> {
+    let wanted = |suite: &CipherSuite| !suite.is_experimental() || rule == SuiteRule::Only(*suite);
+    let figure = |suite| SuiteFigure {
+        suite,
+        nanoseconds: speeds.nanoseconds(suite).and_then(|ns| u16::try_from(ns).ok()).unwrap_or(u16::MAX),
+    };
+    CipherSuite::ALL.into_iter().filter(wanted).map(figure).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite_speed::AesInstructions;
+    use crate::suite_speed::tests::speeds;
+
+    #[test]
+    fn suites_are_announced_with_what_they_cost_here() {
+        let speeds = speeds(
+            AesInstructions::Masked,
+            &[
+                (CipherSuite::GcmAes128, 105),
+                (CipherSuite::ChaCha20Poly1305, 70_000),
+                (CipherSuite::Morus640, 20),
+            ],
+        );
+        let announced = |rule| -> Vec<_> {
+            suites(rule, &speeds)
+                .into_iter()
+                .map(|figure| (figure.suite.name(), figure.nanoseconds))
+                .collect()
+        };
+        let sound = [
+            ("gcm-aes-128", 105),
+            ("gcm-aes-256", u16::MAX),
+            ("gcm-aes-xpn-128", 105),
+            ("gcm-aes-xpn-256", u16::MAX),
+            ("chacha20-poly1305", u16::MAX),
+            ("aegis-128l", u16::MAX),
+            ("aegis-256", u16::MAX),
+        ];
+        assert_eq!(announced(SuiteRule::Auto), sound);
+        let research = announced(SuiteRule::Only(CipherSuite::Morus640));
+        assert_eq!((&research[..7], &research[7..]), (&sound[..], &[("morus-640-128", 20)][..]));
+    }
+
+    #[test]
+    fn a_machines_longest_frame_is_taken_with_two_vlan_tags() {
+        let mtus = |plain| Mtus { plain, protected: 1500 };
+        assert_eq!(largest_sdu(mtus(1500)), 1510);
+        assert_eq!(largest_sdu(mtus(9000)), 9010);
+        assert_eq!(largest_sdu(mtus(9216)), 9010, "as long as SDUs are put together");
+    }
+}

@@ -1,0 +1,105 @@
+//! From a KaY's state to its report: names and ages put to it.
+
+use engine::control::KeyAgreementStatus;
+use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus};
+use wire::Instant;
+use wire::mkpdu::Confidentiality;
+
+use crate::config::{Link, Mka};
+use crate::report::Counters;
+use crate::report::mka::{
+    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport, Wishes,
+};
+
+pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> MkaReport {
+    let KeyAgreementStatus { now, status, counters } = agreement;
+    let ms_ago = |then: Instant| u64::try_from(now.since(then).as_millis()).unwrap_or(u64::MAX);
+    let member = |member: &MemberStatus| MemberReport {
+        sci: member.sci.to_string(),
+        mi: member.mi.to_string(),
+        priority: member.priority,
+        live: member.live,
+        heard_ms_ago: ms_ago(member.heard),
+        announced: member.announced,
+    };
+    let sak = |sak: &SakStatus| SakReport {
+        ki: sak.ki.to_string(),
+        an: sak.an.number(),
+        suite: sak.suite.name().into(),
+        confidentiality: confidentiality(sak.confidentiality).into(),
+        seconds: ms_ago(sak.since) / 1000,
+        transmits: sak.transmits,
+    };
+    let on_peer_loss = match mka.on_peer_loss {
+        OnPeerLoss::Block => "block",
+        OnPeerLoss::Hold => "hold",
+    };
+    MkaReport {
+        secured: transmitting(agreement).is_some(),
+        trouble: status.trouble.map(str::to_owned),
+        ckn: mka.caks().any(|cak| cak.ckn() == status.ckn).then(|| status.ckn.to_string()),
+        caks: mka
+            .caks()
+            .map(|cak| CakReport { ckn: cak.ckn().to_string(), key: cak.fingerprint() })
+            .collect(),
+        mi: status.mi.to_string(),
+        priority: mka.priority,
+        destination: mka.destination.to_string(),
+        on_peer_loss: on_peer_loss.into(),
+        is_key_server: status.is_key_server,
+        key_server: status.key_server.map(|sci| sci.to_string()),
+        members: status.members.iter().map(member).collect(),
+        saks: status.saks.iter().map(sak).collect(),
+        dividing: dividing(link, agreement),
+        next_rekey_seconds: status.next_rekey.map(|at| at.since(*now).as_secs()),
+        changes: status
+            .changes
+            .iter()
+            .map(|(at, reason)| ChangeReport { ms_ago: ms_ago(*at), text: reason.to_string() })
+            .collect(),
+        counters: Counters::new(KayCounters::NAMES, counters.values()),
+    }
+}
+
+/// What the configuration wishes.
+pub(super) fn wishes(link: &Link, mka: &Mka) -> Wishes {
+    Wishes {
+        dividing: mka.expects.fragment || mka.expects.concatenate,
+        encrypted: link.protection != secy::Protection::Integrity,
+        no_sci: link.sci_inclusion == secy::SciInclusion::Never,
+    }
+}
+
+/// The SAK that protects.
+pub(super) fn transmitting(agreement: &KeyAgreementStatus) -> Option<&SakStatus> {
+    agreement.status.saks.iter().find(|sak| sak.transmits)
+}
+
+const fn confidentiality(confidentiality: Confidentiality) -> &'static str {
+    match confidentiality {
+        Confidentiality::Integrity => "integrity",
+        Confidentiality::Zero => "0",
+        Confidentiality::Thirty => "30",
+        Confidentiality::Fifty => "50",
+    }
+}
+
+fn dividing(link: &Link, agreement: &KeyAgreementStatus) -> DividingReport {
+    let Some(SakStatus { division, .. }) = transmitting(agreement) else {
+        return DividingReport { fragment: false, concatenate: false, why_not: None };
+    };
+    let (fragment, concatenate) = (division.fragment, division.concatenate);
+    let as_wished =
+        link.dividing.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
+    let strangers = agreement.status.members.iter().filter(|member| member.live && !member.announced);
+    let strangers: Vec<_> = strangers.map(|member| member.sci.to_string()).collect();
+    let why_not = match (as_wished, strangers.as_slice()) {
+        (true, _) => None,
+        (false, []) => Some("a peer has it switched off, or had when the key was made".into()),
+        (false, [one]) => Some(format!("{one} is a plain MACsec station, which does not understand it")),
+        (false, all) => {
+            Some(format!("{} are plain MACsec stations, which do not understand it", all.join(", ")))
+        }
+    };
+    DividingReport { fragment, concatenate, why_not }
+}
