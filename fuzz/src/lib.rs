@@ -9,6 +9,7 @@ pub mod config;
 pub mod doctor;
 pub mod ethernet;
 pub mod extension;
+pub mod kay;
 mod key;
 pub mod key_file;
 pub mod lease;
@@ -29,12 +30,13 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 19] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
     ("ethernet", ethernet::run),
     ("extension", extension::run),
+    ("kay", kay::run),
     ("key_file", key_file::run),
     ("lease", lease::run),
     ("mkpdu", mkpdu::run),

@@ -10,6 +10,7 @@ use wire::Instant;
 
 use crate::election::Server;
 use crate::kay::Kay;
+use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{NewMiReason, Reason};
 use crate::settings::OnPeerLoss;
@@ -110,16 +111,19 @@ impl Kay {
     /// A member that gets no SAK begins anew: to the key server it has restarted then, which is a reason for another SAK.
     pub(crate) fn mind_starvation(&mut self) {
         let has_sak = self.cp.latest().is_some();
-        let Some(i) = self.participants.iter().position(|participant| participant.id == self.principal)
-        else {
-            return;
+        let principal = self.principal;
+        // Who is no longer the principal one waits for nothing.
+        let waits = |participant: &Participant| {
+            participant.id == principal
+                && !has_sak
+                && participant.refused.is_none()
+                && participant.server_peer().is_some()
         };
-        let participant = &mut self.participants[i];
-        let waits = !has_sak && participant.refused.is_none() && participant.server_peer().is_some();
-        if !waits {
+        for participant in self.participants.iter_mut().filter(|participant| !waits(participant)) {
             participant.starved = None;
-            return;
         }
+        let Some(i) = self.participants.iter().position(waits) else { return };
+        let participant = &mut self.participants[i];
         let since = *participant.starved.get_or_insert(self.now);
         if self.now >= since + STARVED {
             self.draw_mi(i, NewMiReason::Starved);
