@@ -4,7 +4,7 @@
 //!  a reason ─▶ wait for:  100 ms since its last SAK
 //!                         all members use the SAK before, or 6 s since that one
 //!                         members of the group that it has not heard yet (taking over), at most 6 s
-//!                         2.5 s, if a SAK of another key server is in use                                 ─▶ a SAK
+//!                         2.5 s, if a SAK of another key server is in use; 20 ms, if none is              ─▶ a SAK
 //! ```
 //!
 //! Then it stands in every MKPDU until each member says that it accepts frames under it.

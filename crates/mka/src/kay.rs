@@ -2,7 +2,6 @@
 
 use alloc::vec::Vec;
 use core::fmt;
-use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use suite::mka::Draw;
@@ -149,8 +148,7 @@ impl Kay {
     /// The next frame for the protected side.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
         self.advance(now);
-        let due = |participant: &Participant| participant.pace.due(self.hello(participant)) <= self.now;
-        let i = self.participants.iter().position(due)?;
+        let i = self.participants.iter().position(|participant| self.speaks_at(participant) <= self.now)?;
         self.participants[i].pace.sent(self.now);
         let Some(mn) = self.participants[i].mns.next(self.now) else {
             self.draw_mi(i, NewMiReason::MnExhausted);
@@ -165,7 +163,7 @@ impl Kay {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
         for participant in &self.participants {
-            earliest.add(participant.pace.due(self.hello(participant)));
+            earliest.add(self.speaks_at(participant));
             earliest.add(participant.peers.deadline());
             earliest.add(participant.election.deadline());
             earliest.add(participant.starved.map(|since| since + STARVED));
@@ -233,14 +231,20 @@ impl Kay {
         }
     }
 
-    /// How often a participant speaks at least.
-    fn hello(&self, participant: &Participant) -> Duration {
+    /// When a participant speaks next.
+    fn speaks_at(&self, participant: &Participant) -> Instant {
         let hands_out = participant.serving.distribution.as_ref().is_some_and(|distribution| {
             self.now < distribution.since + TRANSMIT_DELAY
                 && distribution.is_in_progress(participant.peers.live())
         });
         let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
-        if self.settings.delay_protect || hands_out || takes { BOUNDED_HELLO } else { HELLO }
+        if self.settings.delay_protect || hands_out || takes {
+            return participant.pace.due(BOUNDED_HELLO);
+        }
+        let due = participant.pace.due(HELLO);
+        let overdue =
+            participant.peers.overdue().map(|overdue| overdue.max(participant.pace.due(BOUNDED_HELLO)));
+        overdue.map_or(due, |overdue| due.min(overdue))
     }
 
     /// All participants have something to say.

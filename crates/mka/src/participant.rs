@@ -13,7 +13,7 @@ use crate::pace::Pace;
 use crate::peers::{Peer, Peers};
 use crate::reason::Refusal;
 use crate::settings::CakEntry;
-use crate::timers::LIFE;
+use crate::timers::{LIFE, LOST};
 
 /// Sent MNs are noted so far apart.
 const APART: Duration = Duration::from_millis(500);
@@ -69,6 +69,12 @@ impl Mns {
     pub(crate) fn is_recent(&self, now: Instant, mn: u32) -> bool {
         let first = self.notes.iter().find(|(at, _)| now <= *at + APART + LIFE);
         mn <= self.last && first.is_some_and(|(_, first)| mn >= *first)
+    }
+
+    /// Whether a later one was sent long enough ago to have been heard, if it was not lost.
+    pub(crate) fn is_behind(&self, now: Instant, mn: u32) -> bool {
+        let arrived = self.notes.iter().rev().find(|(at, _)| now >= *at + LOST);
+        arrived.is_some_and(|(_, arrived)| mn < *arrived)
     }
 
     /// Whether this MN was never sent.

@@ -22,7 +22,7 @@ use wire::{Instant, Ki, Mi, Sci};
 use crate::announcement::Announcement;
 use crate::counters::Discard;
 use crate::message::{Message, Use, Uses};
-use crate::timers::{Earliest, LIFE};
+use crate::timers::{Earliest, LIFE, OVERDUE};
 
 /// The most live peers of a participant: as many receive SCs as a SecY has.
 pub(crate) const LIVE: usize = 32;
@@ -328,6 +328,11 @@ impl Peers {
         }
         gone.retain(|peer| peer.live);
         gone
+    }
+
+    /// When a live peer is overdue.
+    pub(crate) fn overdue(&self) -> Option<Instant> {
+        self.live().map(|peer| peer.heard + OVERDUE).min()
     }
 
     /// When [`Self::expire`] has something to do.

@@ -22,6 +22,8 @@ impl Kay {
         for participant in &mut self.participants {
             for Peer { sci, .. } in participant.peers.expire(self.now) {
                 self.out.tell(self.now, Reason::PeerLost { sci });
+                // Members take a key server's word for who is there.
+                participant.pace.news();
             }
         }
     }

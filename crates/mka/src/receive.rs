@@ -87,7 +87,8 @@ impl Kay {
         // Who does not hear us may have missed what we said; who is new is answered.
         let participant = &mut self.participants[i];
         let is_live = participant.peers.find(message.basic.mi).is_some_and(|peer| peer.live);
-        if change != Change::None || heard_mn.is_none() || !is_live {
+        let missed = heard_mn.is_some_and(|mn| participant.mns.is_behind(now, mn));
+        if change != Change::None || heard_mn.is_none() || !is_live || missed {
             participant.pace.news();
         }
         self.watch_users(i, message);

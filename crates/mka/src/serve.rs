@@ -1,6 +1,7 @@
 //! The principal participant as key server: when another SAK is due, and making it.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use wire::{An, Instant, Mi, Sci};
 
@@ -11,7 +12,7 @@ use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{Reason, SakReason};
-use crate::timers::{Earliest, TAKEOVER_PATIENCE, TRANSMIT_DELAY};
+use crate::timers::{Earliest, START_PATIENCE, TAKEOVER_PATIENCE, TRANSMIT_DELAY};
 
 impl Kay {
     /// Notes why another SAK is due.
@@ -39,8 +40,12 @@ impl Kay {
             return;
         }
         if let Some(why) = self.reason_for_sak(participant) {
-            let in_use = self.cp.transmitting().is_some_and(|sak| sak.ki.server != participant.mi);
-            let from = if in_use { self.now + TAKEOVER_PATIENCE } else { self.now };
+            let patience = match self.cp.transmitting() {
+                Some(sak) if sak.ki.server == participant.mi => Duration::ZERO,
+                Some(_) => TAKEOVER_PATIENCE,
+                None => START_PATIENCE,
+            };
+            let from = self.now + patience;
             if let Some(principal) = self.principal_mut() {
                 principal.serving.need(from, why);
             }

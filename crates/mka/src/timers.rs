@@ -4,11 +4,11 @@ use core::time::Duration;
 
 use wire::Instant;
 
-/// MKA Hello Time: something is said at least as often.
-pub(crate) const HELLO: Duration = Duration::from_millis(2000);
+/// MKA Hello Time, 2 s, less a little: of three hellos in a life time the third then does not come just too late.
+pub(crate) const HELLO: Duration = Duration::from_millis(1900);
 /// MKA Bounded Hello Time: the same with delay protection, and while a SAK is being handed out: what is lost on the way is
 /// then said again soon.
-pub(crate) const BOUNDED_HELLO: Duration = Duration::from_millis(500);
+pub(crate) const BOUNDED_HELLO: Duration = Duration::from_millis(475);
 /// MKA Life Time: who has not shown for so long to hear us is not live.
 pub(crate) const LIFE: Duration = Duration::from_millis(6000);
 /// How long a key server waits for all to receive (CP's transmitWhen).
@@ -23,6 +23,15 @@ pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
 /// Between two SAKs of one key server. Members that join in quick succession (a group that is powered up) then share
 /// one, and a SAK takes effect before the next one comes: an exchange takes a few milliseconds on a LAN.
 pub(crate) const SAK_GAP: Duration = Duration::from_millis(100);
+/// A live peer that was not heard for so long has said something that was lost: we speak more often, so that it sees what
+/// we have not heard, and says it again.
+pub(crate) const OVERDUE: Duration = Duration::from_millis(2500);
+/// An MKPDU that went out so long ago and that a live peer has not heard was lost: what it said is said again. So of many
+/// that get lost, few cost a life.
+pub(crate) const LOST: Duration = Duration::from_millis(250);
+/// How long a new key server waits if no SAK is in use: stations that start together, after a power failure, hear each
+/// other meanwhile, and have one key server and one SAK instead of several in quick succession.
+pub(crate) const START_PATIENCE: Duration = Duration::from_millis(20);
 /// How long a new key server leaves the SAK in use as it is: members that were lost together with the key server, by an
 /// outage of all, are heard again by then, and are not left behind with the SAK before.
 pub(crate) const TAKEOVER_PATIENCE: Duration = Duration::from_millis(2500);

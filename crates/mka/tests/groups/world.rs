@@ -200,7 +200,7 @@ impl World {
             let is_there = peer.kay.as_ref().is_some_and(|kay| kay.status(self.now).mi == member.mi);
             // It joined when the SAK was made already, and waits for the next one; or it uses another, and that is not known
             // yet.
-            let unknown = if self.loss > 0 { seconds(6) } else { Duration::from_micros(2 * self.delay.1) };
+            let unknown = if self.loss > 0 { seconds(6) } else { seconds(1) };
             let is_new = peer.secy.transmits.is_none() || self.now.since(peer.secy.since) <= unknown;
             let accepts = peer.secy.find(ki).is_some_and(|sas| sas.installed);
             let has_sc = peer.secy.find(ki).is_some_and(|sas| sas.receive.contains_key(&secy_sci(self, i)));
@@ -264,6 +264,9 @@ impl World {
                     self.delivered += 1;
                 } else if station.established.contains(&from) {
                     self.lost += 1;
+                    if std::env::var_os("MKA_TELL").is_some() {
+                        eprintln!("{now:?}: {to} cannot take {frame:?}");
+                    }
                 }
             }
         }
