@@ -20,6 +20,8 @@ use crate::supplicant::{self, Agreement, CAK_128, CKN, Key};
 /// What the thread is asked for.
 enum Order {
     Rekey,
+    /// The first KaY loses all it knows.
+    Restart,
     /// The state of this KaY.
     Tell(usize, Sender<Status>),
 }
@@ -65,13 +67,13 @@ impl Running {
         Running { orders, told, thread: Some(thread) }
     }
 
-    fn rekey(&self) {
-        self.orders.send(Order::Rekey).unwrap();
+    fn give(&self, order: Order) {
+        self.orders.send(order).unwrap();
     }
 
     fn status(&self, of: usize) -> Status {
         let (answer, status) = channel();
-        self.orders.send(Order::Tell(of, answer)).unwrap();
+        self.give(Order::Tell(of, answer));
         status.recv_timeout(DEADLINE).unwrap()
     }
 
@@ -136,6 +138,7 @@ fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Told) {
     loop {
         match orders.recv_timeout(Duration::from_millis(1)) {
             Ok(Order::Rekey) => kays[0].rekey(now()),
+            Ok(Order::Restart) => kays[0] = kay((0, &priorities[0])),
             Ok(Order::Tell(of, answer)) => drop(answer.send(kays[of].status(now()))),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
@@ -213,7 +216,7 @@ fn rekeys(priorities: &'static [u8], times: usize) {
         // In the middle of the old key's three seconds, at its end, and long after it.
         std::thread::sleep(Duration::from_millis([1000, 3300, 4500][turn % 3]));
         match priorities[0] < 16 || turn % 2 == 0 {
-            true => kay.rekey(),
+            true => kay.give(Order::Rekey),
             false => supplicant::exhaust(&mut guest),
         }
         before = same_key(&mut guest, &kay, Some(&before));
@@ -232,6 +235,28 @@ fn the_kay_alone_rolls_keys_as_key_server() {
 #[test]
 fn the_kay_alone_follows_a_key_server() {
     rekeys(&[32], 3);
+}
+
+/// Either end loses all it knows, and comes back at once under the same SCI: the other one has not missed it yet.
+#[test]
+fn the_kay_alone_gets_over_restarts() {
+    for priorities in [&[8], &[32]] {
+        let (mut guest, kay) = together(priorities);
+        Agreement::of_priority(16).start(&mut guest);
+        let mut before = same_key(&mut guest, &kay, None);
+        for turn in 0..2 {
+            // Soon after the SAK, and when it is the only one.
+            std::thread::sleep(Duration::from_millis([200, 4000][turn]));
+            if turn == 0 {
+                supplicant::crash(&mut guest);
+                Agreement::of_priority(16).start(&mut guest);
+            } else {
+                kay.give(Order::Restart);
+            }
+            before = same_key(&mut guest, &kay, Some(&before));
+        }
+        assert_eq!(kay.status(0).trouble, None);
+    }
 }
 
 /// Two KaYs divide SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
