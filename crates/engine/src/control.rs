@@ -1,10 +1,11 @@
-//! Control: owns the clock, the workers and the PN leases of a gateway. Everything here may take its time.
+//! Control: owns the clock, the workers, the KaYs and the PN leases of a gateway. Everything here may take its time.
 //!
-//! | a worker tells | control does |
-//! |---|---|
-//! | half of the reserved PNs are used, or all of them | reserves a block on disk, then allows it |
-//! | three quarters of all PNs are used | a [`Notice`]: the key has to be changed |
-//! | all PNs are used | a [`Notice`]: the link is closed until the key is changed |
+//! | a worker tells | control does, with static keys (`static_keys.rs`) | with key agreement (`key_agreement.rs`) |
+//! |---|---|---|
+//! | half of the reserved PNs are used, or all of them | reserves a block on disk, then allows it | |
+//! | three quarters of all PNs are used | a [`Notice`]: the key has to be changed | tells the KaY the next PN |
+//! | all PNs are used | a [`Notice`]: the link is closed until the key is changed | the same |
+//! | SAs are changed | | tells the KaY |
 //!
 //! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
 //! within a turn; control waits for it, for a second at most.
@@ -14,45 +15,34 @@
 mod floors;
 mod key_agreement;
 mod reports;
+mod sa_table;
 mod sites;
+mod static_keys;
 
 use std::io;
 use std::sync::Arc;
-use std::thread;
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use secy::{GoesOn, NextAction};
-use wire::{An, Pn};
+use secy::GoesOn;
 
 use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
+use key_agreement::Agreement;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus};
+use static_keys::StaticControl;
+pub use static_keys::{StaticKeys, TransmitLease};
 
-use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation};
+use crate::lease::{LeaseError, LeaseStore};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
 use crate::worker::{Command, Event, Occupant, Polling, WorkerHandle};
 use sites::SiteControl;
 
-/// How long after a failed write a lease is tried again.
-const LEASE_RETRY: Duration = Duration::from_secs(1);
 /// How long a worker may take for an answer: some hundred turns.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
-
-/// Whose PNs a link's transmit SA uses.
-#[derive(Clone, Copy)]
-pub struct TransmitLease {
-    /// The record on disk.
-    pub name: LeaseName,
-    /// The SA.
-    pub an: An,
-    /// The last PN of its suite.
-    pub last: Pn,
-    /// The last PN that is reserved for it.
-    pub through: Pn,
-}
 
 /// Something that a person has to know.
 #[derive(Debug)]
@@ -125,14 +115,6 @@ pub fn workers(links: usize) -> usize {
     links.min(cpus())
 }
 
-/// What is kept on disk of a link's SAs with static keys.
-pub struct StaticKeys {
-    /// Whose PNs its transmit SA uses.
-    pub transmit: TransmitLease,
-    /// Its receive SAs whose floors are kept.
-    pub receive: Vec<ReceiveFloor>,
-}
-
 /// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a worker does not answer; this is a defect of frameward: please report it")]
@@ -141,6 +123,10 @@ pub struct Unanswered;
 /// A running gateway.
 pub struct Gateway {
     workers: Vec<WorkerHandle>,
+    /// Where moments of the protocols are counted from.
+    start: Instant,
+    /// Who calls [`Gateway::turn`]; woken when that should be soon.
+    attendant: Thread,
     polling: Polling,
     scheduling: Scheduling,
     links: Vec<LinkControl>,
@@ -157,20 +143,33 @@ struct LinkControl {
     worker: usize,
     /// In the worker.
     seat: usize,
-    lease: TransmitLease,
-    /// Shared with the worker, so that nothing is freed there.
-    floors: Arc<[ReceiveFloor]>,
-    /// A reservation that failed is due again then.
-    retry_at: Option<Instant>,
-    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
-    changing: bool,
+    keys: Keys,
+}
+
+/// Where a link's keys come from.
+enum Keys {
+    Static(StaticControl),
+    Agreed(Box<Agreement>),
+}
+
+impl LinkControl {
+    /// Receive SAs whose floors are kept.
+    fn floors(&self) -> Arc<[ReceiveFloor]> {
+        match &self.keys {
+            Keys::Static(keys) => Arc::clone(&keys.floors),
+            Keys::Agreed(_) => Arc::default(),
+        }
+    }
 }
 
 impl Gateway {
-    /// A gateway without links.
+    /// A gateway without links. The thread that makes it is the one that calls [`Gateway::turn`]: workers unpark it when
+    /// they have something for a KaY, so a caller that waits by [`std::thread::park_timeout`] has secured links sooner.
     pub fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> Self {
         Self {
             workers: Vec::new(),
+            start: Instant::now(),
+            attendant: thread::current(),
             polling,
             scheduling,
             links: Vec::new(),
@@ -194,13 +193,16 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
+        self.seat(name, link, Keys::Static(StaticControl::new(keys)))
+    }
+
+    /// Gives a link to a worker.
+    fn seat(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let (worker, seat) = self.free_seat()?;
         // If the ring is full the worker is stuck, which is told by what follows.
         let occupant = Occupant::Link(Box::new(link));
         let _ = self.workers[worker].command(Command::Add { seat, occupant });
-        let StaticKeys { transmit: lease, receive } = keys;
-        let floors = receive.into();
-        self.links.push(LinkControl { name, worker, seat, lease, floors, retry_at: None, changing: false });
+        self.links.push(LinkControl { name, worker, seat, keys });
         Ok(())
     }
 
@@ -217,7 +219,8 @@ impl Gateway {
             Some((taken, worker)) if taken == 0 || self.workers.len() >= most => worker,
             _ => {
                 let number = self.workers.len();
-                let worker = WorkerHandle::start(format!("fw-worker-{number}"), self.polling)?;
+                let worker =
+                    WorkerHandle::start(format!("fw-worker-{number}"), self.polling, self.attendant.clone())?;
                 worker.schedule(self.scheduling)?;
                 self.workers.push(worker);
                 number
@@ -244,7 +247,7 @@ impl Gateway {
             Event::Removed { occupant } => Ok(occupant),
             other => Err(other),
         });
-        let LinkControl { floors, .. } = self.links.remove(number);
+        let floors = self.links.remove(number).floors();
         let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
         self.keep_last_floors(&link.path().secy, &floors);
         Ok(link)
@@ -266,35 +269,20 @@ impl Gateway {
         self.replace(name, |seat| Command::Close { seat })
     }
 
-    /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
-    /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
-    /// are kept; what `goes_on` names is as in [`secy::SecY::take_over`].
-    ///
-    /// # Errors
-    /// [`Unanswered`].
-    pub fn change(
+    /// Puts another path in the place of a link's own, and frees that one here, where time does not matter.
+    fn exchange(
         &mut self,
-        name: &str,
+        number: usize,
         path: Box<Path>,
         goes_on: GoesOn,
-        transmit: Option<TransmitLease>,
-        receive: Vec<ReceiveFloor>,
+        floors: &[ReceiveFloor],
     ) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let link = &mut self.links[number];
-        let (worker, seat) = (link.worker, link.seat);
-        let transmit = transmit.unwrap_or(link.lease);
-        let floors = std::mem::replace(&mut link.floors, receive.into());
-        // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
-        (link.lease, link.retry_at, link.changing) = (transmit, None, true);
-        let before = self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let (before, _) = self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
             Event::Changed { path, goes_on } => Ok((path, goes_on)),
             other => Err(other),
         })?;
-        self.links[number].changing = false;
-        self.keep_last_floors(&before.0.secy, &floors);
-        // Its keys are wiped and its memory freed here, where time does not matter.
-        drop(before);
+        self.keep_last_floors(&before.secy, floors);
         Ok(())
     }
 
@@ -337,8 +325,11 @@ impl Gateway {
 
     /// Deals with what a worker says without being asked. An answer that comes after its time is of no use to anybody.
     fn heed(&mut self, worker: usize, event: Event, now: Instant) {
-        if let Event::Next { seat, action } = event {
-            self.next_action(worker, seat, action, now);
+        match event {
+            Event::Next { seat, action } => self.next_action(worker, seat, action, now),
+            Event::SasChanged { seat, changes } => self.sas_changed(worker, seat, *changes, now),
+            Event::NextPns { seat, pns } => self.next_pns(worker, seat, &pns, now),
+            _ => {}
         }
     }
 
@@ -350,8 +341,10 @@ impl Gateway {
             }
         }
         for link in 0..self.links.len() {
-            if self.links[link].retry_at.is_some_and(|at| at <= now) {
-                self.reserve(link, now);
+            match &self.links[link].keys {
+                Keys::Static(keys) if keys.is_due(now) => self.reserve(link, now),
+                Keys::Static(_) => {}
+                Keys::Agreed(_) => self.turn_agreement(link, now),
             }
         }
         self.keep_floors(now);
@@ -368,53 +361,14 @@ impl Gateway {
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let links = worker.stop();
             for control in self.links.iter().filter(|link| link.worker == number) {
-                last.reserve(control.floors.len());
+                let floors = control.floors();
+                last.reserve(floors.len());
                 if let Some(Some(link)) = links.get(control.seat) {
-                    read_floors(&link.path().secy, &control.floors, &mut last);
+                    read_floors(&link.path().secy, &floors, &mut last);
                 }
             }
         }
         self.leases.keep_floors(&last).map(drop)
-    }
-
-    fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {
-        let Some(number) = self.seated(worker, seat).filter(|&number| !self.links[number].changing) else {
-            return;
-        };
-        let link = self.links[number].name.clone();
-        match action {
-            NextAction::GoOn => {}
-            NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
-            NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
-            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, now),
-        }
-    }
-
-    /// Reserves the next block of a link's PNs and allows it.
-    fn reserve(&mut self, number: usize, now: Instant) {
-        let link = &mut self.links[number];
-        let TransmitLease { name, an, last, through: before } = link.lease;
-        match self.leases.reserve(name, last, BLOCK_PNS) {
-            Ok(Reservation::Block(block)) => {
-                link.retry_at = None;
-                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
-                // PN is used twice.
-                if before.number().checked_add(1) != Some(block.first.number()) {
-                    self.notices.push(Notice::PnExhausted { link: link.name.clone() });
-                    return;
-                }
-                let through = block.last;
-                link.lease.through = through;
-                // If the ring is full the worker is stuck, and needs no PNs.
-                let _ = self.workers[link.worker].command(Command::Reserve { seat: link.seat, an, through });
-            }
-            // The SA knows its last PN too, and says when it is used.
-            Ok(Reservation::Exhausted) => link.retry_at = None,
-            Err(error) => {
-                link.retry_at = Some(now + LEASE_RETRY);
-                self.notices.push(Notice::LeaseFailed { link: link.name.clone(), error });
-            }
-        }
     }
 
     fn look_for_ended_workers(&mut self) {

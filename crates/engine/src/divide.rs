@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Part, Plan, Planned, Rules, Sdu};
+use secy::reassemble::SDU_OCTETS;
 use secy::{Division, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -71,8 +72,10 @@ pub struct Divider {
 }
 
 impl Divider {
-    pub(crate) fn new(settings: &Settings, dividing: Dividing) -> Self {
+    /// For receivers that take SDUs of up to `longest` octets.
+    pub(crate) fn new(settings: &Settings, dividing: Dividing, longest: usize) -> Self {
         let rules = Rules::new(settings, dividing.fragment, dividing.concatenate);
+        let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
         Self {
             rules,
             hold: if dividing.concatenate { dividing.hold.min(LONGEST_HOLD) } else { Duration::ZERO },

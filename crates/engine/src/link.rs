@@ -85,12 +85,16 @@ impl Link {
         mem::swap(&mut self.path, path);
     }
 
-    /// One turn: at most one burst from either side through the path. Returns how many frames came in, and what the
+    /// One turn: what the KaY says, and at most one burst from either side through the path. Returns how many frames came in, and what the
     /// transmit SA needs.
     pub fn turn(&mut self, now: Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
-        let Some(ports) = ports else { return (0, NextAction::GoOn) };
+        let Some(ports) = ports else {
+            path.fall_silent();
+            return (0, NextAction::GoOn);
+        };
         let Ports { pool, plain, protected } = &mut **ports;
+        path.speak(pool, to_protected, &mut **protected);
         let held = waiting.len();
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;

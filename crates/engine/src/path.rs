@@ -11,11 +11,17 @@
 //! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
 //! only with the proof that it may go there: no way around the SecY but the configured bypass.
 //!
+//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a ring (`eapol`), and what the KaY says
+//! leaves in clear, by a way of its own.
+//!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
+
+mod kay;
 
 use std::mem;
 
 use arrayvec::ArrayVec;
+use secy::reassemble::SDU_OCTETS;
 use secy::{
     Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings,
 };
@@ -24,6 +30,7 @@ use wire::{EtherType, Instant};
 
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::divide::{Divider, DividerCounters, Dividing};
+use crate::eapol::LinkEnd;
 use crate::pool::{FrameView, Pool, Slot};
 use crate::port::Port;
 
@@ -38,8 +45,18 @@ wire::counters! {
         out_pkts_mac_control = "OutPktsMacControl" [discard],
         /// Discarded: MAC control from the network.
         in_pkts_mac_control = "InPktsMacControl" [discard],
-        /// Received EAPOL frames: they are for the KaY, and a link with static keys has none.
+        /// Discarded: EAPOL frames, which are for a KaY; a link with static keys has none.
         in_pkts_eapol = "InPktsEapol" [discard],
+        /// EAPOL frames received and given to the KaY.
+        in_pkts_kay = "InPktsKay",
+        /// Discarded: EAPOL frames, since so many waited for the KaY already that there was no room.
+        in_pkts_kay_overrun = "InPktsKayOverrun" [discard],
+        /// Discarded: EAPOL frames that are longer than any MKPDU.
+        in_pkts_kay_too_long = "InPktsKayTooLong" [discard],
+        /// MKPDUs sent.
+        out_pkts_kay = "OutPktsKay",
+        /// Discarded: MKPDUs for which no chunk was free; a link without ports has none.
+        out_pkts_kay_no_chunk = "OutPktsKayNoChunk" [discard],
         /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
         in_sdus_no_chunk = "InSdusNoChunk" [discard],
     }
@@ -49,6 +66,8 @@ wire::counters! {
 enum MayLeave {
     Protected(Protected),
     Bypass,
+    /// The KaY speaks in clear: what it says has an ICV of its own.
+    Mkpdu,
 }
 
 /// Why a frame may go to the plain side.
@@ -121,8 +140,10 @@ pub struct Path {
     /// SDUs that are not a frame of their own, on their way to the plain side.
     outbox: Outbox,
     counters: PathCounters,
-    /// Of the paths that this one took over from.
+    /// Of the paths that this one took over from, and of dividers that others followed.
     divided_before: DividerCounters,
+    /// To and from the KaY, if keys are agreed on.
+    kay: Option<LinkEnd>,
 }
 
 impl Path {
@@ -135,7 +156,7 @@ impl Path {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
         // What leaves unprotected must leave as it came: no station could tell its parts.
         let dividing = dividing.filter(|_| secy.settings().protect_frames);
-        let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing)));
+        let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing, SDU_OCTETS)));
         let outbox = match secy.settings() {
             Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
             _ => Outbox::none(),
@@ -147,6 +168,7 @@ impl Path {
             outbox,
             counters: PathCounters::default(),
             divided_before: DividerCounters::default(),
+            kay: None,
         }
     }
 
@@ -222,10 +244,27 @@ impl Path {
         self.secy.take_over(&mut predecessor.secy, goes_on);
         self.counters.add(&mem::take(&mut predecessor.counters));
         self.divided_before.add(&predecessor.divider_counters());
+        if let Some(kay) = predecessor.kay.take() {
+            self.connect(kay);
+        }
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
         if let Some(divider) = &mut self.divider {
             divider.go_on_holding(held_since);
         }
+    }
+
+    /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
+    /// waiting, at most as long as it would have; without a divider it goes in the next turn.
+    pub(crate) fn divide_with(&mut self, mut divider: Option<Box<Divider>>) -> Option<Box<Divider>> {
+        let before = self.divider.take();
+        if let Some(before) = &before {
+            self.divided_before.add(before.counters());
+        }
+        if let Some(divider) = &mut divider {
+            divider.go_on_holding(before.as_ref().and_then(|before| before.held_since()));
+        }
+        self.divider = divider;
+        before
     }
 
     /// What was held is gone, with the memory that it was in.
@@ -307,7 +346,7 @@ impl Path {
             } else if bypass {
                 self.counters.in_pkts_bypass += 1;
             } else if ethertype == Some(EtherType::EAPOL) {
-                self.counters.in_pkts_eapol += 1;
+                kay::take(self.kay.as_mut(), frame.octets(), &mut self.counters);
             } else {
                 frames.push(Incoming::new(frame));
                 places.push((index, start, len));

@@ -10,7 +10,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Thread};
 use std::time::{self, Duration};
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -21,6 +21,7 @@ use wire::{An, Instant, Pn};
 use crate::control::{Floor, ReceiveFloor, read_floors};
 use crate::link::{Link, Ports};
 use crate::path::Path;
+use crate::sa_changes::{NextPns, SaChange, SaChanges};
 use crate::scheduling::Scheduling;
 use crate::site::{Lan, Site, SiteSnapshot};
 use crate::snapshot::LinkSnapshot;
@@ -75,6 +76,10 @@ pub(crate) enum Command {
     CloseLan { seat: usize },
     /// Put this path in the place of the link's own, and give that back.
     Change { seat: usize, path: Box<Path>, goes_on: GoesOn },
+    /// Change the SAs of a link whose keys are agreed on, and send back what is left.
+    ChangeSas { seat: usize, changes: Box<SaChanges> },
+    /// Read the next PNs of the transmit SAs, and send them back.
+    NextPns { seat: usize, pns: Box<NextPns> },
     /// Allow the transmit SA the PNs up to and with this one.
     Reserve { seat: usize, an: An, through: Pn },
     /// Fill the snapshot and send it back.
@@ -99,6 +104,10 @@ pub(crate) enum Event {
     LanReplaced { lan: Option<Box<Lan>> },
     /// The path that a link had, or was to be given if there is no such link.
     Changed { path: Box<Path>, goes_on: GoesOn },
+    /// The changes were carried out; what they took out is in them.
+    SasChanged { seat: usize, changes: Box<SaChanges> },
+    /// The next PNs that were asked for.
+    NextPns { seat: usize, pns: Box<NextPns> },
     /// The snapshot that was asked for.
     Report { seat: usize, snapshot: Box<LinkSnapshot> },
     /// The same for a site.
@@ -117,13 +126,14 @@ pub(crate) struct WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Starts a worker without links and sites.
-    pub(crate) fn start(name: String, polling: Polling) -> io::Result<Self> {
+    /// Starts a worker without links and sites. `attendant` is the thread that hears its events: it is woken for those
+    /// of them, and for those EAPOL frames, that should not wait for its next turn.
+    pub(crate) fn start(name: String, polling: Polling, attendant: Thread) -> io::Result<Self> {
         let (commands, command_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
         let seats = Vec::with_capacity(USUAL_SEATS);
-        let worker = Worker { seats, commands: command_ring, events: event_ring, waiter, polling };
+        let worker = Worker { seats, commands: command_ring, events: event_ring, waiter, polling, attendant };
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
         Ok(Self { commands, events, waker, thread })
     }
@@ -133,6 +143,11 @@ impl WorkerHandle {
         self.commands.push(command).map_err(|rtrb::PushError::Full(command)| command)?;
         self.waker.wake();
         Ok(())
+    }
+
+    /// Wakes the worker: there is something in a ring of one of its links.
+    pub(crate) fn wake(&self) {
+        self.waker.wake();
     }
 
     /// The next event, if there is one.
@@ -177,6 +192,7 @@ struct Worker {
     events: Producer<Event>,
     waiter: Waiter,
     polling: Polling,
+    attendant: Thread,
 }
 
 impl Worker {
@@ -234,7 +250,13 @@ impl Worker {
         for (number, seat) in self.seats.iter_mut().enumerate() {
             let Some(Seat { occupant, told }) = seat else { continue };
             let (frames, action) = match occupant {
-                Occupant::Link(link) => link.turn(now),
+                Occupant::Link(link) => {
+                    let turned = link.turn(now);
+                    if link.path_mut().knocked() {
+                        self.attendant.unpark();
+                    }
+                    turned
+                }
                 Occupant::Site(site) => (site.turn(now), NextAction::GoOn),
             };
             received += frames;
@@ -300,6 +322,24 @@ impl Worker {
                         *told = NextAction::GoOn;
                     }
                     let _ = self.events.push(Event::Changed { path, goes_on });
+                }
+                Command::ChangeSas { seat, mut changes } => {
+                    if let Some((link, told)) = self.link(seat) {
+                        changes.carry_out(link.path_mut());
+                        // What was told was of the SA before.
+                        if changes.list.iter().any(|change| matches!(change, SaChange::EnableTransmit { .. }))
+                        {
+                            *told = NextAction::GoOn;
+                        }
+                    }
+                    let _ = self.events.push(Event::SasChanged { seat, changes });
+                    self.attendant.unpark();
+                }
+                Command::NextPns { seat, mut pns } => {
+                    if let Some((link, _)) = self.link(seat) {
+                        pns.read(&link.path().secy);
+                    }
+                    let _ = self.events.push(Event::NextPns { seat, pns });
                 }
                 Command::Reserve { seat, an, through } => {
                     if let Some((link, told)) = self.link(seat) {

@@ -33,10 +33,13 @@ pub struct Rules {
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
+    /// Octets of the longest SDU, from its destination address on, that is divided or shares a frame: at most
+    /// [`SDU_OCTETS`].
+    pub longest: usize,
 }
 
 impl Rules {
-    /// The rules for frames of a SecY.
+    /// The rules for frames of a SecY, whose receivers take SDUs of [`SDU_OCTETS`].
     pub const fn new(settings: &Settings, fragment: bool, concatenate: bool) -> Self {
         let tag = match settings.sci_inclusion {
             SciInclusion::Always => wire::sectag::SECTAG_SCI_OCTETS,
@@ -44,7 +47,7 @@ impl Rules {
         };
         // The MTU counts from behind the first EtherType, which is the SecTAG's.
         let capacity = (settings.mtu + 2).saturating_sub(tag + ICV_OCTETS);
-        Self { capacity, fragment, concatenate }
+        Self { capacity, fragment, concatenate, longest: SDU_OCTETS }
     }
 
     /// Room for secure data in a frame with so many extension headers.
@@ -182,7 +185,7 @@ impl Plan {
         let mut open = OpenFrame::new(false, self.parts.len());
         for (number, sdu) in sdus {
             // A receiver puts no longer ones together, nor takes them out of a frame that they share.
-            let divisible = sdu.octets <= SDU_OCTETS - ADDRESSES_OCTETS;
+            let divisible = sdu.octets + ADDRESSES_OCTETS <= rules.longest;
             if sdu.octets > rules.room(0) && !(rules.fragment && divisible) {
                 self.too_long += 1;
                 continue;

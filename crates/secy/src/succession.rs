@@ -9,8 +9,9 @@
 //! The successor is made, keys and all, before; taking over moves what is there and neither allocates nor prepares a
 //! key. Work: at most [`SecY::RECEIVE_SCS`] times four SAs, and for each of them one step for each 64 PNs of its window.
 
+use crate::sa::ReceiveSa;
 use crate::settings::Protection;
-use crate::table::{ReceiveSa, SecY};
+use crate::table::SecY;
 use alloc::vec::Vec;
 use core::mem;
 use wire::{An, Pn, Sci};

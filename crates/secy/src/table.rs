@@ -10,23 +10,12 @@
 //! there is no clock here.
 
 use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
-use crate::pn::{ReplayWindow, TransmitPns};
 use crate::reassemble::Reassembler;
-use crate::settings::{Protection, Settings, ValidateFrames};
-use crate::transmit::TransmitDiscard;
+use crate::sa::{ReceiveSa, TransmitSa};
+use crate::settings::{Settings, ValidateFrames};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use suite::{Key, Nonce, Salt};
-use wire::{An, Pn, Sci, Ssci};
-
-/// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct XpnBinding {
-    /// The short SCI, different for each SC that uses the key.
-    pub ssci: Ssci,
-    /// The salt, the same for all of them.
-    pub salt: Salt,
-}
+use wire::{An, Pn, Sci};
 
 /// Why an SA or SC cannot be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,138 +36,6 @@ pub enum InstallError {
     UnknownAn,
 }
 
-/// The key of an SA, what composes its nonces, and what it protects.
-#[derive(Debug)]
-pub(crate) struct SaKey {
-    pub(crate) key: Key,
-    pub(crate) protection: Protection,
-    xpn: Option<XpnBinding>,
-}
-
-impl SaKey {
-    fn new(key: Key, xpn: Option<XpnBinding>, protection: Protection) -> Result<Self, InstallError> {
-        if key.suite().is_xpn() != xpn.is_some() {
-            Err(InstallError::XpnBinding)
-        } else if xpn.is_some() && protection.has_offset() {
-            Err(InstallError::OffsetWithXpn)
-        } else {
-            Ok(Self { key, protection, xpn })
-        }
-    }
-
-    pub(crate) const fn is_xpn(&self) -> bool {
-        self.xpn.is_some()
-    }
-
-    /// The nonce of the frame with `pn` in the SC `sci` (clauses 14.5 to 14.8).
-    pub(crate) const fn nonce(&self, sci: Sci, pn: Pn) -> Nonce {
-        match &self.xpn {
-            None => Nonce::new(sci, pn),
-            Some(XpnBinding { ssci, salt }) => Nonce::xpn(*ssci, pn, salt),
-        }
-    }
-}
-
-/// An SA that protects frames.
-#[derive(Debug)]
-pub struct TransmitSa {
-    an: An,
-    pub(crate) key: SaKey,
-    pub(crate) pns: TransmitPns,
-    pub(crate) counters: TransmitSaCounters,
-    /// The frame before was discarded for this reason, and was in a chain: what continues it must not be sent.
-    pub(crate) broken_chain: Option<TransmitDiscard>,
-}
-
-impl TransmitSa {
-    /// An SA whose first frame gets `next_pn`, and that may use the PNs up to `reserved` until
-    /// [`SecY::reserve_through`] allows more. Without PN leases `reserved` is [`Pn::LAST_64`].
-    ///
-    /// # Errors
-    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
-    pub fn new(
-        an: An,
-        key: Key,
-        xpn: Option<XpnBinding>,
-        protection: Protection,
-        next_pn: Pn,
-        reserved: Pn,
-    ) -> Result<Self, InstallError> {
-        let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
-        let counters = TransmitSaCounters::default();
-        Ok(Self { an, key: SaKey::new(key, xpn, protection)?, pns, counters, broken_chain: None })
-    }
-
-    /// The AN.
-    pub const fn an(&self) -> An {
-        self.an
-    }
-
-    /// How it protects.
-    pub const fn protection(&self) -> Protection {
-        self.key.protection
-    }
-
-    /// The PNs that are left.
-    pub const fn pns(&self) -> &TransmitPns {
-        &self.pns
-    }
-
-    /// What was sent under this SA.
-    pub const fn counters(&self) -> &TransmitSaCounters {
-        &self.counters
-    }
-}
-
-/// An SA that verifies frames.
-#[derive(Debug)]
-pub struct ReceiveSa {
-    an: An,
-    in_use: bool,
-    pub(crate) key: SaKey,
-    pub(crate) window: ReplayWindow,
-    pub(crate) counters: ReceiveSaCounters,
-}
-
-impl ReceiveSa {
-    /// An SA that takes no PN below `lowest_pn`, with a replay window of `replay_window` PNs (at most
-    /// [`ReplayWindow::WIDEST`]).
-    ///
-    /// # Errors
-    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
-    pub fn new(
-        an: An,
-        key: Key,
-        xpn: Option<XpnBinding>,
-        protection: Protection,
-        lowest_pn: Pn,
-        replay_window: u32,
-    ) -> Result<Self, InstallError> {
-        let (window, counters) = (ReplayWindow::new(lowest_pn, replay_window), ReceiveSaCounters::default());
-        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn, protection)?, window, counters })
-    }
-
-    /// The AN.
-    pub const fn an(&self) -> An {
-        self.an
-    }
-
-    /// True once enabled.
-    pub const fn in_use(&self) -> bool {
-        self.in_use
-    }
-
-    /// The replay window.
-    pub const fn window(&self) -> &ReplayWindow {
-        &self.window
-    }
-
-    /// What was received under this SA.
-    pub const fn counters(&self) -> &ReceiveSaCounters {
-        &self.counters
-    }
-}
-
 /// A receive SC: the frames of one transmitter.
 #[derive(Debug)]
 pub struct ReceiveSc {
@@ -190,6 +47,12 @@ pub struct ReceiveSc {
 }
 
 impl ReceiveSc {
+    /// An SC without SAs, for a SecY that reassembles or not. Allocates, so that installing it does not.
+    pub fn new(sci: Sci, reassemble: bool) -> Self {
+        let retired = ReceiveSaCounters::default();
+        Self { sci, sas: [const { None }; An::COUNT], retired, pieces: Reassembler::new(reassemble) }
+    }
+
     /// Pieces of SDUs that wait for their neighbours.
     pub const fn pieces(&self) -> &Reassembler {
         &self.pieces
@@ -211,6 +74,13 @@ impl ReceiveSc {
             sum.add(&sa.counters);
             sum
         })
+    }
+
+    fn retire(&mut self, an: An) -> Option<Box<ReceiveSa>> {
+        let mut sa = self.sas[an.index()].take()?;
+        sa.counters.in_pieces_retired += self.pieces.retire(an);
+        self.retired.add(&sa.counters);
+        Some(sa)
     }
 
     /// The SA under `an`, if it is in use.
@@ -322,15 +192,23 @@ impl SecY {
     /// # Errors
     /// [`InstallError::SciInUse`], [`InstallError::TooManyScs`].
     pub fn install_receive_sc(&mut self, sci: Sci) -> Result<(), InstallError> {
-        if sci == self.sci || self.receive.iter().any(|sc| sc.sci == sci) {
+        let mut sc = Some(ReceiveSc::new(sci, self.settings.reassemble));
+        self.install_prepared_sc(&mut sc)
+    }
+
+    /// Takes a receive SC that was prepared where time does not matter; it is left where it is if it is refused.
+    ///
+    /// # Errors
+    /// [`InstallError::SciInUse`], [`InstallError::TooManyScs`].
+    pub fn install_prepared_sc(&mut self, prepared: &mut Option<ReceiveSc>) -> Result<(), InstallError> {
+        let taken = |sci| sci == self.sci || self.receive.iter().any(|sc| sc.sci == sci);
+        if prepared.as_ref().is_some_and(|sc| taken(sc.sci)) {
             return Err(InstallError::SciInUse);
         }
         if self.receive.len() == Self::RECEIVE_SCS {
             return Err(InstallError::TooManyScs);
         }
-        let retired = ReceiveSaCounters::default();
-        let pieces = Reassembler::new(self.settings.reassemble);
-        self.receive.push(ReceiveSc { sci, sas: [const { None }; An::COUNT], retired, pieces });
+        self.receive.extend(prepared.take());
         Ok(())
     }
 
@@ -389,11 +267,12 @@ impl SecY {
 
     /// Takes the receive SA under `an` out: frames under it are discarded from here on.
     pub fn retire_receive(&mut self, sci: Sci, an: An) -> Option<Box<ReceiveSa>> {
-        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci)?;
-        let mut sa = sc.sas[an.index()].take()?;
-        sa.counters.in_pieces_retired += sc.pieces.retire(an);
-        sc.retired.add(&sa.counters);
-        Some(sa)
+        self.receive.iter_mut().find(|sc| sc.sci == sci)?.retire(an)
+    }
+
+    /// Takes the receive SAs under `an` out of all SCs, as the iterator goes on.
+    pub fn retire_receive_everywhere(&mut self, an: An) -> impl Iterator<Item = Box<ReceiveSa>> + '_ {
+        self.receive.iter_mut().filter_map(move |sc| sc.retire(an))
     }
 
     /// The AN of the enabled transmit SA.

@@ -15,8 +15,9 @@
 use crate::counters::SecYCounters;
 use crate::frame::Frame;
 use crate::pn::{NextAction, NoPn};
+use crate::sa::TransmitSa;
 use crate::settings::{Protection, SciInclusion, Settings};
-use crate::table::{SecY, TransmitSa};
+use crate::table::SecY;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};

@@ -24,7 +24,6 @@
 //! ([`Notice::FloorsFailed`]), and tried again every period. A start that cannot write is refused, and a stop says so.
 //! (Leases fail closed: there a nonce would come twice.)
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use secy::SecY;
@@ -136,7 +135,7 @@ impl Gateway {
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
         let link = &self.links[number];
-        let (worker, seat, of) = (link.worker, link.seat, Arc::clone(&link.floors));
+        let (worker, seat, of) = (link.worker, link.seat, link.floors());
         let into = Vec::with_capacity(of.len());
         if of.is_empty() {
             return Some(into);

@@ -1,0 +1,136 @@
+//! Links with static keys: leases of PNs, and paths that take over from others.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use secy::{GoesOn, NextAction};
+use wire::{An, Pn};
+
+use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
+use crate::lease::{BLOCK_PNS, LeaseName, Reservation};
+use crate::path::Path;
+use crate::worker::Command;
+
+/// How long after a failed write a lease is tried again.
+const LEASE_RETRY: Duration = Duration::from_secs(1);
+
+/// Whose PNs a link's transmit SA uses.
+#[derive(Clone, Copy)]
+pub struct TransmitLease {
+    /// The record on disk.
+    pub name: LeaseName,
+    /// The SA.
+    pub an: An,
+    /// The last PN of its suite.
+    pub last: Pn,
+    /// The last PN that is reserved for it.
+    pub through: Pn,
+}
+
+/// What is kept on disk of a link's SAs with static keys.
+pub struct StaticKeys {
+    /// Whose PNs its transmit SA uses.
+    pub transmit: TransmitLease,
+    /// Its receive SAs whose floors are kept.
+    pub receive: Vec<ReceiveFloor>,
+}
+
+/// What control keeps of a link with static keys.
+pub(super) struct StaticControl {
+    pub(super) lease: TransmitLease,
+    /// Shared with the worker, so that nothing is freed there.
+    pub(super) floors: Arc<[ReceiveFloor]>,
+    /// A reservation that failed is due again then.
+    pub(super) retry_at: Option<Instant>,
+    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
+    pub(super) changing: bool,
+}
+
+impl StaticControl {
+    pub(super) fn new(keys: StaticKeys) -> Self {
+        let StaticKeys { transmit: lease, receive } = keys;
+        Self { lease, floors: receive.into(), retry_at: None, changing: false }
+    }
+
+    /// Whether a reservation is due again.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl Gateway {
+    /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
+    /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
+    /// are kept; what `goes_on` names is as in [`secy::SecY::take_over`].
+    ///
+    /// # Errors
+    /// [`Unanswered`]; also if there is no such link with static keys.
+    pub fn change(
+        &mut self,
+        name: &str,
+        path: Box<Path>,
+        goes_on: GoesOn,
+        transmit: Option<TransmitLease>,
+        receive: Vec<ReceiveFloor>,
+    ) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
+        let transmit = transmit.unwrap_or(keys.lease);
+        let floors = std::mem::replace(&mut keys.floors, receive.into());
+        // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
+        (keys.lease, keys.retry_at, keys.changing) = (transmit, None, true);
+        self.exchange(number, path, goes_on, &floors)?;
+        if let Keys::Static(keys) = &mut self.links[number].keys {
+            keys.changing = false;
+        }
+        Ok(())
+    }
+
+    /// Does what a worker asks for.
+    pub(super) fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {
+        let Some(number) = self.seated(worker, seat) else { return };
+        match &mut self.links[number].keys {
+            Keys::Static(keys) if keys.changing => return,
+            Keys::Static(_) => {}
+            // The KaY decides by the next PN, and so it is told at once.
+            Keys::Agreed(agreement) => return agreement.ask_next_pns_at(now),
+        }
+        let link = self.links[number].name.clone();
+        match action {
+            NextAction::GoOn => {}
+            NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
+            NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, now),
+        }
+    }
+
+    /// Reserves the next block of a link's PNs and allows it.
+    pub(super) fn reserve(&mut self, number: usize, now: Instant) {
+        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys) } = &mut self.links[number]
+        else {
+            return;
+        };
+        let TransmitLease { name, an, last, through: before } = keys.lease;
+        match self.leases.reserve(name, last, BLOCK_PNS) {
+            Ok(Reservation::Block(block)) => {
+                keys.retry_at = None;
+                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
+                // PN is used twice.
+                if before.number().checked_add(1) != Some(block.first.number()) {
+                    self.notices.push(Notice::PnExhausted { link: link.clone() });
+                    return;
+                }
+                let through = block.last;
+                keys.lease.through = through;
+                // If the ring is full the worker is stuck, and needs no PNs.
+                let _ = self.workers[*worker].command(Command::Reserve { seat: *seat, an, through });
+            }
+            // The SA knows its last PN too, and says when it is used.
+            Ok(Reservation::Exhausted) => keys.retry_at = None,
+            Err(error) => {
+                keys.retry_at = Some(now + LEASE_RETRY);
+                self.notices.push(Notice::LeaseFailed { link: link.clone(), error });
+            }
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! SAs: a key, what it protects, and the PNs or the replay window that belong to it.
+
+use suite::{Key, Nonce, Salt};
+use wire::{An, Pn, Sci, Ssci};
+
+use crate::counters::{ReceiveSaCounters, TransmitSaCounters};
+use crate::pn::{ReplayWindow, TransmitPns};
+use crate::settings::Protection;
+use crate::table::InstallError;
+use crate::transmit::TransmitDiscard;
+
+/// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct XpnBinding {
+    /// The short SCI, different for each SC that uses the key.
+    pub ssci: Ssci,
+    /// The salt, the same for all of them.
+    pub salt: Salt,
+}
+
+/// The key of an SA, what composes its nonces, and what it protects.
+#[derive(Debug)]
+pub(crate) struct SaKey {
+    pub(crate) key: Key,
+    pub(crate) protection: Protection,
+    xpn: Option<XpnBinding>,
+}
+
+impl SaKey {
+    fn new(key: Key, xpn: Option<XpnBinding>, protection: Protection) -> Result<Self, InstallError> {
+        if key.suite().is_xpn() != xpn.is_some() {
+            Err(InstallError::XpnBinding)
+        } else if xpn.is_some() && protection.has_offset() {
+            Err(InstallError::OffsetWithXpn)
+        } else {
+            Ok(Self { key, protection, xpn })
+        }
+    }
+
+    pub(crate) const fn is_xpn(&self) -> bool {
+        self.xpn.is_some()
+    }
+
+    /// The nonce of the frame with `pn` in the SC `sci` (clauses 14.5 to 14.8).
+    pub(crate) const fn nonce(&self, sci: Sci, pn: Pn) -> Nonce {
+        match &self.xpn {
+            None => Nonce::new(sci, pn),
+            Some(XpnBinding { ssci, salt }) => Nonce::xpn(*ssci, pn, salt),
+        }
+    }
+}
+
+/// An SA that protects frames.
+#[derive(Debug)]
+pub struct TransmitSa {
+    pub(crate) an: An,
+    pub(crate) key: SaKey,
+    pub(crate) pns: TransmitPns,
+    pub(crate) counters: TransmitSaCounters,
+    /// The frame before was discarded for this reason, and was in a chain: what continues it must not be sent.
+    pub(crate) broken_chain: Option<TransmitDiscard>,
+}
+
+impl TransmitSa {
+    /// An SA whose first frame gets `next_pn`, and that may use the PNs up to `reserved` until
+    /// [`SecY::reserve_through`] allows more. Without PN leases `reserved` is [`Pn::LAST_64`].
+    ///
+    /// # Errors
+    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
+    pub fn new(
+        an: An,
+        key: Key,
+        xpn: Option<XpnBinding>,
+        protection: Protection,
+        next_pn: Pn,
+        reserved: Pn,
+    ) -> Result<Self, InstallError> {
+        let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
+        let counters = TransmitSaCounters::default();
+        Ok(Self { an, key: SaKey::new(key, xpn, protection)?, pns, counters, broken_chain: None })
+    }
+
+    /// The AN.
+    pub const fn an(&self) -> An {
+        self.an
+    }
+
+    /// How it protects.
+    pub const fn protection(&self) -> Protection {
+        self.key.protection
+    }
+
+    /// The PNs that are left.
+    pub const fn pns(&self) -> &TransmitPns {
+        &self.pns
+    }
+
+    /// What was sent under this SA.
+    pub const fn counters(&self) -> &TransmitSaCounters {
+        &self.counters
+    }
+}
+
+/// An SA that verifies frames.
+#[derive(Debug)]
+pub struct ReceiveSa {
+    pub(crate) an: An,
+    pub(crate) in_use: bool,
+    pub(crate) key: SaKey,
+    pub(crate) window: ReplayWindow,
+    pub(crate) counters: ReceiveSaCounters,
+}
+
+impl ReceiveSa {
+    /// An SA that takes no PN below `lowest_pn`, with a replay window of `replay_window` PNs (at most
+    /// [`ReplayWindow::WIDEST`]).
+    ///
+    /// # Errors
+    /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
+    pub fn new(
+        an: An,
+        key: Key,
+        xpn: Option<XpnBinding>,
+        protection: Protection,
+        lowest_pn: Pn,
+        replay_window: u32,
+    ) -> Result<Self, InstallError> {
+        let (window, counters) = (ReplayWindow::new(lowest_pn, replay_window), ReceiveSaCounters::default());
+        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn, protection)?, window, counters })
+    }
+
+    /// The AN.
+    pub const fn an(&self) -> An {
+        self.an
+    }
+
+    /// True once enabled.
+    pub const fn in_use(&self) -> bool {
+        self.in_use
+    }
+
+    /// The replay window.
+    pub const fn window(&self) -> &ReplayWindow {
+        &self.window
+    }
+
+    /// What was received under this SA.
+    pub const fn counters(&self) -> &ReceiveSaCounters {
+        &self.counters
+    }
+}
