@@ -30,7 +30,7 @@ use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
 use key_agreement::Agreement;
-pub use key_agreement::{KeyAgreement, KeyAgreementStatus};
+pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 use static_keys::StaticControl;
 pub use static_keys::{StaticKeys, TransmitLease};
 

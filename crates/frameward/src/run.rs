@@ -78,6 +78,9 @@ pub enum RunError {
         /// Why.
         source: OpenError,
     },
+    /// What a KaY is told cannot be recorded.
+    #[error("{0}")]
+    Record(String),
     /// A site cannot be started.
     #[error("{0}")]
     Site(String),

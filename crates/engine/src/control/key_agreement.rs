@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
-use wire::{An, Ki};
+use wire::{An, Ckn, Ki};
 use zeroize::Zeroizing;
 
 use super::sa_table::{SaTable, Told, in_words};
@@ -36,6 +36,34 @@ pub struct KeyAgreement {
     pub replay_window: u32,
     /// How long an SDU may wait for others to share its frame, where a SAK's [`mka::Division`] allows it.
     pub hold: Duration,
+    /// Gets all that the KaY is told, from its beginning; only where the link is added.
+    pub record: Option<Recorder>,
+}
+
+/// Who keeps what a KaY is told.
+pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
+
+/// What a KaY is told, and what it began with. Beside its CAKs nothing else makes it do what it does.
+#[derive(Clone, Copy, Debug)]
+pub enum Recorded<'r> {
+    /// It began.
+    Began {
+        /// Its settings.
+        settings: &'r Settings,
+        /// The names of its CAKs.
+        ckns: &'r [Ckn],
+        /// What its random values are made of.
+        seed: &'r [u8; 32],
+    },
+    /// It was given other settings or CAKs.
+    Changed {
+        /// Its settings.
+        settings: &'r Settings,
+        /// The names of its CAKs.
+        ckns: &'r [Ckn],
+    },
+    /// It was told something.
+    Told(mka::Told<'r>),
 }
 
 /// The state of a link's key agreement at one moment.
@@ -56,6 +84,7 @@ pub(super) struct Agreement {
     table: SaTable,
     /// When the next PNs are asked for.
     pns_due: Instant,
+    record: Option<Recorder>,
 }
 
 /// What drives an agreement: its worker, and who is told.
@@ -73,6 +102,18 @@ impl Agreement {
         self.pns_due = now;
     }
 
+    /// Tells the KaY.
+    fn tell(&mut self, now: wire::Instant, told: mka::Told<'_>) {
+        self.keep(now, Recorded::Told(told));
+        self.kay.hear(now, told);
+    }
+
+    fn keep(&mut self, now: wire::Instant, recorded: Recorded<'_>) {
+        if let Some(record) = &mut self.record {
+            record(now, recorded);
+        }
+    }
+
     /// Takes what came, and does what is due.
     fn turn(&mut self, now: Instant, around: &mut Surroundings<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
@@ -80,11 +121,11 @@ impl Agreement {
         }
         for _ in 0..TO_KAY {
             let Ok(frame) = self.rings.heard.pop() else { break };
-            self.kay.handle_frame(around.now, &frame);
+            self.tell(around.now, mka::Told::Frame(&frame));
             self.follow(around);
         }
         if self.kay.poll_timeout().is_some_and(|due| due <= around.now) {
-            self.kay.handle_timeout(around.now);
+            self.tell(around.now, mka::Told::Timeout);
         }
         self.follow(around);
         self.commit(around);
@@ -92,7 +133,7 @@ impl Agreement {
 
     fn report(&mut self, reports: impl IntoIterator<Item = Report>, around: &mut Surroundings<'_>) {
         for report in reports {
-            self.kay.handle_report(around.now, report);
+            self.tell(around.now, mka::Told::Report(report));
             self.follow(around);
         }
         self.commit(around);
@@ -147,15 +188,19 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
     pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
-        let KeyAgreement { settings, caks, replay_window, hold } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, mut record } = agreement;
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(io::Error::from)?;
         let now = Instant::now();
-        let kay = Kay::new(self.moment(now), settings, caks, &seed);
+        let moment = self.moment(now);
+        if let Some(record) = &mut record {
+            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
+        }
+        let kay = Kay::new(moment, settings, caks, &seed);
         let table = SaTable::new(&link.path().secy, replay_window, hold);
         let (worker, rings) = eapol::ends();
         link.path_mut().connect(worker);
-        let agreement = Agreement { kay, rings, table, pns_due: now };
+        let agreement = Agreement { kay, rings, table, pns_due: now, record };
         self.seat(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once.
         self.turn_agreement(self.links.len() - 1, now);
@@ -188,10 +233,12 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`]: there is no such link.
     pub fn change_key_agreement(&mut self, name: &str, agreement: KeyAgreement) -> Result<(), Unanswered> {
-        let KeyAgreement { settings, caks, replay_window, hold } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, record: _ } = agreement;
         let number = self.number(name).ok_or(Unanswered)?;
         let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(Unanswered)?;
         agreement.table.set(replay_window, hold);
+        let ckns = names(&caks);
+        agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
         agreement.kay.change(around.now, settings, caks);
         agreement.follow(&mut around);
         agreement.commit(&mut around);
@@ -205,7 +252,7 @@ impl Gateway {
         else {
             return false;
         };
-        agreement.kay.rekey(around.now);
+        agreement.tell(around.now, mka::Told::Rekey);
         agreement.follow(&mut around);
         agreement.commit(&mut around);
         true
@@ -267,4 +314,8 @@ impl Gateway {
         let around = Surroundings { now, worker, seat: *seat, link: name, notices: &mut self.notices };
         Some((agreement, around))
     }
+}
+
+fn names(caks: &[CakEntry]) -> Vec<Ckn> {
+    caks.iter().map(|entry| entry.ckn).collect()
 }

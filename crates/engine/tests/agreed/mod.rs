@@ -66,7 +66,7 @@ pub(crate) fn plain_kay(side: usize) -> mka::Settings {
 }
 
 pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {
-    KeyAgreement { settings, caks: vec![cak(1)], replay_window: 64, hold: Duration::ZERO }
+    KeyAgreement { settings, caks: vec![cak(1)], replay_window: 64, hold: Duration::ZERO, record: None }
 }
 
 pub(crate) fn path(side: usize, mtu: usize) -> Path {

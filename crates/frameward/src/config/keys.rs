@@ -69,6 +69,8 @@ pub struct Mka {
     pub delay_protect: bool,
     /// The SCI; none: the protected interface's address, port 1.
     pub sci: Option<Sci>,
+    /// Where the log of the key agreement is written, if it is kept (`frameward inspect --replay`).
+    pub record: Option<PathBuf>,
     /// What was asked for by name, and is worth a word where the peers do not understand it.
     pub expects: Expected,
 }

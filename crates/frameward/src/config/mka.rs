@@ -96,6 +96,7 @@ impl Scope<'_> {
             rekey,
             delay_protect: raw.delay_protect.as_ref().is_some_and(|on| *on.get_ref()),
             sci,
+            record: raw.record.as_ref().map(|file| caks.directory.join(file.get_ref())),
             expects: Expected {
                 fragment: is_on(&self.raw.fragment),
                 concatenate: is_on(&self.raw.concatenate),

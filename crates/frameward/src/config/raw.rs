@@ -72,6 +72,7 @@ pub(super) struct RawMka {
     pub(super) rekey: Text,
     pub(super) delay_protect: Switch,
     pub(super) sci: Text,
+    pub(super) record: Text,
 }
 
 #[derive(Deserialize)]

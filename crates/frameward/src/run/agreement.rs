@@ -1,6 +1,6 @@
 //! What a link's KaY is given: settings out of the configuration, the interface and the speed of this CPU.
 
-use engine::control::KeyAgreement;
+use engine::control::{KeyAgreement, Recorded, Recorder};
 use engine::divide::Dividing;
 use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
 use secy::reassemble::SDU_OCTETS;
@@ -15,6 +15,7 @@ use super::Running;
 use super::link::{RunningLink, bare_secy, path};
 use crate::check::Mtus;
 use crate::config::{Link, Mka};
+use crate::kay_log::KayLog;
 use crate::suite_speed::SuiteSpeeds;
 
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
@@ -59,7 +60,28 @@ pub(super) fn key_agreement(
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
         hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
+        record: None,
     }
+}
+
+/// Keeps the log that the configuration asks for.
+///
+/// # Errors
+/// In words, if the file cannot be written.
+pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String> {
+    let Some(path) = &mka.record else { return Ok(None) };
+    let mut log = KayLog::create(path).map_err(|error| {
+        format!(
+            "link {link:?}: cannot write record {}: {error}; name a file that the gateway's user can write, or remove record",
+            path.display()
+        )
+    })?;
+    let link = link.to_owned();
+    Ok(Some(Box::new(move |now, recorded| match recorded {
+        Recorded::Began { settings, ckns, seed } => log.began(now, &link, settings, ckns, seed),
+        Recorded::Changed { settings, ckns } => log.changed(now, settings, ckns),
+        Recorded::Told(told) => log.told(now, told),
+    })))
 }
 
 impl Running {

@@ -15,7 +15,7 @@ use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
 use super::RunError;
-use super::agreement::key_agreement;
+use super::agreement::{key_agreement, recorder};
 use super::loss::{LossForwarding, Side};
 use super::static_keys::{Begun, floors, secy};
 use crate::check::{self, Mtus};
@@ -101,7 +101,9 @@ impl StartedLink {
             }
             Keys::Agreed(mka) => {
                 let sci = mka.sci_on(source);
-                let agreement = key_agreement(&link, mka, (sci, source), mtus, speeds);
+                let record = recorder(&link.name, mka).map_err(RunError::Record)?;
+                let agreement =
+                    KeyAgreement { record, ..key_agreement(&link, mka, (sci, source), mtus, speeds) };
                 let keys = StartedKeys::Agreed(Box::new(agreement));
                 (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
             }
