@@ -20,6 +20,7 @@ use secy::{
     XpnBinding,
 };
 use suite::Key;
+use wire::ethernet::ADDRESSES_OCTETS;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Pn, Sci};
 
@@ -185,7 +186,8 @@ impl SaTable {
         let mka::Division { fragment, concatenate, largest_sdu } = sak.division;
         let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
         let dividing = Dividing { fragment, concatenate, hold: self.hold };
-        divides.then(|| Box::new(Divider::new(&self.settings, dividing, largest_sdu.into())))
+        let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
+        divides.then(|| Box::new(Divider::new(&self.settings, dividing, longest)))
     }
 
     fn transmit_sa(&self, sak: &Association) -> Result<Box<TransmitSa>, &'static str> {

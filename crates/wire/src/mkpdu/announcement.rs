@@ -68,7 +68,7 @@ pub struct Extensions {
     pub reassembles: bool,
     /// It separates SDUs that share a frame.
     pub splits: bool,
-    /// Octets of the longest SDU that it takes.
+    /// Octets of the longest SDU that it takes, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
 
