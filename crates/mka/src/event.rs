@@ -24,7 +24,7 @@ pub struct Division {
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// Octets of the longest SDU that all peers take, from its destination address on.
+    /// Octets of the longest SDU that all peers take, from its EtherType on.
     pub largest_sdu: u16,
 }
 

@@ -51,7 +51,7 @@ pub struct Announced {
     pub reassembles: bool,
     /// It separates SDUs that share a frame.
     pub splits: bool,
-    /// Octets of the longest SDU that it takes, from its destination address on.
+    /// Octets of the longest SDU that it takes, from its EtherType on.
     pub largest_sdu: u16,
     /// The suites that it can use, with figures where they are known.
     pub suites: Vec<SuiteFigure>,
