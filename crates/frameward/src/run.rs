@@ -12,6 +12,7 @@
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod agreement;
+mod door;
 mod link;
 mod loss;
 mod presence;
@@ -26,7 +27,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use engine::control::{Gateway, Notice};
@@ -38,11 +38,12 @@ use engine::worker;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Keys, Polling};
-use crate::http::{HttpServer, Listening};
+use crate::http::Listening;
 use crate::privilege;
-use crate::report::{GatewayReport, PrivilegeReport, ReloadReport, ServeError, SocketServer};
-use crate::request::{self, Request};
+use crate::report::{PrivilegeReport, ReloadReport, ServeError};
+use crate::request::Request;
 use crate::suite_speed::{self, Advice, SuiteSpeeds};
+use door::{Asked, Questions};
 use link::{RunningLink, StartedLink};
 use presence::Looks;
 use site::RunningSite;
@@ -51,9 +52,6 @@ use supervisor::Supervisor;
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
 /// lasts 350 ms.
 const TICK: Duration = Duration::from_millis(20);
-
-/// How long the status thread waits for figures before it answers without links.
-const REPORT_WAIT: Duration = Duration::from_secs(3);
 
 /// Why a gateway does not run, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -115,14 +113,6 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// What other threads ask the main thread, and where the answer goes.
-enum Asked {
-    /// For a report.
-    Report(Sender<GatewayReport>),
-    /// To do something; the answer is why not.
-    Request(Request, Sender<Result<(), String>>),
-}
-
 /// Runs the gateway until it is asked to stop. `locked` is what [`privilege::lock_memory`] said; `tell` gets each line that a person should read.
 ///
 /// # Errors
@@ -138,8 +128,8 @@ pub fn run(
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
     let mut running = Running::start(config, locked, tell)?;
-    let (requests, asked) = mpsc::channel();
-    let served = match serve(&name, runtime_dir, listening, requests) {
+    let (door, asked) = door::open();
+    let served = match door::serve(&name, runtime_dir, listening, &door) {
         Err(error) => Err(error),
         Ok(server) => {
             running.advise(tell);
@@ -268,16 +258,15 @@ impl Running {
     }
 
     /// The main thread's loop.
-    fn forward(&mut self, asked: &Receiver<Asked>, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
+    fn forward(&mut self, asked: &Questions, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
         let mut looks = Looks::new();
         while !asks.stop.load(Ordering::Relaxed) {
-            match asked.recv_timeout(TICK) {
+            match asked.wait(TICK) {
                 // Who asked may have gone.
-                Ok(Asked::Report(reply)) => drop(reply.send(self.report())),
-                Ok(Asked::Request(request, reply)) => drop(reply.send(self.request(&request))),
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+                Some(Asked::Report(reply)) => drop(reply.send(self.report())),
+                Some(Asked::Request(request, reply)) => drop(reply.send(self.request(&request))),
+                None => {}
             }
             if asks.reload.swap(false, Ordering::Relaxed) {
                 self.reload(tell);
@@ -319,35 +308,6 @@ impl Running {
         lans.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)?;
         Ok(kept?)
     }
-}
-
-/// Starts all that answers with figures.
-fn serve(
-    name: &str,
-    runtime_dir: &Path,
-    listening: Option<Listening>,
-    requests: Sender<Asked>,
-) -> Result<(SocketServer, SocketServer, Option<HttpServer>), RunError> {
-    let (http_requests, other_requests) = (requests.clone(), requests.clone());
-    let nothing = report::without_links(name);
-    let answer = move || ask(&requests).unwrap_or_else(|| nothing.clone());
-    let server = SocketServer::reports(runtime_dir, name, answer)?;
-    let answer = move |request| {
-        let (reply, answer) = mpsc::channel();
-        let asked = other_requests.send(Asked::Request(request, reply));
-        let answer = asked.ok().and_then(|()| answer.recv_timeout(REPORT_WAIT).ok());
-        answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
-    };
-    let requests = request::serve(runtime_dir, name, answer)?;
-    let http = listening.map(|listening| HttpServer::start(listening, move || ask(&http_requests)));
-    Ok((server, requests, http.transpose().map_err(RunError::Thread)?))
-}
-
-/// Asks the main thread for figures. While it starts or stops there are none.
-fn ask(requests: &Sender<Asked>) -> Option<GatewayReport> {
-    let (reply, answer) = mpsc::channel();
-    requests.send(Asked::Report(reply)).ok()?;
-    answer.recv_timeout(REPORT_WAIT).ok()
 }
 
 const fn polling(polling: Polling) -> worker::Polling {

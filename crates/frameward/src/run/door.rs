@@ -1,0 +1,87 @@
+//! How other threads ask the main thread, and how that one waits for them and for the workers.
+
+use std::path::Path;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::RunError;
+use super::report::without_links;
+use crate::http::{HttpServer, Listening};
+use crate::report::{GatewayReport, SocketServer};
+use crate::request::{self, Request};
+
+/// How long the status thread waits for figures before it answers without links.
+const REPORT_WAIT: Duration = Duration::from_secs(3);
+
+/// The least time between two turns. What wakes the main thread comes from the network, too, and a flood of it must leave
+/// the CPU to the workers; with rings of 256 EAPOL frames, those of a quarter of a million frames a second are all heard.
+const PAUSE: Duration = Duration::from_millis(1);
+
+/// What other threads ask the main thread, and where the answer goes.
+pub(super) enum Asked {
+    /// For a report.
+    Report(Sender<GatewayReport>),
+    /// To do something; the answer is why not.
+    Request(Request, Sender<Result<(), String>>),
+}
+
+/// Where the main thread is asked.
+#[derive(Clone)]
+pub(super) struct Door {
+    questions: Sender<Asked>,
+    main: Thread,
+}
+
+/// What the main thread is asked.
+pub(super) struct Questions(Receiver<Asked>);
+
+/// A door to the thread that calls this.
+pub(super) fn open() -> (Door, Questions) {
+    let (questions, asked) = mpsc::channel();
+    (Door { questions, main: thread::current() }, Questions(asked))
+}
+
+impl Door {
+    /// The answer; none while the main thread starts or stops.
+    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Asked) -> Option<T> {
+        let (reply, answer) = mpsc::channel();
+        self.questions.send(question(reply)).ok()?;
+        self.main.unpark();
+        answer.recv_timeout(REPORT_WAIT).ok()
+    }
+}
+
+impl Questions {
+    /// Waits for the next question; none if a worker woke this thread, or `most` has passed.
+    pub(super) fn wait(&self, most: Duration) -> Option<Asked> {
+        let began = Instant::now();
+        if let Ok(asked) = self.0.try_recv() {
+            return Some(asked);
+        }
+        thread::park_timeout(most);
+        thread::sleep(PAUSE.saturating_sub(began.elapsed()));
+        self.0.try_recv().ok()
+    }
+}
+
+/// Starts all that answers with figures.
+pub(super) fn serve(
+    name: &str,
+    runtime_dir: &Path,
+    listening: Option<Listening>,
+    door: &Door,
+) -> Result<(SocketServer, SocketServer, Option<HttpServer>), RunError> {
+    let (nothing, of_reports) = (without_links(name), door.clone());
+    let answer = move || of_reports.ask(Asked::Report).unwrap_or_else(|| nothing.clone());
+    let server = SocketServer::reports(runtime_dir, name, answer)?;
+    let of_requests = door.clone();
+    let answer = move |request| {
+        let answer = of_requests.ask(|reply| Asked::Request(request, reply));
+        answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
+    };
+    let requests = request::serve(runtime_dir, name, answer)?;
+    let of_http = door.clone();
+    let http = listening.map(|listening| HttpServer::start(listening, move || of_http.ask(Asked::Report)));
+    Ok((server, requests, http.transpose().map_err(RunError::Thread)?))
+}
