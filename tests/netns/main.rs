@@ -25,6 +25,7 @@ mod kills;
 mod lifecycle;
 mod links;
 mod loss;
+mod mka;
 mod neighbours;
 mod page;
 mod plants;

@@ -85,7 +85,7 @@ fn listen(at: &Machine, stop: &AtomicBool) -> Vec<u64> {
 }
 
 /// Has the machines talk both ways while `work` is done, and sees every frame arrive once and in order.
-fn while_they_talk(topology: &Topology, work: impl FnOnce()) -> [u64; 2] {
+pub(crate) fn while_they_talk(topology: &Topology, work: impl FnOnce()) -> [u64; 2] {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let (stop, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
     std::thread::scope(|scope| {

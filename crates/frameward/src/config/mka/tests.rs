@@ -124,7 +124,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority",
         "prio",
-        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, priority, destination, on_peer_loss, rekey, delay_protect, sci",
+        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, priority, destination, on_peer_loss, rekey, delay_protect, sci, record",
     ),
     ("cak_file = \"line.cak\"\n", "", "10: link \"press\": cak_file is missing; add cak_file = \"FILE\""),
     (

@@ -1,0 +1,461 @@
+//! Key agreement end to end: gateways that find each other, roll keys under load, change their CAK, lose each other and
+//! come back, alone and in a group of three.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use frameward::demo::pair::{Scratch, Station};
+use frameward::keygen::{self, KeyLength};
+use frameward::report::mka::MkaReport;
+use frameward::report::{GatewayReport, table};
+use lab::flood::Load;
+use lab::topology::{LEFT, PLAIN, PROTECTED};
+use lab::traffic::{self, Ip, MARKER};
+use lab::{Capture, Namespace, Program, Shape, Topology};
+use nix::sys::signal::Signal;
+use wire::{Ckn, EtherType};
+
+use super::reload::{reloaded, while_they_talk};
+use super::{DEADLINE, counter, program};
+
+/// A network of 1500 octets: full-size frames pass only while they are divided.
+const NARROW: Shape =
+    Shape { plain_mtu: 1500, protected_mtu: 1500, gateway_queues: 1, ipv6: false, static_neighbours: true };
+
+/// Gateways of one topology, and their files.
+struct Group {
+    topology: Topology,
+    scratch: Scratch,
+}
+
+impl Group {
+    fn new() -> Self {
+        Self { topology: Topology::build(&NARROW).unwrap(), scratch: Scratch::new().unwrap() }
+    }
+
+    fn cak(&self, file: &str, ckn: &str) {
+        let ckn = Ckn::new(ckn.as_bytes());
+        keygen::cak(KeyLength::Bits128, ckn, &self.scratch.path().join(file)).unwrap();
+    }
+
+    /// Writes the configuration of a gateway; `mka` are the lines of its [link.mka].
+    fn configure(&self, name: &str, mka: &str) {
+        let state = self.scratch.path().join(format!("state-{name}"));
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n[[link]]\nname = \"press\"\n\
+             plain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nreplay_window = 64\n[link.mka]\n{mka}\n",
+            state.display()
+        );
+        self.scratch.write(&format!("{name}.toml"), &text).unwrap();
+    }
+
+    fn namespace(&self, name: &str) -> &Namespace {
+        if name == "a" { &self.topology.gateway_a.namespace } else { &self.topology.gateway_b.namespace }
+    }
+
+    fn start(&self, name: &str) -> Station {
+        Station::start(program(), self.namespace(name), &self.scratch, name).unwrap()
+    }
+
+    /// Both with the same lines, running and secured.
+    fn pair(&self, mka: &str) -> [Station; 2] {
+        let pair = ["a", "b"].map(|name| {
+            self.configure(name, mka);
+            self.start(name)
+        });
+        all([&pair[0], &pair[1]], "it is secured", secured_with(1));
+        pair
+    }
+
+    /// `frameward` with arguments that begin with a command.
+    fn command(&self, arguments: &[&str]) -> lab::program::Output {
+        let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
+        let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
+        Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()
+    }
+
+    fn ping(&self) {
+        let (a, b) = (&self.topology.machine_a, &self.topology.machine_b);
+        if let Err(error) = traffic::ping(a, b, Ip::V4, 3, 1472) {
+            let status = ["a", "b"].map(|name| self.command(&["status", name]).stdout);
+            panic!("{error}\n{}\n{}", status[0], status[1]);
+        }
+    }
+}
+
+fn mka(report: &GatewayReport) -> &MkaReport {
+    report.links[0].mka.as_ref().unwrap()
+}
+
+fn secured_with(peers: usize) -> impl Fn(&MkaReport) -> bool {
+    move |mka| mka.secured && mka.live_peers() == peers && mka.saks.len() == 1
+}
+
+/// Waits until a gateway's key agreement is as it should be.
+fn until(station: &Station, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let report = station.report().unwrap();
+        if is_so(mka(&report)) {
+            return;
+        }
+        assert!(Instant::now() < end, "{what}: {:#?}", mka(&report));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn all<const N: usize>(stations: [&Station; N], what: &str, is_so: impl Fn(&MkaReport) -> bool) {
+    stations.iter().for_each(|station| until(station, what, &is_so));
+}
+
+fn stop<const N: usize>(stations: [Station; N]) {
+    stations.into_iter().for_each(|station| drop(station.stop().unwrap()));
+}
+
+fn ki(station: &Station) -> String {
+    mka(&station.report().unwrap()).sak().unwrap().ki.clone()
+}
+
+/// All counters of the first link that count discards.
+fn discards(report: &GatewayReport) -> Vec<(String, u64)> {
+    let link = &report.links[0];
+    let secy = link.secy.counters.iter().chain(link.secy.transmit.counters.iter());
+    let receive = link.secy.receive.iter().flat_map(|sc| sc.counters.iter());
+    let ports = [&link.plain, &link.protected].into_iter().flat_map(|port| port.counters.iter());
+    secy.chain(receive)
+        .chain(ports)
+        .filter(|(name, value)| *value > 0 && table::counter(name).is_some_and(|row| row.discard))
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+const LINE: &str = "cak_file = \"line.cak\"";
+
+#[test]
+fn two_gateways_agree_divide_and_show_nothing_but_macsec_and_eapol() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
+    let [a, b] = group.pair(LINE);
+    group.ping();
+    let (from, to) = (&group.topology.machine_a, &group.topology.machine_b);
+    traffic::tcp(from, to, Ip::V4, traffic::Until::Octets(2_000_000)).unwrap();
+    let reports = [&a, &b].map(|station| station.report().unwrap());
+    let [ours, theirs] = reports.each_ref().map(mka);
+    assert_eq!(ours.sak().unwrap().ki, theirs.sak().unwrap().ki);
+    assert_eq!(
+        (ours.key_server.clone(), ours.is_key_server),
+        (theirs.key_server.clone(), !theirs.is_key_server)
+    );
+    assert!(ours.is_key_server, "of equal priorities the lowest SCI: {ours:#?}");
+    assert_eq!(ours.members[0].sci, "02:00:00:00:00:b3/1");
+    assert!(ours.members[0].announced && ours.members[0].heard_ms_ago < 3000);
+    assert!(ours.dividing.fragment && ours.dividing.concatenate && ours.dividing.why_not.is_none());
+    assert_eq!(reports[0].links[0].concerns, []);
+    assert_eq!(reports[0].links[0].secy.suite, ours.sak().unwrap().suite);
+    assert!(counter(&reports[0].links[0].secy.counters, "OutSdusFragmented") > 500, "{:#?}", reports[0]);
+    let wire = wire.stop().unwrap().complete().unwrap();
+    assert_eq!(wire.find(MARKER), None, "plaintext is on the network");
+    let macsec = wire.of_ethertype(EtherType::MACSEC.0).count();
+    let eapol = wire.of_ethertype(EtherType::EAPOL.0).count();
+    assert!(eapol > 2 && macsec > 1000 && macsec + eapol == wire.frames.len(), "{macsec} {eapol}");
+    let status = group.command(&["status", "a"]).stdout;
+    for words in ["key agreement: secured, this box is key server", "member 02:00:00:00:00:b3/1, live"] {
+        assert!(status.contains(words), "{status}");
+    }
+    for station in [a, b] {
+        let said = station.stop().unwrap();
+        assert!(said.contains("key server") && said.contains("is live"), "{said}");
+    }
+}
+
+/// Frames that a load brought into gateway A, and out of gateway B, in so much time; and what their ports lost.
+struct Passed {
+    entered: u64,
+    left: u64,
+    lost_by_ports: u64,
+}
+
+/// Sends so many frames a second while `work` is done, and waits until the last one is through.
+fn loaded(group: &Group, [a, b]: [&Station; 2], rate: u32, work: impl FnOnce()) -> Passed {
+    let figures = || {
+        let [a, b] = [a, b].map(|station| station.report().unwrap());
+        let port_losses = [&a, &b].map(|report| {
+            let ports = [&report.links[0].plain, &report.links[0].protected];
+            let lost = |name: &&str| ports.iter().map(|port| counter(&port.counters, name)).sum::<u64>();
+            ["RxKernelDropped", "RxRingFull", "RxNoChunk", "TxDropped"].iter().map(lost).sum::<u64>()
+        });
+        let entered = counter(&a.links[0].plain.counters, "RxFrames");
+        let left = counter(&b.links[0].plain.counters, "TxFrames");
+        (entered, left, port_losses.iter().sum::<u64>())
+    };
+    let before = figures();
+    let machines = (&group.topology.machine_a, &group.topology.machine_b);
+    let load = Load::start(machines.0, machines.1, 100, Some(rate), DEADLINE).unwrap();
+    work();
+    load.stop().unwrap();
+    let mut last = figures();
+    loop {
+        std::thread::sleep(Duration::from_millis(100));
+        let now = figures();
+        if now == last {
+            break;
+        }
+        last = now;
+    }
+    Passed { entered: last.0 - before.0, left: last.1 - before.1, lost_by_ports: last.2 - before.2 }
+}
+
+#[test]
+fn ten_keys_in_a_row_under_load_lose_no_frame() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair(LINE);
+    group.ping();
+    // What passes without loss on this machine, now: the highest of these rates.
+    let pause = || std::thread::sleep(Duration::from_millis(300));
+    let passes = |rate: &u32| {
+        let passed = loaded(&group, [&a, &b], *rate, pause);
+        passed.entered == passed.left && passed.lost_by_ports == 0
+    };
+    let rates = [160_000, 120_000, 80_000, 60_000, 40_000, 20_000, 10_000, 5_000, 2_000];
+    let mut rate = rates.into_iter().find(passes).expect("2000 frames a second pass") / 10 * 8;
+    let known = discards(&b.report().unwrap());
+    let mut tries = 0;
+    loop {
+        let rekeys = || {
+            for _ in 0..10 {
+                let before = ki(&a);
+                let output = group.command(&["rekey", "a", "press"]);
+                assert!(output.status.success(), "{}", output.stderr);
+                assert_ne!(ki(&a), before);
+            }
+        };
+        let passed = loaded(&group, [&a, &b], rate, rekeys);
+        let secys = [&a, &b].map(|station| {
+            let all = discards(&station.report().unwrap());
+            all.into_iter().filter(|(name, _)| name.starts_with("InPkts") || name.starts_with("OutPkts"))
+        });
+        let secys: Vec<_> = secys.into_iter().flatten().filter(|one| !known.contains(one)).collect();
+        if passed.lost_by_ports == 0 {
+            assert_eq!(secys, [], "at {rate} frames a second");
+            assert_eq!(passed.entered, passed.left, "at {rate} frames a second");
+            assert!(passed.entered > u64::from(rate) / 2, "{} frames at {rate}", passed.entered);
+            break;
+        }
+        // The machine was busy with something else, and queues in front of the gateways overflowed.
+        tries += 1;
+        assert!(tries < 6, "{} frames lost by ports at {rate} frames a second", passed.lost_by_ports);
+        rate = rate / 10 * 6;
+    }
+    let made = counter(&mka(&a.report().unwrap()).counters, "SaksMade");
+    assert!(made >= 11, "{made}");
+    // The one that is not key server asks it for another key.
+    let before = ki(&b);
+    assert!(group.command(&["rekey", "b", "press"]).status.success());
+    assert_ne!(ki(&b), before);
+    let refused = group.command(&["rekey", "a", "oven"]);
+    assert!(!refused.status.success() && refused.stderr.contains("there is no link \"oven\""));
+    stop([a, b]);
+}
+
+#[test]
+fn the_cak_changes_while_machines_talk() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    group.cak("next.cak", "next");
+    let [a, b] = group.pair(LINE);
+    let under = |ckn: &'static str| {
+        move |mka: &MkaReport| mka.ckn.as_deref() == Some(&hex(ckn)) && secured_with(1)(mka)
+    };
+    while_they_talk(&group.topology, || {
+        let both = "cak_file = \"next.cak\"\nfallback_cak_file = \"line.cak\"";
+        group.configure("a", both);
+        assert!(reloaded(&group.scratch, "a").contains("\"press\": changed"));
+        // B does not know the new one yet.
+        until(&a, "the old one goes on", under("line"));
+        let concerns = a.report().unwrap().links.remove(0).concerns;
+        assert!(concerns.iter().any(|concern| concern.text.contains("fallback CAK")), "{concerns:?}");
+        group.configure("b", both);
+        reloaded(&group.scratch, "b");
+        all([&a, &b], "the new one takes over", under("next"));
+        for name in ["a", "b"] {
+            group.configure(name, "cak_file = \"next.cak\"");
+            reloaded(&group.scratch, name);
+        }
+        all([&a, &b], "the old one is gone", |mka| mka.caks.len() == 1 && mka.secured);
+    });
+    // A fallback takes over, too, if the first choices have nothing in common.
+    group.cak("other.cak", "other");
+    for (name, own) in [("a", "line.cak"), ("b", "other.cak")] {
+        group.configure(name, &format!("cak_file = \"{own}\"\nfallback_cak_file = \"next.cak\""));
+        reloaded(&group.scratch, name);
+    }
+    all([&a, &b], "the fallback holds", under("next"));
+    group.ping();
+    // To static keys and back, which starts the link anew.
+    let agreed = std::fs::read_to_string(group.scratch.path().join("b.toml")).unwrap();
+    keygen::static_key(KeyLength::Bits128, &group.scratch.path().join("b.key")).unwrap();
+    let fixed = agreed[..agreed.find("[link.mka]").unwrap()]
+        .replace("replay_window", "suite = \"gcm-aes-128\"\nfragment = \"on\"\nreplay_window")
+        + "[link.static]\nan = 0\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"b.key\"\n";
+    group.scratch.write("b.toml", &fixed).unwrap();
+    assert!(reloaded(&group.scratch, "b").contains("stopped, to start with keys of another origin"));
+    assert!(b.report().unwrap().links[0].mka.is_none());
+    let before = ki(&a);
+    group.scratch.write("b.toml", &agreed).unwrap();
+    reloaded(&group.scratch, "b");
+    let again = |mka: &MkaReport| secured_with(1)(mka) && mka.sak().unwrap().ki != before;
+    all([&a, &b], "it is secured again", again);
+    group.ping();
+    stop([a, b]);
+}
+
+fn hex(text: &str) -> String {
+    text.bytes().map(|octet| format!("{octet:02x}")).collect()
+}
+
+/// Lets the middle pass EAPOL, or not.
+fn eapol_passes(group: &Group, passes: bool) {
+    let mask = if passes { "0xfffd" } else { "0xfff5" };
+    group.topology.middle.ip(&["link", "set", LEFT, "type", "bridge_slave", "group_fwd_mask", mask]).unwrap();
+}
+
+#[test]
+fn who_loses_its_peer_blocks_or_holds_and_comes_back() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    group.configure("a", LINE);
+    group.configure("b", &format!("{LINE}\non_peer_loss = \"hold\""));
+    let [a, b] = ["a", "b"].map(|name| group.start(name));
+    all([&a, &b], "it is secured", secured_with(1));
+    // A filter on the way eats EAPOL in both directions.
+    eapol_passes(&group, false);
+    let right = ["link", "set", lab::topology::RIGHT, "type", "bridge_slave", "group_fwd_mask"];
+    group.topology.middle.ip(&[&right[..], &["0xfff5"]].concat()).unwrap();
+    until(&a, "it blocks", |mka| !mka.secured && mka.live_peers() == 0);
+    until(&b, "it holds", |mka| mka.secured && mka.live_peers() == 0);
+    let concerns = |station: &Station| station.report().unwrap().links.remove(0).concerns;
+    let (blocked, held) = (concerns(&a), concerns(&b));
+    assert!(blocked[0].grave && blocked[0].text.contains("No other station is heard"), "{blocked:?}");
+    assert!(held.iter().any(|one| !one.grave && one.text.contains("on_peer_loss is hold")), "{held:?}");
+    assert!(held.iter().all(|one| !one.grave), "{held:?}");
+    // Nothing in clear, and nothing at all from A.
+    let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
+    let (from, to) = (&group.topology.machine_a, &group.topology.machine_b);
+    assert!(traffic::ping(from, to, Ip::V4, 1, 64).is_err(), "nothing passes");
+    let wire = wire.stop().unwrap().complete().unwrap();
+    assert!(wire.find(MARKER).is_none() && wire.of_ethertype(0x0800).count() == 0);
+    eapol_passes(&group, true);
+    group.topology.middle.ip(&[&right[..], &["0xfffd"]].concat()).unwrap();
+    all([&a, &b], "it is secured again", secured_with(1));
+    group.ping();
+
+    // Either one starts again, without a word or with one.
+    let before = ki(&b);
+    let mut a = a;
+    a.program().signal(Signal::SIGKILL).unwrap();
+    drop(a);
+    let a = group.start("a");
+    all([&a, &b], "A is back", |mka| secured_with(1)(mka) && mka.sak().unwrap().ki != before);
+    group.ping();
+    let before = ki(&a);
+    b.stop().unwrap();
+    let b = group.start("b");
+    all([&a, &b], "B is back", |mka| secured_with(1)(mka) && mka.sak().unwrap().ki != before);
+    group.ping();
+    stop([a, b]);
+}
+
+#[test]
+fn a_wrong_cak_is_told_and_no_secret_ever_is() {
+    let group = Group::new();
+    for (file, ckn) in [("line.cak", "line"), ("wrong.cak", "line"), ("lane.cak", "lane")] {
+        group.cak(file, ckn);
+    }
+    let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
+    group.configure("a", LINE);
+    group.configure("b", "cak_file = \"wrong.cak\"");
+    let [a, b] = ["a", "b"].map(|name| group.start(name));
+    let trouble = |words: &'static str| {
+        move |mka: &MkaReport| mka.trouble.as_ref().is_some_and(|trouble| trouble.contains(words))
+    };
+    until(&a, "another CAK is told", trouble("has another CAK"));
+    let report = a.report().unwrap();
+    assert!(counter(&mka(&report).counters, "MkpdusWrongIcv") > 0);
+    assert!(report.links[0].concerns[0].grave && !mka(&report).secured);
+    group.configure("b", "cak_file = \"lane.cak\"");
+    reloaded(&group.scratch, "b");
+    until(&b, "another CKN is told", trouble("under another CKN"));
+    group.configure("b", LINE);
+    reloaded(&group.scratch, "b");
+    all([&a, &b], "the right one is taken", secured_with(1));
+    group.ping();
+
+    let mut said = vec![
+        group.command(&["status", "--all", "a"]).stdout,
+        group.command(&["status", "--json", "a"]).stdout,
+    ];
+    said.push(group.command(&["check", "--offline", &path(&group, "a.toml")]).stdout);
+    assert!(said.iter().all(|text| text.contains(&hex("line"))), "{said:?}");
+    said.extend([a, b].map(|station| station.stop().unwrap()));
+    let wire = wire.stop().unwrap().complete().unwrap();
+    for file in ["line.cak", "wrong.cak", "lane.cak"] {
+        let kept = std::fs::read_to_string(path(&group, file)).unwrap();
+        let digits = kept.lines().find_map(|line| line.strip_prefix("cak = ")).unwrap();
+        assert_eq!(digits.len(), 32);
+        for half in [&digits[..16], &digits[16..]] {
+            assert!(said.iter().all(|text| !text.to_lowercase().contains(half)), "half of {file}");
+        }
+        let octets: Vec<_> =
+            (0..16).map(|at| u8::from_str_radix(&digits[2 * at..][..2], 16).unwrap()).collect();
+        assert!(wire.find(&octets[..8]).is_none() && wire.find(&octets[8..]).is_none());
+    }
+}
+
+fn path(group: &Group, file: &str) -> String {
+    let path: PathBuf = group.scratch.path().join(file);
+    Path::new(&path).display().to_string()
+}
+
+#[test]
+fn a_third_gateway_joins_and_leaves_and_the_others_lose_nothing() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let c = third(&group.topology);
+    let [a, b] = group.pair(LINE);
+    group.configure("c", &format!("{LINE}\npriority = 1"));
+    while_they_talk(&group.topology, || {
+        let before = ki(&a);
+        let third = Station::start(program(), &c, &group.scratch, "c").unwrap();
+        all([&a, &b, &third], "three agree", secured_with(2));
+        assert_ne!(ki(&a), before, "a new member, a new key");
+        let server = mka(&a.report().unwrap()).key_server.clone();
+        assert_eq!(server.as_deref(), Some("02:00:00:00:00:d3/1"), "the lowest priority");
+        third.stop().unwrap();
+        all([&a, &b], "two go on", secured_with(1));
+        assert!(mka(&a.report().unwrap()).is_key_server);
+    });
+    stop([a, b]);
+}
+
+/// A third gateway's box on the same network.
+fn third(topology: &Topology) -> Namespace {
+    let c = Namespace::new("gateway-c").unwrap();
+    let middle = &topology.middle;
+    for (ifname, mac, peer, to) in [
+        (PROTECTED, "02:00:00:00:00:d3", "third", middle.name()),
+        (PLAIN, "02:00:00:00:00:d2", "machine", c.name()),
+    ] {
+        c.ip(&[
+            "link", "add", "name", ifname, "address", mac, "type", "veth", "peer", "name", peer, "netns", to,
+        ])
+        .unwrap();
+        c.ip(&["link", "set", ifname, "up"]).unwrap();
+    }
+    c.ip(&["link", "set", "machine", "up"]).unwrap();
+    middle.ip(&["link", "set", "third", "master", "wire", "up"]).unwrap();
+    let slave = ["type", "bridge_slave", "learning", "off", "group_fwd_mask", "0xfffd"];
+    middle.ip(&[&["link", "set", "third"][..], &slave].concat()).unwrap();
+    c
+}
