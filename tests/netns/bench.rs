@@ -1,5 +1,5 @@
-//! `frameward bench fragment` and `bench link` measure every case they promise, and leave nothing behind. One round, and
-//! a short one: what the figures are is not judged here.
+//! `frameward bench fragment` and `bench link` measure every case they promise, `bench tunnel` its flood, and leave
+//! nothing behind. One round, and a short one: what the figures are is not judged here.
 
 use std::time::Duration;
 
@@ -83,6 +83,19 @@ fn only_what_is_asked_for_is_measured_and_what_it_is_compared_with() {
     expected.extend(percentiles(loaded));
     assert_eq!(names(rows), expected);
     assert!(matches!(only(&["no such figure"]), Err(BenchError::Unknown)));
+}
+
+/// Both protected modes, alone and beside three kinds of packets.
+#[test]
+fn what_a_flood_costs_others_is_measured_without_rivals() {
+    let rows = short_of(&["a quarter load".to_owned()], |bench| bench.tunnel()).unwrap();
+    assert_eq!(rows.len(), 2 * (1 + 3), "{rows:?}");
+    for row in &rows {
+        assert!(row.case.starts_with("a quarter load") && row.value > 0.0, "{row:?}");
+        assert_eq!(row.target.is_some(), row.case.contains("beside"), "{row:?}");
+    }
+    let refused = short_of(&["no such figure".to_owned()], |bench| bench.tunnel());
+    assert!(matches!(refused, Err(BenchError::Unknown)));
 }
 
 /// What it sends is in clear: it must not run by an accident.

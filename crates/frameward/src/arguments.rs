@@ -134,6 +134,7 @@ Examples:
   frameward bench suites
   sudo frameward bench link --quick
   sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
+  sudo frameward bench tunnel --only 'a quarter load'
   sudo frameward bench fragment --quick")]
     Bench {
         /// What to measure
@@ -142,8 +143,8 @@ Examples:
         /// Short rounds: the figures spread more
         #[arg(long)]
         quick: bool,
-        /// Of `link`: measure only figures with this text in their name, and what they are compared with; may be given
-        /// several times
+        /// Of `link` and `tunnel`: measure only figures with this text in their name, and what they are compared with;
+        /// may be given several times
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
         /// One line of JSON for each figure

@@ -39,7 +39,7 @@ pub struct Bench<'b> {
     pub frameward: &'b Path,
     /// How long and how often is measured.
     pub effort: Effort,
-    /// Texts, one of which a figure of `link` must have in its name to be measured; none: all are.
+    /// Texts, one of which a figure of `link` or `tunnel` must have in its name to be measured; none: all are.
     pub only: &'b [String],
     /// Told what is being measured.
     pub progress: &'b mut dyn FnMut(&dyn Display),
@@ -116,7 +116,7 @@ impl Bench<'_> {
     /// Measures tunnels between plants.
     ///
     /// # Errors
-    /// The first thing that fails. Nothing is left behind.
+    /// As [`Self::link`].
     pub fn tunnel(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         tunnel::measure(self)

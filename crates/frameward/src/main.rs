@@ -188,8 +188,11 @@ fn abandon_when_interrupted() -> io::Result<()> {
 }
 
 fn bench(what: Measured, quick: bool, json: bool, only: &[String]) -> Result<(), Failure> {
-    if !only.is_empty() && !matches!(what, Measured::Link) {
-        return Err(told(&"bench: --only chooses figures of `link`; leave it out", Failure::Usage));
+    if !only.is_empty() && !matches!(what, Measured::Link | Measured::Tunnel) {
+        return Err(told(
+            &"bench: --only chooses figures of `link` and `tunnel`; leave it out",
+            Failure::Usage,
+        ));
     }
     let measure: fn(&mut Bench<'_>) -> _ = match what {
         Measured::Suites => return bench_suites(quick, json),

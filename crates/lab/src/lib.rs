@@ -7,6 +7,7 @@ pub mod error;
 pub mod flood;
 pub mod macsec;
 pub mod namespace;
+pub mod noise;
 pub mod packet;
 pub mod plants;
 pub mod program;

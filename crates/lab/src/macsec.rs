@@ -107,16 +107,32 @@ impl Load {
     /// If the socket or the thread fails.
     pub fn start(
         from: Port<'_>,
-        frames: Prepared,
+        mut frames: Prepared,
         per_second: Option<u32>,
         limit: Duration,
     ) -> Result<Load, Error> {
-        let socket = PacketSocket::open(from.namespace, from.ifname)?;
+        let next = move |frame: &mut Vec<u8>| {
+            frames.next_into(frame);
+        };
+        Load::start_with((from.namespace, from.ifname), next, per_second, limit)
+    }
+
+    /// The same with whatever `next` writes over the frame that it is given, out of an interface of a namespace.
+    ///
+    /// # Errors
+    /// As [`Load::start`].
+    pub fn start_with(
+        (namespace, ifname): (&Namespace, &str),
+        next: impl FnMut(&mut Vec<u8>) + Send + 'static,
+        per_second: Option<u32>,
+        limit: Duration,
+    ) -> Result<Load, Error> {
+        let socket = PacketSocket::open(namespace, ifname)?;
         socket.never_wait()?;
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let sender = {
             let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
-            from.namespace.spawn_thread(move || send(&socket, frames, per_second, &stop, &sent, limit))?
+            namespace.spawn_thread(move || send(&socket, next, per_second, &stop, &sent, limit))?
         };
         Ok(Load { sender, stop, sent })
     }
@@ -165,7 +181,7 @@ pub fn flood(
 
 fn send(
     socket: &PacketSocket,
-    mut frames: Prepared,
+    mut next: impl FnMut(&mut Vec<u8>),
     per_second: Option<u32>,
     stop: &AtomicBool,
     sent: &AtomicU64,
@@ -189,7 +205,7 @@ fn send(
             continue;
         }
         for frame in batch.iter_mut().take(count).skip(waiting) {
-            frames.next_into(frame);
+            next(frame);
         }
         let ready = count.max(waiting);
         let taken = socket.send_all(&batch[..ready])?;

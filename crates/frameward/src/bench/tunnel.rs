@@ -13,9 +13,11 @@
 //! | LAN payload 1470 | the same with frames of 1484 octets, the largest that identifier mode carries whole |
 //! | largest whole payload | the same with the largest frames that the case carries in one packet: WireGuard fragments 1470 |
 //! | LAN payload 1500 | the same with frames of 1514 octets, each of which is carried in two packets |
+//! | a quarter load | frames that arrive of a quarter of what a site can receive, alone and beside made-up packets: [`flood`] |
 //! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
 //! | round trip | one frame at a time, with a pause before each, for frames of 64 to 1468 octets |
 
+mod flood;
 mod headers;
 
 use std::path::Path;
@@ -161,11 +163,54 @@ fn shape() -> PlantsShape {
     }
 }
 
+/// What a figure in memory is called that [`Bench::only`] may name.
+const IN_MEMORY: &str = "in memory";
+
+/// Throughputs: what, its unit, what is wanted, octets of the frames.
+type Throughput = (&'static str, &'static str, Wanted, fn(&Case) -> u32);
+const THROUGHPUTS: [Throughput; 4] = [
+    ("64-octet frames", "frames/s", Wanted::AtLeast(2.5), |_| macsec::SHORTEST as u32),
+    ("LAN payload 1470", "Mbit/s", Wanted::AtLeast(3.0), |_| 1470 + HEADER),
+    ("largest whole payload", "Mbit/s", Wanted::Nothing, |case| case.whole + HEADER),
+    ("LAN payload 1500", "Mbit/s", Wanted::AtLeast(2.5), |_| 1500 + HEADER),
+];
+
+fn round_trip(octets: usize) -> String {
+    format!("round trip of {octets} octets")
+}
+
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
-    headers::measure(bench);
+    let throughputs: Vec<_> = THROUGHPUTS.into_iter().filter(|(what, ..)| bench.wants(what)).collect();
+    let trips: Vec<_> = ROUND_TRIPS.into_iter().filter(|&octets| bench.wants(&round_trip(octets))).collect();
+    let compared = !(throughputs.is_empty() && trips.is_empty());
+    let (memory, flooded) = (bench.wants(IN_MEMORY), bench.wants(flood::FLOOD));
+    if !compared && !memory && !flooded {
+        return Err(BenchError::Unknown);
+    }
+    if memory {
+        headers::measure(bench);
+    }
+    if !compared && !flooded {
+        return Ok(());
+    }
+    let mut cases = cases(bench, compared)?;
+    for (what, unit, wanted, octets) in throughputs {
+        rates(bench, &mut cases, (what, unit, wanted), octets)?;
+    }
+    if flooded {
+        flood::measure(bench, &mut cases)?;
+    }
+    for octets in trips {
+        round_trips(bench, &mut cases, octets)?;
+    }
+    cases.into_iter().try_for_each(Case::stop)
+}
+
+/// Our sites, and what they are to be compared with.
+fn cases(bench: &mut Bench<'_>, compared: bool) -> Result<Vec<Case>, BenchError> {
     (bench.progress)(&"plants for the tunnels");
     let mut cases = Vec::new();
-    for rival in Rival::ALL {
+    for rival in Rival::ALL.into_iter().filter(|_| compared) {
         match rival.missing() {
             Some(program) => (bench.progress)(&format_args!(
                 "left out: {}, since {program} is not installed (scripts/setup.sh bench)",
@@ -177,16 +222,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     for (name, mode, whole) in OURS {
         cases.push(Case::sites(bench.frameward, name, mode, whole)?);
     }
-    let (small, full, split) = (Wanted::AtLeast(2.5), Wanted::AtLeast(3.0), Wanted::AtLeast(2.5));
-    rates(bench, &mut cases, ("64-octet frames", "frames/s", small), |_| macsec::SHORTEST as u32)?;
-    rates(bench, &mut cases, ("LAN payload 1470", "Mbit/s", full), |_| 1470 + HEADER)?;
-    let whole = ("largest whole payload", "Mbit/s", Wanted::Nothing);
-    rates(bench, &mut cases, whole, |case| case.whole + HEADER)?;
-    rates(bench, &mut cases, ("LAN payload 1500", "Mbit/s", split), |_| 1500 + HEADER)?;
-    for octets in ROUND_TRIPS {
-        round_trips(bench, &mut cases, octets)?;
-    }
-    cases.into_iter().try_for_each(Case::stop)
+    Ok(cases)
 }
 
 fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
@@ -258,7 +294,7 @@ fn rates(
 }
 
 fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Result<(), BenchError> {
-    let what = format!("round trip of {octets} octets");
+    let what = round_trip(octets);
     let (mut middle, mut high) =
         (samples(cases, &format!("{what} p50")), samples(cases, &format!("{what} p99")));
     for _ in 0..bench.effort.rounds {
