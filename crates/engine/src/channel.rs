@@ -29,11 +29,17 @@ mod chance;
 mod conductor;
 mod counters;
 mod dial;
+mod guard;
 mod line;
 mod mkpdus;
 mod peer;
 mod socket;
+#[cfg(test)]
+#[path = "../tests/channel/stand.rs"]
+#[allow(dead_code, reason = "its own tests need all of it")]
+mod stand;
 mod status;
+mod thread;
 mod tls;
 mod transport;
 mod words;
@@ -42,29 +48,24 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use quinn::{Connection, RecvStream};
 use suite::identity::{Identity, PublicKey};
-use tokio::runtime::Builder;
 use tokio::sync::Notify;
-use tunnel::{Mode, PeerId};
+use tunnel::{Generation, Mode, PeerId};
 
 use crate::site::ManagerEnd;
-use conductor::Conductor;
 use counters::Tally;
 use socket::RingSocket;
 use status::Board;
+use thread::Parts;
 use words::Why;
 
 pub use counters::ChannelCounters;
 pub use status::{ManagerStatus, Notice, PeerStatus, Reach};
-
-/// Names that are resolved at a time.
-const RESOLVERS: usize = 4;
 
 /// What the manager is told before it starts.
 #[derive(Clone, Debug)]
@@ -113,7 +114,12 @@ struct Shared {
     stop: std::sync::atomic::AtomicBool,
     /// Where each peer may be: of its endpoint, and of its connection.
     expected: Mutex<Vec<Expected>>,
+    /// The generation of each peer that the worker heard of last.
+    begun: Mutex<Vec<Generation>>,
     socket: Arc<RingSocket>,
+    /// The conductor's next turn panics.
+    #[cfg(test)]
+    defect: std::sync::atomic::AtomicBool,
 }
 
 #[derive(Clone, Default)]
@@ -180,39 +186,14 @@ impl Manager {
             stir: Notify::new(),
             stop: std::sync::atomic::AtomicBool::new(false),
             expected: Mutex::new(vec![Expected::default(); settings.peers.len()]),
+            begun: Mutex::new(vec![Generation::default(); settings.peers.len()]),
             socket,
+            #[cfg(test)]
+            defect: std::sync::atomic::AtomicBool::new(false),
         });
-        let runtime = Builder::new_current_thread()
-            .enable_io()
-            .enable_time()
-            .max_blocking_threads(RESOLVERS)
-            .thread_name("fw-names")
-            .build()?;
-        let name = format!("fw-site-{}", settings.name);
-        let conduct = {
-            let shared = Arc::clone(&shared);
-            move || {
-                let conduct = async {
-                    Conductor::new(settings, tls, &key, rings, bell, local, &shared)?.conduct().await;
-                    io::Result::Ok(())
-                };
-                // The panic itself is on the standard error already.
-                let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(conduct)));
-                let failure = match ended {
-                    Ok(Ok(())) => None,
-                    Ok(Err(error)) => Some(format!("the management channel cannot start: {error}")),
-                    Err(_) => {
-                        Some("the management channel has failed by a defect: restart the gateway".to_owned())
-                    }
-                };
-                if let Some(text) = failure {
-                    shared.board.notice(&shared.tally, None, text);
-                }
-                // Nobody is waited for: a name may take its time to be resolved.
-                runtime.shutdown_background();
-            }
-        };
-        let thread = std::thread::Builder::new().name(name).spawn(conduct)?;
+        let rings = Mutex::new(rings);
+        let thread =
+            thread::start(Parts { settings, tls, key, rings, bell, local, shared: Arc::clone(&shared) })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -226,7 +207,8 @@ impl Manager {
         self.shared.board.notices()
     }
 
-    /// Whether the thread lives. It ends before [`Self::stop`] only by a defect; the peers' data goes on meanwhile.
+    /// Whether the thread lives. It does until [`Self::stop`]: if it fails by a defect it starts anew, and the peers'
+    /// data goes on meanwhile.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -260,6 +242,20 @@ impl Shared {
     /// The time of sessions.
     fn now(&self) -> wire::Instant {
         wire::Instant::after_start(self.start.elapsed())
+    }
+
+    /// The worker is told to begin this generation.
+    fn begin(&self, peer: PeerId, generation: Generation) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(begun) = begun.get_mut(peer.index()) {
+            *begun = generation;
+        }
+    }
+
+    /// Which one it was told last.
+    fn begun(&self, peer: PeerId) -> Generation {
+        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get(peer.index()).copied().unwrap_or_default()
     }
 
     fn expect_from(&self, peer: PeerId, endpoint: impl Iterator<Item = IpAddr>) {

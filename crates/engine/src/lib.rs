@@ -1,5 +1,9 @@
 //! Ports, bursts, workers and control: the only crate with input and output on the frame path.
 
+// The tests of the management channel have their sites from the directory of tests, where this crate has its name.
+#[cfg(test)]
+extern crate self as engine;
+
 pub mod af_packet;
 pub mod af_xdp;
 mod bpf;

@@ -156,6 +156,14 @@ impl Session {
         }
     }
 
+    /// The forwarding half has heard of generations up to this one, by a session of before: those of this session come
+    /// behind it, and what the forwarding half said of earlier ones is not heeded.
+    pub fn follow(&mut self, before: Generation) {
+        if before != Generation::default() {
+            self.generation = Generation(before.0.wrapping_add(1).max(1));
+        }
+    }
+
     /// A connection with the peer stands. One that stood before is given up.
     pub fn handle_connected(&mut self, now: Instant) {
         self.forget_connection();

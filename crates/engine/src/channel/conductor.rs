@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use quinn::{ClientConfig, Endpoint, TokioRuntime};
@@ -18,6 +18,7 @@ use zeroize::Zeroizing;
 
 use super::answer::Answer;
 use super::dial::{Dial, Name};
+use super::guard;
 use super::mkpdus::is_eapol;
 use super::peer::Peer;
 use super::tls::Tls;
@@ -43,9 +44,9 @@ const TRY_AGAIN: Duration = Duration::from_secs(3);
 const STRANGER: Duration = Duration::from_secs(10);
 
 /// The loop.
-pub(super) struct Conductor {
+pub(super) struct Conductor<'r> {
     endpoint: Endpoint,
-    rings: ManagerRings,
+    rings: &'r Mutex<ManagerRings>,
     peers: Vec<Peer>,
     news: mpsc::Receiver<News>,
     shared: Arc<Shared>,
@@ -56,16 +57,16 @@ pub(super) struct Conductor {
     stranger: Option<Instant>,
 }
 
-impl Conductor {
+impl<'r> Conductor<'r> {
     /// Inside of the runtime.
     ///
     /// # Errors
     /// If the socket cannot be used.
     pub(super) fn new(
-        settings: ManagerSettings,
-        tls: Tls,
+        settings: &ManagerSettings,
+        tls: &Tls,
         key: &RecognitionKey,
-        rings: ManagerRings,
+        rings: &'r Mutex<ManagerRings>,
         bell: UnixStream,
         local: SocketAddr,
         shared: &Arc<Shared>,
@@ -97,7 +98,7 @@ impl Conductor {
                 peers.push(Peer::new(id, peer, false, None, None, shared));
                 continue;
             };
-            let session = Session::new(
+            let mut session = Session::new(
                 SessionSettings {
                     peer: id,
                     instance,
@@ -109,6 +110,7 @@ impl Conductor {
                 },
                 shared.now(),
             );
+            session.follow(shared.begun(id));
             let dial = peer.endpoint.clone().map(|host| {
                 let (crypto, verifier) = tls.client(public_key);
                 let mut config = ClientConfig::new(crypto);
@@ -125,7 +127,8 @@ impl Conductor {
             });
             peers.push(Peer::new(id, peer, own < public_key, Some(session), dial, shared));
         }
-        let answer = Answer { tls, peers: keys, config, shared: Arc::clone(shared), news: sender };
+        let answer =
+            Answer { tls: tls.clone(), peers: keys, config, shared: Arc::clone(shared), news: sender };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
         let shared = Arc::clone(shared);
         Ok(Self {
@@ -146,21 +149,29 @@ impl Conductor {
         let mut wait = Duration::ZERO;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let _ = timeout(wait, self.shared.stir.notified()).await;
-            wait = self.turn();
+            let rings = self.rings;
+            let turn = guard::unwinding(|| {
+                let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+                self.turn(&mut rings)
+            });
+            let Some(pause) = turn else { return };
+            wait = pause;
         }
         self.endpoint.close(code::STOPPED, b"the site stops");
         let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
 
     /// How long there is nothing to do after it.
-    fn turn(&mut self) -> Duration {
+    fn turn(&mut self, rings: &mut ManagerRings) -> Duration {
+        #[cfg(test)]
+        assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
         let now = self.shared.now();
         let mut told = false;
         while let Ok(news) = self.news.try_recv() {
             self.heed(news);
         }
-        self.take_events(now);
-        self.take_frames();
+        self.take_events(rings, now);
+        self.take_frames(rings);
         let mut busy = false;
         // Not at every packet: it costs a lock and a copy for each peer.
         let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
@@ -171,11 +182,11 @@ impl Conductor {
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
             // As long as the worker is behind, nothing is read that would give it more to do.
-            if self.rings.words.is_full() {
+            if rings.words.is_full() {
                 busy = true;
                 break;
             }
-            let (frames, tally) = (&mut self.rings.frames, &self.shared.tally);
+            let (frames, tally) = (&mut rings.frames, &self.shared.tally);
             let more = peer.turn(now, path, |frame| {
                 let delivered = frames.push(frame).is_ok();
                 told |= delivered;
@@ -188,17 +199,17 @@ impl Conductor {
         }
         for peer in late.iter_mut().chain(early) {
             peer.speak(now);
-            while !self.rings.words.is_full() {
+            while !rings.words.is_full() {
                 let Some(word) = peer.next_word() else { break };
-                told |= self.rings.words.push(word).is_ok();
+                told |= rings.words.push(word).is_ok();
             }
         }
         self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
         if told {
-            self.rings.wake_worker();
+            rings.wake_worker();
         }
         self.publish();
-        if self.rings.words.is_full() || busy { SOON } else { self.wait(now) }
+        if rings.words.is_full() || busy { SOON } else { self.wait(now) }
     }
 
     fn wait(&self, now: wire::Instant) -> Duration {
@@ -234,9 +245,9 @@ impl Conductor {
         }
     }
 
-    fn take_events(&mut self, now: wire::Instant) {
+    fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
         for _ in 0..EVENTS {
-            let Ok(ToManager::Tunnel(event)) = self.rings.told.pop() else { break };
+            let Ok(ToManager::Tunnel(event)) = rings.told.pop() else { break };
             let (peer, _) = event.about();
             if let Some(peer) = self.peers.get_mut(peer.index()) {
                 peer.handle_event(now, event);
@@ -245,9 +256,9 @@ impl Conductor {
     }
 
     /// MKPDUs of the LAN go to all peers; those of peers never do.
-    fn take_frames(&mut self) {
+    fn take_frames(&self, rings: &mut ManagerRings) {
         for _ in 0..FRAMES {
-            let Ok(frame) = self.rings.taken.pop() else { break };
+            let Ok(frame) = rings.taken.pop() else { break };
             if is_eapol(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {

@@ -15,6 +15,8 @@ wire::counters! {
         in_initials_flood = "InInitialsFlood" [discard],
         /// Datagrams that the kernel did not take: too long for the interface, no route, no room.
         out_datagrams_refused = "OutDatagramsRefused" [discard],
+        /// Times that the channel failed by a defect, or could not start, and was started anew.
+        channel_failures = "ChannelFailures",
         /// Handshakes that were made to prove their address first.
         in_handshakes_retried = "InHandshakesRetried",
         /// Handshakes that gave way, or were not begun, since too many were under way.

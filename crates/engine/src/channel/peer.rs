@@ -372,7 +372,11 @@ impl Peer {
             let octets = usize::from(self.payload.is?);
             return Some(ToWorker::Tunnel(Command::PathPayload { peer: self.id, octets }));
         }
-        self.session.as_mut()?.poll_command().map(ToWorker::Tunnel)
+        let command = self.session.as_mut()?.poll_command()?;
+        if let Command::Begin { peer, generation } = command {
+            self.shared.begin(peer, generation);
+        }
+        Some(ToWorker::Tunnel(command))
     }
 
     /// When the session wants to be called.

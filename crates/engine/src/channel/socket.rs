@@ -38,6 +38,9 @@ pub(super) struct RingSocket {
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
     ids: ConnectionIds,
     tally: Arc<Tally>,
+    /// The next look for datagrams panics.
+    #[cfg(test)]
+    pub(super) defect: std::sync::atomic::AtomicBool,
 }
 
 struct Receiving {
@@ -72,7 +75,16 @@ impl RingSocket {
             strangers: AllowanceByAddress::new(INITIALS_EACH, INITIALS_OTHERS),
             known: Allowance::new(INITIALS_OF_PEERS),
         };
-        Self { socket, dual, receiving: Mutex::new(receiving), watched: Mutex::default(), ids, tally }
+        Self {
+            socket,
+            dual,
+            receiving: Mutex::new(receiving),
+            watched: Mutex::default(),
+            ids,
+            tally,
+            #[cfg(test)]
+            defect: std::sync::atomic::AtomicBool::new(false),
+        }
     }
 
     fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
@@ -162,6 +174,8 @@ impl AsyncUdpSocket for RingSocket {
         bufs: &mut [IoSliceMut<'_>],
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
+        #[cfg(test)]
+        assert!(!self.defect.swap(false, Ordering::Relaxed), "as a defect would");
         let receiving = &mut *self.receiving();
         let mut taken = 0;
         while let (Some(buffer), Some(meta)) = (bufs.get_mut(taken), meta.get_mut(taken)) {

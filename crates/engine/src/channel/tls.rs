@@ -26,7 +26,7 @@ use suite::identity::{Identity, PublicKey};
 const PROTOCOL: &[u8] = b"frameward-site/1";
 
 /// What TLS needs of this site.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tls {
     provider: Arc<CryptoProvider>,
     own: Arc<CertifiedKey>,
