@@ -109,11 +109,18 @@ impl Site {
         received
     }
 
-    /// Does what the manager says.
+    /// Does what the manager says; what voids or fills tables as a whole, once a turn: when many peers restart at once,
+    /// frames of the others pass between.
     fn heed(&mut self, now: Instant) -> usize {
         for heeded in 0..WORDS_A_TURN {
             match self.end.words.pop() {
-                Ok(ToWorker::Tunnel(command)) => self.forwarding.command(now, command),
+                Ok(ToWorker::Tunnel(command)) => {
+                    let whole = command.is_of_whole_tables();
+                    self.forwarding.command(now, command);
+                    if whole {
+                        return heeded + 1;
+                    }
+                }
                 Ok(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
                 Err(_) => return heeded,
             }

@@ -11,7 +11,7 @@ use engine::site::{LanFrame, ToWorker};
 use engine::udp::Offloads;
 use plants::{Plants, eapol, lan, macsec, peer, station};
 use testkit::frames::payload;
-use tunnel::{Mode, PeerId};
+use tunnel::{Command, Generation, Mode, PeerId};
 
 const MODES: [Mode; 3] = [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 42 }];
 const BROADCAST: [u8; 6] = [0xff; 6];
@@ -256,4 +256,26 @@ fn without_an_address_or_a_lan_frames_are_counted_and_all_goes_on_afterwards() {
     plants.send(0, &last);
     assert!(plants.collect(1) == last);
     assert_eq!(plants.snapshot(1).lan.tx_frames, 300);
+}
+
+/// When many peers restart at once, frames of the others pass between.
+#[test]
+fn one_peer_a_turn_begins_anew() {
+    let mut plants = Plants::new(3, Mode::Identifier, Offloads::default());
+    let begin = |number: u16| {
+        ToWorker::Tunnel(Command::Begin { peer: PeerId(number % 2), generation: Generation(number.into()) })
+    };
+    let payload = |octets| ToWorker::Tunnel(Command::PathPayload { peer: PeerId(0), octets });
+    for word in [payload(1300), payload(1400), begin(8), begin(9), payload(1200), payload(1300), begin(10)] {
+        plants.plants[0].manager.words.push(word).unwrap();
+    }
+    // Two others with the first, one alone, and two others with the last.
+    let turns: Vec<_> = (0..4)
+        .map(|_| {
+            let before = plants.plants[0].manager.words.slots();
+            plants.turn();
+            plants.plants[0].manager.words.slots() - before
+        })
+        .collect();
+    assert_eq!(turns, [3, 1, 3, 0]);
 }

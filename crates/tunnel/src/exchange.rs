@@ -224,6 +224,14 @@ pub enum Event {
     },
 }
 
+impl Command {
+    /// Whether it voids or fills tables as a whole, which takes some hundred microseconds; others take as long as a
+    /// frame.
+    pub const fn is_of_whole_tables(&self) -> bool {
+        matches!(self, Self::Begin { .. } | Self::InstallReceive { .. })
+    }
+}
+
 impl Event {
     /// Whom it is about, and under which generation.
     pub const fn about(&self) -> (PeerId, Generation) {
