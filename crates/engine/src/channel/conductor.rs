@@ -237,8 +237,9 @@ impl<'r> Conductor<'r> {
             News::Stranger { address, key } => {
                 if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
                     self.stranger = Some(Instant::now());
-                    let text =
-                        format!("{address} wants to connect with the public key {key}, which no peer has");
+                    let text = format!(
+                        "{address} wants to connect with the public key {key}, which no peer has; if it is one of your sites, write it as that peer's public_key"
+                    );
                     self.shared.board.notice(&self.shared.tally, None, text);
                 }
             }

@@ -24,6 +24,9 @@ const PATIENCE: Duration = Duration::from_millis(1400);
 /// How long a name may take to be resolved.
 const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
+/// What to do about a name that cannot be resolved.
+const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts NAME' asks it";
+
 /// Everything that a try needs.
 #[derive(Debug)]
 pub(super) struct Dial {
@@ -83,7 +86,10 @@ impl Dial {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(Why::of(&error, shown())),
             Err(_) => {
-                return Err(Why::silent(format!("no answer from {}", canonical(address))));
+                let why = Why::silent(format!("no answer from {}", canonical(address)));
+                return Err(why.cured_by(
+                    "start its gateway, let the port in at its firewall, and see that endpoint is right",
+                ));
             }
         };
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
@@ -107,8 +113,12 @@ impl Name {
             Ok(address) => Ok(vec![address]),
             Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {
                 Ok(Ok(found)) => Ok(found.collect()),
-                Ok(Err(error)) => Err(Why::plain(format!("cannot resolve {}: {error}", self.host))),
-                Err(_) => Err(Why::plain(format!("cannot resolve {}: no answer", self.host))),
+                Ok(Err(error)) => {
+                    Err(Why::plain(format!("cannot resolve {}: {error}", self.host)).cured_by(RESOLVE))
+                }
+                Err(_) => {
+                    Err(Why::plain(format!("cannot resolve {}: no answer", self.host)).cured_by(RESOLVE))
+                }
             },
         };
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);

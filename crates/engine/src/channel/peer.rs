@@ -196,7 +196,7 @@ impl Peer {
             let known = std::mem::replace(&mut self.reason, why.text.clone());
             // A peer that was lost and does not answer is no news.
             if why.refused || known.is_empty() {
-                self.notice(format!("cannot connect: {}", why.text));
+                self.notice(format!("cannot connect: {}", why.advice()));
             }
         }
         if self.session.is_some() {
@@ -226,7 +226,7 @@ impl Peer {
         self.proof = None;
         // What a peer is refused for again and again is said once.
         if !why.superseded && (greeted || self.reason != why.text) {
-            self.notice(format!("lost: {}", why.text));
+            self.notice(format!("lost: {}", why.advice()));
         }
         let endpoint = self.dial.is_some();
         self.enter(match (why.refused, endpoint) {

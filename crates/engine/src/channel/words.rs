@@ -6,11 +6,16 @@ use tunnel::PeerFault;
 
 use super::transport::{DEAD, code};
 
+/// Who ended a handshake, if it was not this site.
+const PEER: &str = "the peer";
+
 /// Why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Why {
     /// One line.
     pub(super) text: String,
+    /// What to do about it; empty if there is nothing to say.
+    pub(super) cure: &'static str,
     /// Whether a person has to change something: keys, versions or settings do not fit, or an end does wrong.
     pub(super) refused: bool,
     /// Whether nobody answered.
@@ -21,7 +26,20 @@ pub(super) struct Why {
 
 impl Why {
     pub(super) fn plain(text: impl Into<String>) -> Self {
-        Self { text: text.into(), refused: false, silent: false, superseded: false }
+        Self { text: text.into(), cure: "", refused: false, silent: false, superseded: false }
+    }
+
+    /// The same, with what to do.
+    pub(super) fn cured_by(self, cure: &'static str) -> Self {
+        Self { cure, ..self }
+    }
+
+    /// Both in one line.
+    pub(super) fn advice(&self) -> String {
+        match self.cure {
+            "" => self.text.clone(),
+            cure => format!("{}; {cure}", self.text),
+        }
     }
 
     pub(super) fn silent(text: impl Into<String>) -> Self {
@@ -42,10 +60,11 @@ impl Why {
         match error {
             ConnectionError::TransportError(_) if let Some(key) = other_key => {
                 Self::refused(format!("it has the public key {key}, which is not the configured one"))
+                    .cured_by("if it is the right site, write this key as its public_key here")
             }
             ConnectionError::TransportError(error) => Self::handshake(error.code, "this site")
                 .unwrap_or_else(|| Self::plain(format!("QUIC: {}", printable(error.reason.as_bytes())))),
-            ConnectionError::ConnectionClosed(close) => Self::handshake(close.error_code, "the peer")
+            ConnectionError::ConnectionClosed(close) => Self::handshake(close.error_code, PEER)
                 .unwrap_or_else(|| Self::plain(format!("closed by the peer: {}", printable(&close.reason)))),
             ConnectionError::ApplicationClosed(close) => match close.error_code {
                 code::STOPPED => Self::plain("the peer has stopped"),
@@ -69,6 +88,12 @@ impl Why {
         const NO_APPLICATION_PROTOCOL: u64 = 120;
         let number = u64::from(error);
         let alert = number.checked_sub(0x100).filter(|alert| *alert < 0x100)?;
+        if alert == ACCESS_DENIED && who == PEER {
+            return Some(
+                Self::refused("the peer does not know this site's public key")
+                    .cured_by("write what 'frameward check' prints here as identity as public_key there"),
+            );
+        }
         Some(Self::refused(match alert {
             ACCESS_DENIED => format!("{who} does not know the other's public key"),
             DECRYPT_ERROR => {

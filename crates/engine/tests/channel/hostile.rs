@@ -38,7 +38,7 @@ fn a_stranger_is_refused_and_named() {
     let far = Site::start(&high, socket(), vec![peer(&middle, None)]);
     let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
     until("refused", || near.status().peers[0].reach == Reach::Refused);
-    assert_eq!(near.status().peers[0].reason, "the peer does not know the other's public key");
+    assert_eq!(near.status().peers[0].reason, "the peer does not know this site's public key");
     until("counted", || counters(&far).in_strangers > 0);
     assert_eq!(counters(&near).connections + counters(&far).connections, 0, "at neither end");
     until("a notice", || {
