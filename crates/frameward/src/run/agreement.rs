@@ -7,7 +7,7 @@ use secy::reassemble::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};
 use suite::CipherSuite;
 use suite::mka::Cak;
-use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS};
+use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
@@ -122,10 +122,10 @@ const fn confidentiality(protection: Protection) -> Confidentiality {
     }
 }
 
-/// Octets of the longest SDU that the plain side takes, from its destination address on.
+/// Octets of the longest SDU that the plain side takes, from its EtherType on.
 fn largest_sdu(mtus: Mtus) -> u16 {
-    let plain = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + mtus.plain;
-    u16::try_from(plain.min(SDU_OCTETS)).unwrap_or(u16::MAX)
+    let plain = mtus.plain + ETHERTYPE_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS;
+    u16::try_from(plain.min(SDU_OCTETS - ADDRESSES_OCTETS)).unwrap_or(u16::MAX)
 }
 
 /// The suites that can be used, with their figures: all sound ones, and what is configured by name. One that was not
@@ -178,8 +178,8 @@ mod tests {
     #[test]
     fn a_machines_longest_frame_is_taken_with_two_vlan_tags() {
         let mtus = |plain| Mtus { plain, protected: 1500 };
-        assert_eq!(largest_sdu(mtus(1500)), 1522);
-        assert_eq!(largest_sdu(mtus(9000)), 9022);
-        assert_eq!(largest_sdu(mtus(9216)), 9022, "as long as SDUs are put together");
+        assert_eq!(largest_sdu(mtus(1500)), 1510);
+        assert_eq!(largest_sdu(mtus(9000)), 9010);
+        assert_eq!(largest_sdu(mtus(9216)), 9010, "as long as SDUs are put together");
     }
 }
