@@ -172,6 +172,12 @@ impl Path {
         }
     }
 
+    /// Whether SDUs are divided.
+    #[cfg(test)]
+    pub(crate) const fn divides(&self) -> bool {
+        self.divider.is_some()
+    }
+
     /// How SDUs were divided.
     pub fn divider_counters(&self) -> DividerCounters {
         let mut sum = self.divided_before;

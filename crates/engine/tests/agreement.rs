@@ -4,9 +4,12 @@
 
 mod agreed;
 
+use std::time::Duration;
+
 use agreed::{NAMES, Pair, agreement, cak, garbage, kay, path, plain_kay, ports, sdu};
 use engine::control::Notice;
-use mka::{OnPeerLoss, Reason};
+use engine::divide::LONGEST_HOLD;
+use mka::{OnPeerLoss, Reason, SuiteRule};
 
 /// What was lost on the way, by both sides' counters.
 fn discards(pair: &mut Pair) -> Vec<String> {
@@ -43,11 +46,12 @@ fn two_links_are_secured_and_nothing_leaves_in_clear() {
     assert_eq!(discards(&mut pair), ["left OutPktsNoSA 1"]);
     assert_eq!(pair.clear, 0);
     for (side, name) in NAMES.into_iter().enumerate() {
+        pair.until("MKPDUs are counted alike", |pair| {
+            let (path, kay) = (pair.snapshot(side).path, pair.status(side).counters);
+            (path.out_pkts_kay, path.in_pkts_kay) == (kay.mkpdus_tx, kay.mkpdus_rx)
+        });
+        assert_eq!(pair.status(side).status.trouble, None);
         let snapshot = pair.snapshot(side);
-        let status = pair.status(side);
-        assert_eq!(status.counters.mkpdus_tx, snapshot.path.out_pkts_kay);
-        assert_eq!(status.counters.mkpdus_rx, snapshot.path.in_pkts_kay);
-        assert_eq!(status.status.trouble, None);
         assert_eq!(snapshot.transmit_sas.len(), 1);
         assert!(snapshot.transmit_sas[0].enabled);
         let told = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::PeerLive { .. } } if link == name);
@@ -97,7 +101,9 @@ fn what_all_announce_is_used_and_no_longer_when_one_does_not() {
     for (settings, divides) in [(plain_kay(1), false), (kay(1), true), (plain_kay(1), false), (kay(1), true)]
     {
         let ki = pair.current();
-        pair.gateway.change_key_agreement(NAMES[1], agreement(settings)).unwrap();
+        // SDUs that are held when it ends go all the same.
+        let held = engine::control::KeyAgreement { hold: LONGEST_HOLD, ..agreement(settings) };
+        pair.gateway.change_key_agreement(NAMES[1], held).unwrap();
         // SDUs that fit a frame pass all the time.
         loop {
             pair.exchange(100, 1486);
@@ -192,6 +198,63 @@ fn a_lost_peer_blocks_or_not() {
         pair.sides[1].cut = false;
         pair.secure();
         pair.exchange(20, 100);
+    }
+}
+
+/// Attack: a frame is held back. With delay protection it is late after a few seconds, whatever the window; without, it
+/// is new as long as nothing overtakes the window.
+#[test]
+fn a_delayed_frame_is_late_with_delay_protection() {
+    for (delay_protect, outcome) in [(true, (0, 1)), (false, (1, 0))] {
+        let name = format!("delay-{delay_protect}");
+        let mut pair = Pair::new(&name, [0, 1].map(|side| mka::Settings { delay_protect, ..kay(side) }));
+        pair.secure();
+        pair.exchange(20, 100);
+        let before = pair.snapshot(1).receive_scs[0].counters;
+        pair.sides[0].delayed = Some(vec![]);
+        assert!(pair.sides[0].machine.inject(&sdu(0, 7, 100)));
+        pair.until("it is held back", |pair| {
+            pair.sides[0].delayed.as_ref().is_some_and(|held| held.len() == 1)
+        });
+        let held_at = pair.now;
+        pair.until("time passes", |pair| pair.now - held_at > Duration::from_secs(8));
+        for frame in pair.sides[0].delayed.take().unwrap() {
+            assert!(pair.sides[1].wire.inject(&frame));
+        }
+        pair.until("it is judged", |pair| {
+            let now = pair.snapshot(1).receive_scs[0].counters;
+            (now.in_pkts_ok - before.in_pkts_ok, now.in_pkts_late - before.in_pkts_late) == outcome
+        });
+        // What is sent in time passes.
+        pair.sides[1].came.clear();
+        pair.exchange(200, 100);
+    }
+}
+
+/// Each suite of the standard, with what it brings: SSCIs and a salt, or another key length; without encryption, and with
+/// an offset, under which nothing is divided.
+#[test]
+fn all_that_a_sak_can_be() {
+    use suite::CipherSuite::{GcmAes128, GcmAes256, GcmAesXpn128, GcmAesXpn256};
+    use wire::mkpdu::Confidentiality::{Fifty, Integrity, Zero};
+    let rows = [(GcmAes128, Integrity), (GcmAes256, Fifty), (GcmAesXpn128, Zero), (GcmAesXpn256, Integrity)];
+    for (number, (suite, confidentiality)) in rows.into_iter().enumerate() {
+        let settings = |side| mka::Settings { suite: SuiteRule::Only(suite), confidentiality, ..kay(side) };
+        let mut pair = Pair::new(&format!("sak-{number}"), [settings(0), settings(1)]);
+        let ki = pair.secure();
+        // The longest that a frame has room for; and, where it may be divided, a longer one.
+        let octets = if confidentiality == Fifty { 1486 } else { 1504 };
+        pair.exchange(100, octets);
+        assert!(pair.gateway.rekey(NAMES[1]));
+        while pair.current().is_none_or(|now| now == ki) {
+            pair.exchange(100, octets);
+        }
+        assert_eq!(discards(&mut pair), [""; 0], "{suite}");
+        assert_eq!(pair.status(0).status.saks[0].suite, suite);
+        let sent = pair.snapshot(0).transmit;
+        assert_eq!(sent.out_pkts_encrypted == 0, confidentiality == Integrity);
+        let divided = pair.snapshot(0).divider;
+        assert_eq!(divided.out_sdus_fragmented == 0, confidentiality == Fifty, "{suite}");
     }
 }
 

@@ -230,3 +230,6 @@ pub(super) const fn in_words(error: InstallError) -> &'static str {
         InstallError::TooManyScs => "there is no room for another receive SC",
     }
 }
+
+#[cfg(test)]
+mod tests;

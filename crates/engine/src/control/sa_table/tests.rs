@@ -1,0 +1,200 @@
+use super::*;
+use mka::Division;
+use secy::{ClearVlan, SciInclusion, ValidateFrames};
+use suite::{CipherSuite, Sak, Salt};
+use wire::{MacAddr, Mi, Ssci};
+
+const OWN: Sci = sci(0);
+const UNDIVIDED: Division = Division { fragment: false, concatenate: false, largest_sdu: 1518 };
+const DIVIDED: Division = Division { fragment: true, concatenate: true, largest_sdu: 9000 };
+
+const fn sci(number: u8) -> Sci {
+    Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
+}
+
+const fn ki(kn: u32) -> Ki {
+    Ki { server: Mi([7; 12]), kn }
+}
+
+fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<Association> {
+    let ssci = |number: u8| suite.is_xpn().then_some(Ssci(u32::from(number) + 1));
+    let admission = |number| Admission { sci: sci(number), ssci: ssci(number) };
+    Box::new(Association {
+        ki: ki(kn),
+        an: An::from_tci(kn as u8),
+        suite,
+        sak: Sak::new(suite, &vec![kn as u8; suite.key_octets()]).unwrap(),
+        confidentiality: Confidentiality::Zero,
+        xpn: ssci(0).map(|own| (Salt([3; 12]), own)),
+        receive: peers.into_iter().map(admission).collect(),
+        division: UNDIVIDED,
+    })
+}
+
+/// A table and the path that it is about.
+struct Ends {
+    table: SaTable,
+    path: Path,
+    told: Vec<String>,
+}
+
+impl Ends {
+    fn new() -> Self {
+        let path = path(OWN);
+        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO), path, told: vec![] }
+    }
+
+    /// Carries an event out; returns what the KaY hears.
+    fn carry(&mut self, event: Event) -> Vec<Report> {
+        self.table.carry(event, &mut |told| self.told.push(format!("{told:?}")));
+        let Some(mut changes) = self.table.take_changes() else { return vec![] };
+        changes.carry_out(&mut self.path);
+        assert_eq!(changes.refused, None, "control knows the tables");
+        changes.reports
+    }
+
+    /// What is in the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC.
+    fn installed(&self) -> String {
+        let secy = &self.path.secy;
+        let enabled = |an| if secy.encoding_sa() == Some(an) { "*" } else { "" };
+        let mut all: Vec<_> =
+            secy.transmit_sas().map(|sa| format!("{}{}", sa.an(), enabled(sa.an()))).collect();
+        for sc in secy.receive_scs() {
+            assert!(sc.sas().all(ReceiveSa::in_use));
+            let ans: Vec<_> = sc.sas().map(|sa| sa.an().to_string()).collect();
+            all.push(format!("{}:{}", sc.sci().system().0[5], ans.join("+")));
+        }
+        all.join(" ")
+    }
+}
+
+fn path(own: Sci) -> Path {
+    let settings = Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        reassemble: false,
+        mtu: 1532,
+    };
+    Path::new(SecY::new(own, settings), &[], None)
+}
+
+#[test]
+fn events_become_sas() {
+    use CipherSuite::{GcmAes128, GcmAesXpn256};
+    let mut ends = Ends::new();
+    assert_eq!(ends.carry(Event::Install(sak(1, GcmAes128, [1, 2]))), [Report::Installed(ki(1))]);
+    assert_eq!(ends.installed(), "1 1:1 2:1");
+    assert_eq!(ends.carry(Event::EnableTransmit(ki(1))), [Report::Transmitting(ki(1))]);
+    assert_eq!(ends.installed(), "1* 1:1 2:1");
+    assert_eq!(ends.carry(Event::Install(sak(2, GcmAesXpn256, [1, 2, 3]))), [Report::Installed(ki(2))]);
+    assert_eq!(ends.installed(), "1* 2 1:1+2 2:1+2 3:2");
+    assert_eq!(ends.table.by_an(), [None, Some(ki(1)), Some(ki(2)), None]);
+    ends.carry(Event::EnableTransmit(ki(2)));
+    assert_eq!(ends.carry(Event::Retire(ki(1))), []);
+    assert_eq!(ends.installed(), "2* 1:2 2:2 3:2");
+    ends.carry(Event::Expel(sci(2)));
+    ends.carry(Event::Admit { ki: ki(2), admission: Admission { sci: sci(4), ssci: Some(Ssci(9)) } });
+    ends.carry(Event::RaiseLowest { ki: ki(2), sci: sci(4), lowest_pn: 1000 });
+    assert_eq!(ends.installed(), "2* 1:2 3:2 4:2");
+    let lowest = ends.path.secy.receive_scs().flat_map(|sc| sc.sas()).map(|sa| sa.window().lowest()).max();
+    assert_eq!(lowest, Some(1000));
+    // What is not there is left alone.
+    for event in [
+        Event::Retire(ki(1)),
+        Event::Expel(sci(2)),
+        Event::EnableTransmit(ki(1)),
+        Event::RaiseLowest { ki: ki(1), sci: sci(1), lowest_pn: 5 },
+        Event::Admit { ki: ki(1), admission: Admission { sci: sci(5), ssci: None } },
+    ] {
+        assert_eq!(ends.carry(event), []);
+    }
+    ends.carry(Event::Retire(ki(2)));
+    assert_eq!(ends.installed(), "1: 3: 4:");
+    assert_eq!(ends.told, [""; 0]);
+}
+
+/// More peers than a SecY has room for: those that find room are served, the others are told of, and the SAK is used.
+#[test]
+fn a_full_table_serves_whom_it_can() {
+    let mut ends = Ends::new();
+    let room = SecY::RECEIVE_SCS as u8;
+    let reports = ends.carry(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
+    assert_eq!(reports, [Report::Installed(ki(1))]);
+    assert_eq!(ends.path.secy.receive_scs().count(), SecY::RECEIVE_SCS);
+    let told: Vec<_> = (1..=2).map(|more| format!("{:?}", Told::TooManyPeers(sci(room + more)))).collect();
+    assert_eq!(ends.told, told);
+    // Who goes makes room.
+    ends.carry(Event::Expel(sci(1)));
+    ends.carry(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
+    assert!(ends.path.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));
+    assert_eq!(ends.told.len(), 2);
+}
+
+/// A SAK that cannot be: told, not reported, and nothing of it is installed.
+#[test]
+fn a_sak_that_cannot_be_installed_is_told_of_and_left_out() {
+    let mut ends = Ends::new();
+    let thirty = Confidentiality::Thirty;
+    let offset = Association { confidentiality: thirty, ..*sak(1, CipherSuite::GcmAesXpn128, [1]) };
+    let unsalted = Association { xpn: None, ..*sak(1, CipherSuite::GcmAesXpn128, [1]) };
+    let short = Association { suite: CipherSuite::GcmAes256, ..*sak(1, CipherSuite::GcmAes128, [1]) };
+    for (sak, why) in [(offset, "offset"), (unsalted, "salt"), (short, "long")] {
+        assert_eq!(ends.carry(Event::Install(Box::new(sak))), []);
+        assert!(ends.told.pop().is_some_and(|told| told.contains(why)));
+        assert_eq!(ends.installed(), "");
+    }
+    // Our own SCI from somebody else gets no SC.
+    ends.carry(Event::Install(sak(1, CipherSuite::GcmAes128, [0, 1])));
+    assert_eq!((ends.installed(), ends.told.len()), ("1 1:1".to_owned(), 1));
+}
+
+/// SDUs are divided as the enabled SAK says: not under one that does not, under one with an offset, or under none.
+#[test]
+fn dividing_follows_the_enabled_sak() {
+    let mut ends = Ends::new();
+    let with = |kn, confidentiality, division| {
+        Box::new(Association { confidentiality, division, ..*sak(kn, CipherSuite::GcmAes128, [1]) })
+    };
+    let rows = [
+        (Confidentiality::Zero, DIVIDED, true),
+        (Confidentiality::Zero, UNDIVIDED, false),
+        (Confidentiality::Integrity, DIVIDED, true),
+        (Confidentiality::Fifty, DIVIDED, false),
+        (Confidentiality::Zero, Division { fragment: false, ..DIVIDED }, true),
+    ];
+    for (kn, (confidentiality, division, divides)) in (1..).zip(rows) {
+        let before = ends.path.divides();
+        ends.carry(Event::Install(with(kn, confidentiality, division)));
+        assert_eq!(ends.path.divides(), before, "not before it is enabled");
+        ends.carry(Event::EnableTransmit(ki(kn)));
+        assert_eq!(ends.path.divides(), divides, "{kn}");
+        ends.carry(Event::Retire(ki(kn - 1)));
+        assert_eq!(ends.path.divides(), divides, "{kn}");
+        // Another path goes on so.
+        let mut next = path(OWN);
+        ends.table.prepare(&mut next).unwrap();
+        assert_eq!(next.divides(), divides, "{kn}");
+    }
+    ends.carry(Event::Retire(ki(rows.len() as u32)));
+    assert!(!ends.path.divides());
+    assert!(ends.table.prepare(&mut path(sci(9))).is_err(), "another SCI");
+}
+
+/// Changes that a worker did not take go before those that were made since.
+#[test]
+fn changes_stay_in_order() {
+    let mut ends = Ends::new();
+    let mut tell = |_| {};
+    ends.table.carry(Event::Install(sak(1, CipherSuite::GcmAes128, [1])), &mut tell);
+    let first = ends.table.take_changes().unwrap();
+    ends.table.carry(Event::EnableTransmit(ki(1)), &mut tell);
+    ends.table.put_back(*first);
+    let mut all = ends.table.take_changes().unwrap();
+    all.carry_out(&mut ends.path);
+    assert_eq!((all.refused, ends.installed()), (None, "1* 1:1".to_owned()));
+    assert_eq!(all.reports, [Report::Installed(ki(1)), Report::Transmitting(ki(1))]);
+    assert!(ends.table.take_changes().is_none());
+}
