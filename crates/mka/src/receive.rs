@@ -118,7 +118,13 @@ impl Kay {
             }
             (true, Some(_)) | (false, None) => {}
         }
-        let exhaustion = self.cp.find(ki).map_or(u64::MAX, |sak| sak.exhaustion());
+        let sak = self.cp.find(ki);
+        // It has it, and protects with another: it was with another key server meanwhile.
+        let strays = !peer.transmits(ki) && peer.uses.iter().any(|key| key.tx);
+        if strays && sak.is_some_and(|sak| sak.is_settled()) {
+            need = Some(SakReason::Dropped(peer.sci));
+        }
+        let exhaustion = sak.map_or(u64::MAX, |sak| sak.exhaustion());
         if peer.uses.iter().any(|key| key.ki == ki && key.lowest_pn >= exhaustion) {
             need = Some(SakReason::PnExhaustion(peer.sci));
         }

@@ -128,6 +128,96 @@ fn a_member_may_restart_at_any_moment() {
     }
 }
 
+/// The key server dies, and one member finds out earlier than the one who is to follow: it waits for him.
+#[test]
+fn who_finds_out_first_does_not_make_himself_key_server() {
+    let mut world = group(39, 4, OnPeerLoss::Block);
+    world.data_each = Some(ms(10));
+    let all = world.all();
+    world.secure(&all, seconds(6));
+    world.run(seconds(10));
+    world.deaf.insert((0, 3));
+    world.run(seconds(2));
+    world.switch_off(0);
+    world.secure(&[1, 2, 3], seconds(12));
+    let was_server = |i: usize| {
+        let changes = world.status(i).changes;
+        changes.iter().filter(|(_, reason)| *reason == Reason::KeyServerMyself).count()
+    };
+    assert_eq!([1, 2, 3].map(was_server), [1, 0, 0]);
+    assert_eq!(world.lost, 0);
+}
+
+/// MKPDUs fail between two halves for a little more than a life time, data passes: who loses his key server does not leave the
+/// other half behind at once. If it takes longer each half has its SAK, and they find together again.
+#[test]
+fn a_new_key_server_does_not_hurry() {
+    for (outage, loses_nothing) in [(ms(5500), true), (ms(7500), false), (ms(15_000), false)] {
+        let mut world = group(44, 4, OnPeerLoss::Hold);
+        world.data_each = Some(ms(10));
+        let all = world.all();
+        world.secure(&all, seconds(6));
+        world.run(seconds(10));
+        for (a, b) in [(0, 1), (0, 2), (3, 1), (3, 2)] {
+            world.deaf.extend([(a, b), (b, a)]);
+        }
+        world.run(outage);
+        assert!(world.status(0).is_key_server && world.status(1).is_key_server);
+        world.deaf.clear();
+        world.secure(&all, seconds(6));
+        assert_eq!(world.lost == 0, loses_nothing, "{outage:?}");
+        let lost = world.lost;
+        world.run(seconds(20));
+        world.secure(&all, ms(1));
+        assert_eq!(world.lost, lost);
+    }
+}
+
+/// A station with a better priority joins, and hears some of the group late: it waits for those whom the others have.
+#[test]
+fn who_takes_over_waits_for_the_whole_group() {
+    let mut world = World::new(45);
+    for i in 0..4 {
+        world.add(settings(i));
+    }
+    for i in 1..4 {
+        world.switch_on(i, vec![cak(1)]);
+    }
+    world.data_each = Some(ms(10));
+    world.secure(&[1, 2, 3], seconds(6));
+    world.run(seconds(5));
+    world.deaf.insert((3, 0));
+    world.switch_on(0, vec![cak(1)]);
+    world.run(ms(1500));
+    assert!(world.stations[0].secy.transmits.is_none());
+    world.deaf.clear();
+    world.secure(&[0, 1, 2, 3], seconds(6));
+    assert!(world.status(0).is_key_server);
+    assert_eq!(world.lost, 0);
+}
+
+/// A member that has not heard a newcomer yet does not say that it accepts the SAK: nobody sends before all accept all.
+#[test]
+fn a_sak_waits_for_those_who_have_not_heard_a_newcomer() {
+    let mut world = World::new(46);
+    for i in 0..3 {
+        world.add(settings(i));
+    }
+    (0..2).for_each(|i| world.switch_on(i, vec![cak(1)]));
+    world.data_each = Some(ms(10));
+    world.secure(&[0, 1], seconds(6));
+    world.run(seconds(5));
+    let before = world.ki(0);
+    world.deaf.insert((2, 1));
+    world.switch_on(2, vec![cak(1)]);
+    world.run(seconds(2));
+    assert_eq!(world.ki(0), before);
+    assert!(world.stations[1].secy.saks.len() == 2, "it has the SAK, without the newcomer's SC");
+    world.deaf.clear();
+    world.secure(&[0, 1, 2], seconds(4));
+    assert_eq!(world.lost, 0);
+}
+
 #[test]
 fn who_never_wants_to_be_key_server_never_is() {
     let mut world = World::new(36);

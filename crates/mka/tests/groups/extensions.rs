@@ -54,6 +54,102 @@ fn with_xpn_everybody_has_his_ssci_by_descending_sci() {
     }
 }
 
+/// A member that missed an XPN SAK hears of it with a list of members that has grown: it must not count SSCIs by that.
+#[test]
+fn with_xpn_a_newcomer_in_between_confuses_nobody() {
+    let mut world = World::new(9);
+    for i in 0..4 {
+        let mut settings = settings(i);
+        settings.suite = SuiteRule::Only(CipherSuite::GcmAesXpn128);
+        world.add(settings);
+    }
+    // The newcomer's SCI is between the others'.
+    for i in [0, 1, 3] {
+        world.switch_on(i, vec![cak(1)]);
+    }
+    world.data_each = Some(ms(5));
+    world.secure(&[0, 1, 3], seconds(12));
+    world.run(seconds(5));
+    world.deaf.insert((0, 1));
+    world.with(0, |kay, now| kay.rekey(now));
+    world.run(ms(30));
+    world.switch_on(2, vec![cak(1)]);
+    world.run(ms(50));
+    world.deaf.clear();
+    let all = world.all();
+    world.secure(&all, seconds(9));
+    world.run(seconds(5));
+    assert_eq!(world.lost, 0);
+}
+
+/// One of our suites is configured: who does not have it is left out, and the others go on as if he were not there.
+#[test]
+fn a_configured_suite_of_ours_leaves_strangers_out() {
+    let only = |mut settings: mka::Settings| {
+        settings.suite = SuiteRule::Only(CipherSuite::Aegis128L);
+        settings
+    };
+    let mut world = World::new(19);
+    for i in 0..3 {
+        world.add(only(settings(i)));
+    }
+    let guest = world.add(stranger(3));
+    for i in [0, 1, guest] {
+        world.switch_on(i, vec![cak(1)]);
+    }
+    world.data_each = Some(ms(5));
+    let both = |world: &World| {
+        world.stations[0].secy.transmits.is_some_and(|ki| world.stations[1].secy.transmits == Some(ki))
+    };
+    let end = world.now + seconds(6);
+    assert!(world.run_until(end, both));
+    world.run(seconds(20));
+    let status = world.status(0);
+    assert!(status.trouble.expect("there is trouble").contains("left out"));
+    assert!(world.status(guest).trouble.is_some());
+    assert!(world.stations[guest].secy.saks.is_empty());
+    // Keys roll, and a station that has the suite joins.
+    let before = world.ki(0);
+    world.with(1, |kay, now| kay.rekey(now));
+    world.run(seconds(5));
+    assert_ne!(world.ki(0), before);
+    world.switch_on(2, vec![cak(1)]);
+    world.run(seconds(5));
+    assert_eq!(world.stations[2].secy.transmits, world.stations[0].secy.transmits);
+    assert_eq!(world.lost, 0);
+}
+
+/// Settings are changed while everything runs.
+#[test]
+fn another_suite_is_configured_without_a_lost_frame() {
+    let mut world = World::group(20, 3);
+    world.data_each = Some(ms(5));
+    let all = world.all();
+    world.secure(&all, seconds(6));
+    for suite in [CipherSuite::GcmAes256, CipherSuite::GcmAesXpn256, CipherSuite::GcmAes128] {
+        for i in all.iter().rev() {
+            // Members first, that take any; then all keep to the one.
+            let mut settings = world.stations[*i].settings.clone();
+            settings.announced.suites.push(SuiteFigure { suite, nanoseconds: 1 });
+            world.stations[*i].settings = settings.clone();
+            world.with(*i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+        }
+        let end = world.now + seconds(10);
+        let is_so = |world: &World| {
+            world.is_secured(&all)
+                && world.stations[2].secy.find(world.ki(2)).expect("installed").suite == suite
+        };
+        for i in 0..3 {
+            let mut settings = world.stations[i].settings.clone();
+            settings.announced.suites.retain(|figure| figure.suite == suite);
+            world.stations[i].settings = settings.clone();
+            world.with(i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+        }
+        assert!(world.run_until(end, is_so), "{suite}");
+    }
+    assert_eq!(world.lost, 0);
+}
+
 #[test]
 fn a_stranger_switches_the_extensions_off_and_on_again() {
     let mut world = World::group(6, 3);

@@ -278,6 +278,30 @@ fn garbage_is_counted_and_nothing_else() {
     assert_eq!(alone.kay.status(alone.now).members[0].heard, alone.now);
 }
 
+/// A key server that goes silent, and one that forgets: in both cases this station comes as a new member, which is a reason
+/// for another SAK.
+#[test]
+fn a_station_without_a_sak_begins_anew() {
+    let (mut alone, mut server) = alone_with_server();
+    server.hand_out(1, 0, 5);
+    server.hears(alone.last_sent());
+    alone.hears(&server.mkpdu());
+    let mi = own(&alone).mi;
+    alone.pass(seconds(7));
+    assert!(alone.events.iter().any(|event| matches!(event, Event::Retire(_))));
+    assert_ne!(own(&alone).mi, mi, "the SAK was given up");
+
+    let (mut alone, mut server) = alone_with_server();
+    let mi = own(&alone).mi;
+    for _ in 0..20 {
+        alone.pass(seconds(1));
+        server.hears(alone.last_sent());
+        alone.hears(&server.mkpdu());
+    }
+    assert_ne!(own(&alone).mi, mi, "no SAK ever came");
+    assert_eq!(alone.told("gives no SAK"), 1);
+}
+
 /// A station restarts twice, and what it said in between is held back until the third one is live.
 #[test]
 fn a_life_in_between_that_is_held_back_ends_nobody() {

@@ -141,6 +141,43 @@ fn the_sak_before_is_accepted_for_three_seconds() {
     assert!(took >= ms(2990) && took < ms(3100), "{took:?}");
 }
 
+/// What tells a member that the key server has changed over gets lost for seconds: it goes on with the SAK before, which is
+/// not retired under its feet.
+#[test]
+fn a_sak_is_accepted_as_long_as_a_peer_sends_under_it() {
+    let mut world = World::group(17, 2);
+    world.data_each = Some(ms(5));
+    world.secure(&[0, 1], seconds(6));
+    world.run(seconds(10));
+    let before = world.ki(0);
+    world.with(0, |kay, now| kay.rekey(now));
+    world.run(ms(2));
+    world.deaf.insert((0, 1));
+    world.run(ms(4500));
+    assert_ne!(world.ki(0), before);
+    assert_eq!(world.ki(1), before);
+    world.deaf.clear();
+    world.secure(&[0, 1], seconds(3));
+    assert_eq!(world.lost, 0);
+}
+
+/// Rekeys are asked for faster than a slow SecY installs SAKs: each takes effect before the next one comes.
+#[test]
+fn a_slow_secy_is_waited_for() {
+    let mut world = World::group(18, 3);
+    world.stations[2].secy.delay = ms(300);
+    world.data_each = Some(ms(5));
+    world.secure(&[0, 1, 2], seconds(6));
+    world.run(seconds(10));
+    for _ in 0..60 {
+        world.with(0, |kay, now| kay.rekey(now));
+        world.run(ms(50));
+    }
+    world.secure(&[0, 1, 2], seconds(6));
+    assert!(world.kay(0).counters().saks_made > 4);
+    assert_eq!(world.lost, 0);
+}
+
 /// A SecY that says twice what it did, or speaks of a SAK that is gone, confuses nobody.
 #[test]
 fn reports_that_come_late_or_twice_are_nothing() {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use mka::{CakEntry, Event, Kay, Settings, Status};
-use wire::{Instant, Ki, Sci};
+use wire::{Instant, Ki, Sci, Ssci};
 
 use crate::secy::{Protected, SecY};
 use crate::station::{Random, cak, seconds, settings};
@@ -36,8 +36,10 @@ pub(crate) struct World {
     pub(crate) duplication: u64,
     /// MKPDUs arrive so many microseconds after they were sent: from, to. Different ones overtake each other.
     pub(crate) delay: (u64, u64),
-    /// Who hears whom not.
+    /// From whom to whom nothing passes.
     pub(crate) cut: HashSet<(usize, usize)>,
+    /// From whom to whom no MKPDU passes.
+    pub(crate) deaf: HashSet<(usize, usize)>,
     /// How often each station sends a data frame.
     pub(crate) data_each: Option<Duration>,
     next_data: Instant,
@@ -47,6 +49,8 @@ pub(crate) struct World {
     /// The keys of all SAKs, and with which SCI and key an SA began.
     keys: HashMap<Ki, Vec<u8>>,
     begun: HashSet<(Sci, Vec<u8>)>,
+    /// The SSCI that an SCI has under a SAK, for whomever.
+    sscis: HashMap<(Ki, Sci), Ssci>,
     pub(crate) lost: u64,
     pub(crate) delivered: u64,
     pub(crate) mkpdus: u64,
@@ -66,12 +70,14 @@ impl World {
             duplication: 0,
             delay: (100, 300),
             cut: HashSet::new(),
+            deaf: HashSet::new(),
             data_each: None,
             next_data: Instant::START,
             flight: BTreeMap::new(),
             sent: 0,
             keys: HashMap::new(),
             begun: HashSet::new(),
+            sscis: HashMap::new(),
             lost: 0,
             delivered: 0,
             mkpdus: 0,
@@ -178,6 +184,11 @@ impl World {
                 );
                 let known = self.keys.entry(association.ki).or_insert_with(|| key.clone());
                 assert_eq!(*known, key, "one KI, two SAKs");
+                let others = association.receive.iter().filter_map(|to| Some((to.sci, to.ssci?)));
+                for (sci, ssci) in others.chain(association.xpn.map(|(_, own)| (sci, own))) {
+                    let known = self.sscis.entry((association.ki, sci)).or_insert(ssci);
+                    assert_eq!(*known, ssci, "{sci} has two SSCIs under {}", association.ki);
+                }
             }
             Event::EnableTransmit(ki) => self.watch_enabling(i, *ki),
             _ => {}
@@ -213,7 +224,7 @@ impl World {
             self.recorded.push((from, frame.to_vec()));
         }
         for to in 0..self.stations.len() {
-            if to == from || self.cut.contains(&(from, to)) {
+            if to == from || self.cut.contains(&(from, to)) || self.deaf.contains(&(from, to)) {
                 continue;
             }
             let copies =
