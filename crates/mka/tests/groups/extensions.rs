@@ -82,6 +82,45 @@ fn with_xpn_a_newcomer_in_between_confuses_nobody() {
     assert_eq!(world.lost, 0);
 }
 
+/// The same if the list has become shorter.
+#[test]
+fn with_xpn_a_member_that_leaves_in_between_confuses_nobody() {
+    let mut world = World::new(10);
+    for i in 0..4 {
+        let mut settings = settings(i);
+        settings.suite = SuiteRule::Only(CipherSuite::GcmAesXpn128);
+        world.add(settings);
+        world.switch_on(i, vec![cak(1)]);
+    }
+    let all = world.all();
+    world.secure(&all, seconds(12));
+    world.run(seconds(5));
+    world.switch_off(3);
+    let three = world.stations[3].settings.sci;
+    let has_three = |world: &World| world.status(0).members.iter().any(|member| member.sci == three);
+    let end = world.now + seconds(7);
+    // Just before it is found out: a SAK that one member misses.
+    while has_three(&world) {
+        assert!(world.now < end);
+        let rest = world
+            .status(0)
+            .members
+            .iter()
+            .map(|member| (member.sci, world.now.since(member.heard)))
+            .collect::<Vec<_>>();
+        let (_, unheard) = rest.iter().find(|(sci, _)| *sci == three).expect("it is there");
+        if *unheard > ms(5800) && world.deaf.is_empty() {
+            world.deaf.insert((0, 1));
+            world.with(0, |kay, now| kay.rekey(now));
+        }
+        world.run(ms(10));
+    }
+    assert!(!world.deaf.is_empty());
+    world.deaf.clear();
+    world.run(seconds(3));
+    world.secure(&[0, 1, 2], seconds(6));
+}
+
 /// One of our suites is configured: who does not have it is left out, and the others go on as if he were not there.
 #[test]
 fn a_configured_suite_of_ours_leaves_strangers_out() {

@@ -23,6 +23,8 @@ pub(crate) struct Sas {
     /// Lowest acceptable PNs.
     pub(crate) receive: BTreeMap<Sci, u64>,
     pub(crate) sscis: BTreeMap<Sci, Option<Ssci>>,
+    /// Who was let in and taken out.
+    pub(crate) expelled: HashSet<Sci>,
 }
 
 /// A protected frame, as far as it matters here.
@@ -99,7 +101,9 @@ impl SecY {
             Event::Expel(sci) => {
                 assert!(self.scs.remove(&sci), "{sci} has no SC");
                 for sas in &mut self.saks {
-                    sas.receive.remove(&sci);
+                    if sas.receive.remove(&sci).is_some() {
+                        sas.expelled.insert(sci);
+                    }
                 }
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
@@ -129,6 +133,7 @@ impl SecY {
             installed: false,
             next_pn: 1,
             receive: receive.iter().map(|admission| (admission.sci, 1)).collect(),
+            expelled: HashSet::new(),
             sscis: receive.iter().map(|admission| (admission.sci, admission.ssci)).collect(),
         });
         self.reports.push((now + self.delay, Report::Installed(ki)));

@@ -214,7 +214,12 @@ impl World {
             let unknown = if self.loss > 0 { seconds(6) } else { seconds(1) };
             let is_new = peer.secy.transmits.is_none() || self.now.since(peer.secy.since) <= unknown;
             let accepts = peer.secy.find(ki).is_some_and(|sas| sas.installed);
-            let has_sc = peer.secy.find(ki).is_some_and(|sas| sas.receive.contains_key(&secy_sci(self, i)));
+            // Who was lost for it and is back gets the next one; this one takes nothing from him that he had.
+            let sci = secy_sci(self, i);
+            let has_sc = peer
+                .secy
+                .find(ki)
+                .is_some_and(|sas| sas.receive.contains_key(&sci) || sas.expelled.contains(&sci));
             assert!(!is_there || is_new || (accepts && has_sc), "{} does not accept {ki} yet", member.sci);
         }
     }
