@@ -78,11 +78,12 @@ fn storm(seed: u64) {
     }
 }
 
+/// `FRAMEWARD_MKA_STORMS`: how many; `FRAMEWARD_MKA_STORM`: the first seed.
 #[test]
 fn storms_end() {
-    let seeds = std::env::var("MKA_STORMS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(25);
-    let first = std::env::var("MKA_STORM").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
-    for seed in first..first + seeds {
+    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().expect("a number"));
+    let first = number("FRAMEWARD_MKA_STORM").unwrap_or(0);
+    for seed in first..first + number("FRAMEWARD_MKA_STORMS").unwrap_or(25) {
         eprintln!("storm {seed}");
         storm(seed);
     }

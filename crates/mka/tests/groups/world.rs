@@ -280,7 +280,7 @@ impl World {
                     self.delivered += 1;
                 } else if station.established.contains(&from) {
                     self.lost += 1;
-                    if std::env::var_os("MKA_TELL").is_some() {
+                    if std::env::var_os("FRAMEWARD_MKA_TELL").is_some() {
                         eprintln!("{now:?}: {to} cannot take {frame:?}");
                     }
                 }
