@@ -274,7 +274,12 @@ fn doctor_calls_a_sites_peers() {
     sites.remove(0).stop().unwrap();
     let before = plants.plants[0].site.ip(&["-d", "link", "show", LAN]).unwrap().stdout;
     let (status, said) = doctor(&[]);
-    for words in ["LAN        lan is up", "plant-2 answers at 198.51.100.10:7787", "up to 1470 go unsplit"] {
+    for words in [
+        "LAN        lan is up",
+        "plant-2 answers at 198.51.100.10:7787",
+        "plant-2 sees this site at 198.51.100.6:7787: no NAT between them",
+        "up to 1470 go unsplit",
+    ] {
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
     assert_eq!(status, Some(0), "{said}");

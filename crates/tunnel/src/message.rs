@@ -20,6 +20,7 @@
 //!  12 Position    6 epoch, 10 lane, 11 seq         control
 //!  13 Ping        12 token                         control         Pong
 //!  14 Pong        12 token                         control
+//!  15 SeenAt      13 address                       control
 //! ```
 //!
 //! Sent in the core deterministic encoding (RFC 8949, 4.2.1). Read leniently where a later version may say more: kinds
@@ -33,6 +34,7 @@ mod fields;
 
 use alloc::vec::Vec;
 use core::fmt;
+use core::net::{IpAddr, SocketAddr};
 
 use suite::tunnel::EpochSecret;
 use wire::tunnel::{Flow, FlowIndex};
@@ -179,6 +181,11 @@ pub enum Message {
         /// The Ping's.
         token: u64,
     },
+    /// What the receiver's address looks like from here: for people, who may not know of a NAT. Changes nothing.
+    SeenAt {
+        /// The address. On the wire an IPv6 one, or an IPv4 one as mapped (RFC 4291, 2.5.5.2): 16 octets, and the port.
+        address: SocketAddr,
+    },
 }
 
 /// Why octets are no message. The connection is closed.
@@ -228,6 +235,9 @@ impl fmt::Display for MessageError {
 
 impl core::error::Error for MessageError {}
 
+/// Octets of an address with its port.
+const ADDRESS_OCTETS: usize = 18;
+
 /// The keys.
 mod key {
     pub(super) const KIND: u8 = 0;
@@ -243,7 +253,8 @@ mod key {
     pub(super) const LANE: u8 = 10;
     pub(super) const SEQ: u8 = 11;
     pub(super) const TOKEN: u8 = 12;
-    pub(super) const COUNT: usize = 13;
+    pub(super) const ADDRESS: u8 = 13;
+    pub(super) const COUNT: usize = 14;
 }
 
 impl Message {
@@ -291,6 +302,16 @@ impl Message {
                 writer.number(key::SEQ, *seq);
             }
             Self::Ping { token } | Self::Pong { token } => writer.number(key::TOKEN, *token),
+            Self::SeenAt { address } => {
+                let mut octets = [0; ADDRESS_OCTETS];
+                let (ip, port) = octets.split_at_mut(16);
+                ip.copy_from_slice(&match address.ip() {
+                    IpAddr::V4(four) => four.to_ipv6_mapped().octets(),
+                    IpAddr::V6(six) => six.octets(),
+                });
+                port.copy_from_slice(&address.port().to_be_bytes());
+                writer.octets(key::ADDRESS, &octets);
+            }
         }
         writer.finish()
     }
@@ -329,6 +350,11 @@ impl Message {
             12 => Self::Position { epoch: epoch()?, lane: lane()?, seq: fields.number(key::SEQ)? },
             13 => Self::Ping { token: fields.number(key::TOKEN)? },
             14 => Self::Pong { token: fields.number(key::TOKEN)? },
+            15 => {
+                let [ip @ .., high, low] = *fields.octets::<ADDRESS_OCTETS>(key::ADDRESS)?;
+                let ip = IpAddr::from(ip).to_canonical();
+                Self::SeenAt { address: SocketAddr::new(ip, u16::from_be_bytes([high, low])) }
+            }
             _ => return Ok(None),
         }))
     }
@@ -363,6 +389,7 @@ impl Message {
             Self::Position { .. } => 12,
             Self::Ping { .. } => 13,
             Self::Pong { .. } => 14,
+            Self::SeenAt { .. } => 15,
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Messages of the management channel, as octets and back.
 
+use std::net::{IpAddr, SocketAddr};
+
 use proptest::collection;
 use proptest::prelude::*;
 use suite::tunnel::EpochSecret;
@@ -42,6 +44,8 @@ fn message() -> impl Strategy<Value = Message> {
         any::<(u32, u8, u64)>().prop_map(|(epoch, lane, seq)| Message::Position { epoch, lane, seq }),
         any::<u64>().prop_map(|token| Message::Ping { token }),
         any::<u64>().prop_map(|token| Message::Pong { token }),
+        any::<(IpAddr, u16)>()
+            .prop_map(|(ip, port)| Message::SeenAt { address: SocketAddr::new(ip.to_canonical(), port) }),
     ]
 }
 
@@ -79,7 +83,7 @@ proptest! {
     }
 
     #[test]
-    fn unknown_kinds_are_skipped_and_unknown_keys_tolerated(kind in 15..u64::MAX, key in 13..24_u8, value in nested()) {
+    fn unknown_kinds_are_skipped_and_unknown_keys_tolerated(kind in 16..u64::MAX, key in 14..24_u8, value in nested()) {
         let mut unknown = vec![0xa2, 0x00, 0x1b];
         unknown.extend(kind.to_be_bytes());
         unknown.push(key);
@@ -122,6 +126,9 @@ fn nested() -> impl Strategy<Value = Vec<u8>> {
 fn the_encoding_is_deterministic_cbor() {
     assert_eq!(**Message::EpochReady { epoch: 1000 }.encode(), [0xa2, 0x00, 0x04, 0x06, 0x19, 0x03, 0xe8]);
     assert_eq!(**Message::Welcome.encode(), [0xa1, 0x00, 0x02]);
+    let seen = Message::SeenAt { address: "192.0.2.1:7787".parse().expect("an address") };
+    let octets = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1, 0x1e, 0x6b];
+    assert_eq!(**seen.encode(), [&[0xa2, 0x00, 0x0f, 0x0d, 0x52][..], &octets].concat());
     let hello =
         Message::Hello { instance: Instance([7; 16]), lanes: 1, window: 4096, mode: HelloMode::IDENTIFIER };
     let expected = [&[0xa6, 0, 1, 1, 1, 2, 0x50][..], &[7; 16], &[3, 1, 4, 0x19, 0x10, 0x00, 5, 1]].concat();

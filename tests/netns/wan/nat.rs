@@ -94,6 +94,7 @@ fn a_peer_without_an_endpoint_is_reached_behind_a_nat_that_changes_its_mind() {
     assert!(of_range(&first, 20_000..21_000), "{first}");
     wan.cross(200, 64);
     wan.cross_back(200, 64);
+    assert_eq!(wan.peer(0).seen_at.as_ref(), Some(&first), "the site behind the router is told");
 
     // Another port: what the site behind the router sends arrives as before, and its peer follows when it has validated
     // the new address.

@@ -45,6 +45,9 @@ pub(super) struct Peer {
     address: Told<Option<SocketAddr>>,
     payload: Told<Option<u16>>,
     proof: Option<Proof>,
+    /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
+    seen_at: Option<SocketAddr>,
+    told_seen: Option<SocketAddr>,
     shared: Arc<Shared>,
 }
 
@@ -90,6 +93,7 @@ pub(super) fn statuses(peers: &[ManagerPeer]) -> Vec<PeerStatus> {
         address: None,
         round_trip: None,
         path_payload: None,
+        seen_at: None,
         session: None,
     };
     peers.iter().enumerate().map(status).collect()
@@ -132,6 +136,8 @@ impl Peer {
             address: Told::default(),
             payload: Told::default(),
             proof: None,
+            seen_at: None,
+            told_seen: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
@@ -176,7 +182,7 @@ impl Peer {
         self.hang_up();
         let now = self.shared.now();
         self.line = Some(Line::start(connection, ours, first, &self.shared));
-        self.proof = None;
+        (self.proof, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
         }
@@ -275,6 +281,9 @@ impl Peer {
             let heeded = match line.heard.try_recv() {
                 Ok(Heard::Message(message)) => {
                     self.shared.tally.count(|counters| counters.in_messages += 1);
+                    if let Message::SeenAt { address } = message {
+                        self.seen_at = Some(address);
+                    }
                     if let Message::Pong { token } = message
                         && let Some(proof) = self.proof.take()
                         && proof.is_proved_by(token, line.connection.remote_address())
@@ -352,9 +361,12 @@ impl Peer {
                 proof.elsewhere = Some(sent);
             }
         }
+        let at = canonical(line.connection.remote_address());
+        if self.told_seen != Some(at) && line.send(Stream::Control, &Message::SeenAt { address: at }) {
+            self.told_seen = Some(at);
+        }
         if !line.greeted {
             line.greeted = true;
-            let at = canonical(line.connection.remote_address());
             self.enter(Reach::Connected);
             self.since = now;
             self.notice(format!("connected at {at}"));
@@ -394,6 +406,7 @@ impl Peer {
             address: self.address.is.map(canonical),
             round_trip: connected.map(|line| line.connection.rtt()),
             path_payload: self.payload.is,
+            seen_at: connected.and(self.seen_at),
             session: self.session.as_ref().map(Session::state),
         }
     }

@@ -40,6 +40,9 @@ pub struct PeerStatus {
     pub round_trip: Option<Duration>,
     /// Octets of the largest UDP payload on the way to it, as far as that is known.
     pub path_payload: Option<u16>,
+    /// Where this site is, as the peer sees it, while connected: another address than this site's own if a NAT is between
+    /// them.
+    pub seen_at: Option<SocketAddr>,
     /// What both sites have agreed on; `None` without a channel.
     pub session: Option<SessionState>,
 }

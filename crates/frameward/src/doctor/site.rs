@@ -5,6 +5,8 @@
 //! not know, as after any start; what they send to it meanwhile is dropped. A gateway that runs is asked instead.
 
 use std::fmt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use engine::channel::{Manager, ManagerStatus, Reach};
@@ -198,6 +200,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             )];
         }
     }
+    findings.extend(of_nat(site, peer, report));
     findings.extend(of_path(site, peer, report, lan_mtu));
     if let (Mode::HeaderEncryption, Some(Endpoint { port, .. })) = (peer.mode, &peer.endpoint) {
         findings.push(Finding::note(
@@ -210,6 +213,29 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
         ));
     }
     findings
+}
+
+/// Whether somebody on the way changes this site's address.
+fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+    let (seen, towards) = (report.seen_at.as_ref()?, report.address.as_ref()?);
+    // Nothing is sent: the kernel says from where it would be.
+    let own = UdpSocket::bind((site.bind.ip(), 0)).and_then(|socket| {
+        socket.connect(towards.parse::<SocketAddr>().map_err(io::Error::other)?)?;
+        socket.local_addr()
+    });
+    let own = SocketAddr::new(own.ok()?.ip().to_canonical(), site.bind.port()).to_string();
+    let name = &peer.name;
+    Some(if own == *seen {
+        Finding::ok("address", format!("{name} sees this site at {seen}: no NAT between them"))
+    } else {
+        Finding::note(
+            "address",
+            format!(
+                "{name} sees this site at {seen}, which is {own}: a NAT is between them; let {name} have no endpoint for this site, or have the NAT forward UDP {} to it",
+                site.bind.port()
+            ),
+        )
+    })
 }
 
 fn unresolved(peer: &SitePeer) -> &'static str {

@@ -76,6 +76,9 @@ pub struct SitePeerReport {
     /// Octets of the largest UDP payload towards it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_payload: Option<u16>,
+    /// Where this site is, as the peer sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_at: Option<String>,
     /// Seconds for which the peer has been running, as far as is known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_seconds: Option<u64>,
@@ -207,6 +210,7 @@ pub(crate) mod tests {
             address: Some("198.51.100.7:7787".into()),
             round_trip_us: Some(812),
             path_payload: Some(1472),
+            seen_at: Some("203.0.113.9:20007".into()),
             instance_seconds: Some(3600),
             transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
             receive_epoch: None,

@@ -105,8 +105,8 @@ impl Session {
             Message::WhereIs { epoch, lane } => return self.heed_where_is(now, epoch, lane),
             Message::Position { epoch, lane, seq } => return self.heed_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
-            // The channel's own: it has looked at the token already.
-            Message::Pong { .. } => {}
+            // The channel's own: it has looked at them already.
+            Message::Pong { .. } | Message::SeenAt { .. } => {}
         }
         Ok(())
     }

@@ -78,3 +78,23 @@ fn header_encryption_has_a_port_that_nothing_tests() {
         "{findings:?}"
     );
 }
+
+#[test]
+fn a_nat_on_the_way_is_told() {
+    let address = |seen: &str| {
+        let findings = found("endpoint = \"127.0.0.1:7777\"", 1470, |report| {
+            report.address = Some("127.0.0.1:7777".into());
+            report.seen_at = Some(seen.into());
+        });
+        findings[1].clone()
+    };
+    let (level, text) = address("127.0.0.1:7787");
+    assert!(level == Level::Ok && text.contains("no NAT"), "{text}");
+    for elsewhere in ["127.0.0.1:20007", "203.0.113.9:7787"] {
+        let (level, text) = address(elsewhere);
+        assert!(
+            level == Level::Note && text.contains(elsewhere) && text.contains("a NAT is between"),
+            "{text}"
+        );
+    }
+}

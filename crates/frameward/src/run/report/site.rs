@@ -111,6 +111,7 @@ pub(crate) fn peer_report(
             .and_then(|(_, peer)| peer.round_trip)
             .map(|round_trip: Duration| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
         path_payload: channel.and_then(|(_, peer)| peer.path_payload),
+        seen_at: channel.and_then(|(_, peer)| peer.seen_at).map(|address| address.to_string()),
         instance_seconds: session.and_then(|session| session.instance).map(|(_, since)| seconds(since)),
         transmit_epoch: epoch(session.and_then(|session| session.transmit)),
         receive_epoch: epoch(session.and_then(|session| session.receive)),

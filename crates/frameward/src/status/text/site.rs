@@ -61,6 +61,9 @@ impl StatusText<'_> {
             write!(f, ", running for {} at least", Uptime(seconds))?;
         }
         writeln!(f)?;
+        if let Some(address) = &peer.seen_at {
+            writeln!(f, "    sees this site at {address}")?;
+        }
         if mode != "plain" {
             let epoch = |epoch: Option<EpochReport>| match epoch {
                 Some(EpochReport { epoch, seconds }) => format!("epoch {epoch}, {} old", Uptime(seconds)),
