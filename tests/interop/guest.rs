@@ -52,6 +52,8 @@ pub(crate) struct Guest {
     said: Vec<u8>,
     /// Tells its processes from all others.
     name: String,
+    /// Its port at a switch, if it has one.
+    port: Option<String>,
     // Its control socket and process identifier stand there.
     scratch: Scratch,
 }
@@ -125,7 +127,9 @@ impl Guest {
         namespace.ip(&["link", "set", &tap, "master", switch, "up"]).unwrap();
         // A bridge keeps MKPDUs to itself unless told otherwise.
         namespace.ip(&["link", "set", &tap, "type", "bridge_slave", "group_fwd_mask", "8"]).unwrap();
-        Guest::boot_in(namespace, &format!("vec0:transport=tap,ifname={tap},depth=64"))
+        let mut guest = Guest::boot_in(namespace, &format!("vec0:transport=tap,ifname={tap},depth=64"));
+        guest.port = Some(tap);
+        guest
     }
 
     fn boot_in(namespace: &Namespace, device: &str) -> Guest {
@@ -160,10 +164,15 @@ impl Guest {
             .stderr(stderr)
             .spawn()
             .unwrap_or_else(|error| panic!("cannot start {}: {error}; {CURE}", words[0]));
-        let mut guest = Guest { child, console, said: Vec::new(), name, scratch };
+        let mut guest = Guest { child, console, said: Vec::new(), name, port: None, scratch };
         let boot = guest.until("@@READY\n", BOOT);
         assert!(!boot.contains("@@LACKS"), "the guest's kernel lacks something; {CURE}:\n{boot}");
         guest
+    }
+
+    /// Its port at the switch.
+    pub(crate) fn port(&self) -> &str {
+        self.port.as_deref().expect("a guest at a switch")
     }
 
     /// Runs a line of shell in the guest, as root, and returns what it wrote; a failure fails the test.

@@ -11,7 +11,7 @@
 //! EAPOL-MKA frames travel over the management channel. In `plain` mode a kernel's vxlan interface stands in the place
 //! of the other site. Needs root.
 
-mod carrier;
+pub(crate) mod carrier;
 mod station;
 
 use lab::plants::{BARE, PROBE};

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use super::DEADLINE;
 use super::guest::Guest;
 
-/// A CAK of 16 octets, and a name.
+/// A CAK of 16 octets, one of 32, and a name.
 pub(crate) const CAK_128: &str = "0102030405060708090a0b0c0d0e0f10";
+pub(crate) const CAK_256: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 pub(crate) const CKN: &str = "31323334";
 /// A PN so high that it asks for another key.
 const NEARLY_EXHAUSTED: u32 = 0xc000_0000 + 20;
@@ -80,6 +81,11 @@ pub(crate) fn stop(guest: &mut Guest) {
     wait(guest, "wpa_supplicant ends", |guest| {
         guest.run("ip link show macsec0 2>&1; true").contains("exist").then_some(())
     });
+}
+
+/// Ends it without giving it the time to say so.
+pub(crate) fn crash(guest: &mut Guest) {
+    guest.run(&format!("kill -KILL $(cat {SUPPLICANT}.pid) && ip link del macsec0"));
 }
 
 /// Waits until it has agreed with its peer on a key that is not `before`, and has it in use both ways.

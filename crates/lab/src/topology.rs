@@ -90,7 +90,7 @@ pub const LEFT: &str = "left";
 /// The middle's port towards gateway B.
 pub const RIGHT: &str = "right";
 /// The bridge that is the wire.
-pub(crate) const WIRE: &str = "wire";
+pub const WIRE: &str = "wire";
 
 /// Everything the kernel lets a bridge port forward of 01-80-C2-00-00-0x: all but MAC control (bit 1).
 const PORT_FORWARD_MASK: &str = "0xfffd";

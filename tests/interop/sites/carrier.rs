@@ -18,7 +18,7 @@ const VNI: u32 = 4711;
 const PATH_PAYLOAD: u16 = 1472;
 
 /// What stands in the site boxes.
-pub(super) enum Carrier {
+pub(crate) enum Carrier {
     /// A site gateway in each.
     Sites(Sites),
     /// A site gateway in that of plant 1, in `plain` mode, and the kernel's vxlan interface in that of plant 2.
@@ -27,7 +27,7 @@ pub(super) enum Carrier {
 
 impl Carrier {
     /// Starts two sites in this mode, and waits until they are each other's peer and know how long packets may be.
-    pub(super) fn sites(plants: &Plants, mode: &'static str) -> Carrier {
+    pub(crate) fn sites(plants: &Plants, mode: &'static str) -> Carrier {
         let choice = SitesChoice { mode, ..SitesChoice::default() };
         let carrier = Carrier::Sites(Sites::start(program(), plants, &choice).unwrap());
         carrier.wait("the sites are each other's peer", |site| {
@@ -39,7 +39,7 @@ impl Carrier {
     }
 
     /// Starts a plain site in plant 1 and makes what an operator would in plant 2: a vxlan interface, bridged to the LAN.
-    pub(super) fn plain(plants: &Plants) -> Carrier {
+    pub(crate) fn plain(plants: &Plants) -> Carrier {
         let [one, two] = &plants.plants[..] else { panic!("two plants") };
         vxlan(two, one);
         let scratch = Scratch::new().unwrap();
@@ -55,8 +55,15 @@ impl Carrier {
         Carrier::Plain { site, _scratch: scratch }
     }
 
+    /// Stops the gateways of the stations, whose boxes are empty then.
+    pub(crate) fn stop_stations(&mut self) {
+        if let Carrier::Sites(sites) = self {
+            sites.stations.drain(..).flatten().for_each(|gateway| drop(gateway.stop().unwrap()));
+        }
+    }
+
     /// What the sites say of themselves.
-    pub(super) fn reports(&self) -> Vec<SiteReport> {
+    pub(crate) fn reports(&self) -> Vec<SiteReport> {
         let gateways = match self {
             Carrier::Sites(sites) => sites.sites.iter().collect(),
             Carrier::Plain { site, .. } => vec![site],
@@ -65,7 +72,7 @@ impl Carrier {
     }
 
     /// Waits until all sites are as they should be.
-    pub(super) fn wait(&self, what: &str, is: impl Fn(&SiteReport) -> bool) {
+    pub(crate) fn wait(&self, what: &str, is: impl Fn(&SiteReport) -> bool) {
         let end = Instant::now() + DEADLINE;
         loop {
             let reports = self.reports();
@@ -79,7 +86,7 @@ impl Carrier {
 
     /// No frame and no packet was discarded but for these reasons. The channel is left out: a handshake fails while the
     /// other site is not there yet, and a newer MKPDU takes the place of one that still waits.
-    pub(super) fn has_discarded_only(&self, reasons: &[&str]) {
+    pub(crate) fn has_discarded_only(&self, reasons: &[&str]) {
         for site in self.reports() {
             let groups = site.groups().into_iter();
             for (group, place, counters) in groups.filter(|(group, ..)| *group != SiteGroup::Channel) {
@@ -92,7 +99,7 @@ impl Carrier {
         }
     }
 
-    pub(super) fn stop(self) {
+    pub(crate) fn stop(self) {
         match self {
             Carrier::Sites(sites) => sites.stop().unwrap(),
             Carrier::Plain { site, .. } => drop(site.stop().unwrap()),
@@ -130,7 +137,7 @@ fn vxlan(own: &Plant, peer: &Plant) {
 }
 
 /// A counter of a report.
-pub(super) fn counter(counters: &Counters, name: &str) -> u64 {
+pub(crate) fn counter(counters: &Counters, name: &str) -> u64 {
     let found = counters.iter().find(|(known, _)| *known == name);
     found.unwrap_or_else(|| panic!("no counter {name}")).1
 }

@@ -1,0 +1,106 @@
+//! A gateway of ours whose link agrees on keys.
+
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use frameward::demo::pair::{Scratch, Station};
+use frameward::report::mka::MkaReport;
+use frameward::status::RUNTIME_DIR_VARIABLE;
+use lab::Namespace;
+use lab::topology::{PLAIN, PROTECTED};
+
+use super::super::supplicant::{CAK_128, CKN};
+use super::super::{DEADLINE, program};
+
+/// The link's name.
+pub(super) const LINK: &str = "press";
+
+/// What it is told.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Choice {
+    pub(super) priority: u8,
+    pub(super) cak: &'static str,
+    pub(super) ckn: &'static str,
+    pub(super) encrypt: bool,
+    /// Further lines of `[[link]]`.
+    pub(super) link: &'static str,
+}
+
+impl Choice {
+    /// With a CAK of 16 octets, and encryption.
+    pub(super) const fn of_priority(priority: u8) -> Self {
+        Self { priority, cak: CAK_128, ckn: CKN, encrypt: true, link: "" }
+    }
+}
+
+/// A running gateway.
+pub(super) struct Gateway {
+    station: Station,
+    name: &'static str,
+    scratch: Scratch,
+}
+
+impl Gateway {
+    /// Starts one in a gateway's namespace.
+    pub(super) fn start(namespace: &Namespace, name: &'static str, choice: &Choice) -> Gateway {
+        let scratch = Scratch::new().unwrap();
+        let Choice { priority, cak, ckn, encrypt, link } = choice;
+        let file = scratch.write("group.cak", &format!("ckn = {ckn}\ncak = {cak}\n")).unwrap();
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{state}\"\nrealtime = \"off\"\n\
+             [[link]]\nname = \"{LINK}\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nencrypt = {encrypt}\n{link}\n\
+             [link.mka]\ncak_file = \"group.cak\"\npriority = {priority}\n",
+            state = scratch.path().join("state").display(),
+        );
+        scratch.write(&format!("{name}.toml"), &text).unwrap();
+        let station = Station::start(program(), namespace, &scratch, name).unwrap();
+        Gateway { station, name, scratch }
+    }
+
+    /// What it says of key agreement.
+    pub(super) fn agreement(&self) -> MkaReport {
+        let link = self.station.report().unwrap().links.remove(0);
+        link.mka.expect("a link that agrees on keys")
+    }
+
+    /// Waits until it says so of key agreement.
+    pub(super) fn wait<T>(&self, what: &str, says: impl Fn(&MkaReport) -> Option<T>) -> T {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let agreement = self.agreement();
+            if let Some(said) = says(&agreement) {
+                return said;
+            }
+            assert!(Instant::now() < end, "{what}, but not within {DEADLINE:?}: {agreement:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until it protects with the SAK of this KI.
+    pub(super) fn wait_for_key(&self, ki: &str) {
+        self.wait(&format!("it uses {ki}"), |agreement| (agreement.sak()?.ki == ki).then_some(()));
+    }
+
+    /// What it says of its group: whether it is key server, and how many others are live.
+    pub(super) fn knows_its_group(&self, key_server: bool, live: usize) {
+        let agreement = self.agreement();
+        let said = (agreement.is_key_server, agreement.live_peers(), &agreement.trouble, agreement.secured);
+        assert_eq!(said, (key_server, live, &None, true), "{agreement:#?}");
+    }
+
+    /// Asks for another SAK.
+    pub(super) fn rekey(&self) {
+        let output = std::process::Command::new(program())
+            .args(["rekey", self.name, LINK])
+            .env(RUNTIME_DIR_VARIABLE, self.scratch.path().join("run"))
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Stops it, and returns what it wrote.
+    pub(super) fn stop(self) -> String {
+        self.station.stop().unwrap()
+    }
+}

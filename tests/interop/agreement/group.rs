@@ -1,0 +1,103 @@
+//! Two gateways of ours share more than the standard has, until a station comes that has only the standard.
+
+use std::time::{Duration, Instant};
+
+use lab::topology::LEFT;
+use lab::{Capture, Machine};
+use wire::{EtherType, SecTag, SecTagError};
+
+use super::gateway::{Choice, Gateway};
+use super::pinging::Pinging;
+use super::{GUEST_IP, GUEST_MAC, station, take_up, topology_of};
+use crate::DEADLINE;
+use crate::kernel::{MACSEC_MTU, MTU};
+use crate::supplicant::{self, Agreement};
+
+/// What does not fit a frame is divided.
+const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
+
+/// Whether an IP packet of the machines' full MTU, which does not fit one protected frame, is answered.
+fn full_size_passes(from: &Machine, to: &str) -> bool {
+    let payload = (MTU - 28).to_string();
+    let words = ["ping", "-n", "-q", "-c", "5", "-i", "0.05", "-W", "1", "-M", "do", "-s", &payload, to];
+    from.namespace.run(&words).is_ok_and(|output| output.stdout.contains(" 0% packet loss"))
+}
+
+fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !is() {
+        assert!(Instant::now() < end, "{what}, but not within {DEADLINE:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Protected frames, and how many of them only we understand.
+fn frames(capture: Capture) -> (usize, usize) {
+    let captured = capture.stop().unwrap().complete().unwrap();
+    let mut counts = (0, 0);
+    for frame in captured.frames.iter().filter(|frame| frame.ethertype() == Some(EtherType::MACSEC.0)) {
+        let tag: Result<SecTag, SecTagError> = SecTag::parse(&frame.octets[12..]);
+        let tag = tag.unwrap();
+        counts.0 += 1;
+        counts.1 += usize::from(tag.extended || tag.more_fragments);
+    }
+    counts
+}
+
+/// A station with priority 16 comes to two gateways with these, and goes.
+fn comes_and_goes(priorities: [u8; 2]) {
+    let topology = topology_of(MTU);
+    let mut guest = station(&topology, GUEST_MAC);
+    let choice = |priority| Choice { link: DIVIDING, ..Choice::of_priority(priority) };
+    let one = Gateway::start(&topology.gateway_a.namespace, "a", &choice(priorities[0]));
+    let two = Gateway::start(&topology.gateway_b.namespace, "b", &choice(priorities[1]));
+    let (a, b) = (&topology.machine_a, topology.machine_b.ipv4.to_string());
+    wait_until("frames are divided", || full_size_passes(a, &b));
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    assert!(full_size_passes(a, &b));
+    let (protected, extended) = frames(wire);
+    assert!(extended >= 10, "{extended} of {protected} frames");
+
+    let pinging = Pinging::start(a, &b, MACSEC_MTU);
+    pinging.wait_for(20);
+    Agreement::of_priority(16).start(&mut guest);
+    take_up(&mut guest, GUEST_IP);
+    let key = supplicant::wait_for_key(&mut guest, None);
+    for gateway in [&one, &two] {
+        gateway.wait_for_key(&key.ki());
+        gateway.wait("the other two are live", |agreement| (agreement.live_peers() == 2).then_some(()));
+    }
+    let with_all = Pinging::start(a, GUEST_IP, MACSEC_MTU);
+    with_all.wait_for(50);
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    pinging.wait_for(200);
+    assert!(!full_size_passes(a, &b), "the extensions are still in use");
+    let (protected, extended) = frames(wire);
+    assert!(protected > 100 && extended == 0, "{extended} of {protected} frames");
+    with_all.stop().are_complete();
+    one.rekey();
+    let second = supplicant::wait_for_key(&mut guest, Some(&key));
+    one.wait_for_key(&second.ki());
+    pinging.wait_for(50);
+
+    supplicant::stop(&mut guest);
+    wait_until("frames are divided again", || full_size_passes(a, &b));
+    pinging.wait_for(50);
+    let answers = pinging.stop();
+    println!("{} answered, {} missing", answers.answered, answers.missing.len());
+    answers.are_complete();
+    one.knows_its_group(true, 1);
+    two.knows_its_group(false, 1);
+    one.stop();
+    two.stop();
+}
+
+#[test]
+fn a_station_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost() {
+    comes_and_goes([8, 32]);
+}
+
+#[test]
+fn a_key_server_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost() {
+    comes_and_goes([32, 48]);
+}

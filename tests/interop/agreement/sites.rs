@@ -1,0 +1,75 @@
+//! The same through two sites, which carry MKPDUs over their management channel.
+//!
+//! ```text
+//!  plant 1                                                                                 plant 2
+//!  machine ── [frameward run] ── switch ── [site] ~~ internet ~~ [site] ── switch ─┬─ [frameward run] ── machine
+//!              a link with MKA                                                      └─ [guest] wpa_supplicant
+//! ```
+
+use lab::plants::SWITCH;
+use lab::{Plants, PlantsShape};
+
+use super::gateway::{Choice, Gateway};
+use super::pinging::Pinging;
+use super::{GUEST_IP, GUEST_MAC};
+use crate::guest::Guest;
+use crate::sites::carrier::Carrier;
+use crate::supplicant::{self, Agreement};
+
+/// Octets of the echo requests: they go in one packet in either mode.
+const OCTETS: usize = 300;
+
+/// `link`: what the links need in this mode.
+fn through(mode: &'static str, link: &'static str) {
+    let choice = |priority| Choice { link, ..Choice::of_priority(priority) };
+    let shape = PlantsShape::default();
+    let plants = Plants::build(&shape).unwrap();
+    let mut carrier = Carrier::sites(&plants, mode);
+    // Those have static keys.
+    carrier.stop_stations();
+    let [one, two] = &plants.plants[..] else { panic!("two plants") };
+    let (one, two) = (&one.stations[0], &two.stations[0]);
+    let a = Gateway::start(&one.gateway.namespace, "a", &choice(8));
+    let b = Gateway::start(&two.gateway.namespace, "b", &choice(32));
+    let to_machine = Pinging::start(&one.machine, &two.machine.ipv4.to_string(), OCTETS);
+    to_machine.wait_for(50);
+    drop(to_machine);
+
+    let to_machine = Pinging::start(&one.machine, &two.machine.ipv4.to_string(), OCTETS);
+    let mut guest = Guest::at_switch(&plants.plants[1].lan, SWITCH);
+    let (lan, macsec) = (shape.lan_mtu, shape.machine_mtu);
+    guest.run(&format!("ip link set vec0 address {GUEST_MAC} mtu {lan} up"));
+    Agreement::of_priority(16).start(&mut guest);
+    let mut before = supplicant::wait_for_key(&mut guest, None);
+    guest.run(&format!("ip link set macsec0 mtu {macsec} up && ip addr replace {GUEST_IP}/24 dev macsec0"));
+    for gateway in [&a, &b] {
+        gateway.wait_for_key(&before.ki());
+    }
+    let to_guest = Pinging::start(&one.machine, GUEST_IP, OCTETS);
+    to_guest.wait_for(50);
+    for _ in 0..3 {
+        a.rekey();
+        before = supplicant::wait_for_key(&mut guest, Some(&before));
+        for gateway in [&a, &b] {
+            gateway.wait_for_key(&before.ki());
+        }
+        to_guest.wait_for(150);
+    }
+    to_guest.stop().are_complete();
+    to_machine.stop().are_complete();
+    carrier.has_discarded_only(&[]);
+    supplicant::stop(&mut guest);
+    a.stop();
+    b.stop();
+    carrier.stop();
+}
+
+#[test]
+fn keys_are_agreed_on_through_sites_in_identifier_mode() {
+    through("identifier", "");
+}
+
+#[test]
+fn keys_are_agreed_on_through_sites_in_header_encryption_mode() {
+    through("header-encryption", "fragment = \"off\"\nconcatenate = \"off\"");
+}
