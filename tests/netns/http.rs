@@ -125,7 +125,7 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     let text = get(namespace, "/metrics");
     // How long PNs last, only a gateway that has sent can say.
     let sender = get(&topology.gateway_a.namespace, "/metrics");
-    alerts_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), false);
+    alerts_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), Whose::Links);
     for key in ["a.key", "b.key"] {
         let key = std::fs::read_to_string(pair.scratch.path().join(key)).unwrap();
         let key = key.lines().find(|line| line.len() >= 32).unwrap().trim();
@@ -136,13 +136,26 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     pair.stop().unwrap();
 }
 
-/// A misspelt name in a rule would be an alert that never comes. Names of a site's metrics, or all others.
-pub(crate) fn alerts_name_metrics_that_exist(samples: &Samples, of_sites: bool) {
+/// Whose metrics alerts are made of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whose {
+    Links,
+    Sites,
+    KeyAgreement,
+}
+
+/// A misspelt name in a rule would be an alert that never comes.
+pub(crate) fn alerts_name_metrics_that_exist(samples: &Samples, whose: Whose) {
     let rules = include_str!("../../contrib/prometheus/frameward.rules.yml");
     let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named = words.filter(|word| word.starts_with("frameward_"));
-    let named: Vec<_> = named.filter(|word| word.starts_with("frameward_site_") == of_sites).collect();
-    assert!(named.len() > if of_sites { 3 } else { 10 }, "{named:?}");
+    let of = |word: &str| match word {
+        site if site.starts_with("frameward_site_") => Whose::Sites,
+        mka if mka.starts_with("frameward_mka_") => Whose::KeyAgreement,
+        _ => Whose::Links,
+    };
+    let named: Vec<_> = named.filter(|word| of(word) == whose).collect();
+    assert!(named.len() > if whose == Whose::Links { 10 } else { 2 }, "{named:?}");
     for name in named {
         assert!(samples.contains_key(name), "{name} is no metric");
     }

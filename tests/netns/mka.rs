@@ -23,26 +23,31 @@ const NARROW: Shape =
     Shape { plain_mtu: 1500, protected_mtu: 1500, gateway_queues: 1, ipv6: false, static_neighbours: true };
 
 /// Gateways of one topology, and their files.
-struct Group {
-    topology: Topology,
-    scratch: Scratch,
+pub(crate) struct Group {
+    pub(crate) topology: Topology,
+    pub(crate) scratch: Scratch,
 }
 
 impl Group {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { topology: Topology::build(&NARROW).unwrap(), scratch: Scratch::new().unwrap() }
     }
 
-    fn cak(&self, file: &str, ckn: &str) {
+    pub(crate) fn cak(&self, file: &str, ckn: &str) {
         let ckn = Ckn::new(ckn.as_bytes());
         keygen::cak(KeyLength::Bits128, ckn, &self.scratch.path().join(file)).unwrap();
     }
 
     /// Writes the configuration of a gateway; `mka` are the lines of its [link.mka].
     fn configure(&self, name: &str, mka: &str) {
+        self.configure_with("", name, mka);
+    }
+
+    /// The same with further lines of [gateway].
+    fn configure_with(&self, gateway: &str, name: &str, mka: &str) {
         let state = self.scratch.path().join(format!("state-{name}"));
         let text = format!(
-            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n[[link]]\nname = \"press\"\n\
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n{gateway}\n[[link]]\nname = \"press\"\n\
              plain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nreplay_window = 64\n[link.mka]\n{mka}\n",
             state.display()
         );
@@ -59,8 +64,13 @@ impl Group {
 
     /// Both with the same lines, running and secured.
     fn pair(&self, mka: &str) -> [Station; 2] {
+        self.pair_with("", mka)
+    }
+
+    /// The same with further lines of [gateway].
+    pub(crate) fn pair_with(&self, gateway: &str, mka: &str) -> [Station; 2] {
         let pair = ["a", "b"].map(|name| {
-            self.configure(name, mka);
+            self.configure_with(gateway, name, mka);
             self.start(name)
         });
         all([&pair[0], &pair[1]], "it is secured", secured_with(1));
@@ -74,7 +84,7 @@ impl Group {
         Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()
     }
 
-    fn ping(&self) {
+    pub(crate) fn ping(&self) {
         let (a, b) = (&self.topology.machine_a, &self.topology.machine_b);
         if let Err(error) = traffic::ping(a, b, Ip::V4, 3, 1472) {
             let status = ["a", "b"].map(|name| self.command(&["status", name]).stdout);

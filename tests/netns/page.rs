@@ -12,7 +12,7 @@ use lab::topology::RIGHT;
 use lab::{Machine, PacketSocket, Plants, PlantsShape, Shape, Topology};
 
 use super::browser::Browser;
-use super::http::{ADDRESS, HTTP, alerts_name_metrics_that_exist, get, parse_metrics};
+use super::http::{ADDRESS, HTTP, Whose, alerts_name_metrics_that_exist, get, parse_metrics};
 use super::{EXPERIMENT, lab, marked, program};
 
 /// All counters on the page, as `[[group, [[name, figure], ...]], ...]`.
@@ -139,6 +139,46 @@ fn the_status_page_lives() {
     pair.stop().unwrap();
 }
 
+/// Who agrees on keys with whom stands on the card; and its metrics are OpenMetrics.
+#[test]
+fn key_agreement_has_its_place() {
+    let group = super::mka::Group::new();
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair_with(HTTP, "cak_file = \"line.cak\"\nrekey = \"1h\"");
+    group.ping();
+    let namespace = &group.topology.gateway_a.namespace;
+    let mut browser = Browser::start(namespace, &group.scratch);
+    browser.shape(1280, 900, "light");
+    browser.open(&format!("http://{ADDRESS}/"));
+    browser.wait_for("document.querySelector('.link .pill').textContent === 'protecting'");
+    for words in [
+        "key server\\nthis box",
+        "Member 02:00:00:00:00:b3/1",
+        "live",
+        "fragment on, concatenate on",
+        "SAK, AN",
+        "protects",
+        "in 00:5",
+    ] {
+        browser.wait_for(&format!("document.querySelector('.agreed').innerText.includes('{words}')"));
+    }
+    browser.wait_for("document.querySelector('.changes').innerText.includes('is live')");
+    browser.screenshot("status-mka.png");
+    let report: GatewayReport = serde_json::from_str(&get(namespace, "/status")).unwrap();
+    let ki = &report.links[0].mka.as_ref().unwrap().saks[0].ki;
+    browser.wait_for(&format!("document.querySelector('.agreed').innerText.includes('{ki}')"));
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let samples = parse_metrics(&group.scratch, &get(namespace, "/metrics"));
+    alerts_name_metrics_that_exist(&samples, Whose::KeyAgreement);
+    for (name, expected) in [("secured", 1), ("live_peers", 1), ("is_key_server", 1), ("fragment", 1)] {
+        assert_eq!(samples[&format!("frameward_mka_{name}")][0].1, expected, "{name}");
+    }
+    drop(browser);
+    for station in [a, b] {
+        station.stop().unwrap();
+    }
+}
+
 /// A site's card: what the site says, counter for counter, its peers and stations; and its metrics are OpenMetrics.
 #[test]
 fn a_site_has_its_card() {
@@ -179,7 +219,7 @@ fn a_site_has_its_card() {
     browser.screenshot("status-site.png");
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let samples = parse_metrics(&sites.scratch, &get(&one.site, "/metrics"));
-    alerts_name_metrics_that_exist(&samples, true);
+    alerts_name_metrics_that_exist(&samples, Whose::Sites);
     for name in ["frameward_site_peer_out_pkts_tunnelled_total", "frameward_site_udp_rx_packets_total"] {
         assert!(samples[name].iter().any(|(_, value)| *value >= 20), "{name}: {:?}", samples[name]);
     }

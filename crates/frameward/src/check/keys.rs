@@ -89,7 +89,7 @@ fn write_cak(f: &mut fmt::Formatter<'_>, what: &str, cak: &NamedCak) -> fmt::Res
 pub(crate) fn passage(destination: MacAddr) -> &'static str {
     match destination.0 {
         [0x01, 0x80, 0xc2, 0, 0, 0x00] => {
-            "a cable, or provider bridges; switches of a LAN keep it to themselves, and no Linux bridge can be told not to"
+            "a switch between the boxes keeps it to itself; a Linux bridge passes it while its STP is off"
         }
         [0x01, 0x80, 0xc2, 0, 0, 0x03] => {
             "a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8)"
