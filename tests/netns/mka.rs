@@ -325,6 +325,44 @@ fn hex(text: &str) -> String {
     text.bytes().map(|octet| format!("{octet:02x}")).collect()
 }
 
+#[test]
+fn settings_and_mtus_change_and_the_key_goes_on() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair(LINE);
+    group.ping();
+    let before = ki(&a);
+    while_they_talk(&group.topology, || {
+        for window in ["replay_window = 128", "replay_window = 64"] {
+            for name in ["a", "b"] {
+                let config = group.scratch.path().join(format!("{name}.toml"));
+                let text = std::fs::read_to_string(&config).unwrap();
+                let line = text.lines().find(|line| line.starts_with("replay_window")).unwrap();
+                std::fs::write(&config, text.replace(line, window)).unwrap();
+                assert!(reloaded(&group.scratch, name).contains("\"press\": changed"));
+            }
+        }
+    });
+    // A network that takes less: ports are opened again, and all but them goes on.
+    for name in ["a", "b"] {
+        group.namespace(name).ip(&["link", "set", PROTECTED, "mtu", "1400"]).unwrap();
+    }
+    let mtu = |station: &Station| station.report().unwrap().links[0].protected.mtu;
+    let end = Instant::now() + DEADLINE;
+    while [&a, &b].into_iter().any(|station| mtu(station) != 1400) {
+        assert!(Instant::now() < end, "{:#?}", a.report().unwrap());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    all([&a, &b], "it is secured", secured_with(1));
+    group.ping();
+    let reports = [&a, &b].map(|station| station.report().unwrap());
+    for report in &reports {
+        assert_eq!(mka(report).sak().unwrap().ki, before, "{:#?}", mka(report).changes);
+        assert_eq!(mka(report).counters.iter().find(|(name, _)| *name == "SaksInstalled").unwrap().1, 1);
+    }
+    stop([a, b]);
+}
+
 /// Lets the middle pass EAPOL, or not.
 fn eapol_passes(group: &Group, passes: bool) {
     let mask = if passes { "0xfffd" } else { "0xfff5" };

@@ -163,6 +163,12 @@ fn key_agreement_has_its_place() {
         browser.wait_for(&format!("document.querySelector('.agreed').innerText.includes('{words}')"));
     }
     browser.wait_for("document.querySelector('.changes').innerText.includes('is live')");
+    for width in [360, 1280] {
+        browser.shape(width, 900, "light");
+        browser.wait_for(&format!("innerWidth === {width}"));
+        let wide = browser.value("document.documentElement.scrollWidth").as_u64().unwrap();
+        assert!(wide <= u64::from(width), "{wide} wide, of {width}");
+    }
     browser.screenshot("status-mka.png");
     let report: GatewayReport = serde_json::from_str(&get(namespace, "/status")).unwrap();
     let ki = &report.links[0].mka.as_ref().unwrap().saks[0].ki;
