@@ -117,3 +117,78 @@ impl Election {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+    use core::time::Duration;
+
+    use wire::MacAddr;
+
+    use super::*;
+
+    fn sci(number: u8) -> Sci {
+        Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
+    }
+
+    fn peer(number: u8, priority: u8, claims: bool) -> Peer {
+        let mut peer = Peer::for_election(Mi([number; 12]), sci(number), priority);
+        peer.claims = claims;
+        peer
+    }
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(milliseconds))
+    }
+
+    fn elect(me: (u8, u8), peers: &[(u8, u8, bool)]) -> Server {
+        let peers: Vec<Peer> =
+            peers.iter().map(|(number, priority, claims)| peer(*number, *priority, *claims)).collect();
+        let me = Candidate { sci: sci(me.0), priority: me.1, macsec: true };
+        let mut election = Election::default();
+        election.hold(at(0), &me, &peers.iter().collect::<Vec<_>>());
+        election.server()
+    }
+
+    #[test]
+    fn the_lowest_priority_then_the_lowest_sci_wins() {
+        let theirs = |number| Server::Peer(Mi([number; 12]));
+        // (own number, own priority), peers (number, priority, claims), who wins
+        type Row = ((u8, u8), &'static [(u8, u8, bool)], Server);
+        let rows: [Row; 9] = [
+            ((5, 16), &[], Server::None),
+            ((5, 16), &[(6, 16, true)], Server::Me),
+            ((5, 16), &[(4, 16, true)], theirs(4)),
+            ((5, 16), &[(4, 17, true)], Server::Me),
+            ((5, 16), &[(9, 15, true), (4, 16, true)], theirs(9)),
+            ((5, 255), &[(9, 254, true)], theirs(9)),
+            ((5, 255), &[(4, 255, true)], Server::None),
+            ((5, 16), &[(4, 255, true)], Server::Me),
+            // The best has not made up its mind.
+            ((5, 16), &[(4, 16, false), (3, 17, true)], Server::None),
+        ];
+        for (i, (me, peers, winner)) in rows.into_iter().enumerate() {
+            assert_eq!(elect(me, peers), winner, "row {i}");
+        }
+    }
+
+    #[test]
+    fn who_does_not_claim_is_waited_for_and_not_for_ever() {
+        let me = Candidate { sci: sci(5), priority: 16, macsec: true };
+        let mut election = Election::default();
+        let silent = peer(4, 16, false);
+        election.hold(at(0), &me, &[&silent]);
+        assert_eq!((election.server(), election.deadline()), (Server::None, Some(at(3000))));
+        assert!(!election.hold(at(2999), &me, &[&silent]));
+        assert!(election.hold(at(3000), &me, &[&silent]));
+        assert_eq!((election.server(), election.deadline()), (Server::Me, None));
+        assert!(!election.hold(at(9000), &me, &[&silent]));
+        // Now it does.
+        assert!(election.hold(at(9001), &me, &[&peer(4, 16, true)]));
+        assert_eq!(election.server(), Server::Peer(Mi([4; 12])));
+        // A better one that is silent does not cost the one there is.
+        assert!(!election.hold(at(9002), &me, &[&peer(4, 16, true), &peer(3, 16, false)]));
+        assert!(election.hold(at(9003), &me, &[]));
+        assert_eq!((election.server(), election.deadline()), (Server::None, None));
+    }
+}

@@ -86,6 +86,29 @@ impl Peer {
         peer
     }
 
+    /// A live one, as far as an election looks at it.
+    #[cfg(test)]
+    pub(crate) fn for_election(mi: Mi, sci: Sci, priority: u8) -> Self {
+        Self {
+            mi,
+            mn: 1,
+            sci,
+            priority,
+            claims: true,
+            macsec: true,
+            capability: Capability::Offsets,
+            live: true,
+            heard: Instant::START,
+            shown: Instant::START,
+            heard_mn: 1,
+            uses: Uses::new(),
+            delay_protect: false,
+            hears: Vec::new(),
+            announcement: Announcement::default(),
+            highest_kn: 0,
+        }
+    }
+
     fn hear(&mut self, now: Instant, message: &Message<'_>) {
         let Message { basic, .. } = message;
         self.mn = basic.mn;

@@ -3,6 +3,9 @@
 
 use std::collections::HashSet;
 
+use mka::{OnPeerLoss, SuiteRule};
+use suite::CipherSuite;
+
 use crate::station::{Random, cak, ms, seconds, settings};
 use crate::world::World;
 
@@ -23,13 +26,19 @@ fn storm(seed: u64) {
     let stations = 2 + random.below(7) as usize;
     let mut world = World::new(seed);
     world.data_each = Some(ms(50));
+    let suite = [SuiteRule::Auto, SuiteRule::Auto, SuiteRule::Only(CipherSuite::GcmAesXpn128)];
+    let suite = suite[random.below(3) as usize];
+    let on_peer_loss = if random.chance(25) { OnPeerLoss::Hold } else { OnPeerLoss::Block };
+    let caks = || if seed % 4 == 3 { vec![cak(1), cak(9)] } else { vec![cak(1)] };
     for i in 0..stations {
         let mut settings = settings(i);
         settings.priority = [16, 16, 0, 200][random.below(4) as usize];
         settings.delay_protect = random.chance(20);
         settings.sak_lifetime = random.chance(30).then(|| seconds(1 + random.below(20)));
+        settings.suite = suite;
+        settings.on_peer_loss = on_peer_loss;
         world.add(settings);
-        world.switch_on(i, vec![cak(1)]);
+        world.switch_on(i, caks());
     }
     let all = world.all();
     for _ in 0..3 {
@@ -47,11 +56,11 @@ fn storm(seed: u64) {
                     world.cut.clear();
                     world.forgive();
                 }
-                5 => world.switch_on(i, vec![cak(1)]),
+                5 => world.switch_on(i, caks()),
                 6 => {
                     world.switch_off(i);
                     world.run(ms(random.below(8000)));
-                    world.switch_on(i, vec![cak(1)]);
+                    world.switch_on(i, caks());
                 }
                 7 => world.with(i, |kay, now| kay.rekey(now)),
                 _ => {
