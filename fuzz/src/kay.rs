@@ -343,9 +343,7 @@ impl World {
             let destination = MacAddr([1, 0x80, 0xc2, 0, 0, 3]);
             let mut writer = Writer::new(&mut buffer, destination, source, 3, &basic).ok()?;
             writer.push(&ParameterSet::LivePeers { key_server_ssci: 0, peers }).ok()?;
-            if let Some((server, kn, an, flags, rx, lowest_pn)) =
-                lie.uses.map(|(a, b, c, d, e, f)| (a, b, c, d, e, f))
-            {
+            if let Some((server, kn, an, flags, rx, lowest_pn)) = lie.uses {
                 let latest = KeyUse {
                     ki: Ki { server: mi_of(server), kn },
                     an: An::from_tci(an),
