@@ -19,7 +19,7 @@
 //! **Where data goes.** To the address with which the handshake was made. QUIC follows a peer whose address changes as
 //! soon as one authentic packet comes from another address, which anybody can bring about who holds back a packet and
 //! sends it from elsewhere. So here a changed address counts after a Ping was answered that was sent there and nowhere
-//! else ([`peer`]). No data packet moves it.
+//! else ([`proof`]). No data packet moves it.
 //!
 //! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
 
@@ -33,6 +33,7 @@ mod guard;
 mod line;
 mod mkpdus;
 mod peer;
+mod proof;
 mod socket;
 #[cfg(test)]
 #[path = "../tests/channel/stand.rs"]

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
@@ -10,6 +9,7 @@ use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 
 use super::dial::Dial;
 use super::line::{Heard, Line};
+use super::proof::Proof;
 use super::status::{PeerStatus, Reach};
 use super::transport::code;
 use super::words::Why;
@@ -56,31 +56,6 @@ pub(super) struct Peer {
 struct Told<T> {
     is: T,
     told: T,
-}
-
-/// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
-///
-/// That the answer comes from there is not enough. Who diverts the peer's packets, and lets ours pass, brings about
-/// that QUIC looks to him, gives up on him, sends the Ping to the peer, and takes the diverted answer as coming from
-/// him. So an answer counts only if since the Ping nothing was sent to the address of before.
-#[derive(Debug)]
-struct Proof {
-    address: SocketAddr,
-    token: u64,
-    /// Packets to the address of before since the Ping; nothing as long as it was not sent.
-    elsewhere: Option<Arc<AtomicU64>>,
-}
-
-impl Proof {
-    fn new(address: SocketAddr) -> Self {
-        Self { address, token: chance::number(), elsewhere: None }
-    }
-
-    /// Whether this answer, while the peer is at `address`, proves that it is there.
-    fn is_proved_by(&self, token: u64, address: SocketAddr) -> bool {
-        let nowhere_else = self.elsewhere.as_ref().is_some_and(|sent| sent.load(Ordering::Relaxed) == 0);
-        token == self.token && address == self.address && nowhere_else
-    }
 }
 
 /// At the start.
@@ -409,26 +384,5 @@ impl Peer {
             seen_at: connected.and(self.seen_at),
             session: self.session.as_ref().map(Session::state),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_proof_is_an_answer_from_there_to_a_ping_that_went_nowhere_else() {
-        let there: SocketAddr = "192.0.2.1:7".parse().expect("an address");
-        let before: SocketAddr = "192.0.2.1:8".parse().expect("an address");
-        let mut proof = Proof::new(there);
-        let token = proof.token;
-        assert!(!proof.is_proved_by(token, there), "not sent yet");
-        let sent = Arc::new(AtomicU64::new(0));
-        proof.elsewhere = Some(Arc::clone(&sent));
-        assert!(proof.is_proved_by(token, there));
-        assert!(!proof.is_proved_by(token ^ 1, there), "of another Ping");
-        assert!(!proof.is_proved_by(token, before), "while it is elsewhere");
-        sent.fetch_add(1, Ordering::Relaxed);
-        assert!(!proof.is_proved_by(token, there), "it may have gone to where the peer was before");
     }
 }
