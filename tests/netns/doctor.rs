@@ -2,6 +2,7 @@
 //! with figures, and machines and interfaces notice nothing.
 
 use frameward::demo::pair::{Choice, Scratch, configure};
+use frameward::keygen::{self, KeyLength};
 use lab::program::Output;
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Impairments, Namespace, Program, Relay, Shape, Topology};
@@ -198,6 +199,37 @@ fn a_bridge_that_keeps_reserved_addresses() {
         assert_eq!(seen.problems(), Vec::<&str>::new());
         seen.says("note", "does not cross to 01:80:c2:00:00:03, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b, and does to 01:80:c2:00:00:00, 01:80:c2:00:00:1f, the other box's own address, ff:ff:ff:ff:ff:ff");
         seen.says("note", "LACP, LLDP and PTP peer delay do not cross");
+    }
+}
+
+/// Doctors that know each other by their CAK; first over a network that keeps EAPOL to itself.
+#[test]
+fn with_mka_eapol_has_to_cross() {
+    let clinic = Clinic::open(&Shape::default(), "");
+    keygen::cak(KeyLength::Bits256, None, &clinic.scratch.path().join("line.cak")).unwrap();
+    for name in ["a", "b"] {
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n[[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\n\
+             protected = \"{PROTECTED}\"\n[link.mka]\ncak_file = \"line.cak\"\n",
+            clinic.scratch.path().join(format!("state-{name}")).display()
+        );
+        clinic.scratch.write(&format!("{name}.toml"), &text).unwrap();
+    }
+    let forward = |mask: &str| {
+        for port in [LEFT, RIGHT] {
+            let slave = ["link", "set", port, "type", "bridge_slave", "group_fwd_mask", mask];
+            clinic.topology.middle.ip(&slave).unwrap();
+        }
+    };
+    forward("0");
+    for seen in clinic.both(&QUICK) {
+        seen.says("problem", "does not cross to 01:80:c2:00:00:03, so no keys can be agreed on");
+        seen.says("ok", "answers, and has the CAK");
+    }
+    forward("8");
+    for seen in clinic.both(&QUICK) {
+        assert_eq!(seen.problems(), Vec::<&str>::new());
+        seen.says("ok", "MKPDUs cross to 01:80:c2:00:00:03");
     }
 }
 

@@ -363,6 +363,34 @@ fn settings_and_mtus_change_and_the_key_goes_on() {
     stop([a, b]);
 }
 
+#[test]
+fn the_suite_changes_while_machines_talk() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair(LINE);
+    let suites = ["gcm-aes-128", "gcm-aes-xpn-256", "chacha20-poly1305", "gcm-aes-256", "aegis-256", "auto"];
+    while_they_talk(&group.topology, || {
+        for suite in suites {
+            for name in ["a", "b"] {
+                group.configure(name, LINE);
+                let config = group.scratch.path().join(format!("{name}.toml"));
+                let text = std::fs::read_to_string(&config).unwrap();
+                std::fs::write(
+                    &config,
+                    text.replace("[link.mka]", &format!("suite = \"{suite}\"\n[link.mka]")),
+                )
+                .unwrap();
+                reloaded(&group.scratch, name);
+            }
+            let is_so = |mka: &MkaReport| {
+                mka.trouble.is_none() && mka.sak().is_some_and(|sak| suite == "auto" || sak.suite == suite)
+            };
+            all([&a, &b], suite, is_so);
+        }
+    });
+    stop([a, b]);
+}
+
 /// Lets the middle pass EAPOL, or not.
 fn eapol_passes(group: &Group, passes: bool) {
     let mask = if passes { "0xfffd" } else { "0xfff5" };
