@@ -18,11 +18,15 @@ allowed() {
     case $1 in
     frameward-wire) ;;
     frameward-suite) echo frameward-wire ;;
+    # For microcontrollers too: it needs nobody.
+    frameward-antedate) ;;
+    # The rows that a microcontroller and a host measure.
+    frameward-precompute) echo frameward-antedate ;;
     frameward-secy | frameward-mka | frameward-tunnel) echo frameward-wire frameward-suite ;;
     frameward-engine) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel ;;
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-engine frameward-lab frameward-bench ;;
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-engine frameward-lab frameward-bench frameward-precompute ;;
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel ;;
     # For tests; nobody names them but in [dev-dependencies].
@@ -81,7 +85,7 @@ while IFS=: read -r file line text; do
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code\)|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
 
 # The protocol crates: no clock, no input and output, no log. no_std makes it so.
-for crate in wire suite secy mka tunnel; do
+for crate in wire antedate suite secy mka tunnel; do
     grep -qx '#!\[no_std\]' "crates/$crate/src/lib.rs" || breach "crates/$crate/src/lib.rs: #![no_std] is missing"
     while IFS=: read -r file line text; do
         breach "$file:$line: a protocol crate reaches for std: $text"

@@ -1,0 +1,396 @@
+//! AES-CCM (RFC 3610), ordinary and antedated (paper sections IV-A and IV-B together).
+//!
+//! ```text
+//!  B_0 = flags | nonce | length of the data          A_i = flags | nonce | i
+//!  MAC  = CBC-MAC(B_0 | length of AAD, AAD, zeros | data, zeros)
+//!  tag  = MAC xor AES(A_0), cut                      data xor AES(A_1), AES(A_2), ...
+//!
+//!  before:  AES(A_0), AES(A_1) ...;  CBC-MAC over B_0, AAD and the whole blocks of the template
+//!  online:  exclusive-or;            CBC-MAC over what is behind the template
+//! ```
+//!
+//! B_0 holds the length, so the CBC-MAC can be begun only for a length that is guessed. If length, AAD or template turn
+//! out to be others, the CBC-MAC is computed anew and the keystream stays of use.
+
+use core::fmt;
+
+use cipher::BlockCipherEncrypt;
+use cipher::consts::U16;
+use subtle::ConstantTimeEq as _;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::cbc_mac::CbcMac;
+use crate::keystream::{BLOCK_OCTETS, Keystream, apply, xor};
+
+/// The longest AAD for which a CBC-MAC is begun beforehand: a record of DTLS has 13 octets, a SecTAG with its addresses
+/// 28.
+pub const AAD_OCTETS: usize = 32;
+
+/// The longest AAD: a longer one would have another form of length in front.
+pub const LONGEST_AAD: usize = 0xfeff;
+
+/// A nonce of 7 to 13 octets. The shorter it is, the longer a message may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Nonce {
+    octets: [u8; Self::LONGEST],
+    length: u8,
+}
+
+impl Nonce {
+    /// Octets of the longest nonce.
+    pub const LONGEST: usize = 13;
+    /// Octets of the shortest nonce.
+    pub const SHORTEST: usize = 7;
+
+    /// A nonce, if it has 7 to 13 octets.
+    pub fn new(octets: &[u8]) -> Option<Self> {
+        let length = octets.len();
+        if !(Self::SHORTEST..=Self::LONGEST).contains(&length) {
+            return None;
+        }
+        let mut nonce = Self { octets: [0; Self::LONGEST], length: length as u8 };
+        nonce.octets[..length].copy_from_slice(octets);
+        Some(nonce)
+    }
+
+    /// The octets.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[..usize::from(self.length)]
+    }
+
+    /// Octets of the length field, L of RFC 3610: 2 to 8.
+    const fn length_octets(self) -> u8 {
+        (BLOCK_OCTETS - 1) as u8 - self.length
+    }
+
+    /// The longest message under this nonce, in octets.
+    pub const fn longest_message(self) -> u64 {
+        match self.length_octets() {
+            8 => u64::MAX,
+            octets => (1 << (8 * octets)) - 1,
+        }
+    }
+
+    /// `flags | nonce | number`, the number in the last octets.
+    fn block(&self, flags: u8, number: u64) -> [u8; BLOCK_OCTETS] {
+        let mut block = [0; BLOCK_OCTETS];
+        // Only zeros of the number are covered: it is below 256^L.
+        block[8..].copy_from_slice(&number.to_be_bytes());
+        block[0] = flags;
+        block[1..1 + usize::from(self.length)].copy_from_slice(self.octets());
+        block
+    }
+}
+
+/// How many octets of the MAC are sent: 4, 6, 8, 10, 12, 14 or 16.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TagLength(u8);
+
+impl TagLength {
+    /// As the suites of DTLS with CCM-8 have it (RFC 6655).
+    pub const EIGHT: Self = Self(8);
+    /// The whole MAC.
+    pub const SIXTEEN: Self = Self(16);
+
+    /// A length of 4, 6, 8, 10, 12, 14 or 16 octets.
+    pub const fn new(octets: usize) -> Option<Self> {
+        match octets {
+            4 | 6 | 8 | 10 | 12 | 14 | 16 => Some(Self(octets as u8)),
+            _ => None,
+        }
+    }
+
+    /// The number of octets.
+    pub const fn octets(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What proves that a message is authentic: 4 to 16 octets.
+#[derive(Clone, Copy)]
+pub struct Tag {
+    octets: [u8; BLOCK_OCTETS],
+    length: TagLength,
+}
+
+impl Tag {
+    /// The octets, to be sent behind the data.
+    pub fn octets(&self) -> &[u8] {
+        &self.octets[..self.length.octets()]
+    }
+}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tag").field(&self.octets()).finish()
+    }
+}
+
+/// The message is not what was sent. Its octets are wiped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NotAuthentic;
+
+/// What of the preparation was of use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Met {
+    /// Nothing was prepared.
+    Nothing,
+    /// The keystream; length, AAD or template were others than expected, and the MAC was computed anew.
+    Keystream,
+    /// All of it.
+    All,
+}
+
+/// What was sealed, and what it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Sealed {
+    /// The tag.
+    pub tag: Tag,
+    /// What was of use.
+    pub met: Met,
+}
+
+/// How long a message will be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expected {
+    /// Most likely so many octets: the CBC-MAC is begun for this length.
+    pub length: usize,
+    /// Hardly ever more than this: so much keystream is made.
+    pub at_most: usize,
+}
+
+impl Expected {
+    /// So many octets, and never more.
+    pub const fn exactly(length: usize) -> Self {
+        Self { length, at_most: length }
+    }
+}
+
+/// AES-CCM under one key. `C`: `aes::Aes128` or `aes::Aes256`.
+pub struct Ccm<C> {
+    cipher: C,
+    tag: TagLength,
+}
+
+impl<C> fmt::Debug for Ccm<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ccm").field("tag", &self.tag).finish_non_exhaustive()
+    }
+}
+
+impl<C> Ccm<C>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    /// CCM with this cipher, and tags of this length.
+    pub const fn new(cipher: C, tag: TagLength) -> Self {
+        Self { cipher, tag }
+    }
+
+    /// The length of its tags.
+    pub const fn tag_length(&self) -> TagLength {
+        self.tag
+    }
+
+    /// Encrypts `data` in place, in the ordinary way. `nonce` has not been used under this key, and is not again.
+    ///
+    /// # Panics
+    /// If the AAD is longer than [`LONGEST_AAD`], or the data longer than [`Nonce::longest_message`].
+    pub fn seal(&self, nonce: &Nonce, aad: &[u8], data: &mut [u8]) -> Tag {
+        let mac = self.mac_of(nonce, aad, data);
+        apply(&self.cipher, nonce.counter(0), BLOCK_OCTETS, data);
+        self.tag_of(mac, &self.tag_mask(nonce))
+    }
+
+    /// Decrypts `data` in place, in the ordinary way.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`]; `data` is wiped.
+    pub fn open(&self, nonce: &Nonce, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<(), NotAuthentic> {
+        if aad.len() > LONGEST_AAD || data.len() as u64 > nonce.longest_message() {
+            return Err(NotAuthentic);
+        }
+        apply(&self.cipher, nonce.counter(0), BLOCK_OCTETS, data);
+        let mac = self.mac_of(nonce, aad, data);
+        judge(&self.tag_of(mac, &self.tag_mask(nonce)), tag, data)
+    }
+
+    /// Prepares for one message under `nonce`, which is used up by it. `template`: what the message will begin with;
+    /// octets beyond `T` are of no use.
+    pub fn prepare<const N: usize, const T: usize>(
+        &self,
+        nonce: &Nonce,
+        aad: &[u8],
+        expected: Expected,
+        template: &[u8],
+    ) -> Prepared<'_, C, N, T> {
+        let keystream = Keystream::prepare(&self.cipher, nonce.counter(1), expected.at_most);
+        let guess = (aad.len() <= AAD_OCTETS && expected.length as u64 <= nonce.longest_message())
+            .then(|| Guess::new(self, nonce, aad, expected.length, template));
+        Prepared { ccm: self, nonce: *nonce, keystream, tag_mask: self.tag_mask(nonce), guess }
+    }
+
+    /// AES(A_0).
+    fn tag_mask(&self, nonce: &Nonce) -> Zeroizing<[u8; BLOCK_OCTETS]> {
+        let mut mask = Zeroizing::new(nonce.counter(0));
+        self.cipher.encrypt_block((&mut *mask).into());
+        mask
+    }
+
+    /// The CBC-MAC over B_0 and the AAD.
+    fn begin_mac(&self, nonce: &Nonce, aad: &[u8], length: usize) -> CbcMac {
+        let tag = 8 * ((self.tag.0 - 2) / 2);
+        let flags = (u8::from(!aad.is_empty()) << 6) | tag | (nonce.length_octets() - 1);
+        let mut mac = CbcMac::new();
+        mac.update(&self.cipher, &nonce.block(flags, length as u64));
+        if !aad.is_empty() {
+            mac.update(&self.cipher, &(aad.len() as u16).to_be_bytes());
+            mac.update(&self.cipher, aad);
+            mac.pad(&self.cipher);
+        }
+        mac
+    }
+
+    fn mac_of(&self, nonce: &Nonce, aad: &[u8], data: &[u8]) -> Zeroizing<[u8; BLOCK_OCTETS]> {
+        assert!(aad.len() <= LONGEST_AAD, "an AAD of {} octets", aad.len());
+        assert!(data.len() as u64 <= nonce.longest_message(), "a message of {} octets", data.len());
+        let mut mac = self.begin_mac(nonce, aad, data.len());
+        mac.update(&self.cipher, data);
+        mac.finish(&self.cipher)
+    }
+
+    fn tag_of(&self, mut mac: Zeroizing<[u8; BLOCK_OCTETS]>, mask: &[u8; BLOCK_OCTETS]) -> Tag {
+        xor(&mut mac[..], mask);
+        Tag { octets: *mac, length: self.tag }
+    }
+}
+
+impl Nonce {
+    /// A_i.
+    fn counter(&self, number: u64) -> [u8; BLOCK_OCTETS] {
+        self.block(self.length_octets() - 1, number)
+    }
+}
+
+/// A CBC-MAC that was begun for a message that is expected to be like this.
+struct Guess<const T: usize> {
+    /// Over B_0, the AAD, and the whole blocks of the template.
+    mac: CbcMac,
+    aad: [u8; AAD_OCTETS],
+    aad_octets: usize,
+    length: usize,
+    template: Zeroizing<[u8; T]>,
+    /// Those octets of it that the MAC covers: whole blocks, or the whole message.
+    covered: usize,
+}
+
+impl<const T: usize> Guess<T> {
+    fn new<C>(ccm: &Ccm<C>, nonce: &Nonce, aad: &[u8], length: usize, template: &[u8]) -> Self
+    where
+        C: BlockCipherEncrypt<BlockSize = U16>,
+    {
+        let known = template.len().min(T).min(length);
+        let covered = if known == length { known } else { known - known % BLOCK_OCTETS };
+        let mut mac = ccm.begin_mac(nonce, aad, length);
+        mac.update(&ccm.cipher, &template[..covered]);
+        if covered == length {
+            mac.pad(&ccm.cipher);
+        }
+        let mut guess = Self {
+            mac,
+            aad: [0; AAD_OCTETS],
+            aad_octets: aad.len(),
+            length,
+            template: Zeroizing::new([0; T]),
+            covered,
+        };
+        guess.aad[..aad.len()].copy_from_slice(aad);
+        guess.template[..covered].copy_from_slice(&template[..covered]);
+        guess
+    }
+
+    /// Whether the message is as it was expected. In constant time for messages of one length.
+    fn is_met(&self, aad: &[u8], data: &[u8]) -> bool {
+        let lengths = data.len() == self.length && aad.len() == self.aad_octets;
+        lengths
+            && bool::from(
+                aad.ct_eq(&self.aad[..self.aad_octets])
+                    & data[..self.covered].ct_eq(&self.template[..self.covered]),
+            )
+    }
+}
+
+/// A message's cipher work, done before there is a message. Used up by the one that it seals or opens.
+pub struct Prepared<'k, C, const N: usize, const T: usize> {
+    ccm: &'k Ccm<C>,
+    nonce: Nonce,
+    keystream: Keystream<N>,
+    tag_mask: Zeroizing<[u8; BLOCK_OCTETS]>,
+    guess: Option<Guess<T>>,
+}
+
+impl<C, const N: usize, const T: usize> Prepared<'_, C, N, T>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    /// The nonce that it is for.
+    pub const fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
+    /// Encrypts `data` in place.
+    ///
+    /// # Panics
+    /// As [`Ccm::seal`].
+    pub fn seal(self, aad: &[u8], data: &mut [u8]) -> Sealed {
+        let Self { ccm, nonce, keystream, tag_mask, guess } = self;
+        let (mac, met) = mac_with(ccm, guess, &nonce, aad, data);
+        keystream.apply(&ccm.cipher, data);
+        Sealed { tag: ccm.tag_of(mac, &tag_mask), met }
+    }
+
+    /// Decrypts `data` in place.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
+    /// ordinary way.
+    pub fn open(self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<Met, NotAuthentic> {
+        let Self { ccm, nonce, keystream, tag_mask, guess } = self;
+        if aad.len() > LONGEST_AAD || data.len() as u64 > nonce.longest_message() {
+            return Err(NotAuthentic);
+        }
+        keystream.apply(&ccm.cipher, data);
+        let (mac, met) = mac_with(ccm, guess, &nonce, aad, data);
+        judge(&ccm.tag_of(mac, &tag_mask), tag, data).map(|()| met)
+    }
+}
+
+/// The MAC of a message, resumed if it is as it was expected.
+fn mac_with<C, const T: usize>(
+    ccm: &Ccm<C>,
+    guess: Option<Guess<T>>,
+    nonce: &Nonce,
+    aad: &[u8],
+    data: &[u8],
+) -> (Zeroizing<[u8; BLOCK_OCTETS]>, Met)
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    match guess.filter(|guess| guess.is_met(aad, data)) {
+        Some(Guess { mut mac, covered, .. }) => {
+            mac.update(&ccm.cipher, &data[covered..]);
+            (mac.finish(&ccm.cipher), Met::All)
+        }
+        None => (ccm.mac_of(nonce, aad, data), Met::Keystream),
+    }
+}
+
+/// Compares tags in constant time.
+fn judge(own: &Tag, tag: &[u8], data: &mut [u8]) -> Result<(), NotAuthentic> {
+    if bool::from(own.octets().ct_eq(tag)) {
+        Ok(())
+    } else {
+        data.zeroize();
+        Err(NotAuthentic)
+    }
+}

@@ -1,0 +1,193 @@
+//! AES-GCM (NIST SP 800-38D) with nonces of 12 octets and tags of 16, ordinary and antedated.
+//!
+//! ```text
+//!  H = AES(0)     J_0 = nonce | 1     tag = GHASH(AAD, zeros | data, zeros | lengths) xor AES(J_0)
+//!
+//!  before:  AES(J_0), the keystream from J_0 + 1 on, GHASH over the whole blocks of the AAD's constant part
+//!  online:  exclusive-or, GHASH over the rest
+//! ```
+//!
+//! GHASH runs over the encrypted data, so nothing of it can be done before: a template is of no use here.
+
+use core::fmt;
+
+use cipher::BlockCipherEncrypt;
+use cipher::consts::U16;
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash as _;
+use subtle::ConstantTimeEq as _;
+use zeroize::{Zeroize as _, Zeroizing};
+
+use crate::ccm::{AAD_OCTETS, Met, NotAuthentic};
+use crate::keystream::{BLOCK_OCTETS, Keystream, apply};
+
+/// Octets of a nonce.
+pub const NONCE_OCTETS: usize = 12;
+
+/// AES-GCM under one key. `C`: `aes::Aes128` or `aes::Aes256`.
+pub struct Gcm<C> {
+    cipher: C,
+    ghash: GHash,
+}
+
+impl<C> fmt::Debug for Gcm<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Gcm")
+    }
+}
+
+impl<C> Gcm<C>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    /// GCM with this cipher.
+    pub fn new(cipher: C) -> Self {
+        let mut h = Zeroizing::new([0; BLOCK_OCTETS]);
+        cipher.encrypt_block((&mut *h).into());
+        let ghash = GHash::new((&*h).into());
+        Self { cipher, ghash }
+    }
+
+    /// Encrypts `data` in place, in the ordinary way. `nonce` has not been used under this key, and is not again.
+    pub fn seal(&self, nonce: &[u8; NONCE_OCTETS], aad: &[u8], data: &mut [u8]) -> [u8; BLOCK_OCTETS] {
+        apply(&self.cipher, counter(nonce, 1), BLOCK_OCTETS, data);
+        self.tag(self.ghash.clone(), (aad, 0), data, &self.tag_mask(nonce))
+    }
+
+    /// Decrypts `data` in place, in the ordinary way. Nothing is decrypted before it is known to be authentic.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`]; `data` is wiped.
+    pub fn open(
+        &self,
+        nonce: &[u8; NONCE_OCTETS],
+        aad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; BLOCK_OCTETS],
+    ) -> Result<(), NotAuthentic> {
+        let own = self.tag(self.ghash.clone(), (aad, 0), data, &self.tag_mask(nonce));
+        judge(&own, tag, data)?;
+        apply(&self.cipher, counter(nonce, 1), BLOCK_OCTETS, data);
+        Ok(())
+    }
+
+    /// Prepares for one message of about `octets` octets under `nonce`, which is used up by it. `aad`: what its AAD will
+    /// begin with.
+    pub fn prepare<const N: usize>(
+        &self,
+        nonce: &[u8; NONCE_OCTETS],
+        aad: &[u8],
+        octets: usize,
+    ) -> Prepared<'_, C, N> {
+        let keystream = Keystream::prepare(&self.cipher, counter(nonce, 2), octets);
+        let hashed = aad.len().min(AAD_OCTETS) / BLOCK_OCTETS * BLOCK_OCTETS;
+        let mut constant = [0; AAD_OCTETS];
+        constant[..hashed].copy_from_slice(&aad[..hashed]);
+        let mut ghash = self.ghash.clone();
+        ghash.update_padded(&aad[..hashed]);
+        Prepared {
+            gcm: self,
+            nonce: *nonce,
+            keystream,
+            tag_mask: self.tag_mask(nonce),
+            ghash,
+            constant,
+            hashed,
+        }
+    }
+
+    /// AES(J_0).
+    fn tag_mask(&self, nonce: &[u8; NONCE_OCTETS]) -> Zeroizing<[u8; BLOCK_OCTETS]> {
+        let mut mask = Zeroizing::new(counter(nonce, 1));
+        self.cipher.encrypt_block((&mut *mask).into());
+        mask
+    }
+
+    /// The tag of an encrypted message; of the AAD, `hashed` octets are in `ghash` already.
+    fn tag(
+        &self,
+        mut ghash: GHash,
+        (aad, hashed): (&[u8], usize),
+        data: &[u8],
+        mask: &[u8; BLOCK_OCTETS],
+    ) -> [u8; BLOCK_OCTETS] {
+        ghash.update_padded(&aad[hashed..]);
+        ghash.update_padded(data);
+        let mut lengths = [0; BLOCK_OCTETS];
+        lengths[..8].copy_from_slice(&(8 * aad.len() as u64).to_be_bytes());
+        lengths[8..].copy_from_slice(&(8 * data.len() as u64).to_be_bytes());
+        ghash.update(&[lengths.into()]);
+        let mut tag: [u8; BLOCK_OCTETS] = ghash.finalize().into();
+        crate::keystream::xor(&mut tag, mask);
+        tag
+    }
+}
+
+/// A message's cipher work, done before there is a message. Used up by the one that it seals or opens.
+pub struct Prepared<'k, C, const N: usize> {
+    gcm: &'k Gcm<C>,
+    nonce: [u8; NONCE_OCTETS],
+    keystream: Keystream<N>,
+    tag_mask: Zeroizing<[u8; BLOCK_OCTETS]>,
+    ghash: GHash,
+    /// The octets that `ghash` covers.
+    constant: [u8; AAD_OCTETS],
+    hashed: usize,
+}
+
+impl<C, const N: usize> Prepared<'_, C, N>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    /// The nonce that it is for.
+    pub const fn nonce(&self) -> &[u8; NONCE_OCTETS] {
+        &self.nonce
+    }
+
+    /// Encrypts `data` in place.
+    pub fn seal(self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
+        let Self { gcm, keystream, tag_mask, ghash, constant, hashed, .. } = self;
+        keystream.apply(&gcm.cipher, data);
+        let (ghash, begun, met) = resume(gcm, ghash, &constant[..hashed], aad);
+        (gcm.tag(ghash, (aad, begun), data, &tag_mask), met)
+    }
+
+    /// Decrypts `data` in place. Nothing is decrypted before it is known to be authentic.
+    ///
+    /// # Errors
+    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
+    /// ordinary way.
+    pub fn open(self, aad: &[u8], data: &mut [u8], tag: &[u8; BLOCK_OCTETS]) -> Result<Met, NotAuthentic> {
+        let Self { gcm, keystream, tag_mask, ghash, constant, hashed, .. } = self;
+        let (ghash, begun, met) = resume(gcm, ghash, &constant[..hashed], aad);
+        let own = gcm.tag(ghash, (aad, begun), data, &tag_mask);
+        judge(&own, tag, data)?;
+        keystream.apply(&gcm.cipher, data);
+        Ok(met)
+    }
+}
+
+/// The hash to go on with, and how much of the AAD is in it.
+fn resume<C>(gcm: &Gcm<C>, begun: GHash, constant: &[u8], aad: &[u8]) -> (GHash, usize, Met) {
+    if aad.starts_with(constant) {
+        (begun, constant.len(), Met::All)
+    } else {
+        (gcm.ghash.clone(), 0, Met::Keystream)
+    }
+}
+
+/// The counter block with this number; the first one, J_0, has 1.
+const fn counter(nonce: &[u8; NONCE_OCTETS], number: u8) -> [u8; BLOCK_OCTETS] {
+    let [a, b, c, d, e, f, g, h, i, j, k, l] = *nonce;
+    [a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, number]
+}
+
+/// Compares tags in constant time.
+fn judge(own: &[u8; BLOCK_OCTETS], tag: &[u8; BLOCK_OCTETS], data: &mut [u8]) -> Result<(), NotAuthentic> {
+    if bool::from(own.ct_eq(tag)) {
+        Ok(())
+    } else {
+        data.zeroize();
+        Err(NotAuthentic)
+    }
+}

@@ -1,0 +1,128 @@
+//! Counter mode, antedated (paper section IV-A): the keystream is made before the data is there, and used up by it.
+//!
+//! ```text
+//!  before:  cs_i = AES(k, ctr_i)             for as many octets as the message is expected to have
+//!  online:  c_i  = cs_i xor p_i              and cs_i for what is longer than expected
+//! ```
+//!
+//! The last 32 bits of the counter block count, which is enough for messages below 64 GiB.
+
+use cipher::consts::U16;
+use cipher::{BlockCipherEncrypt, InnerIvInit, StreamCipher, StreamCipherCoreWrapper};
+use ctr::CtrCore;
+use ctr::flavors::Ctr32BE;
+use zeroize::Zeroizing;
+
+/// Octets of a block.
+pub const BLOCK_OCTETS: usize = 16;
+
+/// The first octets of the keystream that begins at one counter block; `N` at the most. Used up by the message that it
+/// covers, and wiped.
+pub struct Keystream<const N: usize> {
+    /// What comes behind the octets that are ready.
+    first: [u8; BLOCK_OCTETS],
+    octets: Zeroizing<[u8; N]>,
+    ready: usize,
+}
+
+impl<const N: usize> Keystream<N> {
+    /// Makes `octets` of the keystream that begins at the counter block `first`, or `N` if that is less. Whole blocks are
+    /// made, so a few more may be ready.
+    pub fn prepare<C>(cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize) -> Self
+    where
+        C: BlockCipherEncrypt<BlockSize = U16>,
+    {
+        let ready = octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N);
+        let mut keystream = Self { first, octets: Zeroizing::new([0; N]), ready };
+        apply(cipher, first, 0, &mut keystream.octets[..ready]);
+        keystream
+    }
+
+    /// Octets that are ready.
+    pub const fn ready(&self) -> usize {
+        self.ready
+    }
+
+    /// Encrypts or decrypts `data` in place; what is not ready is made now. `cipher` is the one that it was prepared
+    /// with.
+    pub fn apply<C>(self, cipher: &C, data: &mut [u8])
+    where
+        C: BlockCipherEncrypt<BlockSize = U16>,
+    {
+        let (covered, rest) = data.split_at_mut(self.ready.min(data.len()));
+        xor(covered, &self.octets[..]);
+        if !rest.is_empty() {
+            // `ready` is a multiple of a block here, or `N`, whose last block is made again from its beginning.
+            apply(cipher, self.first, self.ready, rest);
+        }
+    }
+}
+
+/// Applies the keystream that begins at the counter block `first`, from its octet number `from` on.
+pub(crate) fn apply<C>(cipher: &C, first: [u8; BLOCK_OCTETS], from: usize, data: &mut [u8])
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    let (blocks, within) = (from / BLOCK_OCTETS, from % BLOCK_OCTETS);
+    let [prefix @ .., a, b, c, d] = first;
+    let counter = u32::from_be_bytes([a, b, c, d]).wrapping_add(blocks as u32);
+    let mut block = [0; BLOCK_OCTETS];
+    block[..12].copy_from_slice(&prefix);
+    block[12..].copy_from_slice(&counter.to_be_bytes());
+    let core = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into());
+    let mut stream = StreamCipherCoreWrapper::from_core(core);
+    stream.apply_keystream(&mut [0; BLOCK_OCTETS][..within]);
+    stream.apply_keystream(data);
+}
+
+/// Exclusive-or of as many octets as the shorter one has.
+#[inline]
+pub(crate) fn xor(data: &mut [u8], with: &[u8]) {
+    // By words: a microcontroller has no vectors, and octet by octet this loop would be most of what is left to do.
+    let (words, rest) = data.as_chunks_mut::<4>();
+    let (with_words, _) = with.as_chunks::<4>();
+    let done = 4 * words.len();
+    for (word, with) in words.iter_mut().zip(with_words) {
+        *word = (u32::from_ne_bytes(*word) ^ u32::from_ne_bytes(*with)).to_ne_bytes();
+    }
+    for (octet, with) in rest.iter_mut().zip(with.get(done..).unwrap_or_default()) {
+        *octet ^= with;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aes::Aes128;
+    use aes::cipher::KeyInit;
+
+    use super::*;
+
+    #[test]
+    fn whatever_is_ready_the_message_is_the_same() {
+        // NIST SP 800-38A, F.5.1, whose counter block counts within its last 32 bits.
+        let key = 0x2b7e_1516_28ae_d2a6_abf7_1588_09cf_4f3c_u128.to_be_bytes();
+        let first = 0xf0f1_f2f3_f4f5_f6f7_f8f9_fafb_fcfd_feff_u128.to_be_bytes();
+        let plain =
+            [0x6bc1_bee2_2e40_9f96_e93d_7e11_7393_172a_u128, 0xae2d_8a57_1e03_ac9c_9eb7_6fac_45af_8e51];
+        let secret =
+            [0x874d_6191_b620_e326_1bef_6864_990d_b6ce_u128, 0x9806_f66b_7970_fdff_8617_187b_b9ff_fdff];
+        let octets = |blocks: [u128; 2]| -> [u8; 32] {
+            let mut octets = [0; 32];
+            octets[..16].copy_from_slice(&blocks[0].to_be_bytes());
+            octets[16..].copy_from_slice(&blocks[1].to_be_bytes());
+            octets
+        };
+        let cipher = Aes128::new(&key.into());
+        for expected in [0, 1, 15, 16, 17, 31, 32, 100] {
+            let mut data = octets(plain);
+            let keystream = Keystream::<32>::prepare(&cipher, first, expected);
+            assert_eq!(keystream.ready(), expected.div_ceil(16).min(2) * 16);
+            keystream.apply(&cipher, &mut data);
+            assert_eq!(data, octets(secret), "{expected}");
+            // A keystream that is shorter than a block, and data that is shorter than the keystream.
+            let mut data = octets(plain);
+            Keystream::<21>::prepare(&cipher, first, expected).apply(&cipher, &mut data[..27]);
+            assert_eq!(data[..27], octets(secret)[..27], "{expected}");
+        }
+    }
+}

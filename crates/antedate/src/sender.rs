@@ -1,0 +1,192 @@
+//! Messages by number: what is prepared for which of them, and that no number is used twice.
+//!
+//! ```text
+//!   sent ... 41 │ 42 prepared │ 43 prepared │ 44 ...         fill level 2 of SLOTS
+//!               ▲ the next message takes this, whatever it holds
+//! ```
+//!
+//! A number is a nonce. [`Sender::send`] takes numbers through `&mut`, one after the other, and what was prepared for a
+//! number goes with it by value: so a keystream is used once.
+
+use core::fmt;
+
+use cipher::BlockCipherEncrypt;
+use cipher::consts::U16;
+
+use crate::ccm::{AAD_OCTETS, Ccm, Expected, Met, Nonce, Prepared, Tag};
+use crate::length::Lengths;
+
+/// How messages are numbered: which nonce and which AAD belong to a number. Two numbers never share a nonce.
+pub trait Numbering {
+    /// The last number that there is.
+    const LAST: u64;
+
+    /// The nonce of this number.
+    fn nonce(&self, number: u64) -> Nonce;
+
+    /// The AAD of the message with this number and so many octets of data, written to the beginning of `aad`; how many
+    /// octets it has.
+    fn aad(&self, number: u64, length: usize, aad: &mut [u8; AAD_OCTETS]) -> usize;
+}
+
+/// Nonces of 13 octets: a prefix of 9 that no other sender under this key has, and the number in 4. No AAD.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbered {
+    prefix: [u8; 9],
+}
+
+impl Numbered {
+    /// With this prefix.
+    pub const fn new(prefix: [u8; 9]) -> Self {
+        Self { prefix }
+    }
+}
+
+impl Numbering for Numbered {
+    const LAST: u64 = u32::MAX as u64;
+
+    fn nonce(&self, number: u64) -> Nonce {
+        let mut octets = [0; Nonce::LONGEST];
+        octets[..9].copy_from_slice(&self.prefix);
+        octets[9..].copy_from_slice(&(number as u32).to_be_bytes());
+        Nonce::new(&octets).expect("invariant: 13 octets are a nonce")
+    }
+
+    fn aad(&self, _number: u64, _length: usize, _aad: &mut [u8; AAD_OCTETS]) -> usize {
+        0
+    }
+}
+
+/// Why a message is not sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SendError {
+    /// All numbers are used: the key has to be changed.
+    Exhausted,
+    /// The message is longer than the nonce allows.
+    TooLong,
+}
+
+impl fmt::Display for SendError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Exhausted => "all numbers under this key are used; change the key",
+            Self::TooLong => "the message is longer than its nonce allows; send it in parts",
+        })
+    }
+}
+
+impl core::error::Error for SendError {}
+
+/// A message that was sealed.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Its number.
+    pub number: u64,
+    /// Its tag.
+    pub tag: Tag,
+    /// What of the preparation was of use.
+    pub met: Met,
+}
+
+/// Seals messages one after the other under one key, and prepares for up to `SLOTS` of them: `N` octets of keystream,
+/// templates of up to `T` octets.
+pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> {
+    ccm: &'k Ccm<C>,
+    numbering: R,
+    /// The number of the next message; `None` when all are used.
+    next: Option<u64>,
+    /// By number modulo `SLOTS`: those for the `filled` next numbers.
+    slots: [Option<Prepared<'k, C, N, T>>; SLOTS],
+    filled: usize,
+    lengths: Lengths,
+}
+
+impl<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> Sender<'k, C, R, N, T, SLOTS>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+    R: Numbering,
+{
+    /// A sender whose first message has the number `first`. No number from there on was ever used under this key.
+    pub fn new(ccm: &'k Ccm<C>, numbering: R, first: u64) -> Self {
+        let next = Some(first).filter(|&first| first <= R::LAST);
+        Self { ccm, numbering, next, slots: [const { None }; SLOTS], filled: 0, lengths: Lengths::new() }
+    }
+
+    /// The key.
+    pub const fn ccm(&self) -> &'k Ccm<C> {
+        self.ccm
+    }
+
+    /// How its messages are numbered.
+    pub const fn numbering(&self) -> &R {
+        &self.numbering
+    }
+
+    /// Messages that are prepared for.
+    pub const fn fill_level(&self) -> usize {
+        self.filled
+    }
+
+    /// The number of the next message; `None` when all are used.
+    pub const fn next_number(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// The number of the first message that is not prepared for: its template may hold it, as a sequence number.
+    pub fn next_unprepared(&self) -> Option<u64> {
+        self.next?.checked_add(self.filled as u64).filter(|&number| number <= R::LAST)
+    }
+
+    /// Prepares for one more message. False if there is no slot or number for it.
+    pub fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool {
+        let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return false };
+        let mut aad = [0; AAD_OCTETS];
+        let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
+        let nonce = self.numbering.nonce(number);
+        let prepared = self.ccm.prepare(&nonce, &aad[..aad_octets], expected, template);
+        self.slots[slot_of::<SLOTS>(number)] = Some(prepared);
+        self.filled += 1;
+        true
+    }
+
+    /// Prepares for one more message, which is expected to be as long as those before it have it. False before the first
+    /// message too.
+    pub fn prepare_as_before(&mut self, template: &[u8]) -> bool {
+        match self.lengths.expected_after(self.filled) {
+            Some(expected) => self.prepare(expected, template),
+            None => false,
+        }
+    }
+
+    /// Seals the next message in place: with what was prepared for it, or in the ordinary way.
+    ///
+    /// # Errors
+    /// [`SendError`]; no number is used then.
+    pub fn send(&mut self, data: &mut [u8]) -> Result<Sent, SendError> {
+        let number = self.next.ok_or(SendError::Exhausted)?;
+        let nonce = self.numbering.nonce(number);
+        if data.len() as u64 > nonce.longest_message() {
+            return Err(SendError::TooLong);
+        }
+        self.next = number.checked_add(1).filter(|&next| next <= R::LAST);
+        self.lengths.saw(data.len());
+        let mut aad = [0; AAD_OCTETS];
+        let aad_octets = self.numbering.aad(number, data.len(), &mut aad).min(AAD_OCTETS);
+        let aad = &aad[..aad_octets];
+        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::take);
+        self.filled = self.filled.saturating_sub(1);
+        // A slot that was left behind would be for another nonce.
+        let (tag, met) = match prepared.filter(|prepared| *prepared.nonce() == nonce) {
+            Some(prepared) => {
+                let sealed = prepared.seal(aad, data);
+                (sealed.tag, sealed.met)
+            }
+            None => (self.ccm.seal(&nonce, aad, data), Met::Nothing),
+        };
+        Ok(Sent { number, tag, met })
+    }
+}
+
+const fn slot_of<const SLOTS: usize>(number: u64) -> usize {
+    if SLOTS == 0 { 0 } else { (number % SLOTS as u64) as usize }
+}

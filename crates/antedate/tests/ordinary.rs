@@ -1,0 +1,206 @@
+//! Whatever was prepared and however wrong the guess was: what is sealed is what the ordinary modes seal, by the crates
+//! of the same family and by Project Wycheproof's vectors.
+
+#![allow(clippy::unwrap_used)]
+
+use aes::cipher::KeyInit as _;
+use aes::{Aes128, Aes256};
+use aes_gcm::aead::AeadInOut as _;
+use antedate::dtls::{self, Records};
+use antedate::{Ccm, Expected, Gcm, Met, Nonce, NotAuthentic, Numbered, SendError, Sender, TagLength};
+use ccm::consts::{U4, U8, U12, U13, U16};
+use proptest::prelude::*;
+
+type Ordinary<M, N> = ccm::Ccm<Aes128, M, N>;
+
+/// The tag and the ciphertext of crate ccm.
+fn ordinary(key: &[u8; 16], tag: usize, nonce: &[u8], aad: &[u8], data: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    macro_rules! with {
+        ($m:ty, $n:ty) => {{
+            let mut sealed = data.to_vec();
+            let ccm = Ordinary::<$m, $n>::new(key.into());
+            let tag =
+                ccm.encrypt_inout_detached(nonce.try_into().unwrap(), aad, sealed.as_mut_slice().into());
+            (tag.unwrap().to_vec(), sealed)
+        }};
+    }
+    match (tag, nonce.len()) {
+        (4, 13) => with!(U4, U13),
+        (8, 13) => with!(U8, U13),
+        (16, 13) => with!(U16, U13),
+        (4, 12) => with!(U4, U12),
+        (8, 12) => with!(U8, U12),
+        (16, 12) => with!(U16, U12),
+        (4, 8) => with!(U4, U8),
+        (8, 8) => with!(U8, U8),
+        (16, 8) => with!(U16, U8),
+        other => panic!("{other:?}"),
+    }
+}
+
+proptest! {
+    #[test]
+    fn ccm_is_crate_ccm(
+        key: [u8; 16],
+        (tag, nonce_octets) in (prop::sample::select(vec![4_usize, 8, 16]), prop::sample::select(vec![8_usize, 12, 13])),
+        nonce: [u8; 13],
+        aad in prop::collection::vec(any::<u8>(), 0..40),
+        data in prop::collection::vec(any::<u8>(), 0..200),
+        // The guess: right, or wrong in length, keystream, AAD or template.
+        length in prop::option::of(0_usize..200),
+        at_most in prop::option::of(0_usize..250),
+        other_aad in any::<bool>(),
+        known in 0_usize..120,
+        spoiled in prop::option::of(0_usize..120),
+    ) {
+        let ccm = Ccm::new(Aes128::new(&key.into()), TagLength::new(tag).unwrap());
+        let nonce = Nonce::new(&nonce[..nonce_octets]).unwrap();
+        let (expected_tag, expected) = ordinary(&key, tag, nonce.octets(), &aad, &data);
+        let mut template = data[..known.min(data.len())].to_vec();
+        let spoiled = spoiled.filter(|at| *at < template.len());
+        if let Some(at) = spoiled { template[at] ^= 1; }
+        let mut guessed_aad = aad.clone();
+        if other_aad && !aad.is_empty() { guessed_aad[0] ^= 1; }
+        let guess = Expected { length: length.unwrap_or(data.len()), at_most: at_most.unwrap_or(data.len()) };
+
+        let mut sealed = data.clone();
+        let prepared = ccm.prepare::<160, 96>(&nonce, &guessed_aad, guess, &template);
+        let outcome = prepared.seal(&aad, &mut sealed);
+        prop_assert_eq!(&sealed, &expected);
+        prop_assert_eq!(outcome.tag.octets(), &expected_tag[..]);
+        if length.is_none() && guessed_aad == aad && aad.len() <= 32 && spoiled.is_none() {
+            prop_assert_eq!(outcome.met, Met::All);
+        }
+        if length.is_some_and(|length| length != data.len()) || guessed_aad != aad {
+            prop_assert_eq!(outcome.met, Met::Keystream);
+        }
+
+        let mut plain = data.clone();
+        let plain_tag = ccm.seal(&nonce, &aad, &mut plain);
+        prop_assert_eq!(plain_tag.octets(), &expected_tag[..]);
+        prop_assert_eq!(&plain, &expected);
+
+        // And back: ordinary, prepared, and forged.
+        let mut opened = expected.clone();
+        prop_assert_eq!(ccm.open(&nonce, &aad, &mut opened, &expected_tag), Ok(()));
+        prop_assert_eq!(&opened, &data);
+        let prepare = || ccm.prepare::<160, 96>(&nonce, &guessed_aad, guess, &template);
+        let mut opened = expected.clone();
+        prop_assert!(prepare().open(&aad, &mut opened, &expected_tag).is_ok());
+        prop_assert_eq!(&opened, &data);
+        let mut forged = expected_tag;
+        forged[tag - 1] ^= 1;
+        let mut opened = expected.clone();
+        prop_assert_eq!(prepare().open(&aad, &mut opened, &forged), Err(NotAuthentic));
+        prop_assert!(opened.iter().all(|&octet| octet == 0));
+        prop_assert_eq!(prepare().open(&aad, &mut expected.clone(), &forged[..tag - 1]), Err(NotAuthentic));
+    }
+
+    #[test]
+    fn gcm_is_crate_aes_gcm(
+        key: [u8; 32],
+        nonce: [u8; 12],
+        aad in prop::collection::vec(any::<u8>(), 0..40),
+        data in prop::collection::vec(any::<u8>(), 0..200),
+        octets in 0_usize..250,
+        known in 0_usize..40,
+        spoiled in prop::option::of(0_usize..40),
+    ) {
+        let gcm = Gcm::new(Aes256::new(&key.into()));
+        let mut expected = data.clone();
+        let expected_tag = aes_gcm::Aes256Gcm::new(&key.into())
+            .encrypt_inout_detached(&nonce.into(), &aad, expected.as_mut_slice().into())
+            .unwrap();
+        let mut constant = aad[..known.min(aad.len())].to_vec();
+        if let Some(at) = spoiled.filter(|at| *at < constant.len()) { constant[at] ^= 1; }
+
+        let mut sealed = data.clone();
+        prop_assert_eq!(&gcm.seal(&nonce, &aad, &mut sealed)[..], &expected_tag[..]);
+        prop_assert_eq!(&sealed, &expected);
+        let mut sealed = data.clone();
+        let (tag, met) = gcm.prepare::<160>(&nonce, &constant, octets).seal(&aad, &mut sealed);
+        prop_assert_eq!(&tag[..], &expected_tag[..]);
+        prop_assert_eq!(&sealed, &expected);
+        let hashed = constant.len().min(32) / 16 * 16;
+        prop_assert_eq!(met == Met::All, constant[..hashed] == aad[..hashed]);
+
+        let mut opened = expected.clone();
+        prop_assert!(gcm.prepare::<160>(&nonce, &constant, octets).open(&aad, &mut opened, &tag).is_ok());
+        prop_assert_eq!(&opened, &data);
+        let mut opened = expected.clone();
+        prop_assert_eq!(gcm.open(&nonce, &aad, &mut opened, &tag), Ok(()));
+        prop_assert_eq!(&opened, &data);
+        let mut forged = tag;
+        forged[0] ^= 0x80;
+        prop_assert_eq!(gcm.open(&nonce, &aad, &mut expected.clone(), &forged), Err(NotAuthentic));
+        prop_assert!(gcm.prepare::<160>(&nonce, &constant, octets).open(&aad, &mut expected, &forged).is_err());
+    }
+}
+
+#[test]
+fn each_message_has_a_number_of_its_own_whatever_was_prepared() {
+    let ccm = Ccm::new(Aes128::new(&[7; 16].into()), TagLength::EIGHT);
+    let mut sender = Sender::<_, _, 64, 32, 3>::new(&ccm, Numbered::new(*b"station-1"), 5);
+    let expected = |number: u32, data: &[u8]| {
+        let mut nonce = b"station-1".to_vec();
+        nonce.extend(number.to_be_bytes());
+        ordinary(&[7; 16], 8, &nonce, &[], data)
+    };
+    assert!(!sender.prepare_as_before(b""), "nothing is known yet");
+    let mut met = Vec::new();
+    for number in 5..25_u32 {
+        let data = vec![number as u8; 10 + (number as usize % 3) * 20];
+        let mut sealed = data.clone();
+        let sent = sender.send(&mut sealed).unwrap();
+        assert_eq!(
+            (sent.number, (sent.tag.octets().to_vec(), sealed)),
+            (number.into(), expected(number, &data))
+        );
+        met.push(sent.met);
+        // Sometimes there is time to prepare for all, sometimes for none.
+        let before = sender.fill_level();
+        while number % 5 != 0 && sender.prepare_as_before(b"") {}
+        assert_eq!(sender.fill_level(), if number % 5 == 0 { before } else { 3 });
+    }
+    // Once the lengths are known to repeat, every guess is right; and what had no time is sealed all the same.
+    assert_eq!(met[0], Met::Nothing);
+    assert!(met[12..].iter().all(|met| *met == Met::All), "{met:?}");
+}
+
+#[test]
+fn numbers_end() {
+    let ccm = Ccm::new(Aes128::new(&[7; 16].into()), TagLength::EIGHT);
+    let mut sender = Sender::<_, _, 16, 0, 4>::new(&ccm, Numbered::new([0; 9]), u64::from(u32::MAX) - 1);
+    assert!(sender.prepare(Expected::exactly(3), b"") && sender.prepare(Expected::exactly(3), b""));
+    assert!(!sender.prepare(Expected::exactly(3), b""), "there is no third number");
+    assert_eq!(sender.send(&mut vec![0; 1 << 16]).unwrap_err(), SendError::TooLong);
+    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().met, Met::All);
+    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().number, u64::from(u32::MAX));
+    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap_err(), SendError::Exhausted);
+    assert_eq!(Sender::<_, _, 16, 0, 4>::new(&ccm, Numbered::new([0; 9]), 1 << 32).next_number(), None);
+}
+
+#[test]
+fn a_record_of_dtls_is_one() {
+    let (key, records) = ([9; 16], Records { salt: [1, 2, 3, 4], epoch: 1, kind: dtls::APPLICATION_DATA });
+    let ccm = Ccm::new(Aes128::new(&key.into()), TagLength::EIGHT);
+    let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, records, 0x0102_0304_0506);
+    assert!(sender.prepare(Expected::exactly(20), b"temperature: "));
+    let data = b"temperature: 21.5 C.";
+    for met in [Met::All, Met::Nothing] {
+        let number = sender.next_number().unwrap();
+        let mut buffer = [0; 64];
+        buffer[dtls::HEADER_OCTETS..][..20].copy_from_slice(data);
+        let written = dtls::write(&mut sender, &mut buffer, 20).unwrap();
+        assert_eq!((written.number, written.met, written.octets), (number, met, 21 + 20 + 8));
+        let explicit = ((1_u64 << 48) | number).to_be_bytes();
+        let mut aad = explicit.to_vec();
+        aad.extend([23, 0xfe, 0xfd, 0, 20]);
+        let nonce = [&[1, 2, 3, 4][..], &explicit].concat();
+        let (tag, sealed) = ordinary(&key, 8, &nonce, &aad, data);
+        let header = [&[23, 0xfe, 0xfd][..], &explicit, &[0, 36], &explicit].concat();
+        assert_eq!(buffer[..written.octets], [header, sealed, tag].concat());
+    }
+    assert_eq!(dtls::write(&mut sender, &mut [0; 48], 20), Err(dtls::RecordError::Room));
+    assert_eq!(dtls::write(&mut sender, &mut vec![0; 20_000], 16_385), Err(dtls::RecordError::Room));
+}
