@@ -12,7 +12,7 @@
 //! B_0 holds the length, so the CBC-MAC can be begun only for a length that is guessed. If length, AAD or template turn
 //! out to be others, the CBC-MAC is computed anew and the keystream stays of use.
 
-use core::fmt;
+use core::{fmt, mem};
 
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
@@ -208,6 +208,7 @@ where
     /// [`NotAuthentic`]; `data` is wiped.
     pub fn open(&self, nonce: &Nonce, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<(), NotAuthentic> {
         if aad.len() > LONGEST_AAD || data.len() as u64 > nonce.longest_message() {
+            data.zeroize();
             return Err(NotAuthentic);
         }
         apply(&self.cipher, nonce.counter(0), BLOCK_OCTETS, data);
@@ -342,11 +343,15 @@ where
     ///
     /// # Panics
     /// As [`Ccm::seal`].
-    pub fn seal(self, aad: &[u8], data: &mut [u8]) -> Sealed {
-        let Self { ccm, nonce, keystream, tag_mask, guess } = self;
-        let (mac, met) = mac_with(ccm, guess, &nonce, aad, data);
-        keystream.apply(&ccm.cipher, data);
-        Sealed { tag: ccm.tag_of(mac, &tag_mask), met }
+    pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
+        self.use_up(aad, data)
+    }
+
+    /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
+    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
+        let (mac, met) = self.mac_of(aad, data);
+        self.keystream.use_up(&self.ccm.cipher, data);
+        Sealed { tag: self.ccm.tag_of(mac, &self.tag_mask), met }
     }
 
     /// Decrypts `data` in place.
@@ -354,34 +359,26 @@ where
     /// # Errors
     /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
     /// ordinary way.
-    pub fn open(self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<Met, NotAuthentic> {
-        let Self { ccm, nonce, keystream, tag_mask, guess } = self;
-        if aad.len() > LONGEST_AAD || data.len() as u64 > nonce.longest_message() {
+    pub fn open(mut self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<Met, NotAuthentic> {
+        if aad.len() > LONGEST_AAD || data.len() as u64 > self.nonce.longest_message() {
+            data.zeroize();
             return Err(NotAuthentic);
         }
-        keystream.apply(&ccm.cipher, data);
-        let (mac, met) = mac_with(ccm, guess, &nonce, aad, data);
-        judge(&ccm.tag_of(mac, &tag_mask), tag, data).map(|()| met)
+        self.keystream.use_up(&self.ccm.cipher, data);
+        let (mac, met) = self.mac_of(aad, data);
+        judge(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| met)
     }
-}
 
-/// The MAC of a message, resumed if it is as it was expected.
-fn mac_with<C, const T: usize>(
-    ccm: &Ccm<C>,
-    guess: Option<Guess<T>>,
-    nonce: &Nonce,
-    aad: &[u8],
-    data: &[u8],
-) -> (Zeroizing<[u8; BLOCK_OCTETS]>, Met)
-where
-    C: BlockCipherEncrypt<BlockSize = U16>,
-{
-    match guess.filter(|guess| guess.is_met(aad, data)) {
-        Some(Guess { mut mac, covered, .. }) => {
-            mac.update(&ccm.cipher, &data[covered..]);
-            (mac.finish(&ccm.cipher), Met::All)
+    /// The MAC of a message, resumed if it is as it was expected.
+    fn mac_of(&mut self, aad: &[u8], data: &[u8]) -> (Zeroizing<[u8; BLOCK_OCTETS]>, Met) {
+        match self.guess.as_mut().filter(|guess| guess.is_met(aad, data)) {
+            Some(Guess { mac, covered, .. }) => {
+                let mut mac = mem::take(mac);
+                mac.update(&self.ccm.cipher, &data[*covered..]);
+                (mac.finish(&self.ccm.cipher), Met::All)
+            }
+            None => (self.ccm.mac_of(&self.nonce, aad, data), Met::Keystream),
         }
-        None => (ccm.mac_of(nonce, aad, data), Met::Keystream),
     }
 }
 

@@ -145,11 +145,9 @@ where
     }
 
     /// Encrypts `data` in place.
-    pub fn seal(self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
-        let Self { gcm, keystream, tag_mask, ghash, constant, hashed, .. } = self;
-        keystream.apply(&gcm.cipher, data);
-        let (ghash, begun, met) = resume(gcm, ghash, &constant[..hashed], aad);
-        (gcm.tag(ghash, (aad, begun), data, &tag_mask), met)
+    pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
+        self.keystream.use_up(&self.gcm.cipher, data);
+        self.tag(aad, data)
     }
 
     /// Decrypts `data` in place. Nothing is decrypted before it is known to be authentic.
@@ -157,22 +155,26 @@ where
     /// # Errors
     /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
     /// ordinary way.
-    pub fn open(self, aad: &[u8], data: &mut [u8], tag: &[u8; BLOCK_OCTETS]) -> Result<Met, NotAuthentic> {
-        let Self { gcm, keystream, tag_mask, ghash, constant, hashed, .. } = self;
-        let (ghash, begun, met) = resume(gcm, ghash, &constant[..hashed], aad);
-        let own = gcm.tag(ghash, (aad, begun), data, &tag_mask);
+    pub fn open(
+        mut self,
+        aad: &[u8],
+        data: &mut [u8],
+        tag: &[u8; BLOCK_OCTETS],
+    ) -> Result<Met, NotAuthentic> {
+        let (own, met) = self.tag(aad, data);
         judge(&own, tag, data)?;
-        keystream.apply(&gcm.cipher, data);
+        self.keystream.use_up(&self.gcm.cipher, data);
         Ok(met)
     }
-}
 
-/// The hash to go on with, and how much of the AAD is in it.
-fn resume<C>(gcm: &Gcm<C>, begun: GHash, constant: &[u8], aad: &[u8]) -> (GHash, usize, Met) {
-    if aad.starts_with(constant) {
-        (begun, constant.len(), Met::All)
-    } else {
-        (gcm.ghash.clone(), 0, Met::Keystream)
+    /// The tag of an encrypted message, its hash resumed if the AAD is as it was expected.
+    fn tag(&self, aad: &[u8], data: &[u8]) -> ([u8; BLOCK_OCTETS], Met) {
+        let (ghash, begun, met) = if aad.starts_with(&self.constant[..self.hashed]) {
+            (&self.ghash, self.hashed, Met::All)
+        } else {
+            (&self.gcm.ghash, 0, Met::Keystream)
+        };
+        (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), met)
     }
 }
 

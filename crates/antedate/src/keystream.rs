@@ -11,7 +11,7 @@ use cipher::consts::U16;
 use cipher::{BlockCipherEncrypt, InnerIvInit, StreamCipher, StreamCipherCoreWrapper};
 use ctr::CtrCore;
 use ctr::flavors::Ctr32BE;
-use zeroize::Zeroizing;
+use zeroize::optimization_barrier;
 
 /// Octets of a block.
 pub const BLOCK_OCTETS: usize = 16;
@@ -19,9 +19,9 @@ pub const BLOCK_OCTETS: usize = 16;
 /// The first octets of the keystream that begins at one counter block; `N` at the most. Used up by the message that it
 /// covers, and wiped.
 pub struct Keystream<const N: usize> {
-    /// What comes behind the octets that are ready.
+    /// The counter block of the first octet.
     first: [u8; BLOCK_OCTETS],
-    octets: Zeroizing<[u8; N]>,
+    octets: [u8; N],
     ready: usize,
 }
 
@@ -33,7 +33,7 @@ impl<const N: usize> Keystream<N> {
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
         let ready = octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N);
-        let mut keystream = Self { first, octets: Zeroizing::new([0; N]), ready };
+        let mut keystream = Self { first, octets: [0; N], ready };
         apply(cipher, first, 0, &mut keystream.octets[..ready]);
         keystream
     }
@@ -45,16 +45,31 @@ impl<const N: usize> Keystream<N> {
 
     /// Encrypts or decrypts `data` in place; what is not ready is made now. `cipher` is the one that it was prepared
     /// with.
-    pub fn apply<C>(self, cipher: &C, data: &mut [u8])
+    pub fn apply<C>(mut self, cipher: &C, data: &mut [u8])
+    where
+        C: BlockCipherEncrypt<BlockSize = U16>,
+    {
+        self.use_up(cipher, data);
+    }
+
+    /// [`Keystream::apply`] where it lies. The caller lets it go and never uses it again; it is wiped then.
+    pub(crate) fn use_up<C>(&mut self, cipher: &C, data: &mut [u8])
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
         let (covered, rest) = data.split_at_mut(self.ready.min(data.len()));
-        xor(covered, &self.octets[..]);
+        xor(covered, &self.octets);
         if !rest.is_empty() {
-            // `ready` is a multiple of a block here, or `N`, whose last block is made again from its beginning.
             apply(cipher, self.first, self.ready, rest);
         }
+    }
+}
+
+impl<const N: usize> Drop for Keystream<N> {
+    fn drop(&mut self) {
+        // As zeroize does it, but by words: on a microcontroller octet by octet costs more than what is saved.
+        self.octets[..self.ready].fill(0);
+        optimization_barrier(&self.octets);
     }
 }
 

@@ -173,12 +173,14 @@ where
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, data.len(), &mut aad).min(AAD_OCTETS);
         let aad = &aad[..aad_octets];
-        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::take);
+        // What is used up stays where it is until its slot is needed, and is wiped then: in time that is not the message's.
+        // Its number has passed, so nobody asks for it again.
+        let filled = self.filled > 0;
         self.filled = self.filled.saturating_sub(1);
-        // A slot that was left behind would be for another nonce.
-        let (tag, met) = match prepared.filter(|prepared| *prepared.nonce() == nonce) {
+        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::as_mut);
+        let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
             Some(prepared) => {
-                let sealed = prepared.seal(aad, data);
+                let sealed = prepared.use_up(aad, data);
                 (sealed.tag, sealed.met)
             }
             None => (self.ccm.seal(&nonce, aad, data), Met::Nothing),
