@@ -12,7 +12,7 @@
 //! B_0 holds the length, so the CBC-MAC can be begun only for a length that is guessed. If length, AAD or template turn
 //! out to be others, the CBC-MAC is computed anew and the keystream stays of use.
 
-use core::{fmt, mem};
+use core::fmt;
 
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
@@ -20,7 +20,7 @@ use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
 use crate::cbc_mac::CbcMac;
-use crate::keystream::{BLOCK_OCTETS, Keystream, apply, xor};
+use crate::keystream::{BLOCK_OCTETS, Keystream, apply, wipe, xor};
 
 /// The longest AAD for which a CBC-MAC is begun beforehand: a record of DTLS has 13 octets, a SecTAG with its addresses
 /// 28.
@@ -225,14 +225,13 @@ where
         expected: Expected,
         template: &[u8],
     ) -> Prepared<'_, C, N, T> {
-        let keystream = Keystream::prepare(&self.cipher, nonce.counter(1), expected.at_most);
-        let guess = (aad.len() <= AAD_OCTETS && expected.length as u64 <= nonce.longest_message())
-            .then(|| Guess::new(self, nonce, aad, expected.length, template));
-        Prepared { ccm: self, nonce: *nonce, keystream, tag_mask: self.tag_mask(nonce), guess }
+        let mut prepared = Prepared::empty(self);
+        prepared.renew(nonce, aad, expected, template);
+        prepared
     }
 
     /// AES(A_0).
-    fn tag_mask(&self, nonce: &Nonce) -> Zeroizing<[u8; BLOCK_OCTETS]> {
+    pub(crate) fn tag_mask(&self, nonce: &Nonce) -> Zeroizing<[u8; BLOCK_OCTETS]> {
         let mut mask = Zeroizing::new(nonce.counter(0));
         self.cipher.encrypt_block((&mut *mask).into());
         mask
@@ -273,70 +272,77 @@ impl Nonce {
     }
 }
 
-/// A CBC-MAC that was begun for a message that is expected to be like this.
-struct Guess<const T: usize> {
-    /// Over B_0, the AAD, and the whole blocks of the template.
-    mac: CbcMac,
-    aad: [u8; AAD_OCTETS],
-    aad_octets: usize,
-    length: usize,
-    template: Zeroizing<[u8; T]>,
-    /// Those octets of it that the MAC covers: whole blocks, or the whole message.
-    covered: usize,
-}
-
-impl<const T: usize> Guess<T> {
-    fn new<C>(ccm: &Ccm<C>, nonce: &Nonce, aad: &[u8], length: usize, template: &[u8]) -> Self
-    where
-        C: BlockCipherEncrypt<BlockSize = U16>,
-    {
-        let known = template.len().min(T).min(length);
-        let covered = if known == length { known } else { known - known % BLOCK_OCTETS };
-        let mut mac = ccm.begin_mac(nonce, aad, length);
-        mac.update(&ccm.cipher, &template[..covered]);
-        if covered == length {
-            mac.pad(&ccm.cipher);
-        }
-        let mut guess = Self {
-            mac,
-            aad: [0; AAD_OCTETS],
-            aad_octets: aad.len(),
-            length,
-            template: Zeroizing::new([0; T]),
-            covered,
-        };
-        guess.aad[..aad.len()].copy_from_slice(aad);
-        guess.template[..covered].copy_from_slice(&template[..covered]);
-        guess
-    }
-
-    /// Whether the message is as it was expected. In constant time for messages of one length.
-    fn is_met(&self, aad: &[u8], data: &[u8]) -> bool {
-        let lengths = data.len() == self.length && aad.len() == self.aad_octets;
-        lengths
-            && bool::from(
-                aad.ct_eq(&self.aad[..self.aad_octets])
-                    & data[..self.covered].ct_eq(&self.template[..self.covered]),
-            )
-    }
-}
-
 /// A message's cipher work, done before there is a message. Used up by the one that it seals or opens.
 pub struct Prepared<'k, C, const N: usize, const T: usize> {
     ccm: &'k Ccm<C>,
     nonce: Nonce,
     keystream: Keystream<N>,
     tag_mask: Zeroizing<[u8; BLOCK_OCTETS]>,
-    guess: Option<Guess<T>>,
+    /// The CBC-MAC over B_0, the AAD and the covered part of the template, if it could be begun.
+    mac: Option<CbcMac>,
+    aad: [u8; AAD_OCTETS],
+    aad_octets: usize,
+    length: usize,
+    template: [u8; T],
+    /// Those octets of the template that the MAC covers: whole blocks, or the whole message.
+    covered: usize,
 }
 
-impl<C, const N: usize, const T: usize> Prepared<'_, C, N, T>
+impl<'k, C, const N: usize, const T: usize> Prepared<'k, C, N, T>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
+    /// Nothing is prepared.
+    pub(crate) fn empty(ccm: &'k Ccm<C>) -> Self {
+        Self {
+            ccm,
+            nonce: Nonce { octets: [0; Nonce::LONGEST], length: Nonce::LONGEST as u8 },
+            keystream: Keystream::EMPTY,
+            tag_mask: Zeroizing::new([0; BLOCK_OCTETS]),
+            mac: None,
+            aad: [0; AAD_OCTETS],
+            aad_octets: 0,
+            length: 0,
+            template: [0; T],
+            covered: 0,
+        }
+    }
+
+    /// Prepares for another message, in the place of what was prepared.
+    pub(crate) fn renew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
+        let Self { ccm, .. } = *self;
+        self.nonce = *nonce;
+        self.keystream.renew(&ccm.cipher, nonce.counter(1), expected.at_most);
+        self.tag_mask = ccm.tag_mask(nonce);
+        self.mac = None;
+        let length = expected.length;
+        let Some(kept) = self.aad.get_mut(..aad.len()).filter(|_| length as u64 <= nonce.longest_message())
+        else {
+            return;
+        };
+        kept.copy_from_slice(aad);
+        let known = template.len().min(T).min(length);
+        let covered = if known == length { known } else { known - known % BLOCK_OCTETS };
+        wipe(self.template.get_mut(covered..self.covered).unwrap_or_default());
+        self.template[..covered].copy_from_slice(&template[..covered]);
+        (self.aad_octets, self.length, self.covered) = (aad.len(), length, covered);
+        let mut mac = ccm.begin_mac(nonce, aad, length);
+        mac.update(&ccm.cipher, &template[..covered]);
+        if covered == length {
+            mac.pad(&ccm.cipher);
+        }
+        self.mac = Some(mac);
+    }
+
     /// The nonce that it is for.
     pub const fn nonce(&self) -> &Nonce {
         &self.nonce
+    }
+
+    /// Whether the message is as it was expected. In constant time for messages of one length.
+    fn is_as_expected(&self, aad: &[u8], data: &[u8]) -> bool {
+        let lengths = data.len() == self.length && aad.len() == self.aad_octets;
+        lengths && equal(aad, &self.aad) & equal(&data[..self.covered], &self.template)
     }
 
     /// Encrypts `data` in place.
@@ -371,15 +377,36 @@ where
 
     /// The MAC of a message, resumed if it is as it was expected.
     fn mac_of(&mut self, aad: &[u8], data: &[u8]) -> (Zeroizing<[u8; BLOCK_OCTETS]>, Met) {
-        match self.guess.as_mut().filter(|guess| guess.is_met(aad, data)) {
-            Some(Guess { mac, covered, .. }) => {
-                let mut mac = mem::take(mac);
-                mac.update(&self.ccm.cipher, &data[*covered..]);
-                (mac.finish(&self.ccm.cipher), Met::All)
+        let Self { ccm, .. } = *self;
+        match self.mac.take().filter(|_| self.is_as_expected(aad, data)) {
+            Some(mut mac) => {
+                mac.update(&ccm.cipher, &data[self.covered..]);
+                (mac.finish(&ccm.cipher), Met::All)
             }
-            None => (self.ccm.mac_of(&self.nonce, aad, data), Met::Keystream),
+            None => (ccm.mac_of(&self.nonce, aad, data), Met::Keystream),
         }
     }
+}
+
+impl<C, const N: usize, const T: usize> Drop for Prepared<'_, C, N, T> {
+    fn drop(&mut self) {
+        wipe(&mut self.template[..self.covered]);
+    }
+}
+
+/// Whether `other` begins with `octets`; in a time that depends on lengths alone. By words: see [`xor`].
+fn equal(octets: &[u8], other: &[u8]) -> bool {
+    let (words, rest) = octets.as_chunks::<4>();
+    let (other_words, _) = other.as_chunks::<4>();
+    let differs = words
+        .iter()
+        .zip(other_words)
+        .fold(0, |differs, (word, other)| differs | (u32::from_ne_bytes(*word) ^ u32::from_ne_bytes(*other)));
+    let rest_differs = rest
+        .iter()
+        .zip(&other[4 * words.len()..])
+        .fold(0, |differs, (octet, other)| differs | (octet ^ other));
+    bool::from((differs | u32::from(rest_differs)).ct_eq(&0))
 }
 
 /// Compares tags in constant time.

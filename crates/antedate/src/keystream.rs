@@ -7,11 +7,12 @@
 //!
 //! The last 32 bits of the counter block count, which is enough for messages below 64 GiB.
 
+use cipher::array::Array;
 use cipher::consts::U16;
-use cipher::{BlockCipherEncrypt, InnerIvInit, StreamCipher, StreamCipherCoreWrapper};
+use cipher::{BlockCipherEncrypt, InnerIvInit as _, StreamCipherCore as _};
 use ctr::CtrCore;
 use ctr::flavors::Ctr32BE;
-use zeroize::optimization_barrier;
+use zeroize::{Zeroizing, optimization_barrier};
 
 /// Octets of a block.
 pub const BLOCK_OCTETS: usize = 16;
@@ -32,10 +33,34 @@ impl<const N: usize> Keystream<N> {
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
-        let ready = octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N);
-        let mut keystream = Self { first, octets: [0; N], ready };
-        apply(cipher, first, 0, &mut keystream.octets[..ready]);
+        let mut keystream = Self::EMPTY;
+        keystream.renew(cipher, first, octets);
         keystream
+    }
+
+    /// Nothing is ready.
+    pub(crate) const EMPTY: Self = Self { first: [0; BLOCK_OCTETS], octets: [0; N], ready: 0 };
+
+    /// Makes another keystream in the place of this one.
+    pub(crate) fn renew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
+    where
+        C: BlockCipherEncrypt<BlockSize = U16>,
+    {
+        let ready = octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N);
+        (self.first, self.ready) = (first, ready.max(self.ready));
+        let (blocks, rest) = self.octets[..ready].as_chunks_mut::<BLOCK_OCTETS>();
+        let mut stream = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &first.into());
+        if !blocks.is_empty() {
+            stream.write_keystream_blocks(Array::cast_slice_from_core_mut(blocks));
+        }
+        if !rest.is_empty() {
+            let mut last = Zeroizing::new([0; BLOCK_OCTETS]);
+            stream.write_keystream_block((&mut *last).into());
+            rest.copy_from_slice(&last[..rest.len()]);
+        }
+        // What is left of the one before is of no use to anybody.
+        self.octets[ready..self.ready].fill(0);
+        self.ready = ready;
     }
 
     /// Octets that are ready.
@@ -67,10 +92,14 @@ impl<const N: usize> Keystream<N> {
 
 impl<const N: usize> Drop for Keystream<N> {
     fn drop(&mut self) {
-        // As zeroize does it, but by words: on a microcontroller octet by octet costs more than what is saved.
-        self.octets[..self.ready].fill(0);
-        optimization_barrier(&self.octets);
+        wipe(&mut self.octets[..self.ready]);
     }
+}
+
+/// Wipes as zeroize does, but by words: on a microcontroller octet by octet costs as much as the cipher.
+pub(crate) fn wipe(octets: &mut [u8]) {
+    octets.fill(0);
+    optimization_barrier(octets);
 }
 
 /// Applies the keystream that begins at the counter block `first`, from its octet number `from` on.
@@ -84,10 +113,19 @@ where
     let mut block = [0; BLOCK_OCTETS];
     block[..12].copy_from_slice(&prefix);
     block[12..].copy_from_slice(&counter.to_be_bytes());
-    let core = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into());
-    let mut stream = StreamCipherCoreWrapper::from_core(core);
-    stream.apply_keystream(&mut [0; BLOCK_OCTETS][..within]);
-    stream.apply_keystream(data);
+    let mut stream = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into());
+    // The crate's core instead of its wrapper, whose buffer between calls nobody needs here: on a microcontroller that
+    // costs as much as two blocks.
+    let (head, data) =
+        data.split_at_mut(if within == 0 { 0 } else { (BLOCK_OCTETS - within).min(data.len()) });
+    if !head.is_empty() {
+        let mut keystream = Zeroizing::new([0; BLOCK_OCTETS]);
+        stream.write_keystream_block((&mut *keystream).into());
+        xor(head, &keystream[within..]);
+    }
+    if !data.is_empty() {
+        stream.apply_keystream_partial(data.into());
+    }
 }
 
 /// Exclusive-or of as many octets as the shorter one has.

@@ -8,7 +8,7 @@
 //! A number is a nonce. [`Sender::send`] takes numbers through `&mut`, one after the other, and what was prepared for a
 //! number goes with it by value: so a keystream is used once.
 
-use core::fmt;
+use core::{array, fmt};
 
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
@@ -96,7 +96,7 @@ pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> 
     /// The number of the next message; `None` when all are used.
     next: Option<u64>,
     /// By number modulo `SLOTS`: those for the `filled` next numbers.
-    slots: [Option<Prepared<'k, C, N, T>>; SLOTS],
+    slots: [Prepared<'k, C, N, T>; SLOTS],
     filled: usize,
     lengths: Lengths,
 }
@@ -109,7 +109,14 @@ where
     /// A sender whose first message has the number `first`. No number from there on was ever used under this key.
     pub fn new(ccm: &'k Ccm<C>, numbering: R, first: u64) -> Self {
         let next = Some(first).filter(|&first| first <= R::LAST);
-        Self { ccm, numbering, next, slots: [const { None }; SLOTS], filled: 0, lengths: Lengths::new() }
+        Self {
+            ccm,
+            numbering,
+            next,
+            slots: array::from_fn(|_| Prepared::empty(ccm)),
+            filled: 0,
+            lengths: Lengths::new(),
+        }
     }
 
     /// The key.
@@ -143,8 +150,7 @@ where
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
         let nonce = self.numbering.nonce(number);
-        let prepared = self.ccm.prepare(&nonce, &aad[..aad_octets], expected, template);
-        self.slots[slot_of::<SLOTS>(number)] = Some(prepared);
+        self.slots[slot_of::<SLOTS>(number)].renew(&nonce, &aad[..aad_octets], expected, template);
         self.filled += 1;
         true
     }
@@ -177,7 +183,7 @@ where
         // Its number has passed, so nobody asks for it again.
         let filled = self.filled > 0;
         self.filled = self.filled.saturating_sub(1);
-        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::as_mut);
+        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number));
         let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
             Some(prepared) => {
                 let sealed = prepared.use_up(aad, data);
