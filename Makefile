@@ -6,13 +6,15 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench-fragment bench-link bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, then sites, with their machines in network namespaces, real traffic, live figures (root)"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
 	@echo "make bench-link a link beside a bridge and a bare forwarder, with each suite, on this machine (root; 10 minutes)"
 	@echo "make bench-tunnel our sites beside kernel VXLAN, alone and over WireGuard, on this machine (root; 10 minutes)"
+	@echo "make bench-mcu  antedated ciphers on a Cortex-M4 in an emulator, beside the paper's figures (Debian's Rust, qemu-system-arm)"
+	@echo "make bench-precompute  the same, beside this host with AES in software, and as it is"
 	@echo "make bench-suites what a frame costs with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
@@ -45,6 +47,17 @@ bench-link:
 	target/release/frameward bench link --quick
 
 # Needs no root. On a quiet machine; --quick takes 8 seconds instead of 35.
+bench-mcu:
+	scripts/precompute.sh mcu
+	$(CARGO) build --release --locked --package frameward
+	target/release/frameward bench precompute --quick
+
+bench-precompute:
+	scripts/precompute.sh mcu
+	scripts/precompute.sh soft
+	$(CARGO) build --release --locked --package frameward
+	target/release/frameward bench precompute
+
 bench-suites:
 	@scripts/setup.sh demo
 	$(CARGO) build --release --locked --package frameward

@@ -5,6 +5,9 @@
 //! when the data is there. The data begins with the template; nonces and AAD are those of DTLS 1.2 with AES-CCM-8.
 #![no_std]
 
+#[cfg(not(target_os = "none"))]
+pub mod host;
+
 use core::hint::black_box;
 
 use aes::Aes128;
@@ -44,6 +47,10 @@ pub enum What {
 }
 
 impl What {
+    /// All.
+    pub const ALL: [Self; 6] =
+        [Self::Encryption, Self::Mac, Self::Both, Self::Gcm, Self::Block, Self::OrdinaryCrate];
+
     /// As it stands in tables.
     pub const fn name(self) -> &'static str {
         match self {

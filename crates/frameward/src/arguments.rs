@@ -127,8 +127,9 @@ Examples:
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
 Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
-table, or with --json as one line of JSON for each figure. `suites` needs no root; the others need root, ip, tc
-and ethtool.
+table, or with --json as one line of JSON for each figure. `suites` and `precompute` need no root; the
+others need root, ip, tc and ethtool. `precompute` shows a microcontroller and AES in software, too, if
+scripts/precompute.sh has measured them (make bench-mcu).
 
 Examples:
   frameward bench suites
@@ -147,6 +148,9 @@ Examples:
         /// may be given several times
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
+        /// Of `precompute`: where scripts/precompute.sh has left what it measured
+        #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
+        rows: PathBuf,
         /// One line of JSON for each figure
         #[arg(long)]
         json: bool,
@@ -253,6 +257,8 @@ pub(crate) enum Measured {
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
     Link,
+    /// What antedated encryption and templates save, beside the paper's figures
+    Precompute,
     /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
     Suites,
     /// Tunnels between two plants, beside kernel VXLAN, alone and over WireGuard

@@ -11,12 +11,14 @@
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
+//! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
 pub mod forwarder;
 pub mod full_size;
 pub mod link;
 pub mod memory;
+pub mod precompute;
 mod rivals;
 pub mod samples;
 pub mod small;

@@ -14,6 +14,7 @@ use signal_hook::iterator::Signals;
 use wire::Ckn;
 
 use frameward::bench::forwarder;
+use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
 use frameward::bench::suites::{self, SuitesTable};
 use frameward::bench::table::Table;
 use frameward::bench::{Bench, Effort};
@@ -52,7 +53,7 @@ fn main() -> ExitCode {
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
         Command::Demo { what } => demo(what),
-        Command::Bench { what, quick, json, only } => bench(what, quick, json, &only),
+        Command::Bench { what, quick, json, only, rows } => bench(what, quick, json, &only, &rows),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
@@ -187,7 +188,7 @@ fn abandon_when_interrupted() -> io::Result<()> {
     Ok(())
 }
 
-fn bench(what: Measured, quick: bool, json: bool, only: &[String]) -> Result<(), Failure> {
+fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
     if !only.is_empty() && !matches!(what, Measured::Link | Measured::Tunnel) {
         return Err(told(
             &"bench: --only chooses figures of `link` and `tunnel`; leave it out",
@@ -196,6 +197,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String]) -> Result<(),
     }
     let measure: fn(&mut Bench<'_>) -> _ = match what {
         Measured::Suites => return bench_suites(quick, json),
+        Measured::Precompute => return bench_precompute(quick, json, rows),
         Measured::Fragment => |bench| bench.fragment(),
         Measured::Link => |bench| bench.link(),
         Measured::Tunnel => |bench| bench.tunnel(),
@@ -252,6 +254,27 @@ fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
         figures.push(figure);
     });
     if json { printed } else { print(&SuitesTable(&figures)) }
+}
+
+fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Failure> {
+    let mut measured = Vec::new();
+    for (device, file) in [(Device::CortexM4, "mcu.csv"), (Device::Software, "soft.csv")] {
+        let file = directory.join(file);
+        if !file.exists() {
+            let script = if device == Device::CortexM4 { "mcu" } else { "soft" };
+            tell(&format_args!("bench: no {}; scripts/precompute.sh {script} makes it", file.display()));
+            continue;
+        }
+        let rows = Rows::read(device, &file);
+        measured.push(rows.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?);
+    }
+    tell(&"bench: this host");
+    measured.push(Rows::here(if quick { 51 } else { 501 }));
+    if json {
+        let figures = measured.iter().flat_map(Rows::figures);
+        return figures.into_iter().try_for_each(|figure| print(&format_args!("{}\n", figure.line())));
+    }
+    print(&PrecomputeTable(&measured))
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
