@@ -238,7 +238,9 @@ impl Kay {
                 && distribution.is_in_progress(participant.peers.live())
         });
         let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
-        if self.settings.delay_protect || hands_out || takes {
+        // Who has nobody may have had no line, and is found the sooner.
+        let alone = self.participants.iter().all(|participant| participant.peers.live().next().is_none());
+        if self.settings.delay_protect || hands_out || takes || alone {
             return participant.pace.due(BOUNDED_HELLO);
         }
         let due = participant.pace.due(HELLO);

@@ -7,7 +7,7 @@ use wire::Instant;
 /// MKA Hello Time, 2 s, less a little: of three hellos in a life time the third then does not come just too late.
 pub(crate) const HELLO: Duration = Duration::from_millis(1900);
 /// MKA Bounded Hello Time: the same with delay protection, and while a SAK is being handed out: what is lost on the way is
-/// then said again soon.
+/// then said again soon. And while nobody is heard: the line may come at any moment.
 pub(crate) const BOUNDED_HELLO: Duration = Duration::from_millis(475);
 /// MKA Life Time: who has not shown for so long to hear us is not live.
 pub(crate) const LIFE: Duration = Duration::from_millis(6000);
