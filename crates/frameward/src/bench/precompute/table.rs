@@ -102,6 +102,10 @@ fn scenarios(f: &mut fmt::Formatter<'_>, measured: &Measured) -> fmt::Result {
             match most {
                 Some(most) if most >= largest.min(upper) => "all".to_owned(),
                 Some(most) if most >= smallest => most.to_string(),
+                // A template is no longer than the message.
+                _ if !PAYLOADS.into_iter().any(|payload| payload <= upper && what(payload).is_some()) => {
+                    "-".to_owned()
+                }
                 _ => "none".to_owned(),
             }
         };
