@@ -68,6 +68,8 @@ pub enum Entry {
     NextPn(String, u64),
     /// Another SAK was asked for.
     Rekey(()),
+    /// The log is as long as it may be: what the KaY was told afterwards is not in it.
+    Full(()),
 }
 
 impl Entry {

@@ -106,6 +106,9 @@ impl Replay {
                 text.push_str("another SAK was asked for");
                 return Ok(self.hear(Told::Rekey));
             }
+            Entry::Full(()) => {
+                text.push_str("the log is full: what the KaY was told afterwards is not in it")
+            }
             Entry::Installed(ki) => {
                 let _ = write!(text, "the SecY has installed SAK {ki}");
                 return Ok(kay_log::ki(&ki).and_then(|ki| self.hear(Told::Report(Report::Installed(ki)))));

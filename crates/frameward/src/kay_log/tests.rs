@@ -157,6 +157,27 @@ fn a_log_does_it_again() {
 }
 
 #[test]
+fn a_log_that_is_full_says_so_once() {
+    let directory = TestDirectory::new("kay-log-full");
+    let path = directory.path().join("press.kay");
+    for _ in 0..2 {
+        let mut log = KayLog::of_at_most(1500, &path).expect("a file");
+        log.began(Instant::START, "press", &settings(1, 16), &[ckn()], &[1; 32]);
+        (0..100).for_each(|_| log.told(Instant::START, Told::Timeout));
+    }
+    let text = fs::read_to_string(&path).expect("a log");
+    assert!((1500..1600).contains(&text.len()), "{}", text.len());
+    assert_eq!(text.matches("full").count(), 1, "{text}");
+    let mut last = String::new();
+    let caks = vec![NamedCak::new(ckn(), &CAK).expect("16 octets")];
+    let replayed = Replay::new(caks).run(text.as_bytes(), |line| {
+        last = line.to_owned();
+        true
+    });
+    assert!(replayed.is_ok() && last.contains("the log is full"), "{last}");
+}
+
+#[test]
 fn what_is_no_log_is_refused() {
     for (text, expected) in [
         ("", Ok(())),

@@ -19,6 +19,7 @@ const LONGEST: u64 = 1 << 28;
 pub struct KayLog {
     file: Option<BufWriter<File>>,
     written: u64,
+    longest: u64,
 }
 
 impl KayLog {
@@ -28,9 +29,15 @@ impl KayLog {
     /// # Errors
     /// If the file cannot be written.
     pub fn create(path: &Path) -> io::Result<Self> {
+        Self::of_at_most(LONGEST, path)
+    }
+
+    pub(super) fn of_at_most(longest: u64, path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().append(true).create(true).mode(0o600).open(path)?;
         let written = file.metadata()?.len();
-        Ok(Self { file: Some(BufWriter::new(file)), written })
+        // One that is full says so in its last line.
+        let file = Some(BufWriter::new(file)).filter(|_| written <= longest);
+        Ok(Self { file, written, longest })
     }
 
     /// A KaY began.
@@ -63,6 +70,14 @@ impl KayLog {
 
     /// Each line is written at once: a log is read when something went wrong, a crash among other things.
     fn write(&mut self, now: Instant, entry: Entry) {
+        self.line(now, entry);
+        if self.written > self.longest {
+            self.line(now, Entry::Full(()));
+            self.file = None;
+        }
+    }
+
+    fn line(&mut self, now: Instant, entry: Entry) {
         let Some(file) = &mut self.file else { return };
         let t = u64::try_from(now.since(Instant::START).as_micros()).unwrap_or(u64::MAX);
         let written = serde_json::to_string(&Line { t, entry }).map_err(io::Error::from).and_then(|line| {
@@ -70,7 +85,7 @@ impl KayLog {
             writeln!(file, "{line}")?;
             file.flush()
         });
-        if written.is_err() || self.written > LONGEST {
+        if written.is_err() {
             self.file = None;
         }
     }
