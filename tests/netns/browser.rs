@@ -113,16 +113,24 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let result = self.call("Runtime.evaluate", parameters);
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
-        result["result"]["value"].clone()
+        self.evaluate(expression).unwrap_or_else(|thrown| panic!("{expression}: {thrown}"))
     }
 
-    /// Waits until an expression is true.
+    /// The value of an expression, or what it threw.
+    fn evaluate(&mut self, expression: &str) -> Result<Value, Value> {
+        let parameters = json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
+        let result = self.call("Runtime.evaluate", parameters);
+        match &result["exceptionDetails"] {
+            Value::Null => Ok(result["result"]["value"].clone()),
+            thrown => Err(thrown.clone()),
+        }
+    }
+
+    /// Waits until an expression is true. One that throws is not true yet: the element that it looks at comes with the
+    /// page's first answer from the gateway.
     pub(crate) fn wait_for(&mut self, expression: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.value(expression) != json!(true) {
+        while self.evaluate(expression) != Ok(json!(true)) {
             assert!(Instant::now() < end, "never: {expression}\n{}", self.value("document.body.innerText"));
             std::thread::sleep(Duration::from_millis(50));
         }
