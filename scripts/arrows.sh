@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
-#   wire <- suite <- {secy, mka, tunnel} <- engine <- frameward        lab, bench <- frameward
+#   wire <- suite <- {secy, mka, tunnel, fieldbus} <- engine <- frameward        lab, bench <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -22,16 +22,16 @@ allowed() {
     frameward-antedate) ;;
     # The rows that a microcontroller and a host measure.
     frameward-precompute) echo frameward-antedate ;;
-    frameward-secy | frameward-mka | frameward-tunnel) echo frameward-wire frameward-suite ;;
-    frameward-engine) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel ;;
+    frameward-secy | frameward-mka | frameward-tunnel | frameward-fieldbus) echo frameward-wire frameward-suite ;;
+    frameward-engine) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus ;;
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-engine frameward-lab frameward-bench frameward-precompute ;;
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward-bench frameward-precompute ;;
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
-    frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel ;;
+    frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-testkit | frameward-corpus)
-        echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-engine frameward-lab frameward frameward-testkit
+        echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
     esac
@@ -85,7 +85,7 @@ while IFS=: read -r file line text; do
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code\)|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
 
 # The protocol crates: no clock, no input and output, no log. no_std makes it so.
-for crate in wire antedate suite secy mka tunnel; do
+for crate in wire antedate suite secy mka tunnel fieldbus; do
     grep -qx '#!\[no_std\]' "crates/$crate/src/lib.rs" || breach "crates/$crate/src/lib.rs: #![no_std] is missing"
     while IFS=: read -r file line text; do
         breach "$file:$line: a protocol crate reaches for std: $text"

@@ -14,6 +14,8 @@
 //! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`]. Who a site is stands in
 //! [`identity`].
 //!
+//! So has each direction of a cyclic relation: [`fieldbus`].
+//!
 //! Key agreement's keys (CAK, ICK, KEK) and what is done with them stand in [`mka`].
 //!
 //! Left out on purpose: anything that knows where in a frame the AAD, the text and the ICV stand (that is the SecY).
@@ -23,6 +25,7 @@ extern crate alloc;
 
 mod aead;
 mod cipher_suite;
+pub mod fieldbus;
 pub mod identity;
 mod key;
 pub mod mka;

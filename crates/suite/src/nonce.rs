@@ -47,6 +47,11 @@ impl Nonce {
         Self([a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0])
     }
 
+    /// A nonce whose octets are the upper twelve of this number.
+    pub(crate) const fn from_number(number: u128) -> Self {
+        Self(number.to_be_bytes())
+    }
+
     /// The twelve octets.
     pub const fn octets(&self) -> [u8; 12] {
         let [a, b, c, d, e, f, g, h, i, j, k, l, ..] = self.0;

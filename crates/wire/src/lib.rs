@@ -1,4 +1,5 @@
-//! What is on the wire, in the standards' words: identifiers, Ethernet headers, the SecTAG and MKPDUs; and how it is counted.
+//! What is on the wire, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs and protected
+//! cyclic frames; and how it is counted.
 //!
 //! No allocation, no `unsafe`, no clock. Every codec parses into a value that can only hold what the standard
 //! allows, and names the rule that a refused frame broke.
@@ -7,6 +8,7 @@
 pub mod counters;
 pub mod ethernet;
 pub mod extension;
+pub mod fieldbus;
 pub mod id;
 pub mod mkpdu;
 pub mod sectag;

@@ -1,0 +1,179 @@
+//! Keys of protected cyclic frames (the project's wire formats, section 4).
+//!
+//! ```text
+//!  master key ─┬─ HKDF, no salt,       "fw-fieldbus-hello-1" | CR ─────────────────────▶ HelloKey, HMAC-SHA-256
+//!              └─ HKDF, salt = nonces, "fw-fieldbus-1" | DA | SA | FrameIDs | mode | epoch ▶ DirectionKey: AES-GCM, salt 8
+//!
+//!  CR: lower address 6 | its FrameID 2 | higher address 6 | its FrameID 2     FrameIDs: those two, in this order
+//!  nonces: that of the end at the lower address first                         nonce of a frame: salt 8 | Seq 4
+//! ```
+//!
+//! HKDF with SHA-256 (RFC 5869). Neither key is worth anything for another relation, direction, session or epoch.
+
+use core::fmt;
+
+use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
+use aws_lc_rs::hmac;
+use wire::MacAddr;
+use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, MAC_OCTETS, Protection, Seq};
+use zeroize::Zeroizing;
+
+use crate::{CipherSuite, Key, Nonce, Sak};
+
+/// Octets of a master key.
+pub const MASTER_KEY_OCTETS: usize = 32;
+/// Octets of the part of a nonce that stays the same under a key.
+const SALT_OCTETS: usize = 8;
+/// Octets of the longest key.
+const LONGEST: usize = 32;
+
+/// 32 secret octets that both gateways of a cell have. Wiped when dropped, never shown.
+#[derive(Clone)]
+pub struct MasterKey(Zeroizing<[u8; MASTER_KEY_OCTETS]>);
+
+/// The key of a relation's HELLOs. Wiped when dropped, never shown.
+#[derive(Clone)]
+pub struct HelloKey(hmac::Key);
+
+/// What one direction of a relation is protected with in one epoch of one session. Wiped when dropped, never shown.
+pub struct DirectionKey {
+    key: Key,
+    salt: [u8; SALT_OCTETS],
+}
+
+/// The two stations of a relation with the FrameIDs that they send, the lower address first.
+pub type Stations = [(MacAddr, FrameId); 2];
+
+/// Which direction of which relation in which session and epoch a key is for.
+#[derive(Clone, Copy, Debug)]
+pub struct Direction {
+    /// The relation.
+    pub stations: Stations,
+    /// True if the station at the higher address sends.
+    pub from_higher: bool,
+    /// The nonces of the session, that of the lower address first.
+    pub nonces: [HandshakeNonce; 2],
+    /// How its frames are protected.
+    pub protection: Protection,
+    /// Counts the keys of a session, from 0.
+    pub epoch: u64,
+}
+
+/// As many octets as are asked for.
+struct Octets(usize);
+
+impl KeyType for Octets {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+fn expand(pseudo_random: &Prk, info: &[&[u8]], output: &mut [u8]) {
+    pseudo_random
+        .expand(info, Octets(output.len()))
+        .and_then(|filled| filled.fill(output))
+        .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
+}
+
+fn named([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] {
+    let mut octets = [0; 16];
+    octets[..6].copy_from_slice(&lower.0);
+    octets[6..8].copy_from_slice(&lower_sends.0.to_be_bytes());
+    octets[8..14].copy_from_slice(&higher.0);
+    octets[14..].copy_from_slice(&higher_sends.0.to_be_bytes());
+    octets
+}
+
+impl MasterKey {
+    /// A master key. The caller wipes what `octets` was copied from.
+    pub fn new(octets: &[u8; MASTER_KEY_OCTETS]) -> Self {
+        Self(Zeroizing::new(*octets))
+    }
+
+    /// The key of the HELLOs of the relation between `stations`.
+    pub fn hello_key(&self, stations: &Stations) -> HelloKey {
+        let mut octets = Zeroizing::new([0; MAC_OCTETS]);
+        let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(&*self.0);
+        expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &named(stations)], &mut *octets);
+        HelloKey(hmac::Key::new(hmac::HMAC_SHA256, &*octets))
+    }
+
+    /// The key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the frame path.
+    pub fn direction_key(&self, direction: &Direction) -> DirectionKey {
+        let Direction { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
+        let mut nonces = [0; 32];
+        nonces[..16].copy_from_slice(&first.0);
+        nonces[16..].copy_from_slice(&second.0);
+        let [(lower, lower_sends), (higher, higher_sends)] = stations;
+        let (destination, source) = if *from_higher { (lower, higher) } else { (higher, lower) };
+        let (suite, length) = match protection.key_bits {
+            KeyBits::Bits128 => (CipherSuite::GcmAes128, 16),
+            KeyBits::Bits256 => (CipherSuite::GcmAes256, 32),
+        };
+        let mut octets = Zeroizing::new([0; LONGEST + SALT_OCTETS]);
+        let octets = &mut octets[..length + SALT_OCTETS];
+        let info: [&[u8]; 7] = [
+            b"fw-fieldbus-1",
+            &destination.0,
+            &source.0,
+            &lower_sends.0.to_be_bytes(),
+            &higher_sends.0.to_be_bytes(),
+            &[protection.octet()],
+            &epoch.to_be_bytes(),
+        ];
+        expand(&Salt::new(HKDF_SHA256, &nonces).extract(&*self.0), &info, octets);
+        let (key, salt) = octets.split_at(length);
+        let sak = Sak::new(suite, key).expect("invariant: the length is the suite's");
+        let key = Key::prepare(suite, &sak).expect("invariant: the length is the suite's");
+        DirectionKey { key, salt: salt.try_into().expect("invariant: 8 octets are left") }
+    }
+}
+
+impl HelloKey {
+    /// The MAC of a HELLO: over its two addresses, destination first, and what stands between EtherType and MAC.
+    pub fn mac(&self, destination: MacAddr, source: MacAddr, said: &[u8]) -> [u8; MAC_OCTETS] {
+        let mut context = hmac::Context::with_key(&self.0);
+        for part in [&destination.0[..], &source.0, said] {
+            context.update(part);
+        }
+        let mut mac = [0; MAC_OCTETS];
+        mac.copy_from_slice(context.sign().as_ref());
+        mac
+    }
+
+    /// Whether that is the MAC. In constant time.
+    pub fn verify(&self, destination: MacAddr, source: MacAddr, said: &[u8], mac: &[u8; MAC_OCTETS]) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(&self.mac(destination, source, said), mac).is_ok()
+    }
+}
+
+impl DirectionKey {
+    /// The prepared cipher.
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The nonce of the frame with this sequence number.
+    pub fn nonce(&self, seq: Seq) -> Nonce {
+        let high = u64::from_be_bytes(self.salt) as u128;
+        Nonce::from_number(high << 64 | (seq.number() as u128) << 32)
+    }
+}
+
+impl fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MasterKey")
+    }
+}
+
+impl fmt::Debug for HelloKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HelloKey")
+    }
+}
+
+impl fmt::Debug for DirectionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DirectionKey")
+    }
+}
