@@ -8,6 +8,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | [`budget`] | how many relations a link carries, and how long each of their frames may take |
 //! | [`relation`] | which stations exchange which frames, and how they are protected |
 //! | [`session`] | the keys that two gateways use for a relation: what the handshake makes and the data path holds |
 //!
@@ -16,5 +17,6 @@
 
 extern crate alloc;
 
+pub mod budget;
 pub mod relation;
 pub mod session;

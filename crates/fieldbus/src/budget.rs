@@ -1,0 +1,336 @@
+//! How long a frame may take: equations 1 to 3 of the paper (section IV).
+//!
+//! ```text
+//!  on the line:  preamble 8, DA 6, SA 6, VLAN 4, EtherType 2 | header 7 | payload 44 to 1444 | ICV 16 | FCS 4 | gap 12
+//!                └──────────── 26 ───────────────────────────┘
+//!  (1)  l = 26 + (7 + payload + 16) + 4 + 12       octets, 109 to 1509
+//!  (2)  N = floor(load * rate * cycle / l)         relations of which each sends one frame each way in a cycle
+//!  (3)  t_max = cycle / 2N                         for each frame, since N go out and N come in
+//! ```
+//!
+//! Nothing is rounded but N, as in the paper, and times to whole picoseconds, to the safe side.
+//!
+//! Our frames are as long as the paper's: the header is FrameID 2, KeyID 1 and Seq 4, the ICV 16 (`wire::fieldbus`); a frame
+//! without VLAN tag is 4 octets shorter than the equation says. The payload is what stands behind the FrameID:
+//! PROFINET's 40 to 1440 octets of IO data and 4 of status.
+
+use core::fmt;
+use core::time::Duration;
+
+use wire::fieldbus::{HEADER_OCTETS, ICV_OCTETS};
+
+/// Preamble and start delimiter 8, addresses 12, VLAN tag 4, EtherType 2.
+const ETHERNET_HEADER: u32 = 26;
+/// Frame check sequence 4, gap between two frames 12.
+const FCS_AND_GAP: u32 = 4 + 12;
+/// Octets that protection adds to a FrameID and its payload, and that FrameID.
+const FIELDBUS: u32 = (HEADER_OCTETS + ICV_OCTETS) as u32;
+
+const MILLION: u32 = 1_000_000;
+const NANOSECONDS_IN_A_SECOND: u128 = 1_000_000_000;
+const PICOSECONDS_IN_A_NANOSECOND: u64 = 1000;
+
+/// Octets of payload in a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Payload(u16);
+
+/// How often a relation sends.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Cycle(Duration);
+
+/// Bits that a link carries in a second, in each direction.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LinkRate(u64);
+
+/// Which share of a link cyclic frames may take, in parts of a million.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Load(u32);
+
+/// Octets of a protected frame on the line, all that keeps others from sending included (equation 1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LineOctets(pub u32);
+
+/// A time in whole picoseconds: the nanoseconds that `Duration` has are too coarse for the time of one frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Picoseconds(pub u64);
+
+/// A link, and what cyclic frames may have of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Budget {
+    /// How often each relation sends.
+    pub cycle: Cycle,
+    /// What the link carries.
+    pub link: LinkRate,
+    /// What of it is for cyclic frames.
+    pub load: Load,
+}
+
+/// N = 0: that share of the link does not carry a single relation in that cycle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoRelation {
+    /// The shortest cycle in which it carries one, to the next nanosecond. It may be longer than any [`Cycle`].
+    pub shortest: Duration,
+}
+
+impl Payload {
+    /// The least: 40 octets of IO data and 4 of status.
+    pub const LEAST: Self = Self(44);
+    /// The most: 1440 and 4.
+    pub const MOST: Self = Self(1444);
+
+    /// So many octets; none if PROFINET RT has no such frames.
+    pub const fn new(octets: u16) -> Option<Self> {
+        if octets < Self::LEAST.0 || octets > Self::MOST.0 { None } else { Some(Self(octets)) }
+    }
+
+    /// In octets.
+    pub const fn octets(self) -> u16 {
+        self.0
+    }
+
+    /// The frame that carries it (equation 1).
+    pub const fn line_octets(self) -> LineOctets {
+        LineOctets(ETHERNET_HEADER + FIELDBUS + self.0 as u32 + FCS_AND_GAP)
+    }
+}
+
+impl Cycle {
+    /// 31.25 us.
+    pub const SHORTEST: Self = Self(Duration::from_nanos(31_250));
+    /// 512 ms: the shortest, doubled 14 times.
+    pub const LONGEST: Self = Self(Duration::from_millis(512));
+
+    /// That cycle; none if it is shorter than 31.25 us or longer than 512 ms.
+    pub const fn new(time: Duration) -> Option<Self> {
+        let nanoseconds = time.as_nanos();
+        if nanoseconds < Self::SHORTEST.0.as_nanos() || nanoseconds > Self::LONGEST.0.as_nanos() {
+            return None;
+        }
+        Some(Self(time))
+    }
+
+    /// As a time.
+    pub const fn time(self) -> Duration {
+        self.0
+    }
+
+    /// 31.25 us, 62.5 us, and so on to 512 ms: each the double of the one before, as PROFINET's reductions are.
+    pub fn doubled() -> impl Iterator<Item = Self> {
+        core::iter::successors(Some(Self::SHORTEST), |cycle| Self::new(cycle.0 * 2))
+    }
+
+    const fn nanoseconds(self) -> u64 {
+        // At most 512 ms.
+        self.0.as_nanos() as u64
+    }
+}
+
+impl LinkRate {
+    /// So many bits in a second; none for 0.
+    pub const fn new(bits_per_second: u64) -> Option<Self> {
+        if bits_per_second == 0 { None } else { Some(Self(bits_per_second)) }
+    }
+
+    /// In bits.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+}
+
+impl Load {
+    /// That share, in parts of a million; none for 0 and for more than all.
+    pub const fn from_millionths(millionths: u32) -> Option<Self> {
+        if millionths == 0 || millionths > MILLION { None } else { Some(Self(millionths)) }
+    }
+
+    /// In parts of a million.
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+}
+
+impl Picoseconds {
+    /// From nanoseconds; the most that there is if that is more.
+    pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
+        Self(nanoseconds.saturating_mul(PICOSECONDS_IN_A_NANOSECOND))
+    }
+
+    /// In nanoseconds, with what is left of them.
+    pub fn nanoseconds(self) -> f64 {
+        self.0 as f64 / PICOSECONDS_IN_A_NANOSECOND as f64
+    }
+
+    /// How many times `other` fits in: the headroom of what takes that long.
+    pub fn times(self, other: Self) -> f64 {
+        self.0 as f64 / other.0 as f64
+    }
+}
+
+impl Budget {
+    /// How many relations the link carries whose frames have this payload (equation 2); may be 0.
+    pub fn relations(&self, payload: Payload) -> u64 {
+        let bits = u128::from(self.link.0) * u128::from(self.cycle.nanoseconds()) * u128::from(self.load.0);
+        // No link is so fast that this takes more than 64 bits: 2^64 bits a second are 2^40 frames in half a second.
+        u64::try_from(bits / self.frame_bits(payload)).unwrap_or(u64::MAX)
+    }
+
+    /// How long each of their frames may take (equation 3).
+    ///
+    /// # Errors
+    /// [`NoRelation`] where there is none.
+    pub fn longest(&self, payload: Payload) -> Result<Picoseconds, NoRelation> {
+        let frames = 2 * u128::from(self.relations(payload));
+        if frames == 0 {
+            let each_nanosecond = u128::from(self.link.0) * u128::from(self.load.0);
+            let shortest = self.frame_bits(payload).div_ceil(each_nanosecond);
+            return Err(NoRelation {
+                shortest: Duration::from_nanos(u64::try_from(shortest).unwrap_or(u64::MAX)),
+            });
+        }
+        let cycle = u128::from(Picoseconds::from_nanoseconds(self.cycle.nanoseconds()).0);
+        Ok(Picoseconds((cycle / frames) as u64))
+    }
+
+    /// How many relations a CPU protects that takes `each` for the frames of one relation in a cycle, one out and one
+    /// in: `floor(cycle / each)`, equation 3 turned around.
+    pub fn relations_in_time(&self, each: Picoseconds) -> u64 {
+        let cycle = Picoseconds::from_nanoseconds(self.cycle.nanoseconds());
+        cycle.0.checked_div(each.0).unwrap_or(u64::MAX)
+    }
+
+    /// Bits of a frame, in the unit of `rate * nanoseconds * millionths`.
+    fn frame_bits(&self, payload: Payload) -> u128 {
+        u128::from(payload.line_octets().0) * 8 * NANOSECONDS_IN_A_SECOND * u128::from(MILLION)
+    }
+}
+
+impl fmt::Display for NoRelation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let microseconds = self.shortest.as_secs_f64() * 1e6;
+        write!(f, "not one relation fits; a cycle of {microseconds:.3} us carries one")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
+    use proptest::prelude::*;
+    use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header, KeyId, Seq};
+
+    use super::*;
+
+    fn budget(cycle: Duration, bits_per_second: u64, load: f64) -> Budget {
+        Budget {
+            cycle: Cycle::new(cycle).unwrap(),
+            link: LinkRate::new(bits_per_second).unwrap(),
+            load: Load::from_millionths((load * 1e6) as u32).unwrap(),
+        }
+    }
+
+    /// The paper's own example: half of 100 Mbit/s, cycles of 1 ms.
+    fn paper() -> Budget {
+        budget(Duration::from_millis(1), 100_000_000, 0.5)
+    }
+
+    /// Every number of the paper's section IV that follows from the equations.
+    #[test]
+    fn the_paper_s_numbers() {
+        // (payload, l, N, t_max in us with the paper's two digits)
+        for (payload, line, relations, longest) in [(44, 109, 57, "8.77"), (1444, 1509, 4, "125.00")] {
+            let payload = Payload::new(payload).unwrap();
+            assert_eq!(payload.line_octets(), LineOctets(line));
+            assert_eq!(paper().relations(payload), relations);
+            let t_max = paper().longest(payload).unwrap();
+            assert_eq!(std::format!("{:.2}", t_max.nanoseconds() / 1e3), longest);
+        }
+        assert_eq!(paper().longest(Payload::MOST), Ok(Picoseconds(125_000_000)));
+        assert_eq!(paper().longest(Payload::LEAST), Ok(Picoseconds(8_771_929)), "1 ms / 114, rounded down");
+        assert_eq!((Payload::new(43), Payload::new(1445)), (None, None));
+    }
+
+    /// The frames that `wire::fieldbus` writes have the lengths of the paper's figure 3.
+    #[test]
+    fn our_frames_are_as_long_as_the_paper_s() {
+        let header = Header { frame_id: FrameId(0x8001), key_id: KeyId(0), seq: Some(Seq::FIRST) };
+        assert_eq!(header.encode().len(), 7, "fieldbus header 2, key identifier 1, sequence counter 4");
+        assert_eq!((FRAME_ID_OCTETS, ICV_OCTETS), (2, 16));
+        for payload in [Payload::LEAST, Payload::MOST] {
+            // As a port sees it: addresses, VLAN tag, EtherType, header, payload, ICV.
+            let ours = 12 + 4 + 2 + header.encode().len() + usize::from(payload.octets()) + ICV_OCTETS;
+            // Preamble with its delimiter, FCS and gap are the line's.
+            assert_eq!(payload.line_octets().0 as usize, 8 + ours + 4 + 12);
+        }
+    }
+
+    #[test]
+    fn where_not_even_one_relation_fits_the_cycle_that_carries_one_is_told() {
+        let tight = budget(Cycle::SHORTEST.time(), 100_000_000, 0.5);
+        assert_eq!(tight.relations(Payload::LEAST), 1);
+        assert_eq!(tight.longest(Payload::LEAST), Ok(Picoseconds(15_625_000)));
+        assert_eq!(tight.relations(Payload::MOST), 0);
+        // 1509 octets at 50 Mbit/s.
+        let none = tight.longest(Payload::MOST).unwrap_err();
+        assert_eq!(none.shortest, Duration::from_nanos(241_440));
+        assert_eq!(std::format!("{none}"), "not one relation fits; a cycle of 241.440 us carries one");
+        // A link of one bit a second: told too, though no relation has such a cycle.
+        let slow = budget(Cycle::LONGEST.time(), 1, 0.000_001);
+        assert_eq!(slow.longest(Payload::LEAST).unwrap_err().shortest, Duration::from_secs(872_000_000));
+    }
+
+    #[test]
+    fn cycles_double_from_the_shortest_to_the_longest() {
+        let cycles: Vec<_> = Cycle::doubled().collect();
+        assert_eq!((cycles.len(), cycles[0], cycles[14]), (15, Cycle::SHORTEST, Cycle::LONGEST));
+        assert_eq!(cycles[5].time(), Duration::from_millis(1));
+        assert_eq!(Cycle::new(Duration::from_nanos(31_249)), None);
+        assert_eq!(Cycle::new(Duration::from_nanos(512_000_001)), None);
+        assert_eq!((Load::from_millionths(0), Load::from_millionths(1_000_001)), (None, None));
+        assert_eq!(LinkRate::new(0), None);
+        // The fastest link that can be said overflows nothing.
+        let all = budget(Cycle::LONGEST.time(), u64::MAX, 1.0);
+        assert!(all.relations(Payload::LEAST) > 1 << 40);
+        assert_eq!(all.longest(Payload::LEAST), Ok(Picoseconds(0)), "less than a picosecond");
+        assert_eq!(all.relations_in_time(Picoseconds(0)), u64::MAX);
+    }
+
+    proptest! {
+        /// Equation 2 as it stands: N frames fit into the share of the cycle, N + 1 do not; and equation 3: as many as N
+        /// fit into the cycle at t_max, and it is the longest such time.
+        #[test]
+        fn the_equations_hold(
+            cycle in 31_250u64..=512_000_000, rate in 1_000_000u64..=100_000_000_000, load in 1u32..=1_000_000,
+            octets in 44u16..=1444,
+        ) {
+            let cycle = Cycle::new(Duration::from_nanos(cycle)).unwrap();
+            let budget =
+                Budget { cycle, link: LinkRate::new(rate).unwrap(), load: Load::from_millionths(load).unwrap() };
+            let payload = Payload::new(octets).unwrap();
+            let relations = budget.relations(payload);
+            let line = f64::from(26 + 7 + u32::from(octets) + 16 + 4 + 12) * 8.0;
+            let share = f64::from(load) / 1e6 * rate as f64 * cycle.time().as_secs_f64();
+            prop_assert!(relations as f64 * line <= share * (1.0 + 1e-9));
+            prop_assert!((relations + 1) as f64 * line > share * (1.0 - 1e-9));
+            let picoseconds = cycle.time().as_nanos() as u64 * 1000;
+            match budget.longest(payload) {
+                Ok(Picoseconds(longest)) => {
+                    prop_assert!(relations > 0);
+                    prop_assert!(2 * relations * longest <= picoseconds);
+                    prop_assert!(2 * relations * (longest + 1) > picoseconds);
+                    // What takes as long as it may protects as many as there may be.
+                    if longest > 0 {
+                        prop_assert!(budget.relations_in_time(Picoseconds(2 * longest)) >= relations);
+                    }
+                }
+                Err(NoRelation { shortest }) => {
+                    prop_assert_eq!(relations, 0);
+                    prop_assert!(shortest > cycle.time());
+                    if let Some(cycle) = Cycle::new(shortest) {
+                        prop_assert_eq!(Budget { cycle, ..budget }.relations(payload), 1);
+                    }
+                }
+            }
+        }
+    }
+}
