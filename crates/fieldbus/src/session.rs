@@ -19,9 +19,17 @@ pub struct EpochKey {
     pub key: DirectionKey,
 }
 
+/// Counts the sessions of a relation that one end has entered since it started; for this end alone. What the data path
+/// says of a session can come when the handshake has entered another: without the number, a frame heard in one session
+/// would confirm the next, and the key of an epoch would be made for the wrong one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SessionNumber(pub u32);
+
 /// What an end needs to take part in a session of a relation: for each direction the keys of epochs 0 and 1.
 #[derive(Debug)]
 pub struct Session {
+    /// Which of this end's sessions it is.
+    pub number: SessionNumber,
     /// For frames of the local station.
     pub transmit: [EpochKey; 2],
     /// For frames of its peer.
