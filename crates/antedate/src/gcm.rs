@@ -9,6 +9,8 @@
 //!
 //! GHASH runs over the encrypted data, so nothing of it can be done before: a template is of no use here.
 
+pub mod sender;
+
 use core::fmt;
 
 use cipher::BlockCipherEncrypt;
@@ -146,6 +148,11 @@ where
 
     /// Encrypts `data` in place.
     pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
+        self.use_up(aad, data)
+    }
+
+    /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
+    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
         self.keystream.use_up(&self.gcm.cipher, data);
         self.tag(aad, data)
     }

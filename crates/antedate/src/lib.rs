@@ -32,7 +32,7 @@
 //! | [`keystream`] | counter mode, antedated |
 //! | [`cbc_mac`] | CBC-MAC that can be stopped and resumed |
 //! | [`ccm`], [`gcm`] | the two of them as AEADs, ordinary and antedated |
-//! | [`sender`], [`dtls`] | messages by number: what is prepared for which; the records of DTLS 1.2 |
+//! | [`sender`], [`dtls`], [`gcm::sender`] | messages by number: what is prepared for which; the records of DTLS 1.2 |
 //! | [`length`], [`template`] | what the next message will look like |
 //!
 //! No allocation, no `unsafe`, no clock; AES comes from a crate.

@@ -1,0 +1,180 @@
+//! GCM messages by number, as [`sender`](crate::sender) has them for CCM.
+//!
+//! ```text
+//!  nonce:  prefix 4 | number 8        as in TLS and ESP: the prefix is fixed by the handshake, the number is sent
+//! ```
+
+use core::array;
+
+use cipher::BlockCipherEncrypt;
+use cipher::consts::U16;
+
+use super::{Gcm, NONCE_OCTETS, Prepared};
+use crate::ccm::Met;
+use crate::keystream::BLOCK_OCTETS;
+use crate::length::Lengths;
+use crate::sender::SendError;
+
+/// Octets of a nonce in front of the number: no other sender under this key has the same.
+pub const PREFIX_OCTETS: usize = 4;
+
+/// The longest message: 2^32 - 2 blocks (NIST SP 800-38D, section 5.2.1.1).
+const LONGEST: u64 = ((1 << 32) - 2) * BLOCK_OCTETS as u64;
+
+/// A message that was sealed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Its number.
+    pub number: u64,
+    /// Its tag.
+    pub tag: [u8; BLOCK_OCTETS],
+    /// What of the preparation was of use.
+    pub met: Met,
+}
+
+/// Seals messages one after the other under one key, and prepares `N` octets of keystream for up to `SLOTS` of them.
+pub struct Sender<'k, C, const N: usize, const SLOTS: usize> {
+    gcm: &'k Gcm<C>,
+    prefix: [u8; PREFIX_OCTETS],
+    /// The number of the next message; `None` when all are used.
+    next: Option<u64>,
+    /// By number modulo `SLOTS`: those for the `filled` next numbers.
+    slots: [Option<Prepared<'k, C, N>>; SLOTS],
+    filled: usize,
+    lengths: Lengths,
+}
+
+impl<'k, C, const N: usize, const SLOTS: usize> Sender<'k, C, N, SLOTS>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    /// A sender whose first message has the number `first`. No number from there on was ever used under this key with
+    /// this prefix.
+    pub fn new(gcm: &'k Gcm<C>, prefix: [u8; PREFIX_OCTETS], first: u64) -> Self {
+        let slots = array::from_fn(|_| None);
+        Self { gcm, prefix, next: Some(first), slots, filled: 0, lengths: Lengths::new() }
+    }
+
+    /// Messages that are prepared for.
+    pub const fn fill_level(&self) -> usize {
+        self.filled
+    }
+
+    /// The number of the next message; `None` when all are used.
+    pub const fn next_number(&self) -> Option<u64> {
+        self.next
+    }
+
+    /// The number of the first message that is not prepared for: its AAD may hold it.
+    pub fn next_unprepared(&self) -> Option<u64> {
+        self.next?.checked_add(self.filled as u64)
+    }
+
+    /// Prepares for one more message of about `octets` octets, whose AAD begins with `aad`. False if there is no slot or
+    /// number for it.
+    pub fn prepare(&mut self, octets: usize, aad: &[u8]) -> bool {
+        let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return false };
+        // What the slot held is wiped here, in time that is not a message's.
+        self.slots[slot_of::<SLOTS>(number)] = Some(self.gcm.prepare(&self.nonce(number), aad, octets));
+        self.filled += 1;
+        true
+    }
+
+    /// Prepares for one more message, which is expected to be no longer than those before it. False before the first
+    /// message too.
+    pub fn prepare_as_before(&mut self, aad: &[u8]) -> bool {
+        match self.lengths.expected_after(self.filled) {
+            Some(expected) => self.prepare(expected.at_most, aad),
+            None => false,
+        }
+    }
+
+    /// Seals the next message in place: with what was prepared for it, or in the ordinary way.
+    ///
+    /// # Errors
+    /// [`SendError`]; no number is used then.
+    pub fn send(&mut self, aad: &[u8], data: &mut [u8]) -> Result<Sent, SendError> {
+        let number = self.next.ok_or(SendError::Exhausted)?;
+        if data.len() as u64 > LONGEST {
+            return Err(SendError::TooLong);
+        }
+        let nonce = self.nonce(number);
+        self.next = number.checked_add(1);
+        self.lengths.saw(data.len());
+        let filled = self.filled > 0;
+        self.filled = self.filled.saturating_sub(1);
+        // What is used up stays where it is until its slot is needed; its number has passed, so nobody asks for it again.
+        let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::as_mut);
+        let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
+            Some(prepared) => prepared.use_up(aad, data),
+            None => (self.gcm.seal(&nonce, aad, data), Met::Nothing),
+        };
+        Ok(Sent { number, tag, met })
+    }
+
+    fn nonce(&self, number: u64) -> [u8; NONCE_OCTETS] {
+        let mut nonce = [0; NONCE_OCTETS];
+        nonce[..PREFIX_OCTETS].copy_from_slice(&self.prefix);
+        nonce[PREFIX_OCTETS..].copy_from_slice(&number.to_be_bytes());
+        nonce
+    }
+}
+
+const fn slot_of<const SLOTS: usize>(number: u64) -> usize {
+    if SLOTS == 0 { 0 } else { (number % SLOTS as u64) as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use aes::Aes128;
+    use aes::cipher::KeyInit as _;
+
+    use super::*;
+
+    #[test]
+    fn each_message_is_the_ordinary_one_under_a_nonce_of_its_own() {
+        let gcm = Gcm::new(Aes128::new(&[9; 16].into()));
+        let mut sender = Sender::<_, 32, 2>::new(&gcm, *b"salt", u64::MAX - 6);
+        // Before each: how often prepare is called, the AAD that it expects, and what is met.
+        let table: [(usize, &[u8], Met); 7] = [
+            (0, b"", Met::Nothing),
+            (1, b"header of the message, 28 oct", Met::All),
+            (3, b"header of the message, 28 oct", Met::All),
+            (0, b"", Met::All),
+            (0, b"", Met::Nothing),
+            (1, b"another header, which is wrong", Met::Keystream),
+            (1, b"", Met::All),
+        ];
+        for (row, (prepared, expected, met)) in table.into_iter().enumerate() {
+            for _ in 0..prepared {
+                sender.prepare(20 + row, expected);
+            }
+            assert!(sender.fill_level() <= 2, "{row}");
+            let number = sender.next_number().expect("a number");
+            let aad = b"header of the message, 28 oct and more";
+            let mut data = [row as u8; 40];
+            let sent = sender.send(aad, &mut data).expect("a number");
+            assert_eq!((sent.number, sent.met), (number, met), "{row}");
+            let mut nonce = *b"salt        ";
+            nonce[4..].copy_from_slice(&number.to_be_bytes());
+            let mut ordinary = [row as u8; 40];
+            assert_eq!(gcm.seal(&nonce, aad, &mut ordinary), sent.tag, "{row}");
+            assert_eq!(data, ordinary, "{row}");
+        }
+        assert_eq!(sender.send(b"", &mut []), Err(SendError::Exhausted));
+        assert!(!sender.prepare(1, b"") && sender.next_unprepared().is_none());
+    }
+
+    #[test]
+    fn what_is_prepared_as_before_is_as_long_as_the_longest() {
+        let gcm = Gcm::new(Aes128::new(&[9; 16].into()));
+        let mut sender = Sender::<_, 64, 0>::new(&gcm, [0; 4], 0);
+        assert!(!sender.prepare_as_before(b""), "no message yet");
+        sender.send(b"", &mut [0; 20]).expect("a number");
+        assert!(!sender.prepare_as_before(b""), "no slot");
+        let mut sender = Sender::<_, 64, 1>::new(&gcm, [0; 4], 1);
+        sender.send(b"", &mut [0; 20]).expect("a number");
+        assert!(sender.prepare_as_before(b""));
+        assert_eq!(sender.send(b"", &mut [0; 20]).expect("a number").met, Met::All);
+    }
+}
