@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
+.PHONY: help setup demo firmware header bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, then sites, with their machines in network namespaces, real traffic, live figures (root)"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench-tunnel our sites beside kernel VXLAN, alone and over WireGuard, on this machine (root; 10 minutes)"
 	@echo "make bench-mcu  antedated ciphers on a Cortex-M4 in an emulator, beside the paper's figures (Debian's Rust, qemu-system-arm)"
 	@echo "make bench-precompute  the same, beside this host with AES in software, and as it is"
+	@echo "make firmware   the C library of antedated ciphers for a Cortex-M4, and its size (Debian's Rust)"
 	@echo "make bench-suites what a frame costs with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
@@ -105,7 +106,7 @@ test-long:
 	$(MAKE) test-deb
 	$(MAKE) fuzz
 
-lint: arrows docs deny
+lint: arrows docs deny header
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
@@ -115,6 +116,15 @@ arrows:
 
 docs:
 	@scripts/docs.sh
+
+# The committed C header is the one that its crate makes; scripts/header.sh renew makes it anew.
+header:
+	@scripts/setup.sh ci
+	@scripts/header.sh
+
+# The C library for a Cortex-M4, and what it takes of a firmware's memory.
+firmware:
+	scripts/firmware.sh
 
 deny:
 	$(CARGO) deny check licenses bans sources

@@ -5,7 +5,8 @@
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
 #                            reads what inspect writes, nftables, a browser, and Prometheus' own parser
-#   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind
+#   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
+#                            cbindgen
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
@@ -53,6 +54,8 @@ fi
 [[ $profile != test && $profile != ci ]] || needs+=(nft:nftables)
 # The status page is tested in a real browser.
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
+# The C header of the antedating library is made by it; crate cbindgen itself would be a minute of compiling.
+[[ $profile != ci ]] || needs+=(cbindgen:cbindgen)
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
 [[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 

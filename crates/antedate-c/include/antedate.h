@@ -1,0 +1,312 @@
+/* Antedated AES-CCM and AES-GCM, and DTLS 1.2 records: most of the cipher's work is done before the data exists.
+ *
+ *   static uint64_t memory[ANTEDATE_SMALL_OCTETS / 8];
+ *   antedate_ccm *sender;
+ *   const antedate_ccm_config config = {
+ *       .key = key, .key_octets = 16, .tag_octets = 8,
+ *       .prefix = (const uint8_t *)"station-1", .prefix_octets = 9,
+ *   };
+ *   antedate_ccm_init(memory, sizeof memory, &config, &sender);
+ *
+ *   // While there is nothing else to do:
+ *   while (antedate_ccm_prepare(sender, 24, "temperature cell 4: ", 20) == ANTEDATE_OK) {}
+ *
+ *   // When the value is known: 24 octets, room for the tag behind them.
+ *   if (antedate_ccm_send(sender, buffer, sizeof buffer, 24, &sent) == ANTEDATE_OK)
+ *       transmit(buffer, sent.octets);
+ *
+ * The other end needs to know nothing of it: what is sent is what ordinary AES-CCM, AES-GCM or DTLS sends. A guess that was
+ * wrong costs time and nothing else. Numbers are nonces: a sender takes one after the other and none twice.
+ *
+ * Nothing is allocated. A sender belongs to one thread or interrupt at a
+ * time: a call that interrupts another on the same sender is refused with ANTEDATE_ERROR_BUSY. A sender must not be
+ * copied or moved; if it was, calls are refused with ANTEDATE_ERROR_NO_SENDER. Pointers are checked for NULL and for
+ * overlaps; that what they point at is there is the caller's word, and memory that was never initialised, not even with
+ * zeros, is no sender to ask for anything.
+ *
+ * SPDX-License-Identifier: MIT OR Apache-2.0
+ */
+
+#ifndef FRAMEWARD_ANTEDATE_H
+#define FRAMEWARD_ANTEDATE_H
+
+/* Made of crates/antedate-c by scripts/header.sh; do not edit. */
+
+#include <stddef.h>
+#include <stdint.h>
+#if UINTPTR_MAX == 0xffffffff
+#define ANTEDATE_32_BIT
+#endif
+
+
+// The longest AAD of a message, in octets.
+#define ANTEDATE_CCM_AAD_OCTETS 32
+
+// Octets in front of the data of a DTLS record: its header, and the explicit nonce.
+#define ANTEDATE_DTLS_HEADER_OCTETS 21
+
+// The type of DTLS records that hold what an application sends.
+#define ANTEDATE_DTLS_APPLICATION_DATA 23
+
+// Octets of a GCM tag.
+#define ANTEDATE_GCM_TAG_OCTETS 16
+
+// Octets of a GCM nonce in front of the number.
+#define ANTEDATE_GCM_PREFIX_OCTETS 4
+
+// What the memory of a sender is aligned to: an array of uint64_t is.
+#define ANTEDATE_ALIGNMENT 8
+
+#if defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 2 messages, up to 64 octets of each, with templates of up to 32.
+#define ANTEDATE_SMALL_OCTETS 896
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 2 messages, up to 64 octets of each, with templates of up to 32.
+#define ANTEDATE_SMALL_OCTETS 2048
+#endif
+
+#if defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 4 messages, up to 256 octets of each, with templates of up to 96.
+#define ANTEDATE_MEDIUM_OCTETS 2432
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 4 messages, up to 256 octets of each, with templates of up to 96.
+#define ANTEDATE_MEDIUM_OCTETS 3584
+#endif
+
+#if defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 4 messages, up to 1024 octets of each, with templates of up to 96.
+#define ANTEDATE_LARGE_OCTETS 5504
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of a sender that prepares for 4 messages, up to 1024 octets of each, with templates of up to 96.
+#define ANTEDATE_LARGE_OCTETS 6656
+#endif
+
+// What of the preparation was of use.
+enum antedate_met
+#ifdef __cplusplus
+  : int32_t
+#endif // __cplusplus
+ {
+    // Nothing was prepared: the message took the ordinary time.
+    ANTEDATE_MET_NOTHING = 0,
+    // The keystream; length, AAD or template were others than expected.
+    ANTEDATE_MET_KEYSTREAM = 1,
+    // All of it.
+    ANTEDATE_MET_ALL = 2,
+};
+#ifndef __cplusplus
+typedef int32_t antedate_met;
+#endif // __cplusplus
+
+// What a function answers. Negative: nothing was done, and no number was used.
+enum antedate_result
+#ifdef __cplusplus
+  : int32_t
+#endif // __cplusplus
+ {
+    // Done.
+    ANTEDATE_OK = 0,
+    // Nothing more can be prepared now: as many messages are prepared for as there is room for, no number is left, or
+    // no message was sent yet that tells how long the next one is.
+    ANTEDATE_FULL = 1,
+    // A pointer is NULL that must not be.
+    ANTEDATE_ERROR_NULL = -1,
+    // The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.
+    ANTEDATE_ERROR_MEMORY = -2,
+    // A key, tag, prefix or AAD has a length that there is not, a first number is too large, or a message is longer
+    // than its nonce allows.
+    ANTEDATE_ERROR_LENGTH = -3,
+    // The buffer is too short for the message and what is written around it.
+    ANTEDATE_ERROR_ROOM = -4,
+    // Two areas overlap that must not.
+    ANTEDATE_ERROR_OVERLAP = -5,
+    // This is no sender: never begun, wiped, or moved to another address since. A copy of a sender would use its
+    // nonces a second time.
+    ANTEDATE_ERROR_NO_SENDER = -6,
+    // Another call has this sender, which an interrupt or a thread interrupted.
+    ANTEDATE_ERROR_BUSY = -7,
+    // All numbers under this key are used: change the key.
+    ANTEDATE_ERROR_EXHAUSTED = -8,
+};
+#ifndef __cplusplus
+typedef int32_t antedate_result;
+#endif // __cplusplus
+
+// Seals CCM messages or DTLS records under one key. It lies in memory that its owner gave, and must not be moved.
+typedef struct antedate_ccm antedate_ccm;
+
+// Seals GCM messages under one key. It lies in memory that its owner gave, and must not be moved.
+typedef struct antedate_gcm antedate_gcm;
+
+// How CCM messages are sealed. The octets that it points at are copied.
+typedef struct antedate_ccm_config {
+    // The key.
+    const uint8_t *key;
+    // 16 (AES-128) or 32 (AES-256).
+    size_t key_octets;
+    // Octets of a tag: 4, 6, 8, 10, 12, 14 or 16.
+    size_t tag_octets;
+    // What nonces begin with; no other sender has this one under this key. The message's number follows, in 4 octets,
+    // most significant first.
+    const uint8_t *prefix;
+    // 3 to 9, for nonces of 7 to 13 octets.
+    size_t prefix_octets;
+    // What is authenticated beside each message and not sent with it; may be NULL.
+    const void *aad;
+    // Up to ANTEDATE_CCM_AAD_OCTETS.
+    size_t aad_octets;
+    // The number of the first message. No number from here on was ever used under this key and prefix: keep the next one in
+    // memory that survives a restart, or change the key.
+    uint32_t first_number;
+} antedate_ccm_config;
+
+// How DTLS 1.2 records are sealed: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch and direction. The
+// octets that it points at are copied.
+typedef struct antedate_dtls_config {
+    // The key: client_write_key or server_write_key.
+    const uint8_t *key;
+    // 16 (AES-128) or 32 (AES-256).
+    size_t key_octets;
+    // 16, or 8 for AES-CCM-8.
+    size_t tag_octets;
+    // client_write_IV or server_write_IV.
+    uint8_t salt[4];
+    // The epoch.
+    uint16_t epoch;
+    // The type of the records, mostly ANTEDATE_DTLS_APPLICATION_DATA.
+    uint8_t content_type;
+    // The sequence number of the first record, below 2^48: behind those that the handshake used in this epoch.
+    uint64_t first_number;
+} antedate_dtls_config;
+
+// A message that was sealed.
+typedef struct antedate_sent {
+    // Octets that are to be sent, from the beginning of the buffer.
+    size_t octets;
+    // The message's number. Unless the receiver counts along, it is to be sent too.
+    uint64_t number;
+    // What of the preparation was of use.
+    antedate_met met;
+} antedate_sent;
+
+// How GCM messages are sealed. The octets that it points at are copied.
+typedef struct antedate_gcm_config {
+    // The key.
+    const uint8_t *key;
+    // 16 (AES-128) or 32 (AES-256).
+    size_t key_octets;
+    // What nonces begin with; no other sender has this one under this key. The message's number follows, in 8 octets,
+    // most significant first.
+    uint8_t prefix[4];
+    // The number of the first message. No number from here on was ever used under this key and prefix: keep the next one in
+    // memory that survives a restart, or change the key.
+    uint64_t first_number;
+} antedate_gcm_config;
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Begins to send CCM messages. `memory`: `octets` octets, aligned to ANTEDATE_ALIGNMENT, that belong to the sender until it
+// is wiped; ANTEDATE_SMALL_OCTETS, ANTEDATE_MEDIUM_OCTETS or ANTEDATE_LARGE_OCTETS of them decide what is prepared.
+// `*sender` is NULL unless this returns ANTEDATE_OK. Needs about as much of the stack as of the memory, for the moment.
+antedate_result antedate_ccm_init(void *memory,
+                                  size_t octets,
+                                  const struct antedate_ccm_config *config,
+                                  struct antedate_ccm **sender);
+
+// Begins to send DTLS 1.2 records; as antedate_ccm_init. The handshake is somebody else's: key and salt come from it.
+antedate_result antedate_dtls_init(void *memory,
+                                   size_t octets,
+                                   const struct antedate_dtls_config *config,
+                                   struct antedate_ccm **sender);
+
+// Prepares for one more message, while there is nothing else to do. `expected`: its octets. `template`: what it will
+// begin with, as far as that is known; may be NULL. A wrong guess costs time when the message is sent, nothing else.
+// ANTEDATE_FULL: nothing more can be prepared now.
+antedate_result antedate_ccm_prepare(struct antedate_ccm *sender,
+                                     size_t expected,
+                                     const void *template_,
+                                     size_t template_octets);
+
+// Prepares for one more message that is as long as those before it have it.
+antedate_result antedate_ccm_prepare_as_before(struct antedate_ccm *sender,
+                                               const void *template_,
+                                               size_t template_octets);
+
+// Seals the next message in place, with what was prepared for it or in the ordinary way. `buffer`: `room` octets, that do
+// not overlap the sender's.
+//
+// A CCM message: `length` octets at the beginning of the buffer, then room for the tag. A DTLS record: `length` octets
+// behind ANTEDATE_DTLS_HEADER_OCTETS free ones, then room for the tag; the header is written too.
+//
+// `sent` may be NULL. If this returns anything but ANTEDATE_OK, nothing was encrypted and nothing is to be sent.
+antedate_result antedate_ccm_send(struct antedate_ccm *sender,
+                                  void *buffer,
+                                  size_t room,
+                                  size_t length,
+                                  struct antedate_sent *sent);
+
+// Messages that are prepared for; 0 also if this is no sender.
+size_t antedate_ccm_fill_level(struct antedate_ccm *sender);
+
+// The number of the first message that is not prepared for: its template may hold it, as a sequence number.
+// ANTEDATE_FULL: there is none.
+antedate_result antedate_ccm_next_unprepared(struct antedate_ccm *sender, uint64_t *number);
+
+// Ends the sender: wipes key and keystream, and gives the memory back.
+antedate_result antedate_ccm_wipe(struct antedate_ccm *sender);
+
+// Begins to send GCM messages; as antedate_ccm_init.
+antedate_result antedate_gcm_init(void *memory,
+                                  size_t octets,
+                                  const struct antedate_gcm_config *config,
+                                  struct antedate_gcm **sender);
+
+// Prepares for one more message, while there is nothing else to do. `expected`: its octets. `aad`: what its AAD will
+// begin with, as far as that is known; may be NULL. A wrong guess costs time when the message is sent, nothing else.
+// ANTEDATE_FULL: nothing more can be prepared now.
+antedate_result antedate_gcm_prepare(struct antedate_gcm *sender,
+                                     size_t expected,
+                                     const void *aad,
+                                     size_t aad_octets);
+
+// Prepares for one more message that is no longer than those before it.
+antedate_result antedate_gcm_prepare_as_before(struct antedate_gcm *sender,
+                                               const void *aad,
+                                               size_t aad_octets);
+
+// Seals the next message in place, with what was prepared for it or in the ordinary way. `aad`: what is authenticated
+// beside it and not encrypted; may be NULL. `buffer`: `room` octets: `length` octets of data, then room for the tag of
+// ANTEDATE_GCM_TAG_OCTETS. Sender, AAD, buffer and `sent` do not overlap; `sent` may be NULL.
+//
+// If this returns anything but ANTEDATE_OK, nothing was encrypted and nothing is to be sent.
+antedate_result antedate_gcm_send(struct antedate_gcm *sender,
+                                  const void *aad,
+                                  size_t aad_octets,
+                                  void *buffer,
+                                  size_t room,
+                                  size_t length,
+                                  struct antedate_sent *sent);
+
+// Messages that are prepared for; 0 also if this is no sender.
+size_t antedate_gcm_fill_level(struct antedate_gcm *sender);
+
+// The number of the first message that is not prepared for: its AAD may hold it. ANTEDATE_FULL: there is none.
+antedate_result antedate_gcm_next_unprepared(struct antedate_gcm *sender,
+                                             uint64_t *number);
+
+// Ends the sender: wipes key and keystream, and gives the memory back.
+antedate_result antedate_gcm_wipe(struct antedate_gcm *sender);
+
+#ifdef __cplusplus
+} // extern "C"
+#endif // __cplusplus
+
+#endif /* FRAMEWARD_ANTEDATE_H */

@@ -1,0 +1,83 @@
+//! What functions answer.
+
+use antedate::Met;
+
+/// What a function answers. Negative: nothing was done, and no number was used.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum antedate_result {
+    /// Done.
+    ANTEDATE_OK = 0,
+    /// Nothing more can be prepared now: as many messages are prepared for as there is room for, no number is left, or
+    /// no message was sent yet that tells how long the next one is.
+    ANTEDATE_FULL = 1,
+    /// A pointer is NULL that must not be.
+    ANTEDATE_ERROR_NULL = -1,
+    /// The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.
+    ANTEDATE_ERROR_MEMORY = -2,
+    /// A key, tag, prefix or AAD has a length that there is not, a first number is too large, or a message is longer
+    /// than its nonce allows.
+    ANTEDATE_ERROR_LENGTH = -3,
+    /// The buffer is too short for the message and what is written around it.
+    ANTEDATE_ERROR_ROOM = -4,
+    /// Two areas overlap that must not.
+    ANTEDATE_ERROR_OVERLAP = -5,
+    /// This is no sender: never begun, wiped, or moved to another address since. A copy of a sender would use its
+    /// nonces a second time.
+    ANTEDATE_ERROR_NO_SENDER = -6,
+    /// Another call has this sender, which an interrupt or a thread interrupted.
+    ANTEDATE_ERROR_BUSY = -7,
+    /// All numbers under this key are used: change the key.
+    ANTEDATE_ERROR_EXHAUSTED = -8,
+}
+
+/// What of the preparation was of use.
+#[repr(i32)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum antedate_met {
+    /// Nothing was prepared: the message took the ordinary time.
+    ANTEDATE_MET_NOTHING = 0,
+    /// The keystream; length, AAD or template were others than expected.
+    ANTEDATE_MET_KEYSTREAM = 1,
+    /// All of it.
+    ANTEDATE_MET_ALL = 2,
+}
+
+impl From<Met> for antedate_met {
+    fn from(met: Met) -> Self {
+        match met {
+            Met::Nothing => Self::ANTEDATE_MET_NOTHING,
+            Met::Keystream => Self::ANTEDATE_MET_KEYSTREAM,
+            Met::All => Self::ANTEDATE_MET_ALL,
+        }
+    }
+}
+
+/// A message that was sealed.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct antedate_sent {
+    /// Octets that are to be sent, from the beginning of the buffer.
+    pub octets: usize,
+    /// The message's number. Unless the receiver counts along, it is to be sent too.
+    pub number: u64,
+    /// What of the preparation was of use.
+    pub met: antedate_met,
+}
+
+/// The answer to C.
+pub(crate) fn answer(outcome: Result<(), antedate_result>) -> antedate_result {
+    match outcome {
+        Ok(()) => antedate_result::ANTEDATE_OK,
+        Err(result) => result,
+    }
+}
+
+/// What is prepared or not.
+pub(crate) fn prepared(done: bool) -> Result<(), antedate_result> {
+    if done {
+        Ok(())
+    } else {
+        Err(antedate_result::ANTEDATE_FULL)
+    }
+}

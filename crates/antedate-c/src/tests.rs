@@ -1,0 +1,358 @@
+//! What C may do wrong, and that every length which there is works.
+
+#![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
+
+use core::ffi::c_void;
+use core::ptr;
+use std::vec::Vec;
+
+use aes::cipher::KeyInit as _;
+use aes::{Aes128, Aes256};
+use antedate::{Ccm, Gcm, Nonce, TagLength};
+
+use crate::ccm::*;
+use crate::gcm::*;
+use crate::memory::{enter, Head};
+use crate::results::antedate_met::*;
+use crate::results::antedate_result::{self, *};
+use crate::results::antedate_sent;
+use crate::rooms::*;
+
+const KEY: [u8; 32] = [7; 32];
+const PREFIX: [u8; 10] = *b"station-10";
+const UNSENT: antedate_sent = antedate_sent { octets: 0, number: 0, met: ANTEDATE_MET_NOTHING };
+
+type Memory = [u64; ANTEDATE_LARGE_OCTETS / 8 + 1];
+const EMPTY: Memory = [0; ANTEDATE_LARGE_OCTETS / 8 + 1];
+
+fn config() -> antedate_ccm_config {
+    antedate_ccm_config {
+        key: KEY.as_ptr(),
+        key_octets: 16,
+        tag_octets: 8,
+        prefix: PREFIX.as_ptr(),
+        prefix_octets: 9,
+        aad: ptr::null(),
+        aad_octets: 0,
+        first_number: 0,
+    }
+}
+
+fn dtls_config() -> antedate_dtls_config {
+    antedate_dtls_config {
+        key: KEY.as_ptr(),
+        key_octets: 16,
+        tag_octets: 8,
+        salt: [1; 4],
+        epoch: 1,
+        content_type: ANTEDATE_DTLS_APPLICATION_DATA,
+        first_number: 0,
+    }
+}
+
+fn gcm_config() -> antedate_gcm_config {
+    antedate_gcm_config { key: KEY.as_ptr(), key_octets: 16, prefix: [1; 4], first_number: 0 }
+}
+
+fn ccm_init(memory: &mut Memory, config: &antedate_ccm_config) -> Result<*mut antedate_ccm, antedate_result> {
+    let mut sender = ptr::dangling_mut();
+    let result =
+        unsafe { antedate_ccm_init(memory.as_mut_ptr().cast(), size_of::<Memory>(), config, &mut sender) };
+    assert_eq!(sender.is_null(), result != ANTEDATE_OK);
+    Ok(sender).filter_ok(result)
+}
+
+fn dtls_init(
+    memory: &mut Memory,
+    config: &antedate_dtls_config,
+) -> Result<*mut antedate_ccm, antedate_result> {
+    let mut sender = ptr::dangling_mut();
+    let result =
+        unsafe { antedate_dtls_init(memory.as_mut_ptr().cast(), size_of::<Memory>(), config, &mut sender) };
+    Ok(sender).filter_ok(result)
+}
+
+fn gcm_init(memory: &mut Memory, config: &antedate_gcm_config) -> Result<*mut antedate_gcm, antedate_result> {
+    let mut sender = ptr::dangling_mut();
+    let result =
+        unsafe { antedate_gcm_init(memory.as_mut_ptr().cast(), size_of::<Memory>(), config, &mut sender) };
+    Ok(sender).filter_ok(result)
+}
+
+trait FilterOk {
+    fn filter_ok(self, result: antedate_result) -> Self;
+}
+
+impl<T> FilterOk for Result<T, antedate_result> {
+    fn filter_ok(self, result: antedate_result) -> Self {
+        if result == ANTEDATE_OK {
+            self
+        } else {
+            Err(result)
+        }
+    }
+}
+
+fn send(
+    sender: *mut antedate_ccm,
+    buffer: &mut [u8],
+    length: usize,
+) -> Result<antedate_sent, antedate_result> {
+    let mut sent = UNSENT;
+    let result =
+        unsafe { antedate_ccm_send(sender, buffer.as_mut_ptr().cast(), buffer.len(), length, &mut sent) };
+    Ok(sent).filter_ok(result)
+}
+
+/// What the ordinary mode makes of a message.
+fn ordinary(key: &[u8], tag: usize, nonce: &[u8], aad: &[u8], data: &[u8]) -> Vec<u8> {
+    let (tag, nonce) = (TagLength::new(tag).unwrap(), Nonce::new(nonce).unwrap());
+    let mut sealed = data.to_vec();
+    let tag = match key.len() {
+        16 => Ccm::new(Aes128::new_from_slice(key).unwrap(), tag).seal(&nonce, aad, &mut sealed),
+        _ => Ccm::new(Aes256::new_from_slice(key).unwrap(), tag).seal(&nonce, aad, &mut sealed),
+    };
+    sealed.extend_from_slice(tag.octets());
+    sealed
+}
+
+#[test]
+fn each_length_of_key_tag_prefix_and_aad_is_sealed_as_the_ordinary_mode_does() {
+    let data: [u8; 100] = core::array::from_fn(|at| at as u8);
+    for key_octets in [16, 32] {
+        for tag_octets in [4, 6, 8, 10, 12, 14, 16] {
+            for prefix_octets in 3..=9 {
+                for aad_octets in [0, 1, 13, 32] {
+                    let mut memory = EMPTY;
+                    let aad = data.as_ptr().cast();
+                    let config = antedate_ccm_config {
+                        key_octets,
+                        tag_octets,
+                        prefix_octets,
+                        aad,
+                        aad_octets,
+                        first_number: 0x01020304,
+                        ..config()
+                    };
+                    let sender = ccm_init(&mut memory, &config).unwrap();
+                    for (row, (length, met)) in
+                        [(100, ANTEDATE_MET_ALL), (99, ANTEDATE_MET_KEYSTREAM), (0, ANTEDATE_MET_NOTHING)]
+                            .into_iter()
+                            .enumerate()
+                    {
+                        if met != ANTEDATE_MET_NOTHING {
+                            let prepared =
+                                unsafe { antedate_ccm_prepare(sender, 100, data.as_ptr().cast(), 50) };
+                            assert_eq!(prepared, ANTEDATE_OK);
+                        }
+                        let mut buffer = [0; 116];
+                        buffer[..100].copy_from_slice(&data);
+                        let sent = send(sender, &mut buffer, length).unwrap();
+                        assert_eq!((sent.number, sent.met), (0x01020304 + row as u64, met));
+                        let mut nonce = PREFIX[..prefix_octets].to_vec();
+                        nonce.extend_from_slice(&(sent.number as u32).to_be_bytes());
+                        let expected = ordinary(
+                            &KEY[..key_octets],
+                            tag_octets,
+                            &nonce,
+                            &data[..aad_octets],
+                            &data[..length],
+                        );
+                        assert_eq!(buffer[..sent.octets], expected, "{tag_octets} {prefix_octets}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_there_is_not_is_refused() {
+    let memory = &mut EMPTY.clone();
+    for key_octets in [0, 15, 17, 24, 31, usize::MAX] {
+        let refused = Err(ANTEDATE_ERROR_LENGTH);
+        assert_eq!(ccm_init(memory, &antedate_ccm_config { key_octets, ..config() }), refused);
+        assert_eq!(dtls_init(memory, &antedate_dtls_config { key_octets, ..dtls_config() }), refused);
+        let wrong = antedate_gcm_config { key_octets, ..gcm_config() };
+        assert_eq!(gcm_init(memory, &wrong), Err(ANTEDATE_ERROR_LENGTH));
+    }
+    for tag_octets in [0, 2, 5, 17, usize::MAX] {
+        let refused = Err(ANTEDATE_ERROR_LENGTH);
+        assert_eq!(ccm_init(memory, &antedate_ccm_config { tag_octets, ..config() }), refused);
+        assert_eq!(dtls_init(memory, &antedate_dtls_config { tag_octets, ..dtls_config() }), refused);
+    }
+    let lengths = [
+        antedate_ccm_config { prefix_octets: 2, ..config() },
+        antedate_ccm_config { prefix_octets: 10, ..config() },
+        antedate_ccm_config { aad: KEY.as_ptr().cast(), aad_octets: 33, ..config() },
+        antedate_ccm_config { aad: KEY.as_ptr().cast(), aad_octets: usize::MAX, ..config() },
+    ];
+    for wrong in lengths {
+        assert_eq!(ccm_init(memory, &wrong), Err(ANTEDATE_ERROR_LENGTH));
+    }
+    for wrong in [
+        antedate_ccm_config { key: ptr::null(), ..config() },
+        antedate_ccm_config { prefix: ptr::null(), ..config() },
+        antedate_ccm_config { aad_octets: 1, ..config() },
+    ] {
+        assert_eq!(ccm_init(memory, &wrong), Err(ANTEDATE_ERROR_NULL));
+    }
+    // CCM of DTLS has tags of 16 and 8 octets, and sequence numbers of 48 bits.
+    let wrong = antedate_dtls_config { tag_octets: 12, ..dtls_config() };
+    assert_eq!(dtls_init(memory, &wrong), Err(ANTEDATE_ERROR_LENGTH));
+    let wrong = antedate_dtls_config { first_number: 1 << 48, ..dtls_config() };
+    assert_eq!(dtls_init(memory, &wrong), Err(ANTEDATE_ERROR_LENGTH));
+}
+
+#[test]
+fn memory_decides_what_is_prepared() {
+    let mut memory = EMPTY;
+    let begin: *mut c_void = memory.as_mut_ptr().cast();
+    let mut sender = ptr::null_mut();
+    let mut slots =
+        |memory, octets| match unsafe { antedate_ccm_init(memory, octets, &config(), &mut sender) } {
+            ANTEDATE_OK => {
+                let mut prepared = 0;
+                while unsafe { antedate_ccm_prepare(sender, 16, ptr::null(), 0) } == ANTEDATE_OK {
+                    prepared += 1;
+                    assert_eq!(unsafe { antedate_ccm_fill_level(sender) }, prepared);
+                }
+                Ok(prepared)
+            }
+            refused => Err(refused),
+        };
+    assert_eq!(slots(begin, ANTEDATE_SMALL_OCTETS - 1), Err(ANTEDATE_ERROR_MEMORY));
+    assert_eq!(slots(begin, ANTEDATE_SMALL_OCTETS), Ok(2));
+    assert_eq!(slots(begin, ANTEDATE_MEDIUM_OCTETS - 1), Ok(2));
+    assert_eq!(slots(begin, ANTEDATE_MEDIUM_OCTETS), Ok(4));
+    assert_eq!(slots(begin, usize::MAX), Err(ANTEDATE_ERROR_LENGTH));
+    assert_eq!(slots(ptr::null_mut(), ANTEDATE_SMALL_OCTETS), Err(ANTEDATE_ERROR_NULL));
+    for moved in 1..8 {
+        let aside = begin.cast::<u8>().wrapping_add(moved).cast();
+        assert_eq!(slots(aside, ANTEDATE_SMALL_OCTETS), Err(ANTEDATE_ERROR_MEMORY));
+    }
+    // Aligned to ANTEDATE_ALIGNMENT and to no more, and it ends where it is said to end.
+    for words in [0, 1] {
+        memory = EMPTY;
+        let [.., last] = &mut memory;
+        *last = 0x5a5a_5a5a_5a5a_5a5a;
+        let begin = memory.as_mut_ptr().wrapping_add(words);
+        let octets = size_of::<Memory>() - 8 * words - 8;
+        let mut sender = ptr::null_mut();
+        let result = unsafe { antedate_gcm_init(begin.cast(), octets, &gcm_config(), &mut sender) };
+        assert_eq!(result, ANTEDATE_OK);
+        for _ in 0..4 {
+            assert_eq!(unsafe { antedate_gcm_prepare(sender, 2000, ptr::null(), 0) }, ANTEDATE_OK);
+        }
+        assert_eq!(unsafe { antedate_gcm_prepare(sender, 2000, ptr::null(), 0) }, ANTEDATE_FULL);
+        assert_eq!(memory.last(), Some(&0x5a5a_5a5a_5a5a_5a5a));
+        // What is wiped holds nothing.
+        assert_eq!(unsafe { antedate_gcm_wipe(sender) }, ANTEDATE_OK);
+        assert!(memory[..memory.len() - 1].iter().all(|word| *word == 0));
+        assert_eq!(unsafe { antedate_gcm_wipe(sender) }, ANTEDATE_ERROR_NO_SENDER);
+    }
+}
+
+#[test]
+fn what_is_no_sender_is_told_from_one() {
+    let memory = &mut EMPTY.clone();
+    let refused = Err(ANTEDATE_ERROR_NO_SENDER);
+    assert_eq!(send(memory.as_mut_ptr().cast(), &mut [0; 32], 1), refused, "zeros");
+    assert_eq!(send(memory.as_mut_ptr().wrapping_byte_add(1).cast(), &mut [0; 32], 1), refused);
+    assert_eq!(send(ptr::null_mut(), &mut [0; 32], 1), Err(ANTEDATE_ERROR_NULL));
+    let gcm = gcm_init(memory, &gcm_config()).unwrap();
+    assert_eq!(send(gcm.cast(), &mut [0; 32], 1), refused, "one for GCM");
+
+    let sender = ccm_init(memory, &config()).unwrap();
+    assert_eq!(send(sender, &mut [0; 32], 1).unwrap().number, 0);
+    let at = sender as usize - memory.as_ptr() as usize;
+    let mut copy = *memory;
+    let copied = copy.as_mut_ptr().wrapping_byte_add(at).cast();
+    assert_eq!(send(copied, &mut [0; 32], 1), refused, "a copy");
+    assert_eq!(send(sender, &mut [0; 32], 1).unwrap().number, 1);
+
+    // A call that interrupts another.
+    let head: *mut Head<dyn crate::ccm::Messages> = sender.cast();
+    let entered = unsafe { enter(head) };
+    assert_eq!(send(sender, &mut [0; 32], 1), Err(ANTEDATE_ERROR_BUSY));
+    assert_eq!(unsafe { antedate_ccm_wipe(sender) }, ANTEDATE_ERROR_BUSY);
+    drop(entered);
+    assert_eq!(send(sender, &mut [0; 32], 1).unwrap().number, 2);
+}
+
+#[test]
+fn what_is_refused_uses_no_number_and_encrypts_nothing() {
+    let memory = &mut EMPTY.clone();
+    let sender = ccm_init(memory, &config()).unwrap();
+    let mut buffer = [9; 32];
+    assert_eq!(send(sender, &mut buffer, 25), Err(ANTEDATE_ERROR_ROOM));
+    assert_eq!(send(sender, &mut buffer, usize::MAX), Err(ANTEDATE_ERROR_ROOM));
+    let begin: *mut c_void = buffer.as_mut_ptr().cast();
+    let raw = |buffer, room, sent| unsafe { antedate_ccm_send(sender, buffer, room, 24, sent) };
+    assert_eq!(raw(ptr::null_mut(), 32, ptr::null_mut()), ANTEDATE_ERROR_NULL);
+    assert_eq!(raw(begin, usize::MAX, ptr::null_mut()), ANTEDATE_ERROR_LENGTH);
+    assert_eq!(raw(sender.cast(), 32, ptr::null_mut()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(raw(begin, 32, begin.cast()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(raw(begin, 32, sender.cast()), ANTEDATE_ERROR_OVERLAP);
+    let prepared = unsafe { antedate_ccm_prepare(sender, 24, sender.cast(), 20) };
+    assert_eq!(prepared, ANTEDATE_ERROR_OVERLAP);
+    let prepared = unsafe { antedate_ccm_prepare(sender, 24, ptr::null(), 20) };
+    assert_eq!(prepared, ANTEDATE_ERROR_NULL);
+    let prepared = unsafe { antedate_ccm_prepare_as_before(sender, ptr::null(), 0) };
+    assert_eq!(prepared, ANTEDATE_FULL, "no message yet");
+    assert_eq!(unsafe { antedate_ccm_next_unprepared(sender, ptr::null_mut()) }, ANTEDATE_ERROR_NULL);
+    assert_eq!(buffer, [9; 32]);
+    assert_eq!(send(sender, &mut buffer, 24).unwrap(), antedate_sent { octets: 32, ..UNSENT });
+
+    let sender = dtls_init(memory, &dtls_config()).unwrap();
+    assert_eq!(send(sender, &mut [0; 21 + 8 + 9], 10), Err(ANTEDATE_ERROR_ROOM));
+    assert_eq!(send(sender, &mut [0; 17_000], (1 << 14) + 1), Err(ANTEDATE_ERROR_LENGTH));
+    assert_eq!(send(sender, &mut [0; 21 + 8 + 10], 10).unwrap(), antedate_sent { octets: 39, ..UNSENT });
+
+    let sender = gcm_init(memory, &gcm_config()).unwrap();
+    let mut buffer = [9; 32];
+    let begin: *mut u8 = buffer.as_mut_ptr();
+    let raw = |aad: *const u8, aad_octets, length, sent| unsafe {
+        antedate_gcm_send(sender, aad.cast(), aad_octets, begin.cast(), 32, length, sent)
+    };
+    assert_eq!(raw(ptr::null(), 1, 16, ptr::null_mut()), ANTEDATE_ERROR_NULL);
+    assert_eq!(raw(begin.wrapping_add(31), 1, 16, ptr::null_mut()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(raw(sender.cast(), 1, 16, ptr::null_mut()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(raw(ptr::null(), 0, 17, ptr::null_mut()), ANTEDATE_ERROR_ROOM);
+    assert_eq!(buffer, [9; 32]);
+    let mut sent = UNSENT;
+    assert_eq!(raw(KEY.as_ptr(), 20, 16, &mut sent), ANTEDATE_OK);
+    assert_eq!(sent, antedate_sent { octets: 32, ..UNSENT });
+    let mut plain = [9; 16];
+    let tag = Gcm::new(Aes128::new(&[7; 16].into())).seal(
+        &[1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0],
+        &KEY[..20],
+        &mut plain,
+    );
+    assert_eq!((&buffer[..16], &buffer[16..]), (&plain[..], &tag[..]));
+}
+
+#[test]
+fn numbers_end() {
+    let memory = &mut EMPTY.clone();
+    let sender = ccm_init(memory, &antedate_ccm_config { first_number: u32::MAX, ..config() }).unwrap();
+    let mut next = 0;
+    assert_eq!(unsafe { antedate_ccm_next_unprepared(sender, &mut next) }, ANTEDATE_OK);
+    assert_eq!(next, u64::from(u32::MAX));
+    assert_eq!(unsafe { antedate_ccm_prepare(sender, 1, ptr::null(), 0) }, ANTEDATE_OK);
+    assert_eq!(unsafe { antedate_ccm_prepare(sender, 1, ptr::null(), 0) }, ANTEDATE_FULL);
+    assert_eq!(unsafe { antedate_ccm_next_unprepared(sender, &mut next) }, ANTEDATE_FULL);
+    assert_eq!(send(sender, &mut [0; 32], 1).unwrap().met, ANTEDATE_MET_ALL);
+    assert_eq!(send(sender, &mut [0; 32], 1), Err(ANTEDATE_ERROR_EXHAUSTED));
+
+    let last = (1 << 48) - 1;
+    let sender = dtls_init(memory, &antedate_dtls_config { first_number: last, ..dtls_config() }).unwrap();
+    assert_eq!(send(sender, &mut [0; 64], 1).unwrap().number, last);
+    assert_eq!(send(sender, &mut [0; 64], 1), Err(ANTEDATE_ERROR_EXHAUSTED));
+
+    let sender = gcm_init(memory, &antedate_gcm_config { first_number: u64::MAX, ..gcm_config() }).unwrap();
+    let send = || unsafe {
+        antedate_gcm_send(sender, ptr::null(), 0, [0_u8; 32].as_mut_ptr().cast(), 32, 1, ptr::null_mut())
+    };
+    assert_eq!((send(), send()), (ANTEDATE_OK, ANTEDATE_ERROR_EXHAUSTED));
+}
