@@ -16,7 +16,6 @@ extern crate alloc;
 
 pub mod counters;
 pub mod fragment;
-pub mod frame;
 pub mod pn;
 pub mod reassemble;
 pub mod receive;
@@ -27,7 +26,6 @@ mod table;
 pub mod transmit;
 
 pub use counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
-pub use frame::Frame;
 pub use pn::NextAction;
 pub use reassemble::Outbox;
 pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
@@ -36,3 +34,4 @@ pub use settings::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, S
 pub use succession::GoesOn;
 pub use table::{InstallError, ReceiveSc, SecY};
 pub use transmit::{Division, Outgoing, Protected, TransmitDiscard};
+pub use wire::Frame;

@@ -25,7 +25,6 @@
 //! window updates of at most one write for each 64 PNs of the window.
 
 use crate::counters::{ReceiveSaCounters, SecYCounters};
-use crate::frame::Frame;
 use crate::pn::{Freshness, recover};
 use crate::reassemble::{Outbox, Piece, TooLong};
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
@@ -33,6 +32,7 @@ use crate::table::{ReceiveSc, SecY};
 use core::iter;
 use core::ops::Range;
 use suite::{Nonce, OpenJob};
+use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
 use wire::extension::{self, ExtensionError, Segments};
 use wire::{An, EtherType, Instant, Pn, Sci, SecTag, SecTagError, SecureData};

@@ -13,12 +13,12 @@
 //! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
 
 use crate::counters::SecYCounters;
-use crate::frame::Frame;
 use crate::pn::{NextAction, NoPn};
 use crate::sa::TransmitSa;
 use crate::settings::{Protection, SciInclusion, Settings};
 use crate::table::SecY;
 use suite::{ICV_OCTETS, Nonce, SealJob};
+use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 

@@ -1,5 +1,5 @@
 //! What is on the wire, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs and protected
-//! cyclic frames; and how it is counted.
+//! cyclic frames; where a frame lies, and how it is counted.
 //!
 //! No allocation, no `unsafe`, no clock. Every codec parses into a value that can only hold what the standard
 //! allows, and names the rule that a refused frame broke.
@@ -9,6 +9,7 @@ pub mod counters;
 pub mod ethernet;
 pub mod extension;
 pub mod fieldbus;
+pub mod frame;
 pub mod id;
 pub mod mkpdu;
 pub mod sectag;
@@ -18,6 +19,7 @@ pub mod tunnel;
 pub use counters::Counter;
 pub use ethernet::EtherType;
 pub use extension::{ExtensionError, Segments};
+pub use frame::Frame;
 pub use id::{An, Ckn, Ki, MacAddr, Mi, ParseIdError, Pn, Sci, Ssci};
 pub use sectag::{ScEncoding, SecTag, SecTagError, SecureData, ShortLength};
 pub use time::Instant;

@@ -6,7 +6,7 @@
 //!         0            start                 start + len
 //! ```
 
-use wire::ethernet::ADDRESSES_OCTETS;
+use crate::ethernet::ADDRESSES_OCTETS;
 
 /// A borrowed chunk and where the frame in it begins and ends.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ impl<'b> Frame<'b> {
     }
 
     /// True if [`Frame::grow`] would succeed.
-    pub(crate) const fn has_room(&self, octets: usize, tail: usize) -> bool {
+    pub const fn has_room(&self, octets: usize, tail: usize) -> bool {
         self.len >= ADDRESSES_OCTETS
             && self.start >= octets
             && self.start + self.len + tail <= self.chunk.len()
@@ -52,7 +52,7 @@ impl<'b> Frame<'b> {
     /// Moves DA and SA forward by `octets` and so makes room for a tag behind them; lengthens the frame by `tail`
     /// octets of undefined content at its end. `None`, and nothing changed, if the chunk has not that much room
     /// or the frame has no addresses.
-    pub(crate) fn grow(&mut self, octets: usize, tail: usize) -> Option<()> {
+    pub fn grow(&mut self, octets: usize, tail: usize) -> Option<()> {
         if !self.has_room(octets, tail) {
             return None;
         }
@@ -65,7 +65,7 @@ impl<'b> Frame<'b> {
 
     /// Takes `octets` out from behind DA and SA, the reverse of [`Frame::grow`]. `None`, and nothing changed, if
     /// the frame is not that long.
-    pub(crate) fn shrink(&mut self, octets: usize) -> Option<()> {
+    pub fn shrink(&mut self, octets: usize) -> Option<()> {
         let len = self.len.checked_sub(octets)?;
         if len < ADDRESSES_OCTETS {
             return None;
@@ -76,19 +76,29 @@ impl<'b> Frame<'b> {
         Some(())
     }
 
+    /// Says anew where in its chunk the frame begins and ends; its octets stay what they are. `None`, and nothing changed,
+    /// if that is not inside the chunk.
+    pub fn place(&mut self, start: usize, len: usize) -> Option<()> {
+        if start.checked_add(len)? > self.chunk.len() {
+            return None;
+        }
+        (self.start, self.len) = (start, len);
+        Some(())
+    }
+
     /// Cuts the frame to `len` octets, if it is longer.
-    pub(crate) fn truncate(&mut self, len: usize) {
+    pub fn truncate(&mut self, len: usize) {
         self.len = self.len.min(len);
     }
 
     /// The octets, to write headers to.
-    pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
+    pub fn octets_mut(&mut self) -> &mut [u8] {
         &mut self.chunk[self.start..self.start + self.len]
     }
 
     /// The frame as the cipher sees it: `aad` octets of additional data, then `text` octets, then the ICV; `None`
     /// if it is not that long.
-    pub(crate) fn sections(&mut self, aad: usize, text: usize) -> Option<(&[u8], &mut [u8], &mut [u8; 16])> {
+    pub fn sections(&mut self, aad: usize, text: usize) -> Option<(&[u8], &mut [u8], &mut [u8; 16])> {
         let (aad, rest) = self.octets_mut().split_at_mut_checked(aad)?;
         let (text, rest) = rest.split_at_mut_checked(text)?;
         Some((aad, text, rest.first_chunk_mut()?))
@@ -127,6 +137,10 @@ mod tests {
         assert!(frame.shrink(9).is_none(), "addresses would be lost");
         assert_eq!((frame.start(), frame.len()), (8, 20));
         assert!(frame.sections(10, 10).is_none(), "no room for the ICV");
+        assert!(frame.place(30, 11).is_none() && frame.place(usize::MAX, 2).is_none());
+        assert_eq!((frame.start(), frame.len()), (8, 20));
+        assert!(frame.place(30, 10).is_some());
+        assert_eq!((frame.start(), frame.len()), (30, 10));
         let mut runt = Frame::new(&mut chunk, 20, 11).expect("inside");
         assert!(runt.grow(8, 0).is_none(), "no addresses");
     }
