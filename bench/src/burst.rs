@@ -43,6 +43,12 @@ pub fn prepared(suite: CipherSuite) -> Key {
     Key::prepare(suite, &sak).expect("invariant: the suite's length")
 }
 
+/// A key for `suite`, one of GCM-AES, that is no secret and whose frames can be antedated.
+pub fn prepared_antedated(suite: CipherSuite) -> Key {
+    let sak = Sak::new(suite, &KEY[..suite.key_octets()]).expect("invariant: the suite's length");
+    Key::prepare_antedated(suite, &sak).expect("invariant: the suite's length")
+}
+
 /// The nonce of the frame at `at`.
 pub(crate) const fn nonce(at: usize) -> [u8; Nonce::OCTETS] {
     let mut octets = [0x02; Nonce::OCTETS];
@@ -88,6 +94,11 @@ impl Burst {
             icv,
             authentic,
         }));
+    }
+
+    /// The frames' nonces.
+    pub(crate) const fn nonces(&self) -> &[Nonce; BURST] {
+        &self.nonces
     }
 
     /// Whether every frame was authentic when it was opened last.

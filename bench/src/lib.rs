@@ -9,6 +9,7 @@
 //! A comparison is a ratio to something measured in the same run, or to a committed figure where that is the point.
 //! Rows are appended to one another, one a line, so that runs can be concatenated.
 
+pub mod antedated;
 pub mod bare;
 pub mod burst;
 pub mod divided;

@@ -50,6 +50,12 @@ wire::counters! {
         out_octets_protected = "OutOctetsProtected",
         /// Octets of secure data in frames sent encrypted.
         out_octets_encrypted = "OutOctetsEncrypted",
+        /// Frames sent encrypted whose keystream was ready. Ours.
+        out_pkts_antedated = "OutPktsAntedated",
+        /// Frames sent encrypted that were longer than the keystream that was ready. Ours.
+        out_pkts_antedated_in_part = "OutPktsAntedatedInPart",
+        /// Frames sent encrypted for which no keystream was ready, though their SA antedates. Ours.
+        out_pkts_not_antedated = "OutPktsNotAntedated",
     }
 }
 
@@ -92,6 +98,12 @@ wire::counters! {
         in_octets_validated = "InOctetsValidated",
         /// Octets of secure data in verified frames that were encrypted.
         in_octets_decrypted = "InOctetsDecrypted",
+        /// Authentic encrypted frames whose keystream was ready. Ours.
+        in_pkts_antedated = "InPktsAntedated",
+        /// Authentic encrypted frames that were longer than the keystream that was ready. Ours.
+        in_pkts_antedated_in_part = "InPktsAntedatedInPart",
+        /// Authentic encrypted frames for which no keystream was ready, though their SA antedates. Ours.
+        in_pkts_not_antedated = "InPktsNotAntedated",
     }
 }
 
@@ -104,7 +116,8 @@ mod tests {
         let counters = ReceiveSaCounters { in_pkts_late: 3, in_octets_decrypted: 9, ..Default::default() };
         let late = ReceiveSaCounters::NAMES.iter().position(|&name| name == "InPktsLate").expect("there");
         assert_eq!(counters.values()[late], 3);
-        assert_eq!(counters.values().last(), Some(&9));
+        let decrypted = ReceiveSaCounters::NAMES.iter().position(|&name| name == "InOctetsDecrypted");
+        assert_eq!(counters.values()[decrypted.expect("there")], 9);
         let mut sum = counters;
         sum.add(&counters);
         assert_eq!(sum.values()[late], 6);

@@ -14,6 +14,7 @@
 
 extern crate alloc;
 
+pub mod antedated;
 pub mod counters;
 pub mod fragment;
 pub mod pn;

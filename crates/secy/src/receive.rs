@@ -27,10 +27,12 @@
 use crate::counters::{ReceiveSaCounters, SecYCounters};
 use crate::pn::{Freshness, recover};
 use crate::reassemble::{Outbox, Piece, TooLong};
+use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
 use crate::table::{ReceiveSc, SecY};
 use core::iter;
 use core::ops::Range;
+use suite::antedated::Met;
 use suite::{Nonce, OpenJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
@@ -143,6 +145,23 @@ impl<'b> Incoming<'b> {
     }
 }
 
+/// Pass 2 for frames of one SA.
+fn open_run(sa: &mut ReceiveSa, run: &mut [Incoming<'_>]) {
+    let Some(antedated) = &mut sa.antedated else {
+        return sa.key.key.open_each(run.iter_mut().filter_map(Incoming::open_job));
+    };
+    for incoming in run {
+        let Some(pn) = incoming.open.as_ref().map(|open| open.pn) else { continue };
+        if let Some(met) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
+            *match met {
+                Met::Whole => &mut sa.counters.in_pkts_antedated,
+                Met::Part => &mut sa.counters.in_pkts_antedated_in_part,
+                Met::Nothing => &mut sa.counters.in_pkts_not_antedated,
+            } += 1;
+        }
+    }
+}
+
 /// Takes off SecTAG, ICV and what follows them, and delivers.
 fn unprotect(frame: &mut Frame<'_>, tag: usize, secure_data: usize) -> Delivered {
     frame.shrink(tag);
@@ -197,7 +216,7 @@ impl SecY {
         for run in burst.chunk_by_mut(|a, b| a.sa() == b.sa()) {
             let Some((sc, an)) = run.first().and_then(Incoming::sa) else { continue };
             if let Some(sa) = self.receive[sc].sa_mut(an) {
-                sa.key.key.open_each(run.iter_mut().filter_map(Incoming::open_job));
+                open_run(sa, run);
             }
         }
         for Incoming { frame, open, outcome } in burst {

@@ -3,6 +3,9 @@
 use suite::{Key, Nonce, Salt};
 use wire::{An, Pn, Sci, Ssci};
 
+use alloc::boxed::Box;
+
+use crate::antedated::Antedated;
 use crate::counters::{ReceiveSaCounters, TransmitSaCounters};
 use crate::pn::{ReplayWindow, TransmitPns};
 use crate::settings::Protection;
@@ -59,6 +62,8 @@ pub struct TransmitSa {
     pub(crate) counters: TransmitSaCounters,
     /// The frame before was discarded for this reason, and was in a chain: what continues it must not be sent.
     pub(crate) broken_chain: Option<TransmitDiscard>,
+    /// What is ready for its next frames, if its key antedates.
+    pub(crate) antedated: Option<Box<Antedated>>,
 }
 
 impl TransmitSa {
@@ -77,7 +82,9 @@ impl TransmitSa {
     ) -> Result<Self, InstallError> {
         let pns = TransmitPns::new(next_pn, reserved, key.suite().last_pn());
         let counters = TransmitSaCounters::default();
-        Ok(Self { an, key: SaKey::new(key, xpn, protection)?, pns, counters, broken_chain: None })
+        let key = SaKey::new(key, xpn, protection)?;
+        let antedated = Antedated::new(&key.key);
+        Ok(Self { an, key, pns, counters, broken_chain: None, antedated })
     }
 
     /// The AN.
@@ -109,6 +116,8 @@ pub struct ReceiveSa {
     pub(crate) key: SaKey,
     pub(crate) window: ReplayWindow,
     pub(crate) counters: ReceiveSaCounters,
+    /// What is ready for the frames to come, if its key antedates.
+    pub(crate) antedated: Option<Box<Antedated>>,
 }
 
 impl ReceiveSa {
@@ -126,7 +135,9 @@ impl ReceiveSa {
         replay_window: u32,
     ) -> Result<Self, InstallError> {
         let (window, counters) = (ReplayWindow::new(lowest_pn, replay_window), ReceiveSaCounters::default());
-        Ok(Self { an, in_use: false, key: SaKey::new(key, xpn, protection)?, window, counters })
+        let key = SaKey::new(key, xpn, protection)?;
+        let antedated = Antedated::new(&key.key);
+        Ok(Self { an, in_use: false, key, window, counters, antedated })
     }
 
     /// The AN.

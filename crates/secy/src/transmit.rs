@@ -17,10 +17,11 @@ use crate::pn::{NextAction, NoPn};
 use crate::sa::TransmitSa;
 use crate::settings::{Protection, SciInclusion, Settings};
 use crate::table::SecY;
+use suite::antedated::Met;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
-use wire::{ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
+use wire::{Pn, ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 
 /// Why an SDU is not sent. Each has its counter in [`SecYCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -75,6 +76,7 @@ pub struct Outgoing<'b> {
 /// What pass 1 prepares for pass 2.
 #[derive(Debug)]
 struct Seal {
+    pn: Pn,
     nonce: Nonce,
     aad: usize,
     text: usize,
@@ -137,7 +139,7 @@ impl SecY {
                 }
             }
         }
-        sa.key.key.seal_each(burst.iter_mut().filter_map(Outgoing::seal_job));
+        seal(sa, burst);
         let encrypted = matches!(sa.protection(), Protection::Encrypt(_));
         for outgoing in burst {
             if let Some(seal) = &outgoing.seal {
@@ -146,6 +148,23 @@ impl SecY {
             }
         }
         sa.pns.next_action()
+    }
+}
+
+/// Pass 2.
+fn seal(sa: &mut TransmitSa, burst: &mut [Outgoing<'_>]) {
+    let Some(antedated) = &mut sa.antedated else {
+        return sa.key.key.seal_each(burst.iter_mut().filter_map(Outgoing::seal_job));
+    };
+    for outgoing in burst {
+        let Some(pn) = outgoing.seal.as_ref().map(|seal| seal.pn) else { continue };
+        if let Some(met) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
+            *match met {
+                Met::Whole => &mut sa.counters.out_pkts_antedated,
+                Met::Part => &mut sa.counters.out_pkts_antedated_in_part,
+                Met::Nothing => &mut sa.counters.out_pkts_not_antedated,
+            } += 1;
+        }
     }
 }
 
@@ -225,7 +244,7 @@ fn admit(
         division.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
     }
     let aad = ADDRESSES_OCTETS + headers + clear;
-    Ok(Seal { nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })
+    Ok(Seal { pn, nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })
 }
 
 /// Pass 3.

@@ -23,7 +23,7 @@ pub(crate) trait Aead {
 }
 
 /// GCM-AES and ChaCha20-Poly1305 of aws-lc-rs.
-pub(crate) struct AwsLc(LessSafeKey);
+pub(crate) struct AwsLc(pub(crate) LessSafeKey);
 
 impl AwsLc {
     /// None if the key has not the algorithm's length.
@@ -31,7 +31,7 @@ impl AwsLc {
         UnboundKey::new(algorithm, key).ok().map(|key| Self(LessSafeKey::new(key)))
     }
 
-    fn nonce(nonce: &Nonce) -> AwsLcNonce {
+    pub(crate) fn nonce(nonce: &Nonce) -> AwsLcNonce {
         const { assert!(NONCE_LEN == Nonce::OCTETS) };
         AwsLcNonce::assume_unique_for_key(nonce.octets())
     }

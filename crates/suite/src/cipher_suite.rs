@@ -116,6 +116,11 @@ impl CipherSuite {
         matches!(self, Self::GcmAes128 | Self::GcmAes256 | Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }
 
+    /// True if the cipher is AES-GCM, whose keystream depends on key and nonce alone: frames can be antedated.
+    pub const fn is_gcm(self) -> bool {
+        matches!(self, Self::GcmAes128 | Self::GcmAes256 | Self::GcmAesXpn128 | Self::GcmAesXpn256)
+    }
+
     /// True if the PN has 64 bits and the nonce is made of SSCI and salt (extended packet numbering).
     pub const fn is_xpn(self) -> bool {
         matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)

@@ -7,6 +7,7 @@
 //! An integrity-only frame has an empty text and all its data in the AAD; a confidentiality offset moves the
 //! beginning of the text. Left out on purpose: a call for a single frame. A burst of one is a burst.
 
+use alloc::boxed::Box;
 use core::fmt;
 use core::iter;
 
@@ -14,6 +15,7 @@ use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305};
 use zeroize::Zeroizing;
 
 use crate::aead::{Aead, Aegis128L, Aegis256, AwsLc, Morus1280};
+use crate::antedated::Antedater;
 use crate::morus640::Morus640;
 use crate::{CipherSuite, ICV_OCTETS, Nonce, Sak, WrongKeyLength};
 
@@ -54,6 +56,7 @@ pub struct Key {
 
 enum Cipher {
     AwsLc(AwsLc),
+    Antedated(Box<Antedater>),
     Aegis128L(Aegis128L),
     Aegis256(Aegis256),
     Morus640(Morus640),
@@ -82,6 +85,33 @@ impl Key {
         Ok(key)
     }
 
+    /// [`Key::prepare`], for an SA whose keystreams are made ahead: the key has an [`Antedater`] if the suite is one of
+    /// GCM-AES, and is an ordinary one otherwise. About 1.3 KiB more.
+    ///
+    /// # Errors
+    /// As [`Key::prepare`].
+    pub fn prepare_antedated(suite: CipherSuite, sak: &Sak) -> Result<Self, WrongKeyLength> {
+        let Self { suite, cipher } = Self::prepare(suite, sak)?;
+        let cipher = match cipher {
+            Cipher::AwsLc(gcm) if suite.is_gcm() => {
+                let antedater = Antedater::new(gcm, sak.octets());
+                Cipher::Antedated(Box::new(
+                    antedater.expect("invariant: a key that GCM took, counter mode takes"),
+                ))
+            }
+            other => other,
+        };
+        Ok(Self { suite, cipher })
+    }
+
+    /// What makes keystreams ahead, if the key was prepared for that.
+    pub fn antedater(&self) -> Option<&Antedater> {
+        match &self.cipher {
+            Cipher::Antedated(antedater) => Some(antedater),
+            _ => None,
+        }
+    }
+
     /// A key of the null suite under the name of `suite`: no encryption, and an ICV that anybody can compute, so
     /// that a fuzzer gets past it. Exists in fuzzing builds only.
     #[cfg(fuzzing)]
@@ -98,6 +128,7 @@ impl Key {
     pub fn seal_each<'f>(&self, jobs: impl Iterator<Item = SealJob<'f>>) {
         match &self.cipher {
             Cipher::AwsLc(cipher) => seal_all(cipher, jobs),
+            Cipher::Antedated(antedater) => seal_all(&antedater.gcm, jobs),
             Cipher::Aegis128L(cipher) => seal_all(cipher, jobs),
             Cipher::Aegis256(cipher) => seal_all(cipher, jobs),
             Cipher::Morus640(cipher) => seal_all(cipher, jobs),
@@ -113,6 +144,7 @@ impl Key {
     pub fn open_each<'f>(&self, jobs: impl Iterator<Item = OpenJob<'f>>) {
         match &self.cipher {
             Cipher::AwsLc(cipher) => open_all(cipher, jobs),
+            Cipher::Antedated(antedater) => open_all(&antedater.gcm, jobs),
             Cipher::Aegis128L(cipher) => open_all(cipher, jobs),
             Cipher::Aegis256(cipher) => open_all(cipher, jobs),
             Cipher::Morus640(cipher) => open_all(cipher, jobs),

@@ -18,12 +18,15 @@
 //!
 //! Key agreement's keys (CAK, ICK, KEK) and what is done with them stand in [`mka`].
 //!
+//! On a CPU without AES instructions, GCM's keystream can be made before the frame is there: [`antedated`].
+//!
 //! Left out on purpose: anything that knows where in a frame the AAD, the text and the ICV stand (that is the SecY).
 #![no_std]
 
 extern crate alloc;
 
 mod aead;
+pub mod antedated;
 mod cipher_suite;
 pub mod fieldbus;
 pub mod identity;
@@ -38,6 +41,7 @@ pub mod tunnel;
 #[cfg(test)]
 mod wycheproof;
 
+pub use antedate::Lengths;
 pub use cipher_suite::{CipherSuite, UnknownCipherSuite};
 pub use key::{Key, OpenJob, SealJob};
 pub use nonce::{Nonce, Salt};

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use crate::aead::{Aegis128L, Aegis256, Morus1280};
+use crate::antedated::{Blank, Keystream, Scratch};
 use crate::morus640::Morus640;
 use crate::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob};
 
@@ -51,6 +52,8 @@ struct Vector {
 enum Subject {
     /// [`Key`], with whichever of the suites takes keys of the vector's length.
     Suites(&'static [CipherSuite]),
+    /// An antedater, half of whose keystream was ready.
+    Antedated(&'static [CipherSuite]),
     Aegis128L,
     Aegis256,
     Morus640,
@@ -60,7 +63,9 @@ enum Subject {
 impl Subject {
     fn key_octets(self) -> Vec<usize> {
         match self {
-            Self::Suites(suites) => suites.iter().map(|suite| suite.key_octets()).collect(),
+            Self::Suites(suites) | Self::Antedated(suites) => {
+                suites.iter().map(|suite| suite.key_octets()).collect()
+            }
             Self::Aegis128L | Self::Morus640 | Self::Morus1280 => [16].into(),
             Self::Aegis256 => [32].into(),
         }
@@ -68,7 +73,7 @@ impl Subject {
 
     fn nonce_octets(self) -> usize {
         match self {
-            Self::Suites(_) => Nonce::OCTETS,
+            Self::Suites(_) | Self::Antedated(_) => Nonce::OCTETS,
             Self::Aegis128L | Self::Morus640 | Self::Morus1280 => 16,
             Self::Aegis256 => 32,
         }
@@ -80,6 +85,13 @@ impl Subject {
                 let mut icv = [0; ICV_OCTETS];
                 let job = SealJob { nonce: Nonce::from_octets(array(&v.iv)), aad, text, icv: &mut icv };
                 prepare(suites, &v.key).seal_each(iter::once(job));
+                icv
+            }
+            Self::Antedated(suites) => {
+                let (nonce, mut icv) = (Nonce::from_octets(array(&v.iv)), [0; ICV_OCTETS]);
+                let (antedater, keystream) = antedated(suites, v);
+                let job = SealJob { nonce, aad, text, icv: &mut icv };
+                antedater.antedater().unwrap().seal(keystream, job, &mut Scratch::new());
                 icv
             }
             Self::Aegis128L => Aegis128L(secret(&v.key)).cipher(&array(&v.iv)).encrypt_in_place(text, aad),
@@ -96,6 +108,15 @@ impl Subject {
                 let (nonce, mut authentic) = (Nonce::from_octets(array(&v.iv)), false);
                 let job = OpenJob { nonce, aad, text: &mut *text, icv, authentic: &mut authentic };
                 prepare(suites, &v.key).open_each(iter::once(job));
+                assert!(authentic || text.iter().all(|&octet| octet == 0), "{}: not wiped", v.tc_id);
+                authentic
+            }
+            Self::Antedated(suites) => {
+                let (nonce, mut authentic) = (Nonce::from_octets(array(&v.iv)), false);
+                let (antedater, keystream) = antedated(suites, v);
+                let job = OpenJob { nonce, aad, text: &mut *text, icv, authentic: &mut authentic };
+                let opened = antedater.antedater().unwrap().open(keystream, job, &mut Scratch::new());
+                assert_eq!(opened.is_ok(), authentic);
                 assert!(authentic || text.iter().all(|&octet| octet == 0), "{}: not wiped", v.tc_id);
                 authentic
             }
@@ -121,9 +142,22 @@ fn secret<const OCTETS: usize>(octets: &[u8]) -> Zeroizing<[u8; OCTETS]> {
     Zeroizing::new(array(octets))
 }
 
-fn prepare(suites: &[CipherSuite], key: &[u8]) -> Key {
+fn sak(suites: &[CipherSuite], key: &[u8]) -> (CipherSuite, Sak) {
     let suite = *suites.iter().find(|suite| suite.key_octets() == key.len()).unwrap();
-    Key::prepare(suite, &Sak::new(suite, key).unwrap()).unwrap()
+    (suite, Sak::new(suite, key).unwrap())
+}
+
+fn prepare(suites: &[CipherSuite], key: &[u8]) -> Key {
+    let (suite, sak) = sak(suites, key);
+    Key::prepare(suite, &sak).unwrap()
+}
+
+fn antedated(suites: &[CipherSuite], v: &Vector) -> (Key, Keystream) {
+    let (suite, sak) = sak(suites, &v.key);
+    let key = Key::prepare_antedated(suite, &sak).unwrap();
+    let nonce = Nonce::from_octets(array(&v.iv));
+    let keystream = key.antedater().unwrap().prepare(Blank::new(), nonce, v.msg.len() / 2);
+    (key, keystream)
 }
 
 /// How many vectors of a file had which end.
@@ -186,12 +220,13 @@ macro_rules! vectors {
 }
 
 const GCM: Subject = Subject::Suites(&[CipherSuite::GcmAes128, CipherSuite::GcmAes256]);
+const ANTEDATED: Subject = Subject::Antedated(&[CipherSuite::GcmAes128, CipherSuite::GcmAes256]);
 const GCM_XPN: Subject = Subject::Suites(&[CipherSuite::GcmAesXpn128, CipherSuite::GcmAesXpn256]);
 
 /// Skipped: 192-bit keys, and IVs other than 96 bits, which MACsec has not.
 #[test]
 fn aes_gcm() {
-    for subject in [GCM, GCM_XPN] {
+    for subject in [GCM, GCM_XPN, ANTEDATED] {
         let expected = Tally { sealed: 79, refused: 54, skipped_key: 103, skipped_nonce: 80 };
         run(subject, vectors!("aes_gcm"), expected);
     }
@@ -200,7 +235,7 @@ fn aes_gcm() {
 /// Integrity only. Skipped: 192-bit keys, and 128-bit IVs.
 #[test]
 fn aes_gmac() {
-    for subject in [GCM, GCM_XPN] {
+    for subject in [GCM, GCM_XPN, ANTEDATED] {
         let expected = Tally { sealed: 30, refused: 108, skipped_key: 138, skipped_nonce: 138 };
         run(subject, vectors!("aes_gmac"), expected);
     }

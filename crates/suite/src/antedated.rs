@@ -1,0 +1,353 @@
+//! GCM whose keystream was made before the frame was there: on a CPU without AES instructions, half of the cipher's
+//! work can be done while nobody waits for it.
+//!
+//! ```text
+//!  before:  keystream = AES(J_0 + 1), AES(J_0 + 2), …      by the counter mode of aws-lc
+//!  online:  text xor keystream
+//!           ICV = GCM's tag over  AAD padded | text padded  as AAD alone,  xor  H · (lengths xor its lengths)
+//! ```
+//!
+//! GHASH runs over the encrypted text, so nothing of it can be done before; it is what is left, and so the fastest code
+//! for it decides. aws-lc has it, in vectors where there is no carry-less multiplication, but gives it as a part of GCM
+//! alone. So the ICV is that of a message without text, whose AAD is ours and the text as GHASH takes them: the two
+//! hashes differ in their last block, the lengths, which H multiplies once. GHASH being linear, the product of what
+//! differs is put right: an exclusive-or of the products of its bits, which stand ready with the key. The crate `ghash`
+//! computes these; its software multiplication takes half as long again as the vectors of aws-lc.
+//!
+//! The result is what [`Key::seal_each`](crate::Key::seal_each) and `open_each` compute, bit by bit. A [`Keystream`] is
+//! used up by the frame that it seals or opens. Not used up is one that a forged frame named: whether a frame is
+//! authentic is known before its text is touched, so forgeries cannot make the true frame wait.
+//!
+//! Left out on purpose: texts longer than [`Keystream::LONGEST`] and AADs longer than [`AAD_OCTETS`], which go the
+//! ordinary way; and how many frames ahead keystreams are made (that is the SecY's).
+
+use alloc::boxed::Box;
+use core::fmt;
+
+use aws_lc_rs::aead::Aad;
+use aws_lc_rs::cipher::{AES_128, AES_256, EncryptingKey, EncryptionContext, UnboundCipherKey};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::iv::FixedLength;
+use ghash::GHash;
+use ghash::universal_hash::UniversalHash as _;
+use zeroize::{Zeroizing, optimization_barrier};
+
+use crate::aead::{Aead as _, AwsLc};
+use crate::{ICV_OCTETS, Nonce, OpenJob, SealJob};
+
+/// Octets of an AES block.
+const BLOCK: usize = 16;
+
+/// The longest AAD of a frame that is antedated: addresses, SecTAG, extension headers, confidentiality offset.
+pub const AAD_OCTETS: usize = 128;
+
+/// Bits of a length in octets; twice as many products of H stand ready.
+const LENGTH_BITS: usize = 11;
+const _: () = assert!(AAD_OCTETS + Keystream::LONGEST < 1 << LENGTH_BITS);
+const _: () = assert!(AAD_OCTETS.is_multiple_of(BLOCK) && Keystream::LONGEST.is_multiple_of(BLOCK));
+
+/// What of a keystream was ready when its frame came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Met {
+    /// All that the frame needed.
+    Whole,
+    /// Its beginning; the rest was made when the frame was there.
+    Part,
+    /// Nothing: the frame went the ordinary way.
+    Nothing,
+}
+
+/// What antedates the frames of one key.
+pub struct Antedater {
+    pub(crate) gcm: AwsLc,
+    counter_mode: EncryptingKey,
+    /// H times each bit of the block of lengths, in bits: those of the AAD, then those of the text.
+    products: Zeroizing<[u128; 2 * LENGTH_BITS]>,
+}
+
+/// Memory for a keystream; zeros.
+pub struct Blank(Octets);
+
+/// The keystream of one nonce, or its beginning. Used up by one frame, and wiped.
+pub struct Keystream {
+    nonce: Nonce,
+    octets: Octets,
+}
+
+/// A place for a keystream, which comes and goes by value.
+#[derive(Debug)]
+pub struct Place(Option<Held>);
+
+#[derive(Debug)]
+enum Held {
+    Blank(Blank),
+    Ready(Keystream),
+}
+
+/// Memory to hash a frame in; holds nothing that is secret.
+pub struct Scratch(Box<[u8; AAD_OCTETS + Keystream::LONGEST]>);
+
+/// Octets of which those from `filled` on are zeros.
+struct Octets {
+    octets: Box<[u8; Keystream::LONGEST]>,
+    filled: usize,
+}
+
+impl Octets {
+    fn wipe(&mut self) {
+        // As zeroize does it, but not octet by octet.
+        let filled = &mut self.octets[..self.filled];
+        filled.fill(0);
+        optimization_barrier(filled);
+        self.filled = 0;
+    }
+}
+
+impl Drop for Octets {
+    fn drop(&mut self) {
+        self.wipe();
+    }
+}
+
+impl Blank {
+    /// Allocates.
+    #[expect(clippy::new_without_default, reason = "it allocates")]
+    pub fn new() -> Self {
+        Self(Octets { octets: Box::new([0; Keystream::LONGEST]), filled: 0 })
+    }
+}
+
+impl Scratch {
+    /// Allocates.
+    #[expect(clippy::new_without_default, reason = "it allocates")]
+    pub fn new() -> Self {
+        Self(Box::new([0; AAD_OCTETS + Keystream::LONGEST]))
+    }
+}
+
+impl Keystream {
+    /// Octets of the longest text that is antedated: that of a full-size frame, in whole blocks.
+    pub const LONGEST: usize = 1536;
+
+    /// The nonce that it is for.
+    pub const fn nonce(&self) -> &Nonce {
+        &self.nonce
+    }
+
+    /// Octets that are ready.
+    pub const fn ready(&self) -> usize {
+        self.octets.filled
+    }
+
+    /// Lets it go unused, wiped.
+    pub fn discard(self) -> Blank {
+        let mut octets = self.octets;
+        octets.wipe();
+        Blank(octets)
+    }
+}
+
+impl Place {
+    /// A place with nothing ready. Allocates.
+    #[expect(clippy::new_without_default, reason = "it allocates")]
+    pub fn new() -> Self {
+        Self(Some(Held::Blank(Blank::new())))
+    }
+
+    /// Makes the keystream of `nonce` here, as [`Antedater::prepare`] does; the one that was here is let go unused.
+    pub fn prepare(&mut self, antedater: &Antedater, nonce: Nonce, octets: usize) {
+        let blank = match self.0.take() {
+            Some(Held::Blank(blank)) => blank,
+            Some(Held::Ready(keystream)) => keystream.discard(),
+            None => return,
+        };
+        self.0 = Some(Held::Ready(antedater.prepare(blank, nonce, octets)));
+    }
+
+    /// The keystream of `nonce`, if it is here.
+    pub fn take(&mut self, nonce: &Nonce) -> Option<Keystream> {
+        match self.0.take() {
+            Some(Held::Ready(keystream)) if keystream.nonce == *nonce => Some(keystream),
+            other => {
+                self.0 = other;
+                None
+            }
+        }
+    }
+
+    /// Takes back the memory of what was used up.
+    pub fn give(&mut self, blank: Blank) {
+        self.0 = Some(Held::Blank(blank));
+    }
+
+    /// Takes back what was not used up.
+    pub fn restore(&mut self, keystream: Keystream) {
+        self.0 = Some(Held::Ready(keystream));
+    }
+}
+
+impl Antedater {
+    /// For a key of 16 or 32 octets, which `gcm` was made of too.
+    pub(crate) fn new(gcm: AwsLc, key: &[u8]) -> Option<Self> {
+        let algorithm = if key.len() == 16 { &AES_128 } else { &AES_256 };
+        let counter_mode = EncryptingKey::ctr(UnboundCipherKey::new(algorithm, key).ok()?).ok()?;
+        let mut antedater = Self { gcm, counter_mode, products: Zeroizing::new([0; 2 * LENGTH_BITS]) };
+        let mut h = Zeroizing::new([0; BLOCK]);
+        antedater.apply([0; BLOCK], &mut *h).then_some(())?;
+        let ghash = GHash::new((&*h).into());
+        for (at, product) in antedater.products.iter_mut().enumerate() {
+            let bits = 8_u128 << (at % LENGTH_BITS);
+            let block = if at < LENGTH_BITS { bits << 64 } else { bits };
+            let mut ghash = ghash.clone();
+            ghash.update(&[block.to_be_bytes().into()]);
+            *product = u128::from_be_bytes(ghash.finalize().into());
+        }
+        Some(antedater)
+    }
+
+    /// Makes the first `octets` of the keystream of `nonce`, rounded up to whole blocks, at most
+    /// [`Keystream::LONGEST`]. Does not allocate; its time is linear in them.
+    pub fn prepare(&self, blank: Blank, nonce: Nonce, octets: usize) -> Keystream {
+        let Blank(mut octets_of) = blank;
+        let filled = octets.min(Keystream::LONGEST).next_multiple_of(BLOCK);
+        // A failure leaves nothing, so nothing of it is used.
+        if self.apply(counter_block(&nonce, 0), &mut octets_of.octets[..filled]) {
+            octets_of.filled = filled;
+        }
+        Keystream { nonce, octets: octets_of }
+    }
+
+    /// Seals a frame; `keystream` was prepared by this antedater. One that is of another nonce is let go unused. Neither
+    /// allocates nor locks.
+    pub fn seal(&self, keystream: Keystream, job: SealJob<'_>, scratch: &mut Scratch) -> (Blank, Met) {
+        let SealJob { nonce, aad, text, icv } = job;
+        if keystream.nonce != nonce || !fits(aad, text) {
+            self.gcm.seal(&nonce, aad, text, icv);
+            return (keystream.discard(), Met::Nothing);
+        }
+        let met = self.use_up(&keystream, text);
+        let (Some(met), Some(own)) = (met, self.icv(&nonce, aad, text, scratch)) else {
+            // aws-lc refuses nothing of this length. Nothing of it may leave in clear.
+            text.fill(0);
+            icv.fill(0);
+            return (keystream.discard(), Met::Nothing);
+        };
+        *icv = own;
+        (keystream.discard(), met)
+    }
+
+    /// Opens a frame; `keystream` was prepared by this antedater. As with [`Key::open_each`](crate::Key::open_each),
+    /// nothing is left of a text that is not authentic. Neither allocates nor locks.
+    ///
+    /// # Errors
+    /// The frame is not authentic, and the keystream still whole: nothing was decrypted with it.
+    pub fn open(
+        &self,
+        keystream: Keystream,
+        job: OpenJob<'_>,
+        scratch: &mut Scratch,
+    ) -> Result<(Blank, Met), Keystream> {
+        let OpenJob { nonce, aad, text, icv, authentic } = job;
+        if keystream.nonce != nonce || !fits(aad, text) {
+            *authentic = self.gcm.open(&nonce, aad, text, icv);
+            if !*authentic {
+                text.fill(0);
+                return Err(keystream);
+            }
+            return Ok((keystream.discard(), Met::Nothing));
+        }
+        let own = self.icv(&nonce, aad, text, scratch);
+        *authentic = own.is_some_and(|own| verify_slices_are_equal(&own, icv).is_ok());
+        if !*authentic {
+            text.fill(0);
+            return Err(keystream);
+        }
+        let met = self.use_up(&keystream, text);
+        if met.is_none() {
+            *authentic = false;
+            text.fill(0);
+        }
+        Ok((keystream.discard(), met.unwrap_or(Met::Nothing)))
+    }
+
+    /// Encrypts or decrypts; what is not ready is made now. None if that failed.
+    fn use_up(&self, keystream: &Keystream, text: &mut [u8]) -> Option<Met> {
+        let ready = keystream.ready();
+        let (covered, rest) = text.split_at_mut(ready.min(text.len()));
+        for (octet, with) in covered.iter_mut().zip(keystream.octets.octets.iter()) {
+            *octet ^= with;
+        }
+        if rest.is_empty() {
+            return Some(Met::Whole);
+        }
+        let met = if ready == 0 { Met::Nothing } else { Met::Part };
+        self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(met)
+    }
+
+    /// The ICV of an encrypted frame that [`fits`].
+    fn icv(
+        &self,
+        nonce: &Nonce,
+        aad: &[u8],
+        text: &[u8],
+        Scratch(scratch): &mut Scratch,
+    ) -> Option<[u8; ICV_OCTETS]> {
+        let text_at = aad.len().next_multiple_of(BLOCK);
+        let end = text_at + text.len().next_multiple_of(BLOCK);
+        scratch[..aad.len()].copy_from_slice(aad);
+        scratch[aad.len()..text_at].fill(0);
+        scratch[text_at..text_at + text.len()].copy_from_slice(text);
+        scratch[text_at + text.len()..end].fill(0);
+        let mut icv = [0; ICV_OCTETS];
+        let hashed = Aad::from(&scratch[..end]);
+        self.gcm.0.seal_in_place_scatter(AwsLc::nonce(nonce), hashed, &mut [], &[], &mut icv).ok()?;
+        // Bit by bit over all of them: the lengths are no secret, but so the time does not depend on them either.
+        let differ = (aad.len() ^ end) | text.len() << LENGTH_BITS;
+        let products = self.products.iter().enumerate();
+        let put_right = products
+            .fold(0, |sum, (at, product)| sum ^ (product & 0_u128.wrapping_sub((differ >> at & 1) as u128)));
+        Some((u128::from_be_bytes(icv) ^ put_right).to_be_bytes())
+    }
+
+    /// Encrypts in counter mode from this counter block on. False if aws-lc refuses, which it does only for a context of
+    /// another mode.
+    fn apply(&self, first: [u8; BLOCK], octets: &mut [u8]) -> bool {
+        let context = EncryptionContext::Iv128(FixedLength::from(first));
+        octets.is_empty() || self.counter_mode.less_safe_encrypt(octets, context).is_ok()
+    }
+}
+
+/// The counter block of this block of the text: J_0 ends in 1, the text's first in 2.
+fn counter_block(nonce: &Nonce, block: usize) -> [u8; BLOCK] {
+    let mut counter = *nonce.extended_16();
+    counter[Nonce::OCTETS..].copy_from_slice(&(block as u32 + 2).to_be_bytes());
+    counter
+}
+
+const fn fits(aad: &[u8], text: &[u8]) -> bool {
+    aad.len() <= AAD_OCTETS && text.len() <= Keystream::LONGEST
+}
+
+impl fmt::Debug for Antedater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Antedater")
+    }
+}
+
+impl fmt::Debug for Blank {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Blank")
+    }
+}
+
+impl fmt::Debug for Keystream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keystream({} octets)", self.ready())
+    }
+}
+
+impl fmt::Debug for Scratch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scratch")
+    }
+}
