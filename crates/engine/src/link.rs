@@ -112,6 +112,11 @@ impl Link {
         (received, next)
     }
 
+    /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.
+    pub fn antedate(&mut self) -> bool {
+        self.path.secy.antedate()
+    }
+
     /// When the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
         self.path.held_until()

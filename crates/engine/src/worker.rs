@@ -133,7 +133,15 @@ impl WorkerHandle {
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
         let seats = Vec::with_capacity(USUAL_SEATS);
-        let worker = Worker { seats, commands: command_ring, events: event_ring, waiter, polling, attendant };
+        let worker = Worker {
+            seats,
+            commands: command_ring,
+            events: event_ring,
+            waiter,
+            polling,
+            attendant,
+            antedated: 0,
+        };
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
         Ok(Self { commands, events, waker, thread })
     }
@@ -193,6 +201,8 @@ struct Worker {
     waiter: Waiter,
     polling: Polling,
     attendant: Thread,
+    /// The seat for which a keystream was made last.
+    antedated: usize,
 }
 
 impl Worker {
@@ -208,6 +218,10 @@ impl Worker {
             let now = Instant::after_start(start.elapsed());
             if self.turn(now) > 0 {
                 idle_since = None;
+                continue;
+            }
+            // However it polls: until all is made, one keystream a turn, so that a frame waits for no more than one.
+            if self.antedate() {
                 continue;
             }
             let idle = now.since(*idle_since.get_or_insert(now));
@@ -242,6 +256,20 @@ impl Worker {
                 site.woken();
             }
         }
+    }
+
+    /// Makes one keystream for the next link that wants one. False if none does.
+    fn antedate(&mut self) -> bool {
+        let seats = self.seats.len();
+        for _ in 0..seats {
+            self.antedated = (self.antedated + 1) % seats;
+            if let Some(Seat { occupant: Occupant::Link(link), .. }) = &mut self.seats[self.antedated]
+                && link.antedate()
+            {
+                return true;
+            }
+        }
+        false
     }
 
     /// One turn of each link and site. Returns how many frames came in.

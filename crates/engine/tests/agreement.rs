@@ -59,7 +59,8 @@ fn two_links_are_secured_and_nothing_leaves_in_clear() {
     }
 }
 
-/// Fifty SAKs under traffic both ways: not a frame is lost, by the machines and by every counter.
+/// Fifty SAKs under traffic both ways, one side antedating and the other not: not a frame is lost, by the machines and by
+/// every counter.
 #[test]
 fn fifty_rekeys_lose_nothing() {
     let mut pair = Pair::new("rekeys", [kay(0), kay(1)]);
@@ -84,6 +85,23 @@ fn fifty_rekeys_lose_nothing() {
         assert_eq!(sent.plain.rx_frames, rounds * 100);
         assert_eq!(sent.transmit_sas.len(), 1, "the ones before are retired");
         assert!(pair.status(side).counters.saks_installed > 50);
+        let (transmit, receive) = (sent.transmit, sent.receive_scs[0].counters);
+        let antedated = [
+            [
+                transmit.out_pkts_antedated,
+                transmit.out_pkts_antedated_in_part,
+                transmit.out_pkts_not_antedated,
+            ],
+            [receive.in_pkts_antedated, receive.in_pkts_antedated_in_part, receive.in_pkts_not_antedated],
+        ];
+        let frames = [transmit.out_pkts_encrypted, receive.in_pkts_ok];
+        match side {
+            0 => {
+                assert!(antedated[0][0] > 0 && antedated[1][0] > 0, "{antedated:?}");
+                assert_eq!(antedated.map(|counts| counts.iter().sum::<u64>()), frames);
+            }
+            _ => assert_eq!(antedated, [[0; 3]; 2]),
+        }
     }
 }
 

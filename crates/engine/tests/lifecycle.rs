@@ -84,7 +84,7 @@ fn ports() -> (Box<Ports>, Ends) {
 fn secy(leases: &mut LeaseStore, key: u8, an: An, mtu: usize) -> (SecY, TransmitLease) {
     let (name, last) = (LeaseName::new(&[key; 16], SCI), Pn::LAST_32);
     let Ok(Reservation::Block(block)) = leases.reserve(name, last, BLOCK) else { panic!("no lease") };
-    let prepared = Key::prepare(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
+    let prepared = Key::prepare_antedated(SUITE, &Sak::new(SUITE, &[key; 16]).unwrap()).unwrap();
     let sa = TransmitSa::new(an, prepared, None, PROTECTION, block.first, block.last).unwrap();
     let mut secy = SecY::new(SCI, settings(mtu));
     secy.install_transmit(Box::new(sa)).unwrap();

@@ -36,6 +36,8 @@ pub struct KeyAgreement {
     pub replay_window: u32,
     /// How long an SDU may wait for others to share its frame, where a SAK's [`mka::Division`] allows it.
     pub hold: Duration,
+    /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
+    pub antedate: bool,
     /// Gets all that the KaY is told, from its beginning; only where the link is added.
     pub record: Option<Recorder>,
 }
@@ -188,7 +190,7 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
     pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
-        let KeyAgreement { settings, caks, replay_window, hold, mut record } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, mut record } = agreement;
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(io::Error::from)?;
         let now = Instant::now();
@@ -197,7 +199,7 @@ impl Gateway {
             record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
         }
         let kay = Kay::new(moment, settings, caks, &seed);
-        let table = SaTable::new(&link.path().secy, replay_window, hold);
+        let table = SaTable::new(&link.path().secy, replay_window, hold, antedate);
         let (worker, rings) = eapol::ends();
         link.path_mut().connect(worker);
         let agreement = Agreement { kay, rings, table, pns_due: now, record };
@@ -233,10 +235,10 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`]: there is no such link.
     pub fn change_key_agreement(&mut self, name: &str, agreement: KeyAgreement) -> Result<(), Unanswered> {
-        let KeyAgreement { settings, caks, replay_window, hold, record: _ } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
         let number = self.number(name).ok_or(Unanswered)?;
         let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(Unanswered)?;
-        agreement.table.set(replay_window, hold);
+        agreement.table.set(replay_window, hold, antedate);
         let ckns = names(&caks);
         agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
         agreement.kay.change(around.now, settings, caks);

@@ -42,6 +42,8 @@ pub(super) struct SaTable {
     /// Of receive SAs to come.
     replay_window: u32,
     hold: Duration,
+    /// Whether the keys to come antedate.
+    antedate: bool,
     /// What is installed. Kept with its key, since a peer may be admitted later.
     saks: Vec<Association>,
     scs: Vec<Sci>,
@@ -53,12 +55,13 @@ pub(super) struct SaTable {
 
 impl SaTable {
     /// The table of a SecY without SCs and SAs.
-    pub(super) fn new(secy: &SecY, replay_window: u32, hold: Duration) -> Self {
+    pub(super) fn new(secy: &SecY, replay_window: u32, hold: Duration, antedate: bool) -> Self {
         Self {
             sci: secy.sci(),
             settings: *secy.settings(),
             replay_window,
             hold,
+            antedate,
             saks: Vec::new(),
             scs: Vec::new(),
             enabled: None,
@@ -67,8 +70,8 @@ impl SaTable {
     }
 
     /// For SAs and dividers to come.
-    pub(super) const fn set(&mut self, replay_window: u32, hold: Duration) {
-        (self.replay_window, self.hold) = (replay_window, hold);
+    pub(super) const fn set(&mut self, replay_window: u32, hold: Duration, antedate: bool) {
+        (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
     }
 
     /// Makes changes of an event.
@@ -192,7 +195,7 @@ impl SaTable {
 
     fn transmit_sa(&self, sak: &Association) -> Result<Box<TransmitSa>, &'static str> {
         let xpn = sak.xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
-        let (key, protection) = (key(sak)?, protection(sak.confidentiality));
+        let (key, protection) = (key(sak, self.antedate)?, protection(sak.confidentiality));
         // A SAK is never on disk, so its PNs need no lease.
         let sa = TransmitSa::new(sak.an, key, xpn, protection, Pn::FIRST, Pn::LAST_64);
         sa.map(Box::new).map_err(in_words)
@@ -200,14 +203,18 @@ impl SaTable {
 
     fn receive_sa(&self, sak: &Association, of: &Admission) -> Result<Box<ReceiveSa>, &'static str> {
         let xpn = of.ssci.zip(sak.xpn).map(|(ssci, (salt, _))| XpnBinding { ssci, salt });
-        let (key, protection) = (key(sak)?, protection(sak.confidentiality));
+        // With more peers, those beyond go the ordinary way: there are never more such SCs than that at once.
+        let antedate = self.antedate
+            && self.scs.iter().position(|sci| *sci == of.sci).is_some_and(|at| at < SecY::ANTEDATED_SCS);
+        let (key, protection) = (key(sak, antedate)?, protection(sak.confidentiality));
         let sa = ReceiveSa::new(sak.an, key, xpn, protection, Pn::FIRST, self.replay_window);
         sa.map(Box::new).map_err(in_words)
     }
 }
 
-fn key(sak: &Association) -> Result<Key, &'static str> {
-    Key::prepare(sak.suite, &sak.sak).map_err(|_| "it is not as long as its cipher suite wants")
+fn key(sak: &Association, antedate: bool) -> Result<Key, &'static str> {
+    let prepare = if antedate { Key::prepare_antedated } else { Key::prepare };
+    prepare(sak.suite, &sak.sak).map_err(|_| "it is not as long as its cipher suite wants")
 }
 
 const fn protection(confidentiality: Confidentiality) -> Protection {

@@ -60,6 +60,7 @@ pub(super) fn key_agreement(
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
         hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
+        antedate: false,
         record: None,
     }
 }

@@ -41,7 +41,7 @@ struct Ends {
 impl Ends {
     fn new() -> Self {
         let path = path(OWN);
-        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO), path, told: vec![] }
+        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO, false), path, told: vec![] }
     }
 
     /// Carries an event out; returns what the KaY hears.
