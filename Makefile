@@ -128,6 +128,7 @@ firmware:
 
 deny:
 	$(CARGO) deny check licenses bans sources
+	$(CARGO) deny --manifest-path bench/mcu/Cargo.toml --config bench/mcu/deny.toml check licenses bans sources
 
 fuzz:
 	@scripts/setup.sh ci

@@ -6,7 +6,7 @@
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
 #                            reads what inspect writes, nftables, a browser, and Prometheus' own parser
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
-#                            cbindgen
+#                            cbindgen, and what mcu installs
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
@@ -40,7 +40,7 @@ needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:etht
 # Reads the captures that we write, and runs the dissector.
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
-[[ $profile != mcu ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
+[[ $profile != mcu && $profile != ci ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
 [[ $profile != bench ]] || needs+=(wg:wireguard-tools go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
@@ -71,7 +71,7 @@ install_packages() {
     [[ -e /usr/include/stdio.h ]] || packages+=(libc6-dev)
     [[ $profile != cross || -e /usr/aarch64-linux-gnu/include/stdio.h ]] || packages+=(libc6-dev-arm64-cross)
     # The source of the library has no command either.
-    [[ $profile != mcu || -e /usr/share/doc/rust-web-src || -e /usr/lib/rustlib/src/rust/library/core/src/lib.rs ]] || packages+=(rust-web-src)
+    [[ ($profile != mcu && $profile != ci) || -e /usr/share/doc/rust-web-src || -e /usr/lib/rustlib/src/rust/library/core/src/lib.rs ]] || packages+=(rust-web-src)
     # A module of the system's Python, which is no command either.
     [[ $profile != test && $profile != ci || -e /usr/lib/python3/dist-packages/prometheus_client ]] \
         || packages+=(python3-prometheus-client)

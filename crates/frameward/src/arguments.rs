@@ -129,7 +129,8 @@ Examples:
 Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
 table, or with --json as one line of JSON for each figure. `suites` and `precompute` need no root; the
 others need root, ip, tc and ethtool. `precompute` shows a microcontroller and AES in software, too, if
-scripts/precompute.sh has measured them (make bench-mcu).
+scripts/precompute.sh has measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
+has missed a target.
 
 Examples:
   frameward bench suites
@@ -151,6 +152,9 @@ Examples:
         /// Of `precompute`: where scripts/precompute.sh has left what it measured
         #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
         rows: PathBuf,
+        /// Of `precompute`: judge what scripts/precompute.sh mcu has left by its targets, and measure nothing
+        #[arg(long, conflicts_with_all = ["json", "quick"])]
+        judge: bool,
         /// One line of JSON for each figure
         #[arg(long)]
         json: bool,

@@ -53,7 +53,11 @@ fn main() -> ExitCode {
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
         Command::Demo { what } => demo(what),
-        Command::Bench { what, quick, json, only, rows } => bench(what, quick, json, &only, &rows),
+        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => judge_precompute(&rows),
+        Command::Bench { judge: true, .. } => {
+            Err(told(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
+        }
+        Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
@@ -275,6 +279,19 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
         return figures.into_iter().try_for_each(|figure| print(&format_args!("{}\n", figure.line())));
     }
     print(&PrecomputeTable(&measured))
+}
+
+fn judge_precompute(directory: &Path) -> Result<(), Failure> {
+    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+    let rows = Rows::read(Device::CortexM4, &directory.join("mcu.csv")).map_err(|error| failed(&error))?;
+    let judged = rows.judge();
+    judged.missed.iter().for_each(|line| tell(&format_args!("bench: {line}")));
+    match judged.missed.len() {
+        0 => print(&format_args!("all {} targets on the Cortex-M4 are met\n", judged.met)),
+        missed => {
+            Err(failed(&format_args!("{missed} targets on the Cortex-M4 are missed, {} met", judged.met)))
+        }
+    }
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {
