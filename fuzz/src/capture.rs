@@ -26,7 +26,12 @@ pub fn run(octets: &[u8]) {
             let file = sa_file::parse(
                 Path::new("keys.toml"),
                 KEYS,
-                KeyFiles { key: &read, cak: &crate::config::cak, identity: &identity },
+                KeyFiles {
+                    key: &read,
+                    cak: &crate::config::cak,
+                    identity: &identity,
+                    master_key: &crate::config::master_key,
+                },
             );
             keys::keyed(file.expect("invariant: a valid file of keys"), Overrides::default())
         });

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use frameward::config::KeyFiles;
-use frameward::key_file::{KeyFileError, NamedCak};
+use frameward::key_file::{CellKey, KeyFileError, NamedCak};
 use suite::Sak;
 use suite::identity::Identity;
 use wire::Ckn;
@@ -19,7 +19,7 @@ pub fn run(octets: &[u8]) {
         let key: Vec<u8> = name.cycle().take(suite.key_octets()).collect();
         Ok(Sak::new(suite, &key).expect("invariant: a key of the suite's length"))
     };
-    let files = KeyFiles { key: &read_key, cak: &cak, identity: &identity };
+    let files = KeyFiles { key: &read_key, cak: &cak, identity: &identity, master_key: &master_key };
     let lines = text.split('\n').count();
     let findings = match frameward::config::parse(Path::new("gw.toml"), text, files) {
         Ok((config, warnings)) => {
@@ -33,6 +33,18 @@ pub fn run(octets: &[u8]) {
                 assert!(frameward::config::is_name(&link.name));
                 assert_ne!(link.plain, link.protected);
                 assert!((1..=lines).contains(&link.line));
+                assert!(link.has_secy() || link.cell.is_some());
+                if let Some(cell) = &link.cell {
+                    assert!(frameward::config::is_name(&cell.name));
+                    assert!(
+                        (1..=frameward::config::fieldbus::MOST_RELATIONS).contains(&cell.relations.len())
+                    );
+                    for relation in &cell.relations {
+                        assert!((1..=lines).contains(&relation.line));
+                        assert!(cell.alarm_time(relation) > relation.relation.cycle);
+                        assert!(cell.alarm_time(relation) <= cell.watchdog_time(relation));
+                    }
+                }
             }
             warnings
         }
@@ -53,6 +65,13 @@ pub(crate) fn cak(path: &Path) -> Result<NamedCak, KeyFileError> {
     let octets: Vec<u8> = name.cycle().take(16).collect();
     let ckn = Ckn::new(&octets).expect("invariant: 1 to 32 octets");
     Ok(NamedCak::new(ckn, &octets).expect("invariant: 16 octets are a CAK"))
+}
+
+/// The master key that is the file's name, over and over: no file is read.
+pub(crate) fn master_key(path: &Path) -> Result<CellKey, KeyFileError> {
+    let name = path.as_os_str().as_encoded_bytes().iter().copied().chain([0]);
+    let octets: Vec<u8> = name.cycle().take(32).collect();
+    Ok(CellKey::new(octets.first_chunk().expect("invariant: 32 octets")))
 }
 
 /// The identity whose private key is the file's name, over and over: no file is read.

@@ -22,7 +22,12 @@ pub fn run(octets: &[u8]) {
     match sa_file::parse(
         Path::new("keys.toml"),
         text,
-        KeyFiles { key: &read_key, cak: &crate::config::cak, identity: &identity },
+        KeyFiles {
+            key: &read_key,
+            cak: &crate::config::cak,
+            identity: &identity,
+            master_key: &crate::config::master_key,
+        },
     ) {
         Ok(parsed) => {
             if let Keys::Sas(sas) = &parsed {

@@ -53,8 +53,11 @@ impl Relation {
         if let Some((group, _)) = [local, remote].into_iter().find(|(station, _)| station.is_group()) {
             return Err(RelationError::Group(group));
         }
-        let (stations, local) =
-            if local.0 < remote.0 { ([local, remote], Local::Lower) } else { ([remote, local], Local::Higher) };
+        let (stations, local) = if local.0 < remote.0 {
+            ([local, remote], Local::Lower)
+        } else {
+            ([remote, local], Local::Higher)
+        };
         Ok(Self { stations, local, cycle })
     }
 
@@ -91,9 +94,11 @@ mod tests {
 
     #[test]
     fn both_ends_name_a_relation_alike() {
-        let (plc, device) = ((MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001)), (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002)));
+        let (plc, device) =
+            ((MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001)), (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002)));
         let cycle = Duration::from_millis(1);
-        let (one, other) = (Relation::new(plc, device, cycle).unwrap(), Relation::new(device, plc, cycle).unwrap());
+        let (one, other) =
+            (Relation::new(plc, device, cycle).unwrap(), Relation::new(device, plc, cycle).unwrap());
         assert_eq!(one.stations(), other.stations());
         assert_eq!((one.local(), one.own(), one.peer()), (Local::Higher, plc, device));
         assert_eq!((other.local(), other.own(), other.peer()), (Local::Lower, device, plc));

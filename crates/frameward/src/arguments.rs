@@ -238,6 +238,20 @@ Example:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
+    /// Make the master key of a [[fieldbus]], from which the keys of all its relations are derived: a new file of mode 0600;
+    /// its fingerprint goes to standard output
+    #[command(after_help = "\
+256 bits. A file that exists is never overwritten. Copy the file to the other gateway of the cell over a channel that is
+itself secret; each cell has a key of its own. The fingerprint tells whether both gateways have the same key; `check` and
+`status` show it too.
+
+Example:
+  frameward keygen fieldbus --out /etc/frameward/cell-4.key")]
+    Fieldbus {
+        /// The file to make
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
 }
 
 fn ckn(digits: &str) -> Result<Ckn, &'static str> {

@@ -10,6 +10,7 @@
 //! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
 //! here and in `run`.
 
+mod cell;
 pub(crate) mod keys;
 pub mod site;
 
@@ -60,9 +61,9 @@ fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
     }
 }
 
-/// Octets that a link adds to a frame: SecTAG and ICV; none if it does not protect.
+/// Octets that a link's SecY adds to a frame: SecTAG and ICV; none if it does not protect, or is never reached.
 pub fn overhead_octets(link: &Link) -> usize {
-    if link.protect_frames { sectag_octets(link) + ICV_OCTETS } else { 0 }
+    if link.protect_frames && link.has_secy() { sectag_octets(link) + ICV_OCTETS } else { 0 }
 }
 
 fn sectag_octets(link: &Link) -> usize {
@@ -117,10 +118,11 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
             "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
         ))]);
     }
-    if !fragment && protected < plain + overhead {
+    // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
+    if link.has_secy() && !fragment && protected < plain + overhead {
         let divide = match link.keys {
             Keys::Static(_) => "fragment = \"on\" at both ends",
-            Keys::Agreed(_) => "fragment = \"auto\" if all peers are Frameward's",
+            _ => "fragment = \"auto\" if all peers are Frameward's",
         };
         return Err(vec![finding(format!(
             "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {divide}",
@@ -172,11 +174,14 @@ impl<'c> Plan<'c> {
         if errors.is_empty() { Ok(unmeasured(Some(mtus), Some(lans))) } else { Err(errors) }
     }
 
-    /// What of the sites' LANs cannot travel: warnings.
+    /// What of the sites' LANs and of cells cannot travel: warnings.
     pub fn not_carried(&self) -> Vec<Finding> {
         let lans = self.lans.as_deref().unwrap_or_default();
         let of = |(site, mtu): (_, &usize)| site::not_carried(&self.config.file, site, *mtu);
-        self.config.sites.iter().zip(lans).flat_map(of).collect()
+        let mtus = self.mtus.as_deref().unwrap_or_default();
+        let of_cell = |(link, mtus)| cell::not_carried(&self.config.file, link, mtus);
+        let of_cells = self.config.links.iter().zip(mtus).filter_map(of_cell);
+        self.config.sites.iter().zip(lans).flat_map(of).chain(of_cells).collect()
     }
 
     /// The same plan, that also tells how fast the suites are on this CPU.
@@ -220,7 +225,13 @@ impl fmt::Display for Plan<'_> {
             writeln!(f, "  http       http://{}/", http.address)?;
         }
         for (at, link) in self.config.links.iter().enumerate() {
-            write_link(f, link, self.mtus.as_ref().and_then(|mtus| mtus.get(at)))?;
+            let mtus = self.mtus.as_ref().and_then(|mtus| mtus.get(at));
+            if link.has_secy() {
+                write_link(f, link, mtus)?;
+            }
+            if let Some(cell) = &link.cell {
+                cell::write(f, link, cell, mtus)?;
+            }
             if let (Some(speeds), Some(suite)) = (&self.speeds, link.suite()) {
                 writeln!(f, "  speed      {}", Advice::new(speeds, suite))?;
             }

@@ -1,7 +1,7 @@
 //! The configuration: from TOML text to values that only mean something.
 //!
 //! ```text
-//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, mka, site ──▶ Config, warnings
+//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
@@ -11,6 +11,7 @@
 
 pub mod bypass;
 mod dividing;
+pub mod fieldbus;
 mod findings;
 mod gateway;
 mod keys;
@@ -33,7 +34,8 @@ use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
 use zeroize::Zeroizing;
 
-use crate::key_file::{self, KeyFileError, NamedCak};
+use crate::key_file::{self, CellKey, KeyFileError, NamedCak};
+pub use fieldbus::{Cell, CellRelation};
 pub use findings::Finding;
 use findings::Findings;
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
@@ -49,7 +51,8 @@ pub struct Config {
     pub file: PathBuf,
     /// What concerns the gateway as a whole.
     pub gateway: Gateway,
-    /// The links; no two share a name or an interface, and no two SAs a nonce.
+    /// The links, and behind them those of cells that drop the rest; no two share a name or an interface, and no two SAs a
+    /// nonce.
     pub links: Vec<Link>,
     /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link.
     pub sites: Vec<Site>,
@@ -183,6 +186,8 @@ pub struct Link {
     pub link_loss: LinkLoss,
     /// Where its keys come from.
     pub keys: Keys,
+    /// Whose cyclic frames go around the SecY; always there without keys.
+    pub cell: Option<Box<Cell>>,
 }
 
 impl Link {
@@ -191,18 +196,23 @@ impl Link {
         [&self.plain, &self.protected].into_iter().any(|own| own == interface)
     }
 
+    /// Whether anything reaches its SecY: not where a cell drops the rest.
+    pub const fn has_secy(&self) -> bool {
+        !matches!(self.keys, Keys::None)
+    }
+
     /// Its SAs, if its keys are static.
     pub const fn static_sas(&self) -> Option<&StaticSas> {
         match &self.keys {
             Keys::Static(sas) => Some(sas),
-            Keys::Agreed(_) => None,
+            Keys::Agreed(_) | Keys::None => None,
         }
     }
 
     /// How its keys are agreed on, if they are.
     pub fn mka(&self) -> Option<&Mka> {
         match &self.keys {
-            Keys::Static(_) => None,
+            Keys::Static(_) | Keys::None => None,
             Keys::Agreed(mka) => Some(mka),
         }
     }
@@ -215,15 +225,24 @@ impl Link {
                 ::mka::SuiteRule::Auto => None,
                 ::mka::SuiteRule::Only(suite) => Some(suite),
             },
+            Keys::None => None,
         }
     }
 
     /// Whether both say the same, wherever in the file.
     pub fn is_like(&self, other: &Self) -> bool {
-        self.is_like_but_for_keys(other) && self.keys.are_like(&other.keys)
+        self.is_like_but_for_keys(other) && self.keys.are_like(&other.keys) && self.has_cell_like(other)
     }
 
-    /// Whether both say the same of all but the keys.
+    /// Whether both have the same cell, or none.
+    pub fn has_cell_like(&self, other: &Self) -> bool {
+        match (&self.cell, &other.cell) {
+            (Some(cell), Some(other)) => cell.is_like(other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
+
+    /// Whether both say the same of all but the keys and the cell.
     pub fn is_like_but_for_keys(&self, other: &Self) -> bool {
         let Self {
             name,
@@ -242,6 +261,7 @@ impl Link {
             dividing,
             link_loss,
             keys: _,
+            cell: _,
         } = self;
         (name, plain, protected) == (&other.name, &other.plain, &other.protected)
             && (protection, sci_inclusion) == (&other.protection, &other.sci_inclusion)
@@ -252,7 +272,7 @@ impl Link {
     }
 }
 
-/// True for names of gateways, links, sites and peers: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
+/// True for names of gateways, links, sites, fieldbuses and peers: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
 /// file names and metrics.
 pub fn is_name(text: &str) -> bool {
     text.len() <= 32
@@ -291,6 +311,9 @@ pub type ReadIdentity<'k> = &'k dyn Fn(&Path) -> Result<Identity, KeyFileError>;
 /// Reads the file of a CAK; [`key_file::read_cak`], or a test's.
 pub type ReadCak<'k> = &'k dyn Fn(&Path) -> Result<NamedCak, KeyFileError>;
 
+/// Reads the file of a cell's master key; [`key_file::read_master_key`], or a test's.
+pub type ReadMasterKey<'k> = &'k dyn Fn(&Path) -> Result<CellKey, KeyFileError>;
+
 /// How the files that a configuration names are read.
 #[derive(Clone, Copy)]
 pub struct KeyFiles<'k> {
@@ -300,12 +323,18 @@ pub struct KeyFiles<'k> {
     pub cak: ReadCak<'k>,
     /// Identities of sites.
     pub identity: ReadIdentity<'k>,
+    /// Master keys of cells.
+    pub master_key: ReadMasterKey<'k>,
 }
 
 impl KeyFiles<'static> {
     /// As they are on disk.
-    pub const ON_DISK: Self =
-        Self { key: &key_file::read, cak: &key_file::read_cak, identity: &key_file::read_identity };
+    pub const ON_DISK: Self = Self {
+        key: &key_file::read,
+        cak: &key_file::read_cak,
+        identity: &key_file::read_identity,
+        master_key: &key_file::read_master_key,
+    };
 }
 
 /// Judges the text of the configuration `file`. Key files are searched relative to it and read with `files`.
@@ -318,21 +347,20 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
         toml::from_str(text).map_err(|error| vec![findings::syntax(file, text, &error)])?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::judge(raw.gateway.as_ref(), &mut findings);
-    for table in raw.fieldbus.iter().flatten() {
-        findings.error(table.span(), "[[fieldbus]] is not in this release; remove the section");
-    }
-    if raw.link.is_empty() && raw.site.is_empty() {
-        findings.error(0..0, "there is neither a [[link]] nor a [[site]]; add one");
+    if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
+        findings.error(0..0, "there is neither a [[link]] nor a [[site]] nor a [[fieldbus]]; add one");
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut seen = link::Seen::default();
     let keys = static_keys::KeySource { directory, read: files.key };
     let caks = mka::CakSource { directory, read: files.cak };
-    let links = link::judge_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
+    let mut links = link::judge_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
     let identities = site::IdentitySource { directory, read: files.identity };
     let sites = site::judge_all(&raw.site, &identities, &mut seen, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
+    let master_keys = fieldbus::MasterKeySource { directory, read: files.master_key };
+    fieldbus::judge_all(&raw.fieldbus, &raw.link, &mut links, &master_keys, &mut seen, &mut findings);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

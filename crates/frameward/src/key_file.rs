@@ -1,5 +1,5 @@
 //! Files with one static key, 32 or 64 hexadecimal digits, or with a site's identity, 128: the private key and behind it
-//! the public one; and files with a CAK and its name (`cak.rs`). Mode 0600.
+//! the public one; files with a fieldbus' master key, 64 (`cell.rs`); and files with a CAK and its name (`cak.rs`). Mode 0600.
 //!
 //! ```text
 //! # comments run from the number sign to the end of the line
@@ -14,6 +14,7 @@
 //! Buffers that hold the key are wiped; it is never printed.
 
 mod cak;
+mod cell;
 
 use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
@@ -27,6 +28,7 @@ use suite::{CipherSuite, Sak};
 use zeroize::Zeroizing;
 
 pub use cak::{NamedCak, read_cak};
+pub use cell::{CellKey, read_master_key};
 
 /// The most octets that a key file may have, comments included.
 const LARGEST_FILE: usize = 4096;
@@ -101,6 +103,18 @@ enum Reason {
     Ckn,
     #[error("has a cak that is neither 32 nor 64 hexadecimal digits; correct it")]
     Cak,
+    #[error(
+        "cannot be read: {0}; copy it from the other gateway, or make one with: frameward keygen fieldbus --out FILE"
+    )]
+    NoMasterKey(io::Error),
+    #[error(
+        "is no master key file; it holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE"
+    )]
+    NotMasterKey,
+    #[error(
+        "holds a CAK, for cak_file in [link.mka]; make a master key with: frameward keygen fieldbus --out FILE"
+    )]
+    IsCakNotMasterKey,
 }
 
 /// What a key file holds: its octets and how many there are.

@@ -79,6 +79,16 @@ pub fn site(path: &Path) -> Result<PublicKey, KeygenError> {
     Ok(identity.public())
 }
 
+/// Draws a fieldbus' master key from the operating system, writes it to the new file `path` with mode 0600, synced, and
+/// returns its fingerprint.
+///
+/// # Errors
+///
+/// As [`static_key`].
+pub fn fieldbus(path: &Path) -> Result<String, KeygenError> {
+    static_key(KeyLength::Bits256, path)
+}
+
 /// What a new CAK has that is no secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewCak {
@@ -187,6 +197,10 @@ mod tests {
             let named = cak(length, Ckn::new(b"line"), &directory.path().join(format!("line-{octets}.cak")));
             assert_eq!(named.unwrap().ckn.octets(), b"line");
         }
+        let path = directory.path().join("cell-4.key");
+        let made = fieldbus(&path).unwrap();
+        assert_eq!(key_file::read_master_key(&path).unwrap().fingerprint(), made);
+        assert!(matches!(fieldbus(&path), Err(KeygenError::Exists(_))));
         let nowhere = directory.path().join("none/press.key");
         assert!(matches!(static_key(KeyLength::Bits128, &nowhere), Err(KeygenError::Write { .. })));
         assert_eq!(salt().unwrap().len(), 24);

@@ -63,6 +63,7 @@ fn main() -> ExitCode {
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
         Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
         Command::Keygen(Keygen::Site { out }) => keygen_site(&out),
+        Command::Keygen(Keygen::Fieldbus { out }) => keygen_fieldbus(&out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -315,6 +316,12 @@ fn keygen_site(out: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let public = keygen::site(out).map_err(|error| told(&error, Failure::Failed))?;
     print(&format_args!("public_key = \"{public}\"\n"))
+}
+
+fn keygen_fieldbus(out: &Path) -> Result<(), Failure> {
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    let fingerprint = keygen::fieldbus(out).map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("fingerprint {fingerprint}\n"))
 }
 
 fn told(error: &dyn Display, failure: Failure) -> Failure {

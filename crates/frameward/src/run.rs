@@ -178,6 +178,7 @@ struct Running {
 impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
     fn start(config: Config, locked: Result<(), String>, tell: Tell<'_>) -> Result<Self, RunError> {
+        without_cells(&config).map_err(RunError::Configuration)?;
         let Config { file, gateway, links, sites } = config;
         let started = Instant::now();
         let (scheduling, privileges) =
@@ -294,6 +295,9 @@ impl Running {
             Keys::Static(_) => Err(format!(
                 "link {link:?} has static keys, which nobody agrees on; make others with keygen static, and reload"
             )),
+            Keys::None => {
+                Err(format!("link {link:?} is a fieldbus without a SecY: its keys change by themselves"))
+            }
             Keys::Agreed(_) if self.control.rekey(link) => Ok(()),
             Keys::Agreed(_) => Err(format!("link {link:?} has no key agreement; look at its log")),
         }
@@ -308,6 +312,19 @@ impl Running {
         lans.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)?;
         Ok(kept?)
     }
+}
+
+/// Cells are judged, and not run yet.
+fn without_cells(config: &Config) -> Result<(), Vec<Finding>> {
+    let cells = config.links.iter().filter_map(|link| link.cell.as_ref());
+    let refused: Vec<_> = cells
+        .map(|cell| Finding {
+            file: config.file.clone(),
+            line: Some(cell.line),
+            text: "[[fieldbus]] is checked, and not run by this release; remove the section".into(),
+        })
+        .collect();
+    if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
 const fn polling(polling: Polling) -> worker::Polling {

@@ -28,6 +28,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link) -> fmt::Result {
             receive.iter().try_for_each(|peer| write_peer(f, peer))
         }
         Keys::Agreed(mka) => write_mka(f, link, mka),
+        Keys::None => Ok(()),
     }
 }
 

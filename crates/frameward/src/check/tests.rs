@@ -1,6 +1,6 @@
 use super::*;
 use crate::config;
-use crate::key_file::{NamedCak, fingerprint};
+use crate::key_file::{CellKey, NamedCak, fingerprint};
 use suite::Sak;
 use wire::Ckn;
 
@@ -27,13 +27,18 @@ key_file = "b.key"
     parsed(&text)
 }
 
-fn parsed(text: &str) -> Config {
+pub(super) fn parsed(text: &str) -> Config {
     let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
     let cak = |path: &Path| {
         let length = path.as_os_str().len();
         Ok(NamedCak::new(Ckn::new(&vec![7; length]).unwrap(), &[length as u8; 16]).unwrap())
     };
-    let files = config::KeyFiles { key: &key, cak: &cak, identity: &crate::key_file::read_identity };
+    let files = config::KeyFiles {
+        key: &key,
+        cak: &cak,
+        identity: &crate::key_file::read_identity,
+        master_key: &|_| Ok(CellKey::new(&[1; 32])),
+    };
     config::parse(Path::new("gw.toml"), text, files).unwrap().0
 }
 

@@ -18,6 +18,8 @@ pub enum Keys {
     Static(StaticSas),
     /// `[link.mka]`
     Agreed(Box<Mka>),
+    /// Nowhere: nothing but a cell's frames passes, and these have keys of their own.
+    None,
 }
 
 /// SAs with static keys.
@@ -90,6 +92,7 @@ impl Keys {
         match (self, other) {
             (Self::Static(one), Self::Static(other)) => one.are_like(other),
             (Self::Agreed(one), Self::Agreed(other)) => one == other,
+            (Self::None, Self::None) => true,
             _ => false,
         }
     }

@@ -161,6 +161,7 @@ impl Judge {
             dividing,
             link_loss,
             keys: keys?,
+            cell: None,
         })
     }
 
@@ -335,7 +336,7 @@ const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {
     }
 }
 
-/// The name of a link or a site.
+/// The name of a link, a site or a fieldbus.
 pub(super) fn name(
     label: &str,
     section: &Range<usize>,

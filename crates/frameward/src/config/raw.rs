@@ -3,7 +3,6 @@
 //! An unknown key is serde's error. Keys of later releases stand here too, so that each can be refused by name.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use toml::{Spanned, Value};
 
 type Text = Option<Spanned<String>>;
@@ -18,7 +17,8 @@ pub(super) struct RawConfig {
     pub(super) link: Vec<Spanned<RawLink>>,
     #[serde(default)]
     pub(super) site: Vec<Spanned<RawSite>>,
-    pub(super) fieldbus: Option<Vec<Spanned<IgnoredAny>>>,
+    #[serde(default)]
+    pub(super) fieldbus: Vec<Spanned<RawFieldbus>>,
 }
 
 #[derive(Deserialize)]
@@ -134,6 +134,35 @@ pub(super) struct RawSitePeer {
     pub(super) mode: Text,
     pub(super) vni: Number,
     pub(super) path_mtu: Number,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawFieldbus {
+    pub(super) name: Text,
+    pub(super) plain: Text,
+    pub(super) protected: Text,
+    pub(super) protect: Text,
+    pub(super) suite: Text,
+    pub(super) rest: Text,
+    pub(super) master_key_file: Text,
+    pub(super) local: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) ethertype: Option<Spanned<Value>>,
+    pub(super) vlan: Option<Spanned<Value>>,
+    pub(super) mode: Text,
+    pub(super) watchdog: Number,
+    pub(super) alarm: Option<Spanned<Value>>,
+    #[serde(default)]
+    pub(super) relation: Vec<Spanned<RawRelation>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawRelation {
+    pub(super) stations: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) frame_ids: Option<Spanned<Vec<Spanned<i64>>>>,
+    pub(super) cycle: Text,
+    pub(super) mode: Text,
 }
 
 /// What the own SA and a peer's SA have in common.

@@ -9,12 +9,12 @@ use secy::ClearVlan;
 use suite::CipherSuite;
 
 use super::exam::{End, Outcome, TagFate};
-use super::frame::Tally;
+use super::frame::{EXPERIMENT, Tally};
 use super::path::{Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
 use crate::check::{self, Mtus, overhead_octets};
-use crate::config::{Link, mka};
+use crate::config::{Keys, Link, mka};
 
 /// Both directions, if they were examined to the end.
 pub(super) fn figures(outcome: &Outcome) -> Option<Figures> {
@@ -50,7 +50,10 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
             mix_ups(link, mtus, outcome, &mut findings);
             sizes(link, mtus, &figures, &mut findings);
             addresses(outcome, &mut findings);
-            eapol(link, outcome, &mut findings);
+            if !matches!(link.keys, Keys::None) {
+                eapol(link, outcome, &mut findings);
+            }
+            findings.extend(cell(link));
             tags(link, outcome, &mut findings);
             quality(link, "there", &figures.there, &mut findings);
             quality(link, "back", &figures.back, &mut findings);
@@ -63,6 +66,20 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// What the path does to a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.
+fn cell(link: &Link) -> Option<Finding> {
+    let cell = link.cell.as_ref()?;
+    Some(match cell.ethertype {
+        EXPERIMENT => {
+            Finding::ok("fieldbus", format!("EtherType {EXPERIMENT}, that of protected frames, crosses"))
+        }
+        other => Finding::note(
+            "fieldbus",
+            format!("EtherType {other}, that of protected frames, was not tried: doctor speaks {EXPERIMENT}"),
+        ),
+    })
 }
 
 fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Finding>) {

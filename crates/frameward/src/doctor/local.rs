@@ -176,6 +176,7 @@ fn keys(link: &Link) -> String {
             let files = if mka.fallback.is_some() { "two CAK files are" } else { "a CAK file is" };
             format!("{files} read, of mode 0600 or less; all else is agreed on")
         }
+        Keys::None => "the master key file is read, of mode 0600 or less; all else is agreed on".into(),
     }
 }
 

@@ -122,6 +122,12 @@ fn setup(link: &Link, mtus: Mtus, options: &Options) -> Result<Setup, getrandom:
             let keys = mka.caks().map(|cak| MacKey::derive(cak.octets(), sci)).collect();
             (Party { sci, keys }, Peers::Group(mka.caks().cloned().collect()))
         }
+        Keys::None => {
+            let sci = Sci::new(mac, Sci::PORT_END_STATION);
+            let keys: Vec<_> = link.cell.iter().map(|cell| cell.master_key.as_cak()).collect();
+            let own = keys.iter().map(|key| MacKey::derive(key.octets(), sci)).collect();
+            (Party { sci, keys: own }, Peers::Group(keys))
+        }
     };
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
     Ok(Setup {

@@ -107,6 +107,7 @@ impl StartedLink {
                 let keys = StartedKeys::Agreed(Box::new(agreement));
                 (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
             }
+            Keys::None => unreachable!("invariant: cells are refused before"),
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
         let Ports { pool, plain, protected } = ports;

@@ -124,7 +124,9 @@ impl Running {
                     };
                     self.replace_path(&link.config, sas, mtus, goes_on)?;
                 }
-                Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
+                Keys::Agreed(_) | Keys::None => {
+                    self.replace_agreed_path(&link.config, link.about.sci, mtus)?;
+                }
             }
             link.about.mtus = mtus;
             self.renew_agreement(link)?;

@@ -140,8 +140,9 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links, sites }, warnings) =
-            config::load(&self.file).map_err(as_lines)?;
+        let (config, warnings) = config::load(&self.file).map_err(as_lines)?;
+        super::without_cells(&config).map_err(as_lines)?;
+        let Config { file, gateway, links, sites } = config;
         lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let fixed = fixed(&self.gateway, &gateway);
         if !fixed.is_empty() {

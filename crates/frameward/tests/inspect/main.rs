@@ -83,6 +83,7 @@ fn sas(text: &str) -> Vec<KeyedSa> {
         key: &read,
         cak: &frameward::key_file::read_cak,
         identity: &frameward::key_file::read_identity,
+        master_key: &frameward::key_file::read_master_key,
     };
     keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default())
 }

@@ -16,6 +16,7 @@ fn fingerprint_for(link: &Link, sci: Option<Sci>) -> String {
             key.map(|sa| fingerprint(sa.key.octets())).unwrap_or_default()
         }
         Keys::Agreed(mka) => mka.cak.fingerprint(),
+        Keys::None => link.cell.as_ref().map(|cell| cell.master_key.fingerprint()).unwrap_or_default(),
     }
 }
 
@@ -33,6 +34,9 @@ pub(super) fn doubts(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) {
         (Keys::Agreed(_), Some(_)) => problem(format!(
             "another box uses this one's SCI, {own_sci}: give each its own (sci in [link.mka], or the address of the protected interface), or nonces repeat"
         )),
+        (Keys::None, Some(_)) => problem(format!(
+            "another box uses the address of this one's protected interface, {own_sci}: give each its own"
+        )),
     }
     if outcome.peer.is_some() {
         return;
@@ -40,6 +44,7 @@ pub(super) fn doubts(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) {
     let unmet = match &link.keys {
         Keys::Static(sas) => doubts_of_static_keys(link, sas, &outcome.doubts),
         Keys::Agreed(mka) => doubts_of_caks(mka, &outcome.doubts),
+        Keys::None => doubts_of_master_key(&fingerprint_for(link, None), &outcome.doubts),
     };
     unmet.into_iter().for_each(&mut problem);
     if outcome.doubts.other_release > 0 {
@@ -70,6 +75,19 @@ fn doubts_of_caks(mka: &Mka, doubts: &Doubts) -> Vec<String> {
         _ => {}
     }
     said
+}
+
+fn doubts_of_master_key(own: &str, doubts: &Doubts) -> Vec<String> {
+    let Doubts { misfits, misfit, deaf, .. } = *doubts;
+    match (misfit.filter(|_| misfits > 0), deaf) {
+        (Some(sci), _) => vec![format!(
+            "a box answers as {sci}, but with another master key than this one (fingerprint {own}): compare it with `master key` in check there, and copy the file again (or somebody pretends to be of the cell)"
+        )],
+        (None, Some(sci)) => vec![format!(
+            "frames of {sci} arrive, and its master key is that of this box, but it hears nothing from here: {ONE_WAY}"
+        )],
+        (None, None) => Vec::new(),
+    }
 }
 
 fn doubts_of_static_keys(link: &Link, sas: &StaticSas, doubts: &Doubts) -> Vec<String> {
@@ -105,7 +123,7 @@ pub(super) fn unanswered(link: &Link) -> Finding {
             let peers: Vec<_> = sas.receive.iter().map(|sa| sa.sci.to_string()).collect();
             peers.join(" or ")
         }
-        Keys::Agreed(_) => "another box".into(),
+        Keys::Agreed(_) | Keys::None => "another box".into(),
     };
     Finding::problem(
         "peer",
@@ -127,6 +145,7 @@ pub(super) fn met(link: &Link, outcome: &Outcome) -> Finding {
         Keys::Static(sas) if sas.receive.iter().any(|sa| Some(sa.sci) != outcome.peer) => format!(
             "{sci} answers, and both keys fit (its fingerprint {key}); of several peers, this one was met first"
         ),
+        Keys::None => format!("{sci} answers, and has the master key (its fingerprint {key})"),
         Keys::Static(_) => format!("{sci} answers, and both keys fit (its fingerprint {key})"),
     };
     Finding::ok("peer", text)

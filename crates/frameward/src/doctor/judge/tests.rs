@@ -40,6 +40,7 @@ fn parsed(text: &str) -> Config {
         key: &key,
         cak: &|_| Ok(NamedCak::new(Ckn::new(b"line").unwrap(), &[3; 16]).unwrap()),
         identity: &crate::key_file::read_identity,
+        master_key: &crate::key_file::read_master_key,
     };
     config::parse(Path::new("gw.toml"), text, files).unwrap().0
 }

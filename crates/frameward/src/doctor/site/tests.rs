@@ -15,6 +15,7 @@ fn site(peer: &str) -> Site {
         key: &crate::key_file::read,
         cak: &crate::key_file::read_cak,
         identity: &|_| Ok(Identity::new(&[1; 32])),
+        master_key: &crate::key_file::read_master_key,
     };
     config::parse(Path::new("gw.toml"), &text, files).unwrap().0.sites.remove(0)
 }

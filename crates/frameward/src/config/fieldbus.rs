@@ -1,0 +1,148 @@
+//! `[[fieldbus]]`: a cell, whose cyclic real-time frames are protected relation by relation, and `[[fieldbus.relation]]`,
+//! who exchanges which of them.
+//!
+//! A cell is a part of a link. With `rest = "LINK"` it is a part of that `[[link]]`, which carries all that is of no
+//! relation. With `rest = "drop"` there is nothing to carry: the cell gets a link of its own name and without keys, so
+//! that interfaces, ports and reload are a link's in either case ([`Link::of_cell`]).
+//!
+//! Not here: whether frames fit the interfaces, and what a cycle costs ([`crate::check`]).
+
+mod judge;
+mod quantity;
+mod relations;
+
+use std::time::Duration;
+
+use fieldbus::relation::Relation;
+use wire::EtherType;
+use wire::fieldbus::Protection;
+
+pub(super) use judge::{MasterKeySource, judge_all};
+
+use super::{Keys, Link, LinkLoss, Mtu};
+use crate::key_file::CellKey;
+
+/// Relations of a cell.
+pub const MOST_RELATIONS: usize = 1024;
+
+/// `[[fieldbus]]`: cyclic frames between stations behind this gateway and stations behind another one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// See [`super::is_name`]; no link, no site and no other cell has it.
+    pub name: String,
+    /// The line of the configuration on which the cell begins, from 1.
+    pub line: usize,
+    /// What becomes of all that is of no relation.
+    pub rest: Rest,
+    /// How frames are protected.
+    pub protection: Protection,
+    /// What all keys are derived from.
+    pub master_key: CellKey,
+    /// The EtherType of protected frames.
+    pub ethertype: EtherType,
+    /// The tag of the frames that go to the machines.
+    pub vlan: Option<VlanTag>,
+    /// Cycles without a frame after which a station gives up: PROFINET's watchdog. 2 or more.
+    pub watchdog: u32,
+    /// The part of it at which there is an alarm, in thousandths: more than a cycle, and at most all of it.
+    pub alarm_permille: u32,
+    /// 1 to [`MOST_RELATIONS`].
+    pub relations: Vec<CellRelation>,
+}
+
+/// What becomes of frames that are of no relation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// They are the link's, whose part the cell is.
+    Link,
+    /// They are dropped.
+    Drop,
+}
+
+/// `[[fieldbus.relation]]`
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CellRelation {
+    /// Who sends what, and how often.
+    pub relation: Relation,
+    /// The line of the configuration on which it begins, from 1.
+    pub line: usize,
+    /// Whether its frames are protected already.
+    pub mode: Mode,
+}
+
+/// Whether a relation's frames are protected, or only shown what would become of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// They are protected.
+    Protect,
+    /// They pass in clear; protected twins go beside them, are verified and dropped.
+    Shadow,
+}
+
+/// A VLAN tag (IEEE 802.1Q clause 9.6).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VlanTag {
+    /// 0 to 7.
+    pub priority: u8,
+    /// 0 to 4094.
+    pub vid: u16,
+}
+
+impl VlanTag {
+    /// As PROFINET RT is sent: priority 6, of no VLAN (IEC 61158-6-10).
+    pub const PROFINET: Self = Self { priority: 6, vid: 0 };
+}
+
+impl Cell {
+    /// Whether both say the same, wherever in the file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let relations = |cell: &Self| -> Vec<_> {
+            cell.relations.iter().map(|relation| CellRelation { line: 0, ..*relation }).collect()
+        };
+        let settings = |cell: &Self| Self { line: 0, relations: Vec::new(), ..cell.clone() };
+        relations(self) == relations(other) && settings(self) == settings(other)
+    }
+
+    /// How long nothing may come of a relation before a station gives up.
+    pub fn watchdog_time(&self, relation: &CellRelation) -> Duration {
+        relation.relation.cycle * self.watchdog
+    }
+
+    /// The gap between two frames of a relation at which there is an alarm.
+    pub fn alarm_time(&self, relation: &CellRelation) -> Duration {
+        self.watchdog_time(relation) * self.alarm_permille / 1000
+    }
+
+    /// The relations whose frames pass in clear.
+    pub fn shadowed(&self) -> impl Iterator<Item = &CellRelation> {
+        self.relations.iter().filter(|relation| relation.mode == Mode::Shadow)
+    }
+}
+
+impl Link {
+    /// The link of a cell that drops the rest. Nothing reaches its SecY.
+    fn of_cell(cell: Cell, plain: String, protected: String) -> Self {
+        Self {
+            name: cell.name.clone(),
+            line: cell.line,
+            plain,
+            protected,
+            protect_frames: true,
+            protection: secy::Protection::Encrypt(secy::ConfidentialityOffset::Zero),
+            sci_inclusion: secy::SciInclusion::Always,
+            validate_frames: secy::ValidateFrames::Strict,
+            replay_protect: true,
+            replay_window: 0,
+            mtu: Mtu::Interface,
+            clear_vlan: secy::ClearVlan::Refuse,
+            bypass: Vec::new(),
+            dividing: None,
+            link_loss: LinkLoss::Forward,
+            keys: Keys::None,
+            cell: Some(Box::new(cell)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+//! `[[fieldbus]]`, without its relations.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use wire::MacAddr;
+use wire::fieldbus::{KeyBits, Protect, Protection};
+
+use super::super::bypass::Named;
+use super::super::findings::{Findings, list};
+use super::super::link::{Seen, interface_name, name};
+use super::super::raw::{RawFieldbus, RawLink};
+use super::super::{Link, ReadMasterKey};
+use super::relations::{Relations, station};
+use super::{Cell, MOST_RELATIONS, Mode, Rest, quantity};
+use crate::key_file::CellKey;
+
+pub(super) const MODES: [(&str, Mode); 2] = [("protect", Mode::Protect), ("shadow", Mode::Shadow)];
+/// `rest` of a cell without a link.
+const DROP: &str = "drop";
+
+/// Where master keys come from.
+pub(in super::super) struct MasterKeySource<'k> {
+    /// Relative paths start here.
+    pub(in super::super) directory: &'k Path,
+    pub(in super::super) read: ReadMasterKey<'k>,
+}
+
+/// Judges all cells, and makes each a part of its link.
+pub(in super::super) fn judge_all<'r>(
+    raw: &'r [Spanned<RawFieldbus>],
+    raw_links: &[Spanned<RawLink>],
+    links: &mut Vec<Link>,
+    keys: &MasterKeySource,
+    seen: &mut Seen<'r>,
+    findings: &mut Findings,
+) {
+    let mut own_keys: Vec<(CellKey, usize)> = Vec::new();
+    let mut taken: BTreeMap<&'r str, usize> = BTreeMap::new();
+    for (at, spanned) in raw.iter().enumerate() {
+        let fieldbus = spanned.get_ref();
+        let label = match &fieldbus.name {
+            Some(name) => format!("fieldbus {:?}: ", name.get_ref()),
+            None => format!("fieldbus {}: ", at + 1),
+        };
+        if let Some(name) = &fieldbus.name {
+            seen.name(&label, name, "give each link, site and fieldbus its own", findings);
+        }
+        let judge = Judge { label, span: spanned.span(), raw: fieldbus };
+        let place = judge.place(raw_links, seen, &mut taken, findings);
+        let cell = judge.cell(keys, findings);
+        if let Some(cell) = &cell {
+            judge.own_key(cell, &mut own_keys, findings);
+        }
+        let (Some(cell), Some(place)) = (cell, place) else { continue };
+        match place {
+            Place::Own { plain, protected } => links.push(Link::of_cell(cell, plain, protected)),
+            Place::Part { of } => {
+                // A link that is refused has been told.
+                if let Some(link) = links.iter_mut().find(|link| link.name == of) {
+                    judge.beside(link, &cell, findings);
+                    link.cell = Some(Box::new(cell));
+                }
+            }
+        }
+    }
+}
+
+/// Where a cell is.
+enum Place {
+    /// In this link.
+    Part { of: String },
+    /// In one of its own, between these interfaces.
+    Own { plain: String, protected: String },
+}
+
+/// Judges one cell.
+struct Judge<'r> {
+    /// `fieldbus "name": `, the beginning of every finding.
+    label: String,
+    /// Where the cell begins.
+    span: Range<usize>,
+    raw: &'r RawFieldbus,
+}
+
+impl<'r> Judge<'r> {
+    fn cell(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<Cell> {
+        let Self { label, span, raw } = self;
+        let name = name(label, span, &raw.name, findings);
+        let rest = match &raw.rest {
+            Some(rest) if rest.get_ref() == DROP => Rest::Drop,
+            _ => Rest::Link,
+        };
+        let protection = self.protection(findings);
+        let master_key = self.master_key(keys, findings);
+        let ethertype = quantity::ethertype(label, &raw.ethertype, findings);
+        let vlan = quantity::vlan(label, &raw.vlan, findings);
+        let (watchdog, alarm_permille) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
+        let mode = findings.choice(label, "mode", &raw.mode, &MODES, Mode::Protect);
+        let local = self.local(findings);
+        let mut judge = Relations { label, local: &local, mode, seen: BTreeMap::new() };
+        let relations: Vec<_> = raw
+            .relation
+            .iter()
+            .enumerate()
+            .filter_map(|(number, relation)| judge.judge(number, relation, findings))
+            .collect();
+        self.relations(&relations, &local, findings);
+        let cell = Cell {
+            name: name?,
+            line: findings.line(span),
+            rest,
+            protection,
+            master_key: master_key?,
+            ethertype,
+            vlan,
+            watchdog,
+            alarm_permille,
+            relations,
+        };
+        self.shadow(&cell, findings);
+        Some(cell)
+    }
+
+    /// Where the cell is: its link, or ports of its own.
+    fn place(
+        &self,
+        raw_links: &[Spanned<RawLink>],
+        seen: &mut Seen<'r>,
+        taken: &mut BTreeMap<&'r str, usize>,
+        findings: &mut Findings,
+    ) -> Option<Place> {
+        let Self { label, span, raw } = self;
+        let names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
+        let Some(rest) = &raw.rest else {
+            let text = format!(
+                "{label}rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""
+            );
+            findings.error(span.clone(), text);
+            return None;
+        };
+        if rest.get_ref() == DROP {
+            for (key, interface) in [("plain", &raw.plain), ("protected", &raw.protected)] {
+                if let Some(interface) = interface {
+                    let cure = "an interface serves one side of one link or fieldbus, or one site; a fieldbus in a link names it in rest";
+                    seen.interface(label, key, interface, cure, findings);
+                }
+            }
+            let plain = interface_name(label, span, "plain", &raw.plain, findings);
+            let protected = interface_name(label, span, "protected", &raw.protected, findings);
+            return Some(Place::Own { plain: plain?, protected: protected? });
+        }
+        let link = raw_links
+            .iter()
+            .map(Spanned::get_ref)
+            .find(|link| link.name.as_ref().is_some_and(|name| name.get_ref() == rest.get_ref()));
+        let Some(link) = link else {
+            let known: Vec<_> =
+                names().map(|name| format!("{:?}", name.get_ref())).chain(["\"drop\"".into()]).collect();
+            let text = format!("{label}rest = {:?} is no [[link]]; use {}", rest.get_ref(), list(&known));
+            findings.error(rest.span(), text);
+            return None;
+        };
+        let line = findings.line(&self.span);
+        if let Some(earlier) = taken.insert(rest.get_ref(), line) {
+            let text = format!(
+                "{label}rest = {:?}: that link has the fieldbus of line {earlier} already; put the relations there",
+                rest.get_ref()
+            );
+            findings.error(rest.span(), text);
+        }
+        for (key, own, links) in
+            [("plain", &raw.plain, &link.plain), ("protected", &raw.protected, &link.protected)]
+        {
+            if let (Some(own), Some(links)) = (own, links)
+                && own.get_ref() != links.get_ref()
+            {
+                let text = format!(
+                    "{label}{key} = {:?} is not that of link {:?}, {:?}; remove it, or name the link on these ports in rest",
+                    own.get_ref(),
+                    rest.get_ref(),
+                    links.get_ref()
+                );
+                findings.error(own.span(), text);
+            }
+        }
+        Some(Place::Part { of: rest.get_ref().clone() })
+    }
+
+    /// What does not go together with the link that the cell is a part of.
+    fn beside(&self, link: &Link, cell: &Cell, findings: &mut Findings) {
+        let label = &self.label;
+        if link.bypass.contains(&cell.ethertype) {
+            let text = format!(
+                "{label}bypass of link {:?} names {}, the EtherType of protected frames; remove it there",
+                link.name,
+                Named(cell.ethertype)
+            );
+            findings.error(self.span.clone(), text);
+        }
+    }
+
+    fn protection(&self, findings: &mut Findings) -> Protection {
+        let Self { label, raw, .. } = self;
+        let protect = [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
+        let suites = [("gcm-aes-128", KeyBits::Bits128), ("gcm-aes-256", KeyBits::Bits256)];
+        Protection {
+            protect: findings.choice(label, "protect", &raw.protect, &protect, Protect::Encrypt),
+            key_bits: findings.choice(label, "suite", &raw.suite, &suites, KeyBits::Bits128),
+        }
+    }
+
+    fn master_key(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<CellKey> {
+        let label = &self.label;
+        let Some(value) = &self.raw.master_key_file else {
+            let text = format!(
+                "{label}master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""
+            );
+            findings.error(self.span.clone(), text);
+            return None;
+        };
+        match (keys.read)(&keys.directory.join(value.get_ref())) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                findings.error(value.span(), format!("{label}{error}"));
+                None
+            }
+        }
+    }
+
+    /// Who has the key of one cell must not be able to open another one.
+    fn own_key(&self, cell: &Cell, own_keys: &mut Vec<(CellKey, usize)>, findings: &mut Findings) {
+        if let (Some((_, line)), Some(value)) =
+            (own_keys.iter().find(|(key, _)| *key == cell.master_key), &self.raw.master_key_file)
+        {
+            let text = format!(
+                "{}master_key_file holds the key of the fieldbus of line {line}; give each its own, from: frameward keygen fieldbus --out FILE",
+                self.label
+            );
+            findings.error(value.span(), text);
+        }
+        own_keys.push((cell.master_key.clone(), cell.line));
+    }
+
+    /// The stations behind this gateway.
+    fn local(&self, findings: &mut Findings) -> Vec<MacAddr> {
+        let label = &self.label;
+        let Some(value) = self.raw.local.as_ref().filter(|value| !value.get_ref().is_empty()) else {
+            let text = format!(
+                "{label}local is missing: the stations that are behind this gateway, on the plain side; add local = [\"MAC\"]"
+            );
+            let span = self.raw.local.as_ref().map_or(self.span.clone(), Spanned::span);
+            findings.error(span, text);
+            return Vec::new();
+        };
+        let mut local = Vec::new();
+        for value in value.get_ref() {
+            let Some(address) = station(label, "local", value, findings) else { continue };
+            let wrong = if address.is_group() {
+                Some("is a group's address; name a station")
+            } else if local.contains(&address) {
+                Some("stands there twice; once is enough")
+            } else {
+                None
+            };
+            if let Some(wrong) = wrong {
+                findings.error(value.span(), format!("{label}local: {address} {wrong}"));
+            }
+            local.push(address);
+        }
+        local
+    }
+
+    fn relations(&self, judged: &[super::CellRelation], local: &[MacAddr], findings: &mut Findings) {
+        let Self { label, raw, span } = self;
+        if raw.relation.is_empty() {
+            findings.error(span.clone(), format!("{label}has no relation; add [[fieldbus.relation]]"));
+        }
+        if let Some(beyond) = raw.relation.get(MOST_RELATIONS) {
+            let text = format!(
+                "{label}has {} relations; the most are {MOST_RELATIONS}: take another gateway for the others",
+                raw.relation.len()
+            );
+            findings.error(beyond.span(), text);
+        }
+        if judged.len() < raw.relation.len() {
+            return;
+        }
+        for (address, value) in local.iter().zip(raw.local.iter().flat_map(|value| value.get_ref())) {
+            if !judged.iter().any(|relation| relation.relation.own().0 == *address) {
+                let text = format!(
+                    "{label}local: {address} is in no relation, so its cyclic frames are the rest's; is one missing?"
+                );
+                findings.warn(value.span(), text);
+            }
+        }
+    }
+
+    /// Unprotected is loud.
+    fn shadow(&self, cell: &Cell, findings: &mut Findings) {
+        let shadowed = cell.shadowed().count();
+        if shadowed > 0 {
+            let text = format!(
+                "{}mode = \"shadow\": {shadowed} of {} relations pass in CLEAR, both ways, and are only shown what protection would do; set \"protect\" when the figures are good",
+                self.label,
+                cell.relations.len()
+            );
+            findings.warn(self.raw.mode.as_ref().map_or(self.span.clone(), Spanned::span), text);
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Cycles, shares, EtherTypes and VLAN tags as the configuration writes them.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use toml::{Spanned, Value};
+use wire::EtherType;
+use wire::fieldbus::ETHERTYPE;
+
+use super::super::findings::Findings;
+use super::VlanTag;
+
+/// PROFINET's shortest and longest cycle: 31.25 us, that up to 16384 times.
+const CYCLES: RangeInclusive<Duration> = PROFINET_CLOCK..=Duration::from_millis(512);
+/// What PROFINET's cycles are multiples of.
+const PROFINET_CLOCK: Duration = Duration::from_nanos(31_250);
+/// PROFINET's watchdogs (data hold factors) begin at 1, which leaves nothing for an alarm before it.
+const WATCHDOG: RangeInclusive<i64> = 2..=255;
+/// PROFINET's own default.
+const USUAL_WATCHDOG: u32 = 3;
+const USUAL_ALARM_PERMILLE: u32 = 500;
+
+/// EtherTypes that have a meaning, which other boxes on the way or the machines would give to a protected frame.
+const TAKEN: [EtherType; 16] = [
+    EtherType::IPV4,
+    EtherType(0x0806),
+    EtherType(0x86dd),
+    EtherType::VLAN,
+    EtherType::SERVICE_VLAN,
+    EtherType::MAC_CONTROL,
+    EtherType::SLOW_PROTOCOLS,
+    EtherType::MRP,
+    EtherType::PTP,
+    EtherType::PROFINET,
+    EtherType::ETHERCAT,
+    EtherType::GOOSE,
+    EtherType(0x88ba),
+    EtherType::LLDP,
+    EtherType::EAPOL,
+    EtherType::MACSEC,
+];
+
+/// `1ms`, `250us`, `31.25us`.
+pub(super) fn cycle(label: &str, value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
+    let text = value.get_ref();
+    let units = [("us", 1_000), ("ms", 1_000_000)];
+    let parsed = units.iter().find_map(|(unit, nanoseconds)| decimal(text.strip_suffix(unit)?, *nanoseconds));
+    match parsed.map(Duration::from_nanos).filter(|cycle| CYCLES.contains(cycle)) {
+        Some(cycle) => {
+            if !cycle.as_nanos().is_multiple_of(PROFINET_CLOCK.as_nanos()) {
+                let odd = format!(
+                    "{label}cycle = {text:?} is no multiple of 31.25 us, as all cycles of PROFINET are; is it right?"
+                );
+                findings.warn(value.span(), odd);
+            }
+            Some(cycle)
+        }
+        None => {
+            let wrong = format!(
+                "{label}cycle = {text:?} is no cycle; use 31.25us to 512ms, such as \"1ms\" or \"250us\""
+            );
+            findings.error(value.span(), wrong);
+            None
+        }
+    }
+}
+
+/// A decimal number of `unit` nanoseconds, if it comes to whole ones.
+fn decimal(text: &str, unit: u64) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.len() <= 9 && text.bytes().all(|c| c.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let scale = 10_u64.pow(u32::try_from(fraction.len()).ok()?);
+    let fraction = fraction.parse::<u64>().ok()? * unit;
+    (fraction.is_multiple_of(scale)).then_some(whole.parse::<u64>().ok()? * unit + fraction / scale)
+}
+
+/// `0x88b5`, or the same in quotation marks.
+pub(super) fn ethertype(label: &str, value: &Option<Spanned<Value>>, findings: &mut Findings) -> EtherType {
+    let Some(value) = value else { return ETHERTYPE };
+    let number = match value.get_ref() {
+        Value::Integer(number) => u16::try_from(*number).ok(),
+        Value::String(text) => text
+            .strip_prefix("0x")
+            .filter(|digits| digits.len() == 4)
+            .and_then(|digits| u16::from_str_radix(digits, 16).ok()),
+        _ => None,
+    };
+    let wrong = match number.map(EtherType) {
+        Some(ethertype) if ethertype.0 >= 0x0600 && !TAKEN.contains(&ethertype) => return ethertype,
+        Some(EtherType(0..0x0600)) => "is a length, not an EtherType".to_owned(),
+        Some(ethertype) => format!("= {ethertype} is another protocol's"),
+        None => "is no EtherType".to_owned(),
+    };
+    let text = format!(
+        "{label}ethertype {wrong}; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"
+    );
+    findings.error(value.span(), text);
+    ETHERTYPE
+}
+
+/// `"none"`, or `{ priority = 6, vid = 0 }`.
+pub(super) fn vlan(label: &str, value: &Option<Spanned<Value>>, findings: &mut Findings) -> Option<VlanTag> {
+    let usual = VlanTag::PROFINET;
+    let Some(value) = value else { return Some(usual) };
+    match value.get_ref() {
+        Value::String(text) if text == "none" => return None,
+        Value::Table(table) if table.keys().all(|key| matches!(key.as_str(), "priority" | "vid")) => {
+            let number = |key, usual: u16, most: u16| match table.get(key) {
+                None => Some(usual),
+                Some(value) => value
+                    .as_integer()
+                    .and_then(|number| u16::try_from(number).ok())
+                    .filter(|number| *number <= most),
+            };
+            let priority =
+                number("priority", u16::from(usual.priority), 7).and_then(|number| u8::try_from(number).ok());
+            if let (Some(priority), Some(vid)) = (priority, number("vid", usual.vid, 4094)) {
+                return Some(VlanTag { priority, vid });
+            }
+        }
+        _ => {}
+    }
+    let text = format!(
+        "{label}vlan is neither \"none\" nor a tag; use {{ priority = 6, vid = 0 }} with priority 0 to 7 and vid 0 to 4094"
+    );
+    findings.error(value.span(), text);
+    Some(usual)
+}
+
+/// Watchdog, in cycles, and the part of it at which there is an alarm, in thousandths.
+pub(super) fn watchdog(
+    label: &str,
+    watchdog: &Option<Spanned<i64>>,
+    alarm: &Option<Spanned<Value>>,
+    findings: &mut Findings,
+) -> (u32, u32) {
+    let cycles = match watchdog {
+        None => USUAL_WATCHDOG,
+        Some(value) => {
+            let number = u32::try_from(*value.get_ref()).ok().filter(|_| WATCHDOG.contains(value.get_ref()));
+            number.unwrap_or_else(|| {
+                let text = format!(
+                    "{label}watchdog = {} is out of range; use {} to {} cycles, as the machines' engineering tool has it",
+                    value.get_ref(),
+                    WATCHDOG.start(),
+                    WATCHDOG.end()
+                );
+                findings.error(value.span(), text);
+                USUAL_WATCHDOG
+            })
+        }
+    };
+    let Some(value) = alarm else {
+        // Half of a watchdog of 2 cycles is reached by every frame.
+        return (cycles, USUAL_ALARM_PERMILLE.max(1500 / cycles));
+    };
+    let Some(permille) = share(value.get_ref()) else {
+        let text = format!(
+            "{label}alarm is no share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""
+        );
+        findings.error(value.span(), text);
+        return (cycles, USUAL_ALARM_PERMILLE);
+    };
+    if permille * cycles <= 1000 {
+        let text = format!(
+            "{label}alarm = {}% of {cycles} cycles is not above one cycle, so every frame would raise it; use more than {}%",
+            f64::from(permille) / 10.0,
+            100 / cycles
+        );
+        findings.error(value.span(), text);
+    }
+    (cycles, permille)
+}
+
+fn share(value: &Value) -> Option<u32> {
+    let share = match value {
+        Value::Float(share) => *share,
+        Value::Integer(1) => 1.0,
+        Value::String(text) => text.strip_suffix('%')?.trim_end().parse::<u8>().ok().map(f64::from)? / 100.0,
+        _ => return None,
+    };
+    // At most 1000: it fits.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    let permille = |share: f64| (share * 1000.0).round() as u32;
+    (share > 0.0 && share <= 1.0).then(|| permille(share)).filter(|permille| *permille > 0)
+}
