@@ -12,6 +12,7 @@
 //!
 //! By itself it brings replay floors to disk (`floors.rs`).
 
+mod cells;
 mod floors;
 mod key_agreement;
 mod reports;
@@ -26,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use secy::GoesOn;
 
+pub use cells::{CellError, CellSettings, CellStatus};
 use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
@@ -97,6 +99,24 @@ pub enum Notice {
         ki: wire::Ki,
         /// Why.
         why: &'static str,
+    },
+    /// Frames of this relation pass from here on, under the keys of a new session.
+    CyclicSession {
+        /// The cell's name.
+        cell: String,
+        /// The relation.
+        relation: fieldbus::relation::Relation,
+    },
+    /// No verified frame of this relation came for the configured share of its watchdog. Told once a second at most.
+    CyclicSilence {
+        /// The cell's name.
+        cell: String,
+        /// The relation.
+        relation: fieldbus::relation::Relation,
+        /// The longest time without a verified frame since this was told last, as far as it is known.
+        gap: Duration,
+        /// Alarms since this was told last.
+        alarms: u64,
     },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {

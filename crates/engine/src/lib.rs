@@ -8,6 +8,7 @@ pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
 pub mod burst;
+pub mod cell;
 pub mod channel;
 pub mod control;
 pub mod divide;

@@ -11,6 +11,13 @@
 //! | [`budget`] | how many relations a link carries, and how long each of their frames may take |
 //! | [`relation`] | which stations exchange which frames, and how they are protected |
 //! | [`session`] | the keys that two gateways use for a relation: what the handshake makes and the data path holds |
+//! | [`settings`] | what a cell and its relations are configured with |
+//! | [`relations`] | the data path of a cell: whose frame it is, and all that a relation has |
+//! | [`transmit`], [`receive`] | protecting and verifying frames, in bursts |
+//! | [`keys`] | which key protects and which ones verify, and how they change without a lost frame |
+//! | [`news`] | what the data path tells control |
+//! | [`counters`], [`histogram`] | what can be seen of it |
+//! | [`moment`] | time |
 //!
 //! Left out on purpose: which port a frame came from and where it goes (the engine), and all that is not cyclic.
 #![no_std]
@@ -18,5 +25,26 @@
 extern crate alloc;
 
 pub mod budget;
+pub mod counters;
+pub mod histogram;
+pub mod keys;
+pub mod moment;
+pub mod news;
+pub mod receive;
 pub mod relation;
+pub mod relations;
 pub mod session;
+pub mod settings;
+mod table;
+pub mod transmit;
+mod watch;
+
+pub use counters::{ReceiveCounters, TransmitCounters};
+pub use histogram::Histogram;
+pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, TakenOut};
+pub use moment::Moment;
+pub use news::Event;
+pub use receive::{Incoming, ReceiveDiscard, Verified};
+pub use relations::{Foreign, Found, InClear, Inward, RelationStatus, Relations, RelationsError, Way};
+pub use settings::{Mode, RelationSettings, Settings, VlanTag, Watchdog};
+pub use transmit::{Outgoing, Protected, TransmitDiscard};

@@ -4,6 +4,7 @@
 //! behind them: the *local* one. That cannot be learned: two gateways that both took a station for theirs would protect
 //! different frames under one key and one Seq.
 
+use core::fmt;
 use core::time::Duration;
 
 use suite::fieldbus::Stations;
@@ -88,8 +89,16 @@ impl Relation {
     }
 }
 
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ((own, sends), (peer, receives)) = (self.own(), self.peer());
+        write!(f, "{own} ({sends}) and {peer} ({receives})")
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
 
     #[test]
@@ -103,6 +112,7 @@ mod tests {
         assert_eq!((one.local(), one.own(), one.peer()), (Local::Higher, plc, device));
         assert_eq!((other.local(), other.own(), other.peer()), (Local::Lower, device, plc));
         assert_eq!(Relation::new(plc, (plc.0, device.1), cycle), Err(RelationError::SameStation));
+        assert_eq!(std::format!("{one}"), "02:00:00:00:01:01 (0x8001) and 02:00:00:00:00:09 (0x8002)");
         let group = MacAddr([1, 0, 0, 0, 0, 1]);
         assert_eq!(Relation::new((group, plc.1), device, cycle), Err(RelationError::Group(group)));
     }

@@ -367,6 +367,14 @@ impl fmt::Display for Told<'_> {
             Notice::SakRefused { link, ki, why } => {
                 write!(f, "error: link {link:?}: key {ki} is not used: {why}")
             }
+            Notice::CyclicSession { cell, relation } => {
+                write!(f, "cell {cell:?}: frames between {relation} pass, under keys of a new session")
+            }
+            Notice::CyclicSilence { cell, relation, gap, alarms } => write!(
+                f,
+                "warning: cell {cell:?}: no frame from {} for {gap:?}, of those between {relation}; alarms: {alarms}",
+                relation.peer().0
+            ),
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
         }
     }

@@ -1,0 +1,101 @@
+//! What the data path has to tell control, relation by relation.
+//!
+//! Each relation keeps its news until they are taken, and stands in the list of those that have some at most once: so
+//! nothing is lost, and nothing grows.
+
+use alloc::collections::VecDeque;
+use core::time::Duration;
+
+use crate::keys::Epoch;
+use crate::relations::Member;
+use crate::session::SessionNumber;
+
+/// Something that control has to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The first frame was verified in this session: the other end protects in it. The one before has ended.
+    Heard(SessionNumber),
+    /// Frames of this session are protected in this epoch from here on: the key of the next is wanted.
+    TransmitEpoch(SessionNumber, u64),
+    /// A frame was verified in this epoch of this session, the first one: the key of the next is wanted.
+    ReceiveEpoch(SessionNumber, u64),
+    /// No verified frame came for so long: the configured share of the watchdog. Of several, the worst since the last time.
+    Alarm(Duration),
+}
+
+/// What one relation has to tell.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct News {
+    listed: bool,
+    heard: Option<SessionNumber>,
+    transmit_epoch: Option<Epoch>,
+    receive_epoch: Option<Epoch>,
+    alarm: Option<Duration>,
+}
+
+impl News {
+    pub(crate) fn take(&mut self) -> Option<Event> {
+        let heard = self.heard.take().map(Event::Heard);
+        heard
+            .or_else(|| {
+                self.transmit_epoch.take().map(|(session, epoch)| Event::TransmitEpoch(session, epoch))
+            })
+            .or_else(|| self.receive_epoch.take().map(|(session, epoch)| Event::ReceiveEpoch(session, epoch)))
+            .or_else(|| self.alarm.take().map(Event::Alarm))
+    }
+}
+
+/// Relations that have something to tell, in order.
+#[derive(Debug)]
+pub(crate) struct NewsList(VecDeque<u16>);
+
+impl NewsList {
+    /// Room for so many relations.
+    pub(crate) fn with_room(relations: usize) -> Self {
+        Self(VecDeque::with_capacity(relations))
+    }
+
+    pub(crate) fn heard(&mut self, member: &mut Member, number: usize, session: SessionNumber) {
+        member.news.heard = Some(session);
+        self.list(member, number);
+    }
+
+    pub(crate) fn transmit_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
+        member.news.transmit_epoch = Some(begun);
+        self.list(member, number);
+    }
+
+    pub(crate) fn receive_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
+        member.news.receive_epoch = Some(begun);
+        self.list(member, number);
+    }
+
+    pub(crate) fn alarm(&mut self, member: &mut Member, number: usize, gap: Duration) {
+        member.news.alarm = member.news.alarm.max(Some(gap));
+        self.list(member, number);
+    }
+
+    /// The relation whose turn it is.
+    pub(crate) fn front(&self) -> Option<usize> {
+        self.0.front().copied().map(usize::from)
+    }
+
+    /// That one has told all.
+    pub(crate) fn done(&mut self, member: &mut Member) {
+        member.news.listed = false;
+        self.0.pop_front();
+    }
+
+    /// Takes a relation in that has kept its news elsewhere.
+    pub(crate) fn adopt(&mut self, member: &mut Member, number: usize) {
+        if core::mem::replace(&mut member.news.listed, false) {
+            self.list(member, number);
+        }
+    }
+
+    fn list(&mut self, member: &mut Member, number: usize) {
+        if !core::mem::replace(&mut member.news.listed, true) {
+            self.0.push_back(number as u16);
+        }
+    }
+}

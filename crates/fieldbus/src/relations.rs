@@ -1,0 +1,414 @@
+//! The data path of a cell: all of its relations, their keys, counters and watches.
+//!
+//! ```text
+//!  plain side     ── find_outward ──▶ protect ──▶ protected side          change ◀── control
+//!  protected side ── find_inward  ──▶ verify  ──▶ plain side              poll_event ──▶
+//! ```
+//!
+//! One owner, no clock, no allocation after it was made. A frame's work does not depend on the number of relations.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use wire::ethernet::{self, ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
+use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header, Protection};
+use wire::{EtherType, MacAddr};
+
+use crate::counters::{ReceiveCounters, TransmitCounters};
+use crate::histogram::Histogram;
+use crate::keys::{KeyChange, KeyStatus, Keys, RelationState, TakenOut};
+use crate::moment::Moment;
+use crate::news::{Event, News, NewsList};
+use crate::settings::{Mode, RelationSettings, Settings};
+use crate::table::{Address, Table};
+use crate::watch::Watch;
+
+/// Relations that are looked at in one call of [`Relations::look_for_silence`].
+const LOOKS: usize = 32;
+
+/// A frame's direction through this gateway.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Way {
+    /// From the machine to the network.
+    Outward,
+    /// From the network to the machine.
+    Inward,
+}
+
+/// The relation that a frame belongs to. Made by [`Relations::find_outward`] and [`Relations::find_inward`] alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Found {
+    relation: u16,
+    vlan_tags: u8,
+    mode: Mode,
+}
+
+impl Found {
+    /// The relation's number.
+    pub const fn relation(&self) -> usize {
+        self.relation as usize
+    }
+
+    /// Whether it has to be protected.
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) const fn vlan_tags(&self) -> usize {
+        self.vlan_tags as usize
+    }
+}
+
+/// What a frame from the protected side is to a cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Inward {
+    /// Nothing.
+    Rest,
+    /// A relation's, to be verified.
+    Protected(Found),
+    /// A HELLO of a relation, for the handshake.
+    Hello(Found),
+    /// It looks like a relation's, in clear. Only [`Relations::pass_clear`] lets it pass.
+    Clear(Found),
+    /// It has the cell's EtherType and is not the cell's.
+    Foreign(Foreign),
+}
+
+/// Why a frame of the cell's EtherType is none of its frames.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Foreign {
+    /// It ends before FrameID, KeyID and Seq are whole.
+    TooShort,
+    /// No relation has these addresses and this FrameID in this direction.
+    UnknownRelation,
+    /// Two VLAN tags stand in front of it.
+    TooManyTags,
+}
+
+/// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes one.
+#[derive(PartialEq, Eq, Debug)]
+pub struct InClear(());
+
+/// Why there is no such cell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RelationsError {
+    /// More than [`Relations::MOST`].
+    TooMany,
+    /// Two relations, by their numbers, have the same addresses and FrameID in one direction.
+    Same(usize, usize),
+    /// No table of these addresses can be made: they were chosen for that.
+    NoTable,
+}
+
+/// A relation at one moment.
+#[derive(Clone, Debug)]
+pub struct RelationStatus {
+    /// What it is configured with.
+    pub settings: RelationSettings,
+    /// Whether its frames can pass.
+    pub state: RelationState,
+    /// The key that protects.
+    pub transmit_key: Option<KeyStatus>,
+    /// The key of the newest verified frame.
+    pub receive_key: Option<KeyStatus>,
+    /// Frames from the local station.
+    pub transmit: TransmitCounters,
+    /// Frames from its peer.
+    pub receive: ReceiveCounters,
+    /// How long frames of the local station spent in this gateway, from being received to being handed to the kernel.
+    pub residence_outward: Histogram,
+    /// The same for frames of its peer.
+    pub residence_inward: Histogram,
+    /// How much the time between two verified frames differs from the cycle.
+    pub jitter: Histogram,
+    /// The longest time between two verified frames.
+    pub worst_gap: Duration,
+    /// How long no verified frame has come; `None` before the first.
+    pub silent: Option<Duration>,
+}
+
+/// What the fronts of a relation's frames are made of.
+pub(crate) struct Fronts {
+    pub(crate) outward: Front,
+    pub(crate) inward: Front,
+    /// What stands in front of the payload of a delivered frame.
+    pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
+}
+
+/// Addresses as they stand in a frame, and the FrameID behind them.
+pub(crate) struct Front {
+    pub(crate) addresses: [u8; ADDRESSES_OCTETS],
+    pub(crate) frame_id: FrameId,
+}
+
+/// Counters of both directions.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) transmit: TransmitCounters,
+    pub(crate) receive: ReceiveCounters,
+}
+
+/// One relation.
+pub(crate) struct Member {
+    pub(crate) settings: RelationSettings,
+    pub(crate) fronts: Fronts,
+    pub(crate) keys: Keys,
+    pub(crate) counters: Counters,
+    pub(crate) watch: Watch,
+    pub(crate) jitter: Histogram,
+    pub(crate) residence: [Histogram; 2],
+    pub(crate) news: News,
+}
+
+/// All relations of a cell.
+pub struct Relations {
+    settings: Settings,
+    outward: Table,
+    inward: Table,
+    members: Box<[Box<Member>]>,
+    news: NewsList,
+    /// The relation that is looked at next for silence.
+    look_at: usize,
+}
+
+impl Front {
+    fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
+        let mut addresses = [0; ADDRESSES_OCTETS];
+        addresses[..6].copy_from_slice(&destination.0);
+        addresses[6..].copy_from_slice(&source.0);
+        Self { addresses, frame_id }
+    }
+}
+
+impl Fronts {
+    fn new(settings: &Settings, of: &RelationSettings) -> Self {
+        let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+        let outward = Front::new(peer, own, sends);
+        let inward = Front::new(own, peer, receives);
+        let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
+            inward.addresses.into_iter().collect();
+        delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
+        delivered.extend(EtherType::PROFINET.0.to_be_bytes());
+        delivered.extend(receives.0.to_be_bytes());
+        Self { outward, inward, delivered }
+    }
+}
+
+impl Relations {
+    /// The most relations of a cell.
+    pub const MOST: usize = 4096;
+
+    /// A cell whose relations have the numbers of their places in `relations`. No frame passes before there are keys.
+    ///
+    /// # Errors
+    /// If frames could not be told apart.
+    pub fn new(settings: Settings, relations: &[RelationSettings]) -> Result<Self, RelationsError> {
+        if relations.len() > Self::MOST {
+            return Err(RelationsError::TooMany);
+        }
+        let addresses = |way: Way| {
+            relations.iter().map(move |of| {
+                let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+                match way {
+                    Way::Outward => Address::new(peer, own, sends),
+                    Way::Inward => Address::new(own, peer, receives),
+                }
+            })
+        };
+        for way in [Way::Outward, Way::Inward] {
+            let mut sorted: Vec<(Address, usize)> = addresses(way).zip(0..).collect();
+            sorted.sort_unstable();
+            if let Some(same) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(RelationsError::Same(same[0].1, same[1].1));
+            }
+        }
+        let member = |of: &RelationSettings| {
+            Box::new(Member {
+                settings: *of,
+                fronts: Fronts::new(&settings, of),
+                keys: Keys::default(),
+                counters: Counters::default(),
+                watch: Watch::new(of.watchdog.alarm(of.relation.cycle)),
+                jitter: Histogram::default(),
+                residence: [Histogram::default(); 2],
+                news: News::default(),
+            })
+        };
+        Ok(Self {
+            settings,
+            outward: Table::new(addresses(Way::Outward)).ok_or(RelationsError::NoTable)?,
+            inward: Table::new(addresses(Way::Inward)).ok_or(RelationsError::NoTable)?,
+            members: relations.iter().map(member).collect(),
+            news: NewsList::with_room(relations.len()),
+            look_at: 0,
+        })
+    }
+
+    /// What they have in common.
+    pub const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// How many there are.
+    pub const fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether keys of `self` are good for `protection`: one that is protected otherwise has other keys.
+    pub fn is_protected_as(&self, protection: Protection) -> bool {
+        self.settings.protection == protection
+    }
+
+    /// The relation whose local station sent this frame, which is PROFINET RT. Reads a header and a bucket of a table.
+    pub fn find_outward(&self, frame: &[u8]) -> Option<Found> {
+        let header = ethernet::Header::parse(frame).ok()?;
+        if header.ethertype != EtherType::PROFINET {
+            return None;
+        }
+        self.find(&self.outward, &header, frame_id(frame, &header)?)
+    }
+
+    /// What a frame from the protected side is. Reads a header and a bucket of a table.
+    pub fn find_inward(&self, frame: &[u8]) -> Inward {
+        let Ok(header) = ethernet::Header::parse(frame) else { return Inward::Rest };
+        if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
+            let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, &header, id));
+            return found.map_or(Inward::Rest, Inward::Clear);
+        }
+        if header.ethertype != self.settings.ethertype {
+            return Inward::Rest;
+        }
+        let Ok(says) = Header::parse(&frame[header.octets()..]) else {
+            return Inward::Foreign(Foreign::TooShort);
+        };
+        match self.find(&self.inward, &header, says.frame_id) {
+            None => Inward::Foreign(Foreign::UnknownRelation),
+            Some(found) if found.vlan_tags > 1 => Inward::Foreign(Foreign::TooManyTags),
+            Some(found) if says.seq.is_none() => Inward::Hello(found),
+            Some(found) => Inward::Protected(found),
+        }
+    }
+
+    /// Whether a frame is cyclic data of a relation, in clear, for the machine: such frames come by their relation alone.
+    pub fn is_cyclic(&self, frame: &[u8]) -> bool {
+        let Ok(header) = ethernet::Header::parse(frame) else { return false };
+        header.ethertype == EtherType::PROFINET
+            && frame_id(frame, &header).is_some_and(|id| self.find(&self.inward, &header, id).is_some())
+    }
+
+    fn find(&self, table: &Table, header: &ethernet::Header, frame_id: FrameId) -> Option<Found> {
+        let relation = table.find(Address::new(header.destination, header.source, frame_id))?;
+        let mode = self.members[relation].settings.mode;
+        Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
+    }
+
+    /// Counts a frame in clear, and lets it pass if its relation is in shadow mode.
+    pub fn pass_clear(&mut self, found: Found, way: Way) -> Option<InClear> {
+        let Member { settings, counters, .. } = &mut *self.members[found.relation()];
+        match (settings.mode, way) {
+            (Mode::Shadow, Way::Outward) => counters.transmit.out_pkts_clear += 1,
+            (Mode::Shadow, Way::Inward) => counters.receive.in_pkts_clear += 1,
+            (Mode::Protect, Way::Inward) => {
+                counters.receive.in_pkts_clear_refused += 1;
+                return None;
+            }
+            // It is protected instead, and counted there.
+            (Mode::Protect, Way::Outward) => return None,
+        }
+        Some(InClear(()))
+    }
+
+    /// How long a frame was here, once that is known.
+    pub fn left_after(&mut self, relation: usize, way: Way, residence: Duration) {
+        self.members[relation].residence[way as usize].add(residence);
+    }
+
+    /// Changes keys of a relation. Moves some hundred octets.
+    pub fn change(&mut self, relation: usize, change: KeyChange) -> TakenOut {
+        self.members[relation].keys.change(change)
+    }
+
+    /// The next thing that control has to know, and of which relation.
+    pub fn poll_event(&mut self) -> Option<(usize, Event)> {
+        while let Some(number) = self.news.front() {
+            let member = &mut self.members[number];
+            if let Some(event) = member.news.take() {
+                return Some((number, event));
+            }
+            self.news.done(member);
+        }
+        None
+    }
+
+    /// Looks whether frames of some relations have stopped; true when all have been looked at since it was true last. At
+    /// most 32 relations a call.
+    pub fn look_for_silence(&mut self, now: Moment) -> bool {
+        let end = self.count().min(self.look_at + LOOKS);
+        for number in self.look_at..end {
+            let member = &mut self.members[number];
+            if let Some(gap) = member.watch.look(now) {
+                member.counters.receive.in_alarms += 1;
+                self.news.alarm(member, number, gap);
+            }
+        }
+        self.look_at = if end == self.count() { 0 } else { end };
+        self.look_at == 0
+    }
+
+    /// The state of a relation.
+    pub fn status(&self, relation: usize, now: Moment) -> RelationStatus {
+        let member = &*self.members[relation];
+        let [residence_outward, residence_inward] = member.residence;
+        RelationStatus {
+            settings: member.settings,
+            state: member.keys.state(),
+            transmit_key: member.keys.transmit_status(),
+            receive_key: member.keys.receive_status(),
+            transmit: member.counters.transmit,
+            receive: member.counters.receive,
+            residence_outward,
+            residence_inward,
+            jitter: member.jitter,
+            worst_gap: member.watch.worst_gap(),
+            silent: member.watch.silent(now),
+        }
+    }
+
+    /// Takes relations over, whose stations, FrameIDs and protection are the same: (own number, number there). They go on with their keys,
+    /// counters and watches, under the settings that they have here. Moves a pointer and some hundred octets for each.
+    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
+        for &(number, before) in goes_on {
+            let (own, there) = (&mut self.members[number], &mut predecessor.members[before]);
+            core::mem::swap(own, there);
+            core::mem::swap(&mut own.settings, &mut there.settings);
+            core::mem::swap(&mut own.fronts, &mut there.fronts);
+            own.watch.set_alarm(own.settings.watchdog.alarm(own.settings.relation.cycle));
+            self.news.adopt(own, number);
+        }
+    }
+
+    pub(crate) fn member(&self, number: usize) -> &Member {
+        &self.members[number]
+    }
+
+    pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut NewsList) {
+        (&self.settings, &mut self.members[number], &mut self.news)
+    }
+}
+
+impl core::fmt::Debug for Relations {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Relations")
+            .field("settings", &self.settings)
+            .field("count", &self.count())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The FrameID, which stands behind the EtherType.
+fn frame_id(frame: &[u8], header: &ethernet::Header) -> Option<FrameId> {
+    let octets = frame.get(header.octets()..)?.first_chunk()?;
+    Some(FrameId(u16::from_be_bytes(*octets)))
+}

@@ -1,0 +1,143 @@
+//! What a cell and its relations are configured with. Fixed for the life of a [`crate::Relations`]: a change is another.
+
+use core::time::Duration;
+
+use wire::EtherType;
+use wire::fieldbus::{ETHERTYPE, Protection, Seq};
+
+use crate::relation::Relation;
+
+/// Whether the frames of a relation have to be protected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Mode {
+    /// Yes. What cannot be protected or verified ends here.
+    #[default]
+    Protect,
+    /// Not yet: they pass in clear, and a protected twin travels beside each, is verified and ends there. The counters and
+    /// histograms say what would have become of the frames.
+    Shadow,
+}
+
+/// The VLAN tag of frames towards a machine (IEEE 802.1Q clause 9). It never comes from the wire: there it is not
+/// authenticated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct VlanTag {
+    tci: u16,
+}
+
+impl VlanTag {
+    /// As PROFINET RT is sent: priority 6, VID 0.
+    pub const PROFINET: Self = Self { tci: 6 << 13 };
+
+    /// A tag of this priority, 0 to 7, and this VID, 0 to 4094; `None` if there is no such tag.
+    pub const fn new(priority: u8, vid: u16) -> Option<Self> {
+        if priority > 7 || vid > 4094 { None } else { Some(Self { tci: (priority as u16) << 13 | vid }) }
+    }
+
+    /// Its priority.
+    pub const fn priority(self) -> u8 {
+        (self.tci >> 13) as u8
+    }
+
+    /// Its VID.
+    pub const fn vid(self) -> u16 {
+        self.tci & 0xfff
+    }
+
+    /// Tag and tag control information as they stand in a frame.
+    pub(crate) const fn octets(self) -> [u8; 4] {
+        let [tpid, of] = EtherType::VLAN.0.to_be_bytes();
+        let [high, low] = self.tci.to_be_bytes();
+        [tpid, of, high, low]
+    }
+}
+
+/// What all relations of a cell have in common.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// The EtherType of protected frames.
+    pub ethertype: EtherType,
+    /// How frames are protected.
+    pub protection: Protection,
+    /// The VLAN tag that frames have towards the machine.
+    pub vlan: Option<VlanTag>,
+    /// The most octets behind the EtherType that a frame on the protected side may have.
+    pub mtu: usize,
+    /// An epoch's last Seq, if the key of the next one is there; if it is not, Seqs go on to [`Seq::LAST`].
+    pub epoch_end: Seq,
+}
+
+impl Settings {
+    /// So many Seqs are left of an epoch when the next is begun: at 31.25 µs, half an hour to come by a key that is late.
+    const MARGIN: u32 = 1 << 26;
+
+    /// With the EtherType, VLAN tag and length of epochs that are used where nothing else is configured.
+    pub fn new(protection: Protection, mtu: usize) -> Self {
+        let epoch_end = Seq::new(u32::MAX - Self::MARGIN).unwrap_or(Seq::LAST);
+        Self { ethertype: ETHERTYPE, protection, vlan: Some(VlanTag::PROFINET), mtu, epoch_end }
+    }
+}
+
+/// When the receiver of cyclic data gives up, and how much of that time may pass before somebody is told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Watchdog {
+    /// The machine's watchdog, in cycles.
+    pub cycles: u32,
+    /// Which share of it without a verified frame is an alarm, in percent.
+    pub alarm_percent: u32,
+}
+
+impl Watchdog {
+    /// How long no verified frame may come without an alarm.
+    pub const fn alarm(&self, cycle: Duration) -> Duration {
+        let nanoseconds = cycle.as_nanos() * self.cycles as u128 * self.alarm_percent as u128 / 100;
+        Duration::from_nanos(if nanoseconds > u64::MAX as u128 { u64::MAX } else { nanoseconds as u64 })
+    }
+}
+
+impl Default for Watchdog {
+    /// Three cycles, and an alarm at half of them.
+    fn default() -> Self {
+        Self { cycles: 3, alarm_percent: 50 }
+    }
+}
+
+/// A relation, and what is done with its frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RelationSettings {
+    /// The relation.
+    pub relation: Relation,
+    /// Whether its frames have to be protected. Both gateways are configured alike.
+    pub mode: Mode,
+    /// When its silence is an alarm.
+    pub watchdog: Watchdog,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_those_of_802_1q() {
+        assert_eq!(VlanTag::PROFINET.octets(), [0x81, 0, 0xc0, 0]);
+        let tag = VlanTag::new(7, 4094).unwrap();
+        assert_eq!((tag.priority(), tag.vid(), tag.octets()), (7, 4094, [0x81, 0, 0xef, 0xfe]));
+        assert_eq!((VlanTag::new(8, 0), VlanTag::new(0, 4095)), (None, None));
+    }
+
+    #[test]
+    fn alarms_come_at_a_share_of_the_watchdog() {
+        let rows = [
+            (Duration::from_millis(1), Watchdog::default(), Duration::from_micros(1500)),
+            (Duration::from_nanos(31_250), Watchdog::default(), Duration::from_nanos(46_875)),
+            (
+                Duration::from_millis(512),
+                Watchdog { cycles: 255, alarm_percent: 100 },
+                Duration::from_millis(130_560),
+            ),
+        ];
+        for (cycle, watchdog, alarm) in rows {
+            assert_eq!(watchdog.alarm(cycle), alarm);
+        }
+    }
+}

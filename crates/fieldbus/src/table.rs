@@ -1,0 +1,147 @@
+//! Which relation a frame belongs to: found by exactly (DA, SA, FrameID), in one look at one cache line.
+//!
+//! All keys are known when the table is made, and never change. So it is made such that no bucket has more than four:
+//! hash functions are tried until one does that. Whatever frame comes, a look-up is a hash and four comparisons.
+//!
+//! ```text
+//!  bucket, 64 octets:  4 times  DA 6 | SA 6 | FrameID 2 | number of the relation 2
+//! ```
+
+use alloc::boxed::Box;
+use alloc::vec;
+
+use wire::MacAddr;
+use wire::fieldbus::FrameId;
+
+/// Bits of a relation's number.
+const NUMBER_BITS: u32 = 16;
+/// Hash functions that are tried before the table is made twice as large.
+const TRIES: u64 = 64;
+/// Buckets of the largest table, many times what any set of keys needs.
+const MOST_BUCKETS: usize = 1 << 20;
+
+/// What a frame is found by.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Address(u128);
+
+impl Address {
+    pub(crate) fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
+        let number =
+            |address: MacAddr| address.0.iter().fold(0u128, |sum, octet| sum << 8 | u128::from(*octet));
+        Self(number(destination) << 80 | number(source) << 32 | u128::from(frame_id.0) << NUMBER_BITS)
+    }
+}
+
+/// Empty places are 0: no relation has two stations at the address 0.
+#[derive(Clone, Default)]
+#[repr(align(64))]
+struct Bucket([u128; 4]);
+
+/// Relations by what their frames are found by.
+pub(crate) struct Table {
+    buckets: Box<[Bucket]>,
+    seed: u64,
+}
+
+impl Table {
+    /// A table in which relation i is found by the i-th address. The addresses differ, and are at most 2^16. `None` if there is no such
+    /// table, which takes addresses that were chosen against it.
+    pub(crate) fn new(addresses: impl Iterator<Item = Address> + Clone) -> Option<Self> {
+        let mut size = addresses.clone().count().next_power_of_two();
+        while size <= MOST_BUCKETS {
+            for seed in 0..TRIES {
+                let seed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x2545_f491_4f6c_dd1d);
+                let mut table = Self { buckets: vec![Bucket::default(); size].into(), seed };
+                if addresses.clone().enumerate().all(|(number, address)| table.insert(address, number)) {
+                    return Some(table);
+                }
+            }
+            size *= 2;
+        }
+        None
+    }
+
+    /// The relation found by this address. Reads one bucket.
+    pub(crate) fn find(&self, address: Address) -> Option<usize> {
+        let number = |place: &u128| (*place & u128::from(u16::MAX)) as usize;
+        let is_it = |place: &&u128| *place >> NUMBER_BITS == address.0 >> NUMBER_BITS && **place != 0;
+        self.buckets[self.bucket(address)].0.iter().find(is_it).map(number)
+    }
+
+    fn insert(&mut self, address: Address, number: usize) -> bool {
+        let bucket = self.bucket(address);
+        match self.buckets[bucket].0.iter_mut().find(|place| **place == 0) {
+            Some(place) => {
+                *place = address.0 | number as u128;
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn bucket(&self, Address(octets): Address) -> usize {
+        let product = u128::from((octets >> 64) as u64 ^ self.seed)
+            * u128::from(octets as u64 ^ self.seed.rotate_left(32));
+        let hash = (product >> 64) as u64 ^ product as u64;
+        hash as usize & (self.buckets.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::vec::Vec;
+
+    use super::*;
+
+    fn address(destination: u64, source: u64, frame_id: u16) -> Address {
+        let mac = |number: u64| MacAddr(*number.to_be_bytes().last_chunk().unwrap());
+        Address::new(mac(destination), mac(source), FrameId(frame_id))
+    }
+
+    fn holds(addresses: &[Address]) {
+        let table = Table::new(addresses.iter().copied()).unwrap();
+        let known: BTreeMap<Address, usize> = addresses.iter().copied().zip(0..).collect();
+        for (number, address) in addresses.iter().enumerate() {
+            assert_eq!(table.find(*address), Some(number));
+        }
+        for address in addresses.iter().take(64) {
+            for bit in NUMBER_BITS..128 {
+                let other = Address(address.0 ^ 1 << bit);
+                assert_eq!(table.find(other), known.get(&other).copied());
+            }
+        }
+        assert!(table.buckets.len() <= 4 * addresses.len().next_power_of_two(), "{}", table.buckets.len());
+    }
+
+    #[test]
+    fn plants_with_many_stations_fit() {
+        const PLC: u64 = 0x0200_0000_0001;
+        for count in [1, 2, 57, 1024, 4096] {
+            // One PLC and many devices; one device and many FrameIDs; addresses that differ in their highest octet.
+            holds(&(0..count).map(|n| address(PLC, 0x0200_0000_1000 + n, 0x8000)).collect::<Vec<_>>());
+            holds(&(0..count).map(|n| address(PLC, PLC + 1, n as u16)).collect::<Vec<_>>());
+            holds(&(0..count.min(256)).map(|n| address(n << 40, PLC, 0x8000)).collect::<Vec<_>>());
+        }
+        assert_eq!(Table::new(core::iter::empty()).unwrap().find(address(0, 0, 0)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_put_in_is_found_and_nothing_else(
+            addresses: BTreeSet<(u64, u64, u16)>, others in prop::collection::vec(any::<(u64, u64, u16)>(), 0..50),
+        ) {
+            let of = |(destination, source, frame_id): (u64, u64, u16)| address(destination, source, frame_id);
+            let mut all: Vec<Address> = addresses.into_iter().map(of).filter(|address| address.0 != 0).collect();
+            all.sort_by_key(|address| address.0);
+            all.dedup();
+            holds(&all);
+            let table = Table::new(all.iter().copied()).unwrap();
+            for other in others.into_iter().map(of) {
+                prop_assert_eq!(table.find(other), all.iter().position(|known| *known == other));
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Protecting the frames of local stations.
+//!
+//! ```text
+//!  DA 6 | SA 6 | [VLAN] | 0x8892 2    | FrameID 2                    | payload
+//!  DA 6 | SA 6 | [VLAN] | EtherType 2 | FrameID 2 | KeyID 1 | Seq 4  | payload, encrypted or not | ICV 16
+//!               meanwhile: DA 6 | SA 6 | FrameID 2 | KeyID 1 | Seq 4 | payload
+//!                         └──────────────── AAD ────────────────────┴─ text, or AAD too ────────┘
+//! ```
+//!
+//! The AAD is in one piece in both modes: until the frame is sealed its addresses stand in front of the FrameID, in the
+//! place of EtherType and VLAN tags, which are put back afterwards. So no payload is copied. VLAN tags and EtherType are not
+//! authenticated: switches between may change the one, and the other is a matter of configuration.
+//!
+//! A payload that is shorter than the shortest Ethernet frame allows is padded with zeros, under the ICV: what an
+//! interface or a switch padded would hide the ICV. PROFINET has none so short.
+//!
+//! Work for a burst of n frames: n headers, n seals under n prepared keys, n counts; at most 23 octets of padding a frame.
+
+use arrayvec::ArrayVec;
+use suite::{ICV_OCTETS, Nonce, SealJob};
+use wire::Frame;
+use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
+use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
+
+use crate::counters::TransmitCounters;
+use crate::keys::{Epoch, Taken, Under};
+use crate::relations::{Found, Member, Relations};
+use crate::settings::Settings;
+
+/// Addresses, FrameID, KeyID and Seq.
+pub(crate) const AAD_OCTETS: usize = ADDRESSES_OCTETS + BEHIND_ETHERTYPE;
+/// Octets of the shortest Ethernet frame, without FCS.
+const SHORTEST_FRAME: usize = 60;
+/// Payloads below this many octets are padded. With VLAN tags too, since a switch may take them off.
+const SHORTEST_PAYLOAD: usize = SHORTEST_FRAME - HEADER_OCTETS - BEHIND_ETHERTYPE - ICV_OCTETS;
+
+/// Why a frame of a relation is not sent. Each has its counter in [`TransmitCounters`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TransmitDiscard {
+    /// No session, or none that is enabled.
+    NoSession,
+    /// No Seq is left, and there is no next key.
+    SeqExhausted,
+    /// With KeyID, Seq and ICV it would exceed the protected side's MTU, or the chunk it lies in.
+    TooLong,
+}
+
+impl TransmitCounters {
+    const fn count(&mut self, discard: TransmitDiscard) {
+        *match discard {
+            TransmitDiscard::NoSession => &mut self.out_pkts_no_session,
+            TransmitDiscard::SeqExhausted => &mut self.out_pkts_seq_exhausted,
+            TransmitDiscard::TooLong => &mut self.out_pkts_too_long,
+        } += 1;
+    }
+}
+
+/// Proof that a frame was protected. Only [`Relations::protect`] makes one.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Protected(());
+
+/// A frame of a local station on its way out.
+#[derive(Debug)]
+pub struct Outgoing<'b> {
+    frame: Frame<'b>,
+    found: Found,
+    seal: Option<Seal>,
+    outcome: Result<Protected, TransmitDiscard>,
+}
+
+/// What pass 1 prepares for the others.
+#[derive(Debug)]
+struct Seal {
+    under: Under,
+    nonce: Nonce,
+    aad: usize,
+    text: usize,
+    payload: usize,
+    tags: ArrayVec<u8, { VLAN_TAGS * VLAN_TAG_OCTETS }>,
+    sealed: bool,
+}
+
+impl<'b> Outgoing<'b> {
+    /// A frame that [`Relations::find_outward`] found, and that waits to be protected. Until then its outcome is a discard.
+    pub const fn new(frame: Frame<'b>, found: Found) -> Self {
+        Self { frame, found, seal: None, outcome: Err(TransmitDiscard::NoSession) }
+    }
+
+    /// The frame, as it stands now.
+    pub const fn frame(&self) -> &Frame<'b> {
+        &self.frame
+    }
+
+    /// What became of it.
+    ///
+    /// # Errors
+    /// The reason for which it must not be sent.
+    pub fn into_outcome(self) -> Result<Protected, TransmitDiscard> {
+        self.outcome
+    }
+}
+
+impl Relations {
+    /// Protects a burst of frames in place, in order.
+    pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) {
+        for Outgoing { frame, found, seal, outcome } in &mut *burst {
+            let (settings, member, news) = self.member_mut(found.relation());
+            match admit(settings, member, frame, found.vlan_tags()) {
+                Ok((admitted, begun)) => {
+                    *seal = Some(admitted);
+                    if let Some(begun) = begun {
+                        member.counters.transmit.out_epochs += 1;
+                        news.transmit_epoch(member, found.relation(), begun);
+                    }
+                }
+                Err(discard) => {
+                    member.counters.transmit.count(discard);
+                    *outcome = Err(discard);
+                }
+            }
+        }
+        for Outgoing { frame, found, seal, .. } in &mut *burst {
+            let Some(seal) = seal else { continue };
+            let Some(key) = self.member(found.relation()).keys.transmit_key(seal.under) else { continue };
+            if let Some((aad, text, icv)) = frame.sections(seal.aad, seal.text) {
+                key.key.key().seal_each(core::iter::once(SealJob { nonce: seal.nonce, aad, text, icv }));
+                seal.sealed = true;
+            }
+        }
+        for Outgoing { frame, found, seal, outcome } in burst {
+            let Some(seal) = seal.as_ref().filter(|seal| seal.sealed) else { continue };
+            let (settings, member, _) = self.member_mut(found.relation());
+            if put_back(settings, member, frame, &seal.tags).is_none() {
+                continue;
+            }
+            member.counters.transmit.out_pkts_protected += 1;
+            member.counters.transmit.out_octets_protected += seal.payload as u64;
+            *outcome = Ok(Protected(()));
+        }
+    }
+}
+
+/// Pass 1: takes a Seq and writes the AAD. A Seq is taken last, so that none is spent on a frame that is not sent.
+fn admit(
+    settings: &Settings,
+    member: &mut Member,
+    frame: &mut Frame<'_>,
+    vlan_tags: usize,
+) -> Result<(Seal, Option<Epoch>), TransmitDiscard> {
+    let tags_octets = vlan_tags * VLAN_TAG_OCTETS;
+    let front = HEADER_OCTETS + tags_octets + FRAME_ID_OCTETS;
+    let given = frame.len().saturating_sub(front);
+    let payload = given.max(SHORTEST_PAYLOAD);
+    if BEHIND_ETHERTYPE + payload + ICV_OCTETS > settings.mtu {
+        return Err(TransmitDiscard::TooLong);
+    }
+    let (start, len) = (frame.start(), frame.len());
+    let tags = frame.octets().get(ADDRESSES_OCTETS..ADDRESSES_OCTETS + tags_octets);
+    let tags = tags.and_then(|octets| octets.try_into().ok()).unwrap_or_default();
+    // The frame will begin 5 octets further in front, and the AAD begins no earlier than that.
+    let fits = start >= BEHIND_ETHERTYPE - FRAME_ID_OCTETS;
+    let aad_start =
+        (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
+    frame.place(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
+    let Taken { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
+        Ok(taken) => taken,
+        Err(discard) => {
+            frame.place(start, len);
+            return Err(discard);
+        }
+    };
+    let header = Header { frame_id: member.fronts.outward.frame_id, key_id: key.key_id, seq: Some(seq) };
+    let octets = frame.octets_mut();
+    octets[..ADDRESSES_OCTETS].copy_from_slice(&member.fronts.outward.addresses);
+    octets[ADDRESSES_OCTETS..AAD_OCTETS].copy_from_slice(&header.encode());
+    octets[AAD_OCTETS + given..AAD_OCTETS + payload].fill(0);
+    let (aad, text) = sections(settings.protection.protect, payload);
+    let nonce = key.key.nonce(seq);
+    Ok((Seal { under, nonce, aad, text, payload, tags, sealed: false }, begun))
+}
+
+/// How addresses, header and payload divide into AAD and text.
+pub(crate) const fn sections(protect: Protect, payload: usize) -> (usize, usize) {
+    match protect {
+        Protect::Encrypt => (AAD_OCTETS, payload),
+        Protect::Authenticate => (AAD_OCTETS + payload, 0),
+    }
+}
+
+/// Pass 3: addresses, VLAN tags and EtherType in front of the FrameID.
+fn put_back(settings: &Settings, member: &Member, frame: &mut Frame<'_>, tags: &[u8]) -> Option<()> {
+    let more = tags.len() + ETHERTYPE_OCTETS;
+    frame.place(frame.start().checked_sub(more)?, frame.len() + more)?;
+    let (addresses, behind) = frame.octets_mut().split_at_mut_checked(ADDRESSES_OCTETS)?;
+    let (behind_addresses, _) = behind.split_at_mut_checked(more)?;
+    let (vlan, ethertype) = behind_addresses.split_at_mut(tags.len());
+    addresses.copy_from_slice(&member.fronts.outward.addresses);
+    vlan.copy_from_slice(tags);
+    ethertype.copy_from_slice(&settings.ethertype.0.to_be_bytes());
+    Some(())
+}

@@ -1,0 +1,102 @@
+//! Whether verified frames of a relation come as they should.
+//!
+//! The station's own watchdog gives up after some cycles. Long before, a gap is an *alarm*: when the frame that ends it
+//! comes, or without any frame when somebody looks. A gap is told once.
+
+use core::time::Duration;
+
+use crate::moment::Moment;
+
+/// The watch over one relation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    alarm: Duration,
+    last: Option<Moment>,
+    worst_gap: Duration,
+    /// The gap that lasts was told.
+    told: bool,
+}
+
+/// What a frame's arrival says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Arrival {
+    /// How long no frame had come.
+    pub(crate) gap: Duration,
+    /// That is an alarm, and was not told yet.
+    pub(crate) alarm: bool,
+}
+
+impl Watch {
+    pub(crate) const fn new(alarm: Duration) -> Self {
+        Self { alarm, last: None, worst_gap: Duration::ZERO, told: false }
+    }
+
+    /// A verified frame has come; says how long none had, if it is not the first.
+    pub(crate) fn arrived(&mut self, now: Moment) -> Option<Arrival> {
+        let gap = now.since(self.last.replace(now)?);
+        self.worst_gap = self.worst_gap.max(gap);
+        let alarm = gap >= self.alarm && !self.told;
+        self.told = false;
+        Some(Arrival { gap, alarm })
+    }
+
+    /// How long no frame has come, once, if that is an alarm.
+    pub(crate) fn look(&mut self, now: Moment) -> Option<Duration> {
+        let gap = now.since(self.last?);
+        if gap < self.alarm || self.told {
+            return None;
+        }
+        self.told = true;
+        Some(gap)
+    }
+
+    /// How long no frame has come; `None` before the first.
+    pub(crate) fn silent(&self, now: Moment) -> Option<Duration> {
+        self.last.map(|last| now.since(last))
+    }
+
+    /// The longest gap that a frame has ended.
+    pub(crate) const fn worst_gap(&self) -> Duration {
+        self.worst_gap
+    }
+
+    /// Goes on with another limit.
+    pub(crate) const fn set_alarm(&mut self, alarm: Duration) {
+        self.alarm = alarm;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(milliseconds: u64) -> Moment {
+        Moment::after_start(Duration::from_millis(milliseconds))
+    }
+
+    #[test]
+    fn a_gap_is_told_once_by_whoever_notices_it() {
+        let mut watch = Watch::new(Duration::from_millis(10));
+        assert_eq!((watch.look(at(1000)), watch.silent(at(1000))), (None, None), "nothing was ever heard");
+        assert_eq!(watch.arrived(at(1000)), None, "the first");
+        let arrival = |gap, alarm| Some(Arrival { gap: Duration::from_millis(gap), alarm });
+        assert_eq!(watch.arrived(at(1009)), arrival(9, false));
+        assert_eq!(watch.arrived(at(1019)), arrival(10, true));
+        assert_eq!((watch.look(at(1028)), watch.look(at(1029))), (None, Some(Duration::from_millis(10))));
+        assert_eq!(watch.look(at(5000)), None, "told");
+        assert_eq!(watch.arrived(at(5001)), arrival(3982, false), "told");
+        assert_eq!(watch.arrived(at(5011)), arrival(10, true));
+        assert_eq!(watch.worst_gap(), Duration::from_millis(3982));
+    }
+
+    #[test]
+    fn a_clock_that_stands_still_or_goes_back_alarms_nobody() {
+        let mut watch = Watch::new(Duration::from_millis(10));
+        watch.arrived(at(50));
+        for now in [50, 50, 3, 0, 1] {
+            let arrival = watch.arrived(at(now)).unwrap();
+            assert!(!arrival.alarm, "{now}");
+            assert_eq!(watch.look(at(now)), None);
+        }
+    }
+}
