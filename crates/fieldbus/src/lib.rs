@@ -9,6 +9,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`budget`] | how many relations a link carries, and how long each of their frames may take |
+//! | [`handshake`] | how they agree on a session, and what a replayed HELLO is worth |
 //! | [`relation`] | which stations exchange which frames, and how they are protected |
 //! | [`session`] | the keys that two gateways use for a relation: what the handshake makes and the data path holds |
 //! | [`settings`] | what a cell and its relations are configured with |
@@ -26,6 +27,7 @@ extern crate alloc;
 
 pub mod budget;
 pub mod counters;
+pub mod handshake;
 pub mod histogram;
 pub mod keys;
 pub mod moment;

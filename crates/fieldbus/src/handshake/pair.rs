@@ -1,0 +1,94 @@
+//! The two nonces of a session, and the keys that are made of them.
+
+use suite::fieldbus::{Direction, MasterKey};
+use wire::fieldbus::{HandshakeNonce, KeyId, Protection};
+
+use crate::relation::{Local, Relation};
+use crate::session::{EpochKey, Session, SessionNumber};
+
+/// A session that this end has entered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) number: SessionNumber,
+    pub(super) own: HandshakeNonce,
+    pub(super) peers: HandshakeNonce,
+    /// The KeyIDs of epoch 0.
+    pub(super) transmit: KeyId,
+    receive: KeyId,
+    /// The highest epoch that a transmit key was made for.
+    pub(super) transmit_epochs: u64,
+}
+
+impl Pair {
+    pub(super) const fn new(
+        number: SessionNumber,
+        own: HandshakeNonce,
+        transmit: KeyId,
+        peers: HandshakeNonce,
+        receive: KeyId,
+    ) -> Self {
+        // A session begins with the keys of epochs 0 and 1.
+        Self { number, own, peers, transmit, receive, transmit_epochs: 1 }
+    }
+
+    pub(super) fn session(&self, master: &MasterKey, relation: &Relation, protection: Protection) -> Session {
+        Session {
+            number: self.number,
+            transmit: [0, 1].map(|epoch| self.transmit_key(master, relation, protection, epoch)),
+            receive: [0, 1].map(|epoch| self.receive_key(master, relation, protection, epoch)),
+        }
+    }
+
+    /// The last KeyID that a transmit key was made for.
+    pub(super) const fn last_transmit(&self) -> KeyId {
+        nth(self.transmit, self.transmit_epochs)
+    }
+
+    /// How far this KeyID is behind it.
+    pub(super) const fn transmit_room(&self, key_id: KeyId) -> u8 {
+        key_id.0.wrapping_sub(self.last_transmit().0)
+    }
+
+    pub(super) fn transmit_key(
+        &self,
+        master: &MasterKey,
+        relation: &Relation,
+        protection: Protection,
+        epoch: u64,
+    ) -> EpochKey {
+        let from_higher = relation.local() == Local::Higher;
+        let key = master.direction_key(&self.direction(relation, protection, from_higher, epoch));
+        EpochKey { key_id: nth(self.transmit, epoch), epoch, key }
+    }
+
+    pub(super) fn receive_key(
+        &self,
+        master: &MasterKey,
+        relation: &Relation,
+        protection: Protection,
+        epoch: u64,
+    ) -> EpochKey {
+        let from_higher = relation.local() == Local::Lower;
+        let key = master.direction_key(&self.direction(relation, protection, from_higher, epoch));
+        EpochKey { key_id: nth(self.receive, epoch), epoch, key }
+    }
+
+    fn direction(
+        &self,
+        relation: &Relation,
+        protection: Protection,
+        from_higher: bool,
+        epoch: u64,
+    ) -> Direction {
+        let nonces = match relation.local() {
+            Local::Lower => [self.own, self.peers],
+            Local::Higher => [self.peers, self.own],
+        };
+        Direction { stations: *relation.stations(), from_higher, nonces, protection, epoch }
+    }
+}
+
+/// The KeyID of an epoch: they are counted on, modulo 256.
+const fn nth(first: KeyId, epoch: u64) -> KeyId {
+    KeyId(first.0.wrapping_add((epoch % 256) as u8))
+}
