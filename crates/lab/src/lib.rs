@@ -3,6 +3,7 @@
 
 pub mod capture;
 pub mod cpu;
+pub mod cyclic;
 pub mod error;
 pub mod flood;
 pub mod macsec;

@@ -9,7 +9,8 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS};
+use fieldbus::budget::Payload;
+use wire::ethernet::VLAN_TAG_OCTETS;
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, KeyBits, Protect};
 
 use super::Mtus;
@@ -19,11 +20,9 @@ use crate::config::{Finding, Link};
 /// Octets by which a frame of a relation grows.
 const OVERHEAD_OCTETS: usize = CELL_HEADER_OCTETS - FRAME_ID_OCTETS + ICV_OCTETS;
 /// Octets behind the FrameID in PROFINET's longest cyclic frame: 1440 of IO data and 4 of status (IEC 61158-6-10).
-const LONGEST_PAYLOAD: usize = 1444;
+const LONGEST_PAYLOAD: usize = Payload::MOST.octets() as usize;
 /// Payloads whose load is told: PROFINET's shortest cyclic frame (40 octets of IO data), a usual one and the longest.
-const PAYLOADS: [usize; 3] = [44, 254, LONGEST_PAYLOAD];
-/// What a frame takes beside its octets: preamble, FCS, gap (IEEE 802.3 clause 3 and 4.4.2).
-const BETWEEN_OCTETS: usize = 8 + 4 + 12;
+const PAYLOADS: [u16; 3] = [Payload::LEAST.octets(), 254, Payload::MOST.octets()];
 /// Bits that 100 Mbit/s carries in a microsecond.
 const BITS_A_MICROSECOND: f64 = 100.0;
 /// Relations that are told one by one; `status` tells all.
@@ -36,10 +35,9 @@ fn largest_payload(mtus: &Mtus) -> usize {
     plain.min(protected)
 }
 
-/// The share of 100 Mbit/s that the cell's frames take in one direction, if all carry so much.
-fn load(cell: &Cell, payload: usize) -> f64 {
-    let frame = HEADER_OCTETS + VLAN_TAG_OCTETS + CELL_HEADER_OCTETS + payload + ICV_OCTETS + BETWEEN_OCTETS;
-    let bits = 8.0 * frame as f64;
+/// The share of 100 Mbit/s that the cell's frames take in one direction, if all carry so much (the paper's equation 1).
+fn load(cell: &Cell, payload: Payload) -> f64 {
+    let bits = 8.0 * f64::from(payload.line_octets().0);
     let microseconds = |relation: &CellRelation| relation.relation.cycle.as_secs_f64() * 1e6;
     // In shadow mode each frame goes in clear, too.
     let frames = |relation: &CellRelation| match relation.mode {
@@ -134,12 +132,7 @@ pub(super) fn write(
             "  rest       dropped, both ways: DCP, alarms and ARP too, so PROFINET cannot set up a connection through it"
         )?,
     }
-    writeln!(
-        f,
-        "  watchdog   {} cycles; alarm at {}% of it",
-        cell.watchdog,
-        f64::from(cell.alarm_permille) / 10.0
-    )?;
+    writeln!(f, "  watchdog   {} cycles; alarm at {}% of it", cell.watchdog, cell.alarm_percent)?;
     write_load(f, cell)?;
     write_shadow(f, cell)?;
     for relation in cell.relations.iter().take(TOLD) {
@@ -153,7 +146,7 @@ pub(super) fn write(
 
 fn write_load(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {
     let shares = PAYLOADS.map(|payload| {
-        let load = load(cell, payload);
+        let load = Payload::new(payload).map_or(0.0, |payload| load(cell, payload));
         format!("{:.1}% with {payload} octets{}", 100.0 * load, if load > 1.0 { " (TOO MUCH)" } else { "" })
     });
     let count = match cell.relations.len() {
@@ -250,7 +243,7 @@ mod tests {
     fn the_load_is_that_of_the_wire() {
         // 14 + 4 + 7 + 1444 + 16 octets, and 24 between: 1509 octets are 120.72 us.
         let load = |cell: &str, relations, payload| {
-            load(configured(cell, relations).links[0].cell.as_ref().unwrap(), payload)
+            load(configured(cell, relations).links[0].cell.as_ref().unwrap(), Payload::new(payload).unwrap())
         };
         assert!((load("", 1, 1444) - 0.12072).abs() < 1e-9);
         assert!((load("", 50, 44) - 50.0 * 0.00872).abs() < 1e-9);

@@ -44,8 +44,8 @@ pub struct Cell {
     pub vlan: Option<VlanTag>,
     /// Cycles without a frame after which a station gives up: PROFINET's watchdog. 2 or more.
     pub watchdog: u32,
-    /// The part of it at which there is an alarm, in thousandths: more than a cycle, and at most all of it.
-    pub alarm_permille: u32,
+    /// The part of it at which there is an alarm, in percent: more than a cycle, and at most all of it.
+    pub alarm_percent: u32,
     /// 1 to [`MOST_RELATIONS`].
     pub relations: Vec<CellRelation>,
 }
@@ -110,7 +110,7 @@ impl Cell {
 
     /// The gap between two frames of a relation at which there is an alarm.
     pub fn alarm_time(&self, relation: &CellRelation) -> Duration {
-        self.watchdog_time(relation) * self.alarm_permille / 1000
+        self.watchdog_time(relation) * self.alarm_percent / 100
     }
 
     /// The relations whose frames pass in clear.

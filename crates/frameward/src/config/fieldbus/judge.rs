@@ -97,7 +97,7 @@ impl<'r> Judge<'r> {
         let master_key = self.master_key(keys, findings);
         let ethertype = quantity::ethertype(label, &raw.ethertype, findings);
         let vlan = quantity::vlan(label, &raw.vlan, findings);
-        let (watchdog, alarm_permille) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
+        let (watchdog, alarm_percent) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
         let mode = findings.choice(label, "mode", &raw.mode, &MODES, Mode::Protect);
         let local = self.local(findings);
         let mut judge = Relations { label, local: &local, mode, seen: BTreeMap::new() };
@@ -117,7 +117,7 @@ impl<'r> Judge<'r> {
             ethertype,
             vlan,
             watchdog,
-            alarm_permille,
+            alarm_percent,
             relations,
         };
         self.shadow(&cell, findings);

@@ -18,7 +18,7 @@ const PROFINET_CLOCK: Duration = Duration::from_nanos(31_250);
 const WATCHDOG: RangeInclusive<i64> = 2..=255;
 /// PROFINET's own default.
 const USUAL_WATCHDOG: u32 = 3;
-const USUAL_ALARM_PERMILLE: u32 = 500;
+const USUAL_ALARM_PERCENT: u32 = 50;
 
 /// EtherTypes that have a meaning, which other boxes on the way or the machines would give to a protected frame.
 const TAKEN: [EtherType; 16] = [
@@ -130,7 +130,7 @@ pub(super) fn vlan(label: &str, value: &Option<Spanned<Value>>, findings: &mut F
     Some(usual)
 }
 
-/// Watchdog, in cycles, and the part of it at which there is an alarm, in thousandths.
+/// Watchdog, in cycles, and the part of it at which there is an alarm, in percent.
 pub(super) fn watchdog(
     label: &str,
     watchdog: &Option<Spanned<i64>>,
@@ -155,24 +155,23 @@ pub(super) fn watchdog(
     };
     let Some(value) = alarm else {
         // Half of a watchdog of 2 cycles is reached by every frame.
-        return (cycles, USUAL_ALARM_PERMILLE.max(1500 / cycles));
+        return (cycles, USUAL_ALARM_PERCENT.max(150 / cycles));
     };
-    let Some(permille) = share(value.get_ref()) else {
+    let Some(percent) = share(value.get_ref()) else {
         let text = format!(
             "{label}alarm is no share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""
         );
         findings.error(value.span(), text);
-        return (cycles, USUAL_ALARM_PERMILLE);
+        return (cycles, USUAL_ALARM_PERCENT);
     };
-    if permille * cycles <= 1000 {
+    if percent * cycles <= 100 {
         let text = format!(
-            "{label}alarm = {}% of {cycles} cycles is not above one cycle, so every frame would raise it; use more than {}%",
-            f64::from(permille) / 10.0,
+            "{label}alarm = {percent}% of {cycles} cycles is not above one cycle, so every frame would raise it; use more than {}%",
             100 / cycles
         );
         findings.error(value.span(), text);
     }
-    (cycles, permille)
+    (cycles, percent)
 }
 
 fn share(value: &Value) -> Option<u32> {
@@ -182,8 +181,8 @@ fn share(value: &Value) -> Option<u32> {
         Value::String(text) => text.strip_suffix('%')?.trim_end().parse::<u8>().ok().map(f64::from)? / 100.0,
         _ => return None,
     };
-    // At most 1000: it fits.
+    // At most 100: it fits.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-    let permille = |share: f64| (share * 1000.0).round() as u32;
-    (share > 0.0 && share <= 1.0).then(|| permille(share)).filter(|permille| *permille > 0)
+    let percent = |share: f64| (share * 100.0).round() as u32;
+    (share > 0.0 && share <= 1.0).then(|| percent(share)).filter(|percent| *percent > 0)
 }

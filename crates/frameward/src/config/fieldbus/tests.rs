@@ -51,7 +51,7 @@ fn a_cell_is_a_part_of_its_link() {
     assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
     assert_eq!((cell.protection.protect, cell.protection.key_bits), (Protect::Encrypt, KeyBits::Bits128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag { priority: 6, vid: 0 })));
-    assert_eq!((cell.watchdog, cell.alarm_permille), (3, 500));
+    assert_eq!((cell.watchdog, cell.alarm_percent), (3, 50));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
     let [one, other] = cell.relations.as_slice() else { panic!("two relations") };
     assert_eq!((one.line, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
@@ -103,7 +103,7 @@ alarm = "75%"
         (Protect::Authenticate, KeyBits::Bits256)
     );
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), Some(VlanTag { priority: 5, vid: 12 })));
-    assert_eq!((cell.watchdog, cell.alarm_permille), (4, 750));
+    assert_eq!((cell.watchdog, cell.alarm_percent), (4, 75));
     assert_eq!(cell.relations[0].relation.cycle, Duration::from_nanos(31_250));
     assert_eq!(
         cell.relations.iter().map(|relation| relation.mode).collect::<Vec<_>>(),
@@ -116,16 +116,16 @@ alarm = "75%"
         ),
         "{warning}"
     );
-    for (alarm, permille) in [("0.5", 500), ("1", 1000), ("\"100%\"", 1000), ("0.375", 375)] {
+    for (alarm, percent) in [("0.5", 50), ("1", 100), ("\"100%\"", 100), ("0.38", 38)] {
         let text = VALID.replace("rest =", &format!("alarm = {alarm}\nrest ="));
-        assert_eq!(judge(&text).unwrap().0.links[0].cell.as_ref().unwrap().alarm_permille, permille);
+        assert_eq!(judge(&text).unwrap().0.links[0].cell.as_ref().unwrap().alarm_percent, percent);
     }
     let untagged = VALID.replace("rest =", "vlan = \"none\"\nethertype = \"0x9999\"\nwatchdog = 2\nrest =");
     let config = judge(&untagged).unwrap().0;
     let cell = config.links[0].cell.as_ref().unwrap();
     assert_eq!((cell.vlan, cell.ethertype), (None, EtherType(0x9999)));
     // Half of two cycles is one: every frame would raise the alarm.
-    assert_eq!((cell.watchdog, cell.alarm_permille), (2, 750));
+    assert_eq!((cell.watchdog, cell.alarm_percent), (2, 75));
 }
 
 #[test]
