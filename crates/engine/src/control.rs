@@ -170,6 +170,8 @@ struct LinkControl {
 enum Keys {
     Static(StaticControl),
     Agreed(Box<Agreement>),
+    /// Nowhere: nothing but a cell's frames passes.
+    None,
 }
 
 impl LinkControl {
@@ -177,7 +179,7 @@ impl LinkControl {
     fn floors(&self) -> Arc<[ReceiveFloor]> {
         match &self.keys {
             Keys::Static(keys) => Arc::clone(&keys.floors),
-            Keys::Agreed(_) => Arc::default(),
+            Keys::Agreed(_) | Keys::None => Arc::default(),
         }
     }
 }
@@ -214,6 +216,25 @@ impl Gateway {
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
         self.seat(name, link, Keys::Static(StaticControl::new(keys)))
+    }
+
+    /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
+    /// the frames of a cell that it is given. Otherwise as [`Gateway::add`].
+    ///
+    /// # Errors
+    /// As [`Gateway::add`].
+    pub fn add_without_keys(&mut self, name: String, link: Link) -> io::Result<()> {
+        self.seat(name, link, Keys::None)
+    }
+
+    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
+    ///
+    /// # Errors
+    /// [`Unanswered`]; also if there is no such link without keys.
+    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
+        self.exchange(number, path, GoesOn::default(), &[])
     }
 
     /// Gives a link to a worker.
@@ -363,7 +384,7 @@ impl Gateway {
         for link in 0..self.links.len() {
             match &self.links[link].keys {
                 Keys::Static(keys) if keys.is_due(now) => self.reserve(link, now),
-                Keys::Static(_) => {}
+                Keys::Static(_) | Keys::None => {}
                 Keys::Agreed(_) => self.turn_agreement(link, now),
             }
         }

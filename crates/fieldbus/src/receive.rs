@@ -23,7 +23,7 @@ use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
-use crate::keys::Under;
+use crate::keys::{Moved, Under};
 use crate::moment::Moment;
 use crate::relations::{Found, Member, Relations};
 use crate::settings::{Mode, Settings};
@@ -42,7 +42,7 @@ pub enum ReceiveDiscard {
     Late,
     /// Its ICV is wrong.
     NotValid,
-    /// It is right, and the relation is in shadow mode.
+    /// It is right, the relation is in shadow mode, and the frame in clear was delivered.
     Shadow,
 }
 
@@ -165,9 +165,23 @@ impl Relations {
         }
         match member.settings.mode {
             Mode::Protect => Ok(()),
-            Mode::Shadow => Err(ReceiveDiscard::Shadow),
+            Mode::Shadow => shadow(&mut member.clear_ahead, &moved),
         }
     }
+}
+
+/// A twin is delivered if its frame in clear did not come: lost, or the other gateway protects this relation already. So
+/// one gateway after the other can leave shadow mode, and no frame is lost.
+fn shadow(clear_ahead: &mut u8, moved: &Moved) -> Result<(), ReceiveDiscard> {
+    if moved.session.is_some() {
+        // Before, there were no twins.
+        *clear_ahead = (*clear_ahead).min(1);
+    }
+    if *clear_ahead == 0 {
+        return Ok(());
+    }
+    *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
+    Err(ReceiveDiscard::Shadow)
 }
 
 /// Pass 1: finds the key and brings the AAD together. The frame stands from its AAD on afterwards.

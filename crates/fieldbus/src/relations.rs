@@ -160,6 +160,8 @@ pub(crate) struct Member {
     pub(crate) jitter: Histogram,
     pub(crate) residence: [Histogram; 2],
     pub(crate) news: News,
+    /// Frames that were delivered in clear, and whose twins have not come yet.
+    pub(crate) clear_ahead: u8,
 }
 
 /// All relations of a cell.
@@ -234,6 +236,7 @@ impl Relations {
                 jitter: Histogram::default(),
                 residence: [Histogram::default(); 2],
                 news: News::default(),
+                clear_ahead: 0,
             })
         };
         Ok(Self {
@@ -306,10 +309,13 @@ impl Relations {
 
     /// Counts a frame in clear, and lets it pass if its relation is in shadow mode.
     pub fn pass_clear(&mut self, found: Found, way: Way) -> Option<InClear> {
-        let Member { settings, counters, .. } = &mut *self.members[found.relation()];
+        let Member { settings, counters, clear_ahead, .. } = &mut *self.members[found.relation()];
         match (settings.mode, way) {
             (Mode::Shadow, Way::Outward) => counters.transmit.out_pkts_clear += 1,
-            (Mode::Shadow, Way::Inward) => counters.receive.in_pkts_clear += 1,
+            (Mode::Shadow, Way::Inward) => {
+                counters.receive.in_pkts_clear += 1;
+                *clear_ahead = clear_ahead.saturating_add(1);
+            }
             (Mode::Protect, Way::Inward) => {
                 counters.receive.in_pkts_clear_refused += 1;
                 return None;

@@ -14,7 +14,8 @@ pub enum Mode {
     #[default]
     Protect,
     /// Not yet: they pass in clear, and a protected twin travels beside each, is verified and ends there. The counters and
-    /// histograms say what would have become of the frames.
+    /// histograms say what would have become of the frames. A twin whose frame in clear does not come is delivered, so
+    /// that one gateway after the other can be switched over.
     Shadow,
 }
 

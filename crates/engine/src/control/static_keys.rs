@@ -92,6 +92,7 @@ impl Gateway {
         match &mut self.links[number].keys {
             Keys::Static(keys) if keys.changing => return,
             Keys::Static(_) => {}
+            Keys::None => return,
             // The KaY decides by the next PN, and so it is told at once.
             Keys::Agreed(agreement) => return agreement.ask_next_pns_at(now),
         }

@@ -1,0 +1,96 @@
+//! Shadow mode: frames pass in clear, twins are verified beside them, and a relation is switched over without a lost frame.
+#![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
+
+mod cell;
+
+use cell::{MODES, MTU, Pair, machine, settings};
+use fieldbus::{Inward, Mode, ReceiveDiscard, Relations, Settings, Way};
+
+/// Gives an end's only relation another mode, as a reload does.
+fn switch(pair: &mut Pair, end: usize, mode: Mode) {
+    let mut relation = settings(end, 0);
+    relation.mode = mode;
+    let mut next = Relations::new(Settings::new(pair.protection, MTU), &[relation]).unwrap();
+    next.take_over(&mut pair.ends[end], &[(0, 0)]);
+    pair.ends[end] = next;
+}
+
+/// What of one cycle reaches the machine, in clear and by the twin, if the path loses nothing but what `loses` says.
+fn cycle(pair: &mut Pair, from: usize, loses: [bool; 2]) -> usize {
+    let frame = machine(from, 0, 44);
+    let found = pair.ends[from].find_outward(&frame).unwrap();
+    let in_clear = pair.ends[from].pass_clear(found, Way::Outward).is_some();
+    let twin = pair.protect(from, &frame).unwrap();
+    let mut delivered = 0;
+    if in_clear && !loses[0] {
+        let Inward::Clear(found) = pair.ends[1 - from].find_inward(&frame) else {
+            panic!("a relation's, in clear")
+        };
+        delivered += usize::from(pair.ends[1 - from].pass_clear(found, Way::Inward).is_some());
+    }
+    pair.now = pair.now.later(cell::CYCLE);
+    if !loses[1] {
+        match pair.verify(1 - from, &twin) {
+            Ok(_) => delivered += 1,
+            Err(ReceiveDiscard::Shadow) => {}
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    delivered
+}
+
+fn each_once(pair: &mut Pair) {
+    for _ in 0..5 {
+        for from in [0, 1] {
+            assert_eq!(cycle(pair, from, [false; 2]), 1);
+        }
+    }
+}
+
+#[test]
+fn one_gateway_after_the_other_is_switched_over_and_back() {
+    for first in [0, 1] {
+        let mut pair = Pair::secured(MODES[0], 1);
+        for mode in [Mode::Shadow, Mode::Protect, Mode::Shadow] {
+            for end in [first, 1 - first] {
+                switch(&mut pair, end, mode);
+                each_once(&mut pair);
+            }
+        }
+        let received = pair.status(0, 0).receive;
+        assert_eq!(
+            received.in_pkts_ok + received.in_pkts_shadow,
+            received.in_pkts_shadow + 15 + 5,
+            "{received:?}"
+        );
+        assert_eq!((received.in_pkts_missing, received.in_pkts_not_valid), (0, 0));
+    }
+}
+
+#[test]
+fn what_is_lost_in_clear_is_delivered_by_its_twin() {
+    let mut pair = Pair::secured(MODES[0], 1);
+    [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+    each_once(&mut pair);
+    assert_eq!(cycle(&mut pair, 0, [true, false]), 1);
+    // A twin that is lost makes no difference, then or later.
+    assert_eq!(cycle(&mut pair, 0, [false, true]), 1);
+    each_once(&mut pair);
+    switch(&mut pair, 0, Mode::Protect);
+    each_once(&mut pair);
+}
+
+#[test]
+fn what_passed_before_the_session_counts_for_nothing() {
+    let mut pair = Pair::new(MODES[0], 1);
+    [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+    let frame = machine(0, 0, 44);
+    for _ in 0..300 {
+        let Inward::Clear(found) = pair.ends[1].find_inward(&frame) else { panic!("a relation's, in clear") };
+        assert!(pair.ends[1].pass_clear(found, Way::Inward).is_some());
+    }
+    pair.secure(0);
+    each_once(&mut pair);
+    switch(&mut pair, 0, Mode::Protect);
+    each_once(&mut pair);
+}
