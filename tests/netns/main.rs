@@ -12,6 +12,7 @@
 //! Needs root, and says so. Every test makes its own namespaces and removes them.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
+mod antedate;
 mod bench;
 mod browser;
 mod crowd;

@@ -26,11 +26,13 @@ const NARROW: Shape =
 pub(crate) struct Group {
     pub(crate) topology: Topology,
     pub(crate) scratch: Scratch,
+    /// Further lines of [[link]].
+    pub(crate) link: &'static str,
 }
 
 impl Group {
     pub(crate) fn new() -> Self {
-        Self { topology: Topology::build(&NARROW).unwrap(), scratch: Scratch::new().unwrap() }
+        Self { topology: Topology::build(&NARROW).unwrap(), scratch: Scratch::new().unwrap(), link: "" }
     }
 
     pub(crate) fn cak(&self, file: &str, ckn: &str) {
@@ -48,8 +50,9 @@ impl Group {
         let state = self.scratch.path().join(format!("state-{name}"));
         let text = format!(
             "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n{gateway}\n[[link]]\nname = \"press\"\n\
-             plain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nreplay_window = 64\n[link.mka]\n{mka}\n",
-            state.display()
+             plain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nreplay_window = 64\n{}\n[link.mka]\n{mka}\n",
+            state.display(),
+            self.link
         );
         self.scratch.write(&format!("{name}.toml"), &text).unwrap();
     }
@@ -78,7 +81,7 @@ impl Group {
     }
 
     /// `frameward` with arguments that begin with a command.
-    fn command(&self, arguments: &[&str]) -> lab::program::Output {
+    pub(crate) fn command(&self, arguments: &[&str]) -> lab::program::Output {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
         Program::spawn(&command).unwrap().wait(DEADLINE).unwrap()
@@ -122,12 +125,12 @@ fn stop<const N: usize>(stations: [Station; N]) {
     stations.into_iter().for_each(|station| drop(station.stop().unwrap()));
 }
 
-fn ki(station: &Station) -> String {
+pub(crate) fn ki(station: &Station) -> String {
     mka(&station.report().unwrap()).sak().unwrap().ki.clone()
 }
 
 /// All counters of the first link that count discards.
-fn discards(report: &GatewayReport) -> Vec<(String, u64)> {
+pub(crate) fn discards(report: &GatewayReport) -> Vec<(String, u64)> {
     let link = &report.links[0];
     let secy = link.secy.counters.iter().chain(link.secy.transmit.counters.iter());
     let receive = link.secy.receive.iter().flat_map(|sc| sc.counters.iter());
@@ -139,7 +142,7 @@ fn discards(report: &GatewayReport) -> Vec<(String, u64)> {
         .collect()
 }
 
-const LINE: &str = "cak_file = \"line.cak\"";
+pub(crate) const LINE: &str = "cak_file = \"line.cak\"";
 
 #[test]
 fn two_gateways_agree_divide_and_show_nothing_but_macsec_and_eapol() {

@@ -27,11 +27,18 @@ pub(crate) fn reloaded(scratch: &Scratch, name: &str) -> String {
     output.stdout
 }
 
-/// The configuration of one end: what it sends under, and the keys under which it receives.
-fn configure(scratch: &Scratch, end: usize, own: (u8, &str), peers: &[(u8, &str)], more: &str) {
+/// The configuration of one end, with further lines of [gateway] and [[link]]: what it sends under, and the keys under which it receives.
+fn configure(
+    scratch: &Scratch,
+    gateway: &str,
+    end: usize,
+    own: (u8, &str),
+    peers: &[(u8, &str)],
+    more: &str,
+) {
     let (name, sci, peer_sci) = [("a", 1, 2), ("b", 2, 1)][end];
     let mut text = format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n[[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\n\
+        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n{gateway}\n[[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\n\
          protected = \"{PROTECTED}\"\nsuite = \"gcm-aes-128\"\n{more}\n[link.static]\nan = {}\n\
          sci = \"02:00:00:00:00:0{sci}/1\"\nkey_file = \"{}\"\n",
         scratch.path().join(format!("state-{name}")).display(),
@@ -129,6 +136,7 @@ fn losses(report: &GatewayReport) -> Vec<String> {
             "TxFrames",
             "Sdus",
             "Completed",
+            "Antedated",
             "FillRingEmpty",
         ]
         .iter()
@@ -143,43 +151,51 @@ const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 #[test]
 fn both_ends_change_their_keys_under_traffic_and_no_frame_is_lost() {
-    let choice = Choice { link: DIVIDING, ..Choice::default() };
+    change_keys("", 5);
+}
+
+/// Both ends change their keys so often while machines talk, and lose nothing. `gateway` are further lines of their
+/// [gateway]. Returns their reports at the end.
+pub(crate) fn change_keys(gateway: &'static str, rounds: u8) -> [GatewayReport; 2] {
+    let choice = Choice { gateway, link: DIVIDING, ..Choice::default() };
     let shape = Shape { protected_mtu: 1500, ..Shape::default() };
     let (topology, Pair { a, b, scratch }) = lab(&shape, &choice);
     let ends = [(&a, "a"), (&b, "b")];
     let sent = while_they_talk(&topology, || {
         let mut current = [(0, "a.key".to_owned()), (0, "b.key".to_owned())];
-        for round in 1..=5_u8 {
+        for round in 1..=rounds {
             let next: [_; 2] = std::array::from_fn(|end| (round % 4, format!("{}-{round}.key", ends[end].1)));
             next.iter().for_each(|(_, key)| new_key(&scratch, key));
             let [old, new] =
                 [&current, &next].map(|keys| keys.each_ref().map(|(an, key)| (*an, key.as_str())));
             // Both receive under the new key, too; both send under it; the old one goes.
             for end in [0, 1] {
-                configure(&scratch, end, old[end], &[old[1 - end], new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, old[end], &[old[1 - end], new[1 - end]], DIVIDING);
                 assert!(reloaded(&scratch, ends[end].1).contains("\"press\": changed"));
             }
             for end in [0, 1] {
-                configure(&scratch, end, new[end], &[old[1 - end], new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, new[end], &[old[1 - end], new[1 - end]], DIVIDING);
                 reloaded(&scratch, ends[end].1);
             }
             for end in [0, 1] {
-                configure(&scratch, end, new[end], &[new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, new[end], &[new[1 - end]], DIVIDING);
                 reloaded(&scratch, ends[end].1);
             }
             current = next;
         }
     });
-    for (station, sent, came) in [(&a, sent[0], sent[1]), (&b, sent[1], sent[0])] {
-        let report = station.report().unwrap();
-        assert_eq!(counter(&link(&report).plain.counters, "RxFrames"), sent, "taken from the machine");
-        assert_eq!(counter(&link(&report).plain.counters, "TxFrames"), came, "given to the machine");
-        assert_eq!(losses(&report), Vec::<String>::new());
-        assert_eq!(link(&report).secy.transmit.sas[0].an, 1, "the fifth key's");
-        assert_eq!(report.reload.map(|reload| (reload.count, reload.done)), Some((15, true)));
+    let reports = [&a, &b].map(|station| station.report().unwrap());
+    for (report, sent, came) in [(&reports[0], sent[0], sent[1]), (&reports[1], sent[1], sent[0])] {
+        assert_eq!(counter(&link(report).plain.counters, "RxFrames"), sent, "taken from the machine");
+        assert_eq!(counter(&link(report).plain.counters, "TxFrames"), came, "given to the machine");
+        assert_eq!(losses(report), Vec::<String>::new());
+        assert_eq!(link(report).secy.transmit.sas[0].an, rounds % 4, "the last key's");
+        let reload = report.reload.as_ref().map(|reload| (reload.count, reload.done));
+        assert_eq!(reload, Some((u64::from(3 * rounds), true)));
     }
     a.stop().unwrap();
     b.stop().unwrap();
+    reports
 }
 
 #[test]
@@ -191,7 +207,14 @@ fn settings_change_under_traffic_and_no_frame_is_lost() {
         {
             // Who receives has to understand what the other is going to send.
             for end in [0, 1] {
-                configure(&scratch, end, (0, ["a.key", "b.key"][end]), &[(0, ["b.key", "a.key"][end])], more);
+                configure(
+                    &scratch,
+                    "",
+                    end,
+                    (0, ["a.key", "b.key"][end]),
+                    &[(0, ["b.key", "a.key"][end])],
+                    more,
+                );
                 reloaded(&scratch, ["a", "b"][end]);
             }
         }
@@ -304,10 +327,10 @@ fn open_key(path: &Path) {
 fn another_key_under_a_live_an_is_taken_and_warned_of() {
     let (topology, Pair { a, b, scratch }) = lab(&Shape::default(), &Choice::default());
     new_key(&scratch, "other.key");
-    configure(&scratch, 1, (0, "b.key"), &[(0, "other.key")], "");
+    configure(&scratch, "", 1, (0, "b.key"), &[(0, "other.key")], "");
     let said = reloaded(&scratch, "b");
     assert!(said.contains("warning") && said.contains("another an"), "{said}");
-    configure(&scratch, 0, (0, "other.key"), &[(0, "b.key")], "");
+    configure(&scratch, "", 0, (0, "other.key"), &[(0, "b.key")], "");
     reloaded(&scratch, "a");
     let (from, to) = (&topology.machine_a, &topology.machine_b);
     super::exchange(from, to, &[marked(to.mac, from.mac, EXPERIMENT, 90, 1)]);

@@ -26,7 +26,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::config::bypass;
 use crate::config::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
-use crate::suite_speed::{Advice, SuiteSpeeds};
+use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.
 pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
@@ -143,6 +143,7 @@ pub struct Plan<'c> {
     lans: Option<Vec<usize>>,
     /// If they were measured.
     speeds: Option<SuiteSpeeds>,
+    antedating: Option<Antedating>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -154,7 +155,8 @@ impl<'c> Plan<'c> {
     ///
     /// As [`link_mtus`], for all links.
     pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
-        let unmeasured = |mtus, lans| Self { config, mtus, lans, speeds: None, mbits: Vec::new() };
+        let unmeasured =
+            |mtus, lans| Self { config, mtus, lans, speeds: None, antedating: None, mbits: Vec::new() };
         let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None, None)) };
         let mut mtus = Vec::new();
         let mut lans = Vec::new();
@@ -189,6 +191,13 @@ impl<'c> Plan<'c> {
         Self { speeds: Some(speeds), ..self }
     }
 
+    /// The same plan, that also tells whether keystreams will be made ahead on this CPU.
+    #[must_use]
+    pub fn with_antedating(self) -> Self {
+        let antedating = Antedating::decide(self.config.gateway.antedate);
+        Self { antedating: Some(antedating), ..self }
+    }
+
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
@@ -220,6 +229,9 @@ impl fmt::Display for Plan<'_> {
         writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
         if let Some(speeds) = &self.speeds {
             writeln!(f, "  suites     {speeds}")?;
+        }
+        if let Some(antedating) = &self.antedating {
+            writeln!(f, "  antedate   {antedating}")?;
         }
         if let Some(http) = gateway.http {
             writeln!(f, "  http       http://{}/", http.address)?;

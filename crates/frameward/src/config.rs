@@ -5,9 +5,8 @@
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
-//! All errors are reported at once. Keys of later releases are accepted where they mean *off* and refused by name
-//! otherwise: nothing is ignored. What depends on this machine's interfaces is not judged here but in
-//! [`crate::check`].
+//! All errors are reported at once. Sections of later releases are refused by name: nothing is ignored. What depends on
+//! this machine's interfaces is not judged here but in [`crate::check`].
 
 pub mod bypass;
 mod dividing;
@@ -29,6 +28,7 @@ use std::time::Duration;
 
 use engine::divide::Dividing;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
+use serde::{Deserialize, Serialize};
 use suite::identity::Identity;
 use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
@@ -73,6 +73,8 @@ pub struct Gateway {
     pub polling: Polling,
     /// Whether workers go before all ordinary threads.
     pub realtime: Realtime,
+    /// Whether keystreams are made ahead.
+    pub antedate: Antedate,
     /// Where metrics and status are served over HTTP; `None`: nowhere.
     pub http: Option<Http>,
 }
@@ -114,6 +116,18 @@ pub enum Realtime {
     /// Where it is allowed and the rest of the box keeps a CPU.
     Auto,
     /// Yes, and memory locked; else there is no start.
+    On,
+    /// No.
+    Off,
+}
+
+/// Whether keystreams are made before their frames are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Antedate {
+    /// Where it pays on this CPU, as measured at the start.
+    Auto,
+    /// Yes.
     On,
     /// No.
     Off,

@@ -115,7 +115,8 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
     if offline {
         return print(&plan);
     }
-    print(&plan.with_speeds(suite_speed::measure()).with_line_rates(&interface_mbits))
+    let plan = plan.with_speeds(suite_speed::measure()).with_antedating();
+    print(&plan.with_line_rates(&interface_mbits))
 }
 
 fn choose_gateway(directory: &Path, name: Option<String>) -> Result<String, Failure> {

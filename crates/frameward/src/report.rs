@@ -25,7 +25,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::suite_speed::SuiteSpeeds;
+use crate::suite_speed::{Antedating, SuiteSpeeds};
 pub use concern::Concern;
 pub(crate) use concern::concerns;
 pub use counters::Counters;
@@ -46,6 +46,9 @@ pub struct GatewayReport {
     /// How fast the cipher suites were on this CPU at the start; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_speeds: Option<SuiteSpeeds>,
+    /// Whether keystreams are made ahead, and why; none before the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub antedating: Option<Antedating>,
     /// Milliseconds since the start, when the figures were taken: rates are differences of two reports.
     #[serde(default)]
     pub uptime_ms: u64,

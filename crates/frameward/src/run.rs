@@ -42,7 +42,7 @@ use crate::http::Listening;
 use crate::privilege;
 use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::Request;
-use crate::suite_speed::{self, Advice, SuiteSpeeds};
+use crate::suite_speed::{self, Advice, Antedating, SuiteSpeeds};
 use door::{Asked, Questions};
 use link::{RunningLink, StartedLink};
 use presence::Looks;
@@ -159,6 +159,12 @@ pub struct Asks {
 /// Who gets each line that a person should read.
 pub type Tell<'t> = &'t mut dyn FnMut(&dyn fmt::Display);
 
+/// What was measured at the start.
+struct Measured {
+    speeds: SuiteSpeeds,
+    antedating: Antedating,
+}
+
 /// A gateway that runs.
 struct Running {
     /// The configuration.
@@ -166,7 +172,7 @@ struct Running {
     started: Instant,
     gateway: config::Gateway,
     privileges: PrivilegeReport,
-    suite_speeds: SuiteSpeeds,
+    measured: Measured,
     reloaded: Option<ReloadReport>,
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
@@ -197,7 +203,8 @@ impl Running {
         }
         Prepared::restore_stale(&gateway.state)?;
         // Before any interface is touched: frames would wait for it.
-        let suite_speeds = suite_speed::measure();
+        let measured =
+            Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
         let mut lans = Vec::new();
         for site in &sites {
             let mtu =
@@ -210,7 +217,7 @@ impl Running {
         let mut ready = Vec::new();
         for link in links {
             let mtus = link_mtus(&file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-            let link = StartedLink::start(&gateway, link, mtus, &mut leases, &suite_speeds)?;
+            let link = StartedLink::start(&gateway, link, mtus, &mut leases, &measured)?;
             link.running.announce(tell);
             ready.push(link);
         }
@@ -220,7 +227,7 @@ impl Running {
             started,
             gateway,
             privileges,
-            suite_speeds,
+            measured,
             reloaded: None,
             control,
             links: Vec::new(),
@@ -245,10 +252,11 @@ impl Running {
         Ok(running)
     }
 
-    /// Says how fast the cipher suites are here, and for which links another one is worth a thought.
+    /// Says how fast the cipher suites are here, whether it pays to make keystreams ahead, and for which links another one is worth a thought.
     fn advise(&self, tell: Tell<'_>) {
-        let speeds = &self.suite_speeds;
+        let Measured { speeds, antedating } = &self.measured;
         tell(&format_args!("cipher suites, {speeds}"));
+        tell(&format_args!("antedate: {antedating}"));
         for RunningLink { config, .. } in &self.links {
             let Some(suite) = config.suite() else { continue };
             let advice = Advice::new(speeds, suite);

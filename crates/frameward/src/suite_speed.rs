@@ -12,6 +12,7 @@
 
 mod advice;
 mod aes;
+mod antedating;
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use suite::CipherSuite;
 
 pub use advice::Advice;
 pub use aes::AesInstructions;
+pub use antedating::{AntedatedSpeed, Antedating};
 
 /// Octets of text of the frames that are measured.
 pub const TEXT_OCTETS: usize = 512;

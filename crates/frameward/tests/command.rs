@@ -295,6 +295,7 @@ fn status_shows_a_running_gateway() {
         uptime_seconds: 61,
         privileges: None,
         suite_speeds: None,
+        antedating: None,
         uptime_ms: 61_500,
         reload: None,
         links: vec![],

@@ -85,17 +85,6 @@ impl<'t> Findings<'t> {
             }
         }
     }
-
-    /// Refuses the value of a key of a later release, unless it is one of those that mean off.
-    pub(super) fn later(&mut self, label: &str, key: &str, value: &Option<Spanned<String>>, off: &[&str]) {
-        let Some(value) = value else { return };
-        if !off.contains(&value.get_ref().as_str()) {
-            let cure = off.first().map(|off| format!(" or set {off:?}")).unwrap_or_default();
-            let text =
-                format!("{label}{key} = {:?} is not in this release; remove it{cure}", value.get_ref());
-            self.error(value.span(), text);
-        }
-    }
 }
 
 /// `a, b or c`.

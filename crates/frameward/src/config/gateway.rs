@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::findings::Findings;
 use super::raw::RawGateway;
-use super::{Gateway, Http, Io, Polling, Realtime, is_name};
+use super::{Antedate, Gateway, Http, Io, Polling, Realtime, is_name};
 
 const DEFAULT_STATE: &str = "/var/lib/frameward";
 
@@ -26,7 +26,8 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     let polling = findings.choice("", "polling", &raw.polling, &polling, Polling::Adaptive);
     let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
     let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
-    findings.later("", "antedate", &raw.antedate, &["off", "auto"]);
+    let antedate = [("auto", Antedate::Auto), ("on", Antedate::On), ("off", Antedate::Off)];
+    let antedate = findings.choice("", "antedate", &raw.antedate, &antedate, Antedate::Auto);
     let http = raw.http.as_ref().and_then(|value| http(value, findings));
     let state = state(raw, findings);
     let state_max_age = raw.state_max_age.as_ref().and_then(|value| max_age(value, findings));
@@ -42,7 +43,7 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
     let name = name.get_ref().clone();
-    Some((Gateway { name, state, state_max_age, io, polling, realtime, http }, allow_experimental))
+    Some((Gateway { name, state, state_max_age, io, polling, realtime, antedate, http }, allow_experimental))
 }
 
 /// An address with its port. Names are not looked up: a start must not hang on a name server, nor move with it.

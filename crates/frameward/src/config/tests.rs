@@ -134,7 +134,7 @@ fn every_key_is_understood() {
     let text = VALID
         .replace(
             "[[link]]\n",
-            "io = \"af_packet\"\npolling = \"busy\"\nrealtime = \"on\"\nstate = \"/s\"\nantedate = \"auto\"\n[[link]]\n",
+            "io = \"af_packet\"\npolling = \"busy\"\nrealtime = \"on\"\nstate = \"/s\"\nantedate = \"on\"\n[[link]]\n",
         )
         .replace(
             "mtu = \"interface\"\n",
@@ -323,8 +323,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "allow_experimental = false",
-        "antedate = \"on\"",
-        "3: antedate = \"on\" is not in this release; remove it or set \"off\"",
+        "antedate = \"yes\"",
+        "3: antedate = \"yes\" is no choice; use \"auto\", \"on\" or \"off\"",
     ),
     (
         "[link.static]",

@@ -1,8 +1,9 @@
 use suite::CipherSuite::{Aegis128L, GcmAes128};
 
 use super::*;
-use crate::suite_speed::AesInstructions;
+use crate::config::Antedate;
 use crate::suite_speed::tests::speeds;
+use crate::suite_speed::{AesInstructions, Antedating};
 
 /// A report with something in every part.
 pub(crate) fn sample(name: &str) -> GatewayReport {
@@ -61,6 +62,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         uptime_seconds: 93_784,
         privileges: Some(privileges),
         suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
+        antedating: Some(Antedating { configured: Antedate::Auto, on: false, figures: Vec::new() }),
         uptime_ms: 93_784_012,
         reload: Some(ReloadReport { count: 2, done: false, lines: vec!["gw.toml:7: no".into()] }),
         links: vec![link],

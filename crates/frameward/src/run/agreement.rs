@@ -11,8 +11,8 @@ use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
-use super::Running;
 use super::link::{RunningLink, bare_secy, path};
+use super::{Measured, Running};
 use crate::check::Mtus;
 use crate::config::{Link, Mka};
 use crate::kay_log::KayLog;
@@ -27,7 +27,7 @@ pub(super) fn key_agreement(
     mka: &Mka,
     (sci, source): (Sci, MacAddr),
     mtus: Mtus,
-    speeds: &SuiteSpeeds,
+    measured: &Measured,
 ) -> KeyAgreement {
     let divides = |which: fn(&Dividing) -> bool| link.dividing.as_ref().is_some_and(which);
     let (fragment, concatenate) = (divides(|how| how.fragment), divides(|how| how.concatenate));
@@ -43,7 +43,7 @@ pub(super) fn key_agreement(
             reassembles: fragment,
             splits: concatenate,
             largest_sdu: largest_sdu(mtus),
-            suites: suites(mka.suite, speeds),
+            suites: suites(mka.suite, &measured.speeds),
         },
         fragment,
         concatenate,
@@ -60,7 +60,7 @@ pub(super) fn key_agreement(
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
         hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
-        antedate: false,
+        antedate: measured.antedating.on,
         record: None,
     }
 }
@@ -91,7 +91,7 @@ impl Running {
         let RunningLink { config, about, .. } = link;
         let Some(mka) = config.mka() else { return Ok(()) };
         let addresses = (about.sci, about.source);
-        let agreement = key_agreement(config, mka, addresses, about.mtus, &self.suite_speeds);
+        let agreement = key_agreement(config, mka, addresses, about.mtus, &self.measured);
         let renewed = self.control.change_key_agreement(&config.name, agreement);
         renewed.map_err(|error| format!("link {:?}: {error}", config.name))
     }

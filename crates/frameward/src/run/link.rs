@@ -14,13 +14,12 @@ use engine::path::Path;
 use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
-use super::RunError;
 use super::agreement::{key_agreement, recorder};
 use super::loss::{LossForwarding, Side};
 use super::static_keys::{Begun, floors, secy};
+use super::{Measured, RunError};
 use crate::check::{self, Mtus};
 use crate::config::{Gateway, Io, Keys, Link};
-use crate::suite_speed::SuiteSpeeds;
 
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
@@ -82,7 +81,7 @@ impl StartedLink {
         link: Link,
         mtus: Mtus,
         leases: &mut LeaseStore,
-        speeds: &SuiteSpeeds,
+        measured: &Measured,
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
@@ -95,7 +94,7 @@ impl StartedLink {
             Keys::Static(sas) => {
                 // After the ports: a start that fails there burns no block.
                 let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
-                let secy = secy(&link, sas, mtus, Some(block), leases);
+                let secy = secy(&link, sas, mtus, Some(block), leases, measured.antedating.on);
                 let keys = StaticKeys { transmit: lease, receive: floors(sas) };
                 (secy, StartedKeys::Static(keys), block.first, unmarked)
             }
@@ -103,7 +102,7 @@ impl StartedLink {
                 let sci = mka.sci_on(source);
                 let record = recorder(&link.name, mka).map_err(RunError::Record)?;
                 let agreement =
-                    KeyAgreement { record, ..key_agreement(&link, mka, (sci, source), mtus, speeds) };
+                    KeyAgreement { record, ..key_agreement(&link, mka, (sci, source), mtus, measured) };
                 let keys = StartedKeys::Agreed(Box::new(agreement));
                 (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
             }

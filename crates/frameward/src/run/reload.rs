@@ -63,13 +63,14 @@ enum KeyChange {
 
 /// Keys of `[gateway]` that are different and cannot be taken over.
 fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
-    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, http } = old;
+    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, antedate, http } = old;
     let same = [
         ("name", *name == new.name),
         ("state", *state == new.state),
         ("state_max_age", *state_max_age == new.state_max_age),
         ("polling", *polling == new.polling),
         ("realtime", *realtime == new.realtime),
+        ("antedate", *antedate == new.antedate),
         ("http", *http == new.http),
     ];
     same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
@@ -343,7 +344,8 @@ impl Running {
                 Some(Begun::new(&link.name, sas, self.control.leases()).map_err(|error| error.to_string())?)
             }
         };
-        let secy = secy(link, sas, mtus, begun.as_ref().map(|begun| begun.block), self.control.leases());
+        let block = begun.as_ref().map(|begun| begun.block);
+        let secy = secy(link, sas, mtus, block, self.control.leases(), self.measured.antedating.on);
         let path = Box::new(path(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
         let changed = self.control.change(&link.name, path, goes_on, transmit, floors(sas));
@@ -367,8 +369,7 @@ impl Running {
     }
 
     fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
-        let started =
-            StartedLink::start(&self.gateway, link, mtus, self.control.leases(), &self.suite_speeds)?;
+        let started = StartedLink::start(&self.gateway, link, mtus, self.control.leases(), &self.measured)?;
         let (running, added) = started.give_to(&mut self.control);
         added.map_err(RunError::Thread)?;
         Ok(running)

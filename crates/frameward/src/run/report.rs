@@ -34,6 +34,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         uptime_seconds: 0,
         privileges: None,
         suite_speeds: None,
+        antedating: None,
         uptime_ms: 0,
         reload: None,
         links: Vec::new(),
@@ -67,7 +68,8 @@ impl Running {
         let uptime = self.started.elapsed();
         GatewayReport {
             privileges: Some(self.privileges.clone()),
-            suite_speeds: Some(self.suite_speeds.clone()),
+            suite_speeds: Some(self.measured.speeds.clone()),
+            antedating: Some(self.measured.antedating.clone()),
             uptime_seconds: uptime.as_secs(),
             uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
             reload: self.reloaded.clone(),

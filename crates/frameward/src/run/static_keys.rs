@@ -40,6 +40,7 @@ impl Begun {
 }
 
 /// A SecY with all its static SAs enabled: the transmit SA begins at the reserved block, receive SAs at their floors.
+/// With `antedate` their keystreams are made ahead, those of the first [`SecY::ANTEDATED_SCS`] receive SCs.
 /// Without a block there is no transmit SA: it is to be taken over from another SecY.
 pub(super) fn secy(
     link: &Link,
@@ -47,8 +48,9 @@ pub(super) fn secy(
     mtus: Mtus,
     block: Option<PnBlock>,
     leases: &LeaseStore,
+    antedate: bool,
 ) -> SecY {
-    install(link, sas, mtus, block, leases).expect("invariant: a judged configuration installs")
+    install(link, sas, mtus, block, leases, antedate).expect("invariant: a judged configuration installs")
 }
 
 fn install(
@@ -57,11 +59,12 @@ fn install(
     mtus: Mtus,
     block: Option<PnBlock>,
     leases: &LeaseStore,
+    antedate: bool,
 ) -> Result<SecY, InstallError> {
     let StaticSa { an, sci, key: sak, xpn, .. } = &sas.transmit;
     let mut secy = bare_secy(link, *sci, mtus);
     if let Some(block) = block {
-        let key = key(sas.suite, sak);
+        let key = key(sas.suite, sak, antedate);
         let transmit = TransmitSa::new(*an, key, *xpn, link.protection, block.first, block.last)?;
         secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
         secy.enable_transmit(*an)?;
@@ -72,7 +75,8 @@ fn install(
             secy.install_receive_sc(*sci)?;
         }
         let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
-        let key = key(sas.suite, sak);
+        let at = secy.receive_scs().position(|sc| sc.sci() == *sci);
+        let key = key(sas.suite, sak, antedate && at.is_some_and(|at| at < SecY::ANTEDATED_SCS));
         let receive = ReceiveSa::new(*an, key, *xpn, link.protection, lowest, link.replay_window)?;
         secy.install_receive(*sci, Box::new(receive)).map_err(|(error, _)| error)?;
         secy.enable_receive(*sci, *an)?;
@@ -80,6 +84,7 @@ fn install(
     Ok(secy)
 }
 
-fn key(suite: CipherSuite, sak: &Sak) -> Key {
-    Key::prepare(suite, sak).expect("invariant: a key file was judged for the link's suite")
+fn key(suite: CipherSuite, sak: &Sak, antedate: bool) -> Key {
+    let prepare = if antedate { Key::prepare_antedated } else { Key::prepare };
+    prepare(suite, sak).expect("invariant: a key file was judged for the link's suite")
 }

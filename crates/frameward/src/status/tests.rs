@@ -81,6 +81,7 @@ fn the_text_shows_what_counted() {
   real time      yes, SCHED_FIFO, priority 10
   locked memory  no, only 7 octets may be locked
   cipher suites  ns for 512 octets on this CPU: aegis-128l 51, gcm-aes-128 105
+  antedate       off
   reloads        2, the last one FAILED
     gw.toml:7: no
 

@@ -38,6 +38,7 @@ impl fmt::Display for StatusText<'_> {
             uptime_seconds,
             privileges,
             suite_speeds,
+            antedating,
             reload,
             links,
             sites,
@@ -49,6 +50,9 @@ impl fmt::Display for StatusText<'_> {
         }
         if let Some(speeds) = suite_speeds {
             writeln!(f, "  {:<14} {speeds}", "cipher suites")?;
+        }
+        if let Some(antedating) = antedating {
+            writeln!(f, "  {:<14} {antedating}", "antedate")?;
         }
         if let Some(ReloadReport { count, done, lines }) = reload {
             let outcome = if *done { "done" } else { "FAILED" };
