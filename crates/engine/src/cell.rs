@@ -1,4 +1,38 @@
 //! A cell in a link's path: cyclic frames of its relations, each under keys of its own, beside the SecY.
+//!
+//! ```text
+//!  plain port     ──▶ of a relation? ──yes──▶ Relations::protect ──▶ protected port, before all else of its burst
+//!  protected port ──▶ of the cell's EtherType? ──▶ HELLO? to control : Relations::verify ──▶ plain port, likewise
+//!                     rest ──▶ the link's SecY, or dropped
+//! ```
+//!
+//! The way of frames through it stands in `path/cyclic.rs`. Here are the parts that the worker has of a cell, and the
+//! rings to control ([`ends`]), which owns the handshakes.
+//!
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, [`EVENTS`] events told, 32 relations looked at,
+//! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
+
+mod allowance;
+pub(crate) mod ends;
+mod key_changes;
+
+use std::time::{self, Duration};
+
+use fieldbus::{Foreign, Found, Moment, RelationStatus, Relations};
+use wire::Instant;
+
+use allowance::Allowance;
+use ends::CellEnd;
+pub(crate) use key_changes::KeyChanges;
+
+/// HELLOs that leave in one turn, at the most.
+pub(crate) const HELLOS: usize = 16;
+/// Events that are told in one turn, at the most.
+const EVENTS: usize = 64;
+/// Relations that are copied into a report in one turn.
+const REPORTED: usize = 16;
+/// How often it is looked whether frames have stopped.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// What becomes of frames that are of no relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,16 +44,12 @@ pub enum Rest {
 }
 
 wire::counters! {
-    /// What a cell counts of frames that it cannot say a relation of, and of its handshakes.
+    /// What a cell counts of frames that it cannot say a relation of, and of HELLOs on their way to its handshakes.
     CellCounters {
-        /// Frames of the machine that are of no relation, and went to the link's SecY.
-        out_pkts_rest = "OutPktsRest",
         /// Discarded: frames of the machine that are of no relation; the cell has no link for them.
         out_pkts_rest_dropped = "OutPktsRestDropped" [discard],
         /// Discarded: twins in shadow mode for which no chunk was free.
         out_pkts_no_chunk = "OutPktsNoChunk" [discard],
-        /// Frames from the network that are of no relation, and went to the link's SecY.
-        in_pkts_rest = "InPktsRest",
         /// Discarded: frames from the network that are of no relation; the cell has no link for them.
         in_pkts_rest_dropped = "InPktsRestDropped" [discard],
         /// Discarded: of the cell's EtherType, with addresses and FrameID of no relation.
@@ -31,14 +61,147 @@ wire::counters! {
         /// Discarded: cyclic data of a relation that came through the link's SecY.
         in_pkts_cyclic_by_link = "InPktsCyclicByLink" [discard],
         /// HELLOs received and given to the handshake.
-        in_hello = "InHello",
-        /// Discarded: HELLOs, since as many of the relation came in a short time as a handshake never needs.
-        in_hello_overrun = "InHelloOverrun" [discard],
-        /// Discarded: HELLOs that are longer than any.
-        in_hello_too_long = "InHelloTooLong" [discard],
+        in_hello_given = "InHelloGiven",
+        /// Discarded: HELLOs, since more of one relation came in a short time than a handshake ever needs.
+        in_hello_flood = "InHelloFlood" [discard],
         /// HELLOs sent.
-        out_hello = "OutHello",
+        out_hello_sent = "OutHelloSent",
         /// Discarded: HELLOs for which no chunk was free; a link without ports has none.
         out_hello_no_chunk = "OutHelloNoChunk" [discard],
+    }
+}
+
+impl CellCounters {
+    pub(crate) const fn count_foreign(&mut self, foreign: Foreign) {
+        *match foreign {
+            Foreign::TooShort => &mut self.in_pkts_too_short,
+            Foreign::UnknownRelation => &mut self.in_pkts_unknown_relation,
+            Foreign::TooManyTags => &mut self.in_pkts_too_many_tags,
+        } += 1;
+    }
+}
+
+/// What the worker has of a cell.
+#[derive(Debug)]
+pub(crate) struct Cell {
+    pub(crate) relations: Relations,
+    pub(crate) rest: Rest,
+    pub(crate) counters: CellCounters,
+    pub(crate) end: CellEnd,
+    clock: time::Instant,
+    /// When the port was asked for the frames that are under way.
+    asked: Moment,
+    /// HELLOs that each relation may give to control.
+    allowances: Box<[Allowance]>,
+    look_due: Instant,
+    report: Option<Box<CellSnapshot>>,
+}
+
+/// What a cell counted: made by control, filled by the worker, some relations a turn.
+#[derive(Debug)]
+pub(crate) struct CellSnapshot {
+    pub(crate) counters: CellCounters,
+    /// With room for all from its beginning.
+    pub(crate) relations: Vec<RelationStatus>,
+}
+
+impl CellSnapshot {
+    /// For so many relations.
+    pub(crate) fn with_room(relations: usize) -> Self {
+        Self { counters: CellCounters::default(), relations: Vec::with_capacity(relations) }
+    }
+}
+
+impl Cell {
+    pub(crate) fn new(relations: Relations, rest: Rest, end: CellEnd) -> Self {
+        let allowances = vec![Allowance::default(); relations.count()].into();
+        Self {
+            relations,
+            rest,
+            counters: CellCounters::default(),
+            end,
+            clock: time::Instant::now(),
+            asked: Moment::START,
+            allowances,
+            look_due: Instant::START,
+            report: None,
+        }
+    }
+
+    /// Now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::after_start(self.clock.elapsed())
+    }
+
+    /// A port is about to be asked for frames: from here on they are in the gateway.
+    pub(crate) fn ask(&mut self) {
+        self.asked = self.moment();
+    }
+
+    /// When the frames under way came.
+    pub(crate) const fn asked(&self) -> Moment {
+        self.asked
+    }
+
+    /// Gives a HELLO to control, or counts it as a discard.
+    pub(crate) fn give_hello(&mut self, found: Found, frame: &[u8]) {
+        let allowed = self.allowances[found.relation()].take(self.asked);
+        if allowed && self.end.give(found.relation(), frame) {
+            self.counters.in_hello_given += 1;
+        } else {
+            self.counters.in_hello_flood += 1;
+        }
+    }
+
+    /// What is due in a turn beside frames: events, silence, a report. The report, once it is complete.
+    pub(crate) fn tend(&mut self, now: Instant) -> Option<Box<CellSnapshot>> {
+        for _ in 0..EVENTS {
+            if !self.end.has_room_for_event() {
+                break;
+            }
+            let Some((relation, event)) = self.relations.poll_event() else { break };
+            self.end.tell(relation, event);
+        }
+        if now >= self.look_due
+            && self.relations.is_watched()
+            && self.relations.look_for_silence(self.moment())
+        {
+            self.look_due = now + LOOK_PERIOD;
+        }
+        self.fill()?;
+        self.report.take()
+    }
+
+    /// Takes a report in, to be filled from the next turn on; one that is being filled is given up.
+    pub(crate) const fn report(&mut self, snapshot: Box<CellSnapshot>) -> Option<Box<CellSnapshot>> {
+        self.report.replace(snapshot)
+    }
+
+    /// Fills a part of the report; something, once it is complete.
+    fn fill(&mut self) -> Option<()> {
+        let now = self.moment();
+        let snapshot = self.report.as_mut()?;
+        let next = snapshot.relations.len();
+        let most = self.relations.count().min(snapshot.relations.capacity());
+        let end = most.min(next + REPORTED);
+        snapshot.relations.extend((next..end).map(|relation| self.relations.status(relation, now)));
+        snapshot.counters = self.counters;
+        (end == most).then_some(())
+    }
+
+    /// When the next turn is due even if no frame comes.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.report.is_some() {
+            return Some(Instant::START);
+        }
+        self.relations.is_watched().then_some(self.look_due)
+    }
+
+    /// Takes over from another cell. See [`Relations::take_over`]; what it counted goes on too.
+    pub(crate) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
+        self.relations.take_over(&mut predecessor.relations, goes_on);
+        self.counters.add(&std::mem::take(&mut predecessor.counters));
+        // Watches go on, and so does the clock of their moments.
+        self.clock = predecessor.clock;
     }
 }

@@ -85,28 +85,32 @@ impl Link {
         mem::swap(&mut self.path, path);
     }
 
-    /// One turn: what the KaY says, and at most one burst from either side through the path. Returns how many frames came in, and what the
+    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. Returns how many frames came in, and what the
     /// transmit SA needs.
     pub fn turn(&mut self, now: Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else {
             path.fall_silent();
+            path.greet_nobody();
             return (0, NextAction::GoOn);
         };
         let Ports { pool, plain, protected } = &mut **ports;
         path.speak(pool, to_protected, &mut **protected);
         let held = waiting.len();
+        path.ask();
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
         let mut next = NextAction::GoOn;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
         }
+        path.ask();
         protected.receive(pool, burst);
         received += burst.len();
         if !burst.is_empty() {
             path.inward(now, pool, burst, to_plain, &mut **plain);
         }
+        path.greet(pool, to_protected, &mut **protected);
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)
@@ -119,7 +123,7 @@ impl Link {
 
     /// When the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
-        self.path.held_until()
+        [self.path.held_until(), self.path.cell_due()].into_iter().flatten().min()
     }
 
     /// The path, for management between turns.

@@ -11,11 +11,14 @@
 //! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
 //! only with the proof that it may go there: no way around the SecY but the configured bypass.
 //!
+//! Where the link has a cell, frames of its relations go through that instead, before all others (`cyclic.rs`).
+//!
 //! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a ring (`eapol`), and what the KaY says
 //! leaves in clear, by a way of its own.
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
+mod cyclic;
 mod kay;
 
 use std::mem;
@@ -29,6 +32,7 @@ use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
 use crate::burst::{BURST_FRAMES, Burst};
+use crate::cell::Cell;
 use crate::divide::{Divider, DividerCounters, Dividing};
 use crate::eapol::LinkEnd;
 use crate::pool::{FrameView, Pool, Slot};
@@ -68,12 +72,20 @@ enum MayLeave {
     Bypass,
     /// The KaY speaks in clear: what it says has an ICV of its own.
     Mkpdu,
+    Cyclic(fieldbus::Protected),
+    /// In clear: its relation is in shadow mode.
+    Shadow(fieldbus::InClear),
+    /// Of a handshake: it has a MAC of its own.
+    Hello,
 }
 
 /// Why a frame may go to the plain side.
 enum MayEnter {
     Verified(Delivered),
     Bypass,
+    Cyclic(fieldbus::Verified),
+    /// In clear: its relation is in shadow mode.
+    Shadow(fieldbus::InClear),
 }
 
 /// Frames that may go to the protected side, in order.
@@ -144,6 +156,8 @@ pub struct Path {
     divided_before: DividerCounters,
     /// To and from the KaY, if keys are agreed on.
     kay: Option<LinkEnd>,
+    /// Whose relations do not go through the SecY.
+    cell: Option<Box<Cell>>,
 }
 
 impl Path {
@@ -169,6 +183,7 @@ impl Path {
             counters: PathCounters::default(),
             divided_before: DividerCounters::default(),
             kay: None,
+            cell: None,
         }
     }
 
@@ -203,6 +218,7 @@ impl Path {
         port: &mut dyn Port,
     ) -> NextAction {
         self.drop_mac_control(pool, burst);
+        self.cyclic_outward(pool, burst, out, port);
         let Some(mut divider) = self.divider.take() else {
             let next = self.protect(pool, burst, &[], out);
             out.transmit(port, pool);
@@ -253,6 +269,7 @@ impl Path {
         if let Some(kay) = predecessor.kay.take() {
             self.connect(kay);
         }
+        self.cell = predecessor.cell.take();
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
         if let Some(divider) = &mut self.divider {
             divider.go_on_holding(held_since);
@@ -331,6 +348,7 @@ impl Path {
         out: &mut ToPlain,
         port: &mut dyn Port,
     ) {
+        self.cyclic_inward(pool, burst, out, port);
         // A pass that only reads: another CPU wrote these frames, and so this one waits for all of them at once instead
         // of for one after the other.
         let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =
@@ -368,9 +386,12 @@ impl Path {
                 Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
                     pool.give(slot);
                     for sdu in self.outbox.sdus(sdus) {
-                        self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
+                        if !is_kept(&mut self.cell, sdu) {
+                            self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
+                        }
                     }
                 }
+                Some(_) if is_kept(&mut self.cell, pool.frame(&slot)) => pool.give(slot),
                 Some(proof) => {
                     if out.0.is_full() {
                         out.transmit(port, pool);
@@ -387,6 +408,15 @@ impl Path {
         !self.bypass.is_empty()
             && untagged_ethertype(frame).is_some_and(|ethertype| self.bypass.contains(&ethertype))
     }
+}
+
+/// Whether an SDU that came through the SecY is cyclic data of a relation, for which that is no way; counts it then.
+fn is_kept(cell: &mut Option<Box<Cell>>, sdu: &[u8]) -> bool {
+    let Some(cell) = cell.as_mut().filter(|cell| cell.relations.is_kept_for_relation(sdu)) else {
+        return false;
+    };
+    cell.counters.in_pkts_cyclic_by_link += 1;
+    true
 }
 
 /// Whether a frame is MAC control, which has no VLAN tag; whatever its address, opcode and length.

@@ -18,6 +18,7 @@ use secy::{GoesOn, NextAction};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, Pn};
 
+use crate::cell::{Cell, CellSnapshot, KeyChanges};
 use crate::control::{Floor, ReceiveFloor, read_floors};
 use crate::link::{Link, Ports};
 use crate::path::Path;
@@ -80,6 +81,12 @@ pub(crate) enum Command {
     ChangeSas { seat: usize, changes: Box<SaChanges> },
     /// Read the next PNs of the transmit SAs, and send them back.
     NextPns { seat: usize, pns: Box<NextPns> },
+    /// Put this cell in the place of the link's own, or take that out, and give that back.
+    ChangeCell { seat: usize, cell: Option<Box<Cell>>, goes_on: Vec<(usize, usize)> },
+    /// Change keys of the link's cell, and send back what is left.
+    ChangeKeys { seat: usize, changes: Box<KeyChanges> },
+    /// Fill the cell's snapshot, in some turns, and send it back.
+    ReportCell { seat: usize, snapshot: Box<CellSnapshot> },
     /// Allow the transmit SA the PNs up to and with this one.
     Reserve { seat: usize, an: An, through: Pn },
     /// Fill the snapshot and send it back.
@@ -106,6 +113,12 @@ pub(crate) enum Event {
     Changed { path: Box<Path>, goes_on: GoesOn },
     /// The changes were carried out; what they took out is in them.
     SasChanged { seat: usize, changes: Box<SaChanges> },
+    /// The cell that a link had, or was to be given if there is no such link.
+    CellChanged { cell: Option<Box<Cell>>, goes_on: Vec<(usize, usize)> },
+    /// The keys were changed; what was taken out is in it.
+    KeysChanged { changes: Box<KeyChanges> },
+    /// The cell's snapshot that was asked for; incomplete, if there is no such cell or another was asked for meanwhile.
+    ReportCell { seat: usize, snapshot: Box<CellSnapshot> },
     /// The next PNs that were asked for.
     NextPns { seat: usize, pns: Box<NextPns> },
     /// The snapshot that was asked for.
@@ -280,6 +293,9 @@ impl Worker {
             let (frames, action) = match occupant {
                 Occupant::Link(link) => {
                     let turned = link.turn(now);
+                    if let Some(snapshot) = link.path_mut().tend_cell(now) {
+                        let _ = self.events.push(Event::ReportCell { seat: number, snapshot });
+                    }
                     if link.path_mut().knocked() {
                         self.attendant.unpark();
                     }
@@ -362,6 +378,27 @@ impl Worker {
                     }
                     let _ = self.events.push(Event::SasChanged { seat, changes });
                     self.attendant.unpark();
+                }
+                Command::ChangeCell { seat, mut cell, goes_on } => {
+                    if let Some((link, _)) = self.link(seat) {
+                        cell = link.path_mut().change_cell(cell, &goes_on);
+                    }
+                    let _ = self.events.push(Event::CellChanged { cell, goes_on });
+                }
+                Command::ChangeKeys { seat, mut changes } => {
+                    if let Some(cell) = self.link(seat).and_then(|(link, _)| link.path_mut().cell_mut()) {
+                        changes.carry_out(&mut cell.relations);
+                    }
+                    let _ = self.events.push(Event::KeysChanged { changes });
+                }
+                Command::ReportCell { seat, snapshot } => {
+                    let given_up = match self.link(seat).and_then(|(link, _)| link.path_mut().cell_mut()) {
+                        Some(cell) => cell.report(snapshot),
+                        None => Some(snapshot),
+                    };
+                    if let Some(snapshot) = given_up {
+                        let _ = self.events.push(Event::ReportCell { seat, snapshot });
+                    }
                 }
                 Command::NextPns { seat, mut pns } => {
                     if let Some((link, _)) = self.link(seat) {

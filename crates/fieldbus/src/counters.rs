@@ -50,7 +50,7 @@ wire::counters! {
         in_epochs = "InEpochs",
         /// Times that a new session took over.
         in_sessions = "InSessions",
-        /// Times that no verified frame came for the configured share of the watchdog.
+        /// Times that no verified frame came for the configured time.
         in_alarms = "InAlarms",
     }
 }

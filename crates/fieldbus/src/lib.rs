@@ -48,5 +48,5 @@ pub use moment::Moment;
 pub use news::Event;
 pub use receive::{Incoming, ReceiveDiscard, Verified};
 pub use relations::{Foreign, Found, InClear, Inward, RelationStatus, Relations, RelationsError, Way};
-pub use settings::{Mode, RelationSettings, Settings, VlanTag, Watchdog};
+pub use settings::{Mode, RelationSettings, Settings, VlanTag};
 pub use transmit::{Outgoing, Protected, TransmitDiscard};

@@ -19,7 +19,7 @@ pub enum Event {
     TransmitEpoch(SessionNumber, u64),
     /// A frame was verified in this epoch of this session, the first one: the key of the next is wanted.
     ReceiveEpoch(SessionNumber, u64),
-    /// No verified frame came for so long: the configured share of the watchdog. Of several, the worst since the last time.
+    /// No verified frame came for so long, which is the configured time or more. Of several, the worst since the last time.
     Alarm(Duration),
 }
 

@@ -143,8 +143,9 @@ impl Relations {
             return Err(ReceiveDiscard::NotValid);
         }
         let number = found.relation();
+        let moved = self.member_mut(number).1.keys.commit(open.under, open.seq)?;
+        self.watch();
         let (_, member, news) = self.member_mut(number);
-        let moved = member.keys.commit(open.under, open.seq)?;
         let counters = &mut member.counters.receive;
         counters.in_octets_ok += open.payload as u64;
         counters.in_pkts_missing += u64::from(moved.missing);

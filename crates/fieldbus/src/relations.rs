@@ -13,7 +13,7 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use wire::ethernet::{self, ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
-use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header, Protection};
+use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 use wire::{EtherType, MacAddr};
 
 use crate::counters::{ReceiveCounters, TransmitCounters};
@@ -173,6 +173,7 @@ pub struct Relations {
     news: NewsList,
     /// The relation that is looked at next for silence.
     look_at: usize,
+    watched: bool,
 }
 
 impl Front {
@@ -232,7 +233,7 @@ impl Relations {
                 fronts: Fronts::new(&settings, of),
                 keys: Keys::default(),
                 counters: Counters::default(),
-                watch: Watch::new(of.watchdog.alarm(of.relation.cycle)),
+                watch: Watch::new(of.alarm),
                 jitter: Histogram::default(),
                 residence: [Histogram::default(); 2],
                 news: News::default(),
@@ -246,6 +247,7 @@ impl Relations {
             members: relations.iter().map(member).collect(),
             news: NewsList::with_room(relations.len()),
             look_at: 0,
+            watched: false,
         })
     }
 
@@ -257,11 +259,6 @@ impl Relations {
     /// How many there are.
     pub const fn count(&self) -> usize {
         self.members.len()
-    }
-
-    /// Whether keys of `self` are good for `protection`: one that is protected otherwise has other keys.
-    pub fn is_protected_as(&self, protection: Protection) -> bool {
-        self.settings.protection == protection
     }
 
     /// The relation whose local station sent this frame, which is PROFINET RT. Reads a header and a bucket of a table.
@@ -294,11 +291,19 @@ impl Relations {
         }
     }
 
-    /// Whether a frame is cyclic data of a relation, in clear, for the machine: such frames come by their relation alone.
-    pub fn is_cyclic(&self, frame: &[u8]) -> bool {
+    /// Whether a frame that came to the machine by another way is cyclic data of a relation that has to be protected: such
+    /// frames come by their relation alone. Reads a header and a bucket of a table.
+    pub fn is_kept_for_relation(&self, frame: &[u8]) -> bool {
         let Ok(header) = ethernet::Header::parse(frame) else { return false };
         header.ethertype == EtherType::PROFINET
-            && frame_id(frame, &header).is_some_and(|id| self.find(&self.inward, &header, id).is_some())
+            && frame_id(frame, &header)
+                .and_then(|id| self.find(&self.inward, &header, id))
+                .is_some_and(|found| found.mode == Mode::Protect)
+    }
+
+    /// Whether a verified frame has come in any relation, so that its silence would mean something.
+    pub const fn is_watched(&self) -> bool {
+        self.watched
     }
 
     fn find(&self, table: &Table, header: &ethernet::Header, frame_id: FrameId) -> Option<Found> {
@@ -390,9 +395,14 @@ impl Relations {
             core::mem::swap(own, there);
             core::mem::swap(&mut own.settings, &mut there.settings);
             core::mem::swap(&mut own.fronts, &mut there.fronts);
-            own.watch.set_alarm(own.settings.watchdog.alarm(own.settings.relation.cycle));
+            own.watch.set_alarm(own.settings.alarm);
             self.news.adopt(own, number);
         }
+        self.watched |= predecessor.watched;
+    }
+
+    pub(crate) const fn watch(&mut self) {
+        self.watched = true;
     }
 
     pub(crate) fn member(&self, number: usize) -> &Member {

@@ -17,9 +17,10 @@ impl Path {
         self.kay = Some(kay);
     }
 
-    /// Whether EAPOL frames have come for the KaY since this was asked last.
+    /// Whether something has come for the KaY or for a handshake since this was asked last.
     pub(crate) fn knocked(&mut self) -> bool {
-        self.kay.as_mut().is_some_and(LinkEnd::knocked)
+        let cell = self.cell_mut().is_some_and(|cell| cell.end.knocked());
+        self.kay.as_mut().is_some_and(LinkEnd::knocked) || cell
     }
 
     /// Sends what the KaY says, before any SDU of the same turn: at most [`MKPDUS`] frames, each copied once.

@@ -1,6 +1,6 @@
 //! Two cells that share relations, and what stands between their handshakes: sessions made of two nonces.
 
-#![allow(dead_code)] // not every test uses all of it
+#![allow(dead_code, clippy::unwrap_used)] // not every test uses all of it; its own set-up fails loudly
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
     Found, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
-    RelationSettings, Relations, Settings, TransmitDiscard, Watchdog,
+    RelationSettings, Relations, Settings, TransmitDiscard,
 };
 use suite::fieldbus::{Direction, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
+pub(crate) const ALARM: Duration = Duration::from_micros(1500);
 pub(crate) const MTU: usize = 1532;
 /// Where frames stand in their chunks, and the chunks' length.
 const HEADROOM: usize = 64;
@@ -35,7 +36,7 @@ pub(crate) const MODES: [Protection; 4] = {
 pub(crate) fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     let plc = MacAddr([2, 0, 0, 0, 0x80, 0]);
     let [high, low] = (number as u16).to_be_bytes();
-    let side = if number % 2 == 0 { 0 } else { 0xff };
+    let side = if number.is_multiple_of(2) { 0 } else { 0xff };
     let device = MacAddr([2, 0, 0, side, high, low]);
     [(plc, FrameId(0x8000 + number as u16)), (device, FrameId(0xa000 + number as u16))]
 }
@@ -43,7 +44,7 @@ pub(crate) fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
 pub(crate) fn settings(end: usize, number: usize) -> RelationSettings {
     let stations = stations(number);
     let relation = Relation::new(stations[end], stations[1 - end], CYCLE).unwrap();
-    RelationSettings { relation, mode: Mode::Protect, watchdog: Watchdog::default() }
+    RelationSettings { relation, mode: Mode::Protect, alarm: ALARM }
 }
 
 /// The PLC's cell, and the devices'.

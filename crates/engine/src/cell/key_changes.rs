@@ -1,0 +1,41 @@
+//! Changes of a cell's keys: made by control, carried out in order by the worker between two turns.
+//!
+//! All that takes time is done before, in control. What is taken out goes back with the list, to be wiped and freed there.
+//!
+//! Work for a list: some hundred octets moved for each of at most [`KeyChanges::MOST`] changes.
+
+use fieldbus::{KeyChange, Relations, TakenOut};
+
+/// Changes in their order, by relation, and what they took out.
+#[derive(Debug)]
+pub(crate) struct KeyChanges {
+    list: Vec<(usize, Option<KeyChange>)>,
+    out: Vec<TakenOut>,
+}
+
+impl KeyChanges {
+    /// The most changes of one list.
+    pub(crate) const MOST: usize = 32;
+
+    /// A list of these; no more than [`KeyChanges::MOST`] are taken.
+    pub(crate) fn new(changes: impl Iterator<Item = (usize, KeyChange)>) -> Self {
+        let list: Vec<_> =
+            changes.take(Self::MOST).map(|(relation, change)| (relation, Some(change))).collect();
+        let out = Vec::with_capacity(list.len());
+        Self { list, out }
+    }
+
+    /// Carries all of them out.
+    pub(crate) fn carry_out(&mut self, relations: &mut Relations) {
+        for (relation, change) in &mut self.list {
+            if let Some(change) = change.take() {
+                self.out.push(relations.change(*relation, change));
+            }
+        }
+    }
+
+    /// What was not carried out.
+    pub(crate) fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
+        self.list.into_iter().filter_map(|(relation, change)| Some((relation, change?)))
+    }
+}
