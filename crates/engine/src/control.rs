@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use secy::GoesOn;
 
+use cells::CellControl;
 pub use cells::{CellError, CellSettings, CellStatus};
 use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
@@ -107,16 +108,14 @@ pub enum Notice {
         /// The relation.
         relation: fieldbus::relation::Relation,
     },
-    /// No verified frame of this relation came for the configured share of its watchdog. Told once a second at most.
+    /// No verified frame of this relation came for as long as is an alarm. Told once a second at most.
     CyclicSilence {
         /// The cell's name.
         cell: String,
         /// The relation.
         relation: fieldbus::relation::Relation,
-        /// The longest time without a verified frame since this was told last, as far as it is known.
+        /// The longest time without a verified frame since this was told last; it may go on.
         gap: Duration,
-        /// Alarms since this was told last.
-        alarms: u64,
     },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {
@@ -164,6 +163,7 @@ struct LinkControl {
     /// In the worker.
     seat: usize,
     keys: Keys,
+    cell: Option<Box<CellControl>>,
 }
 
 /// Where a link's keys come from.
@@ -243,7 +243,7 @@ impl Gateway {
         // If the ring is full the worker is stuck, which is told by what follows.
         let occupant = Occupant::Link(Box::new(link));
         let _ = self.workers[worker].command(Command::Add { seat, occupant });
-        self.links.push(LinkControl { name, worker, seat, keys });
+        self.links.push(LinkControl { name, worker, seat, keys, cell: None });
         Ok(())
     }
 
@@ -369,6 +369,8 @@ impl Gateway {
         match event {
             Event::Next { seat, action } => self.next_action(worker, seat, action, now),
             Event::SasChanged { seat, changes } => self.sas_changed(worker, seat, *changes, now),
+            // Wiped and freed here.
+            Event::KeysChanged { changes } => drop(changes),
             Event::NextPns { seat, pns } => self.next_pns(worker, seat, &pns, now),
             _ => {}
         }
@@ -387,6 +389,7 @@ impl Gateway {
                 Keys::Static(_) | Keys::None => {}
                 Keys::Agreed(_) => self.turn_agreement(link, now),
             }
+            self.turn_cell(link, now);
         }
         self.keep_floors(now);
         self.look_for_ended_workers();

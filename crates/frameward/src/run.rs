@@ -378,9 +378,9 @@ impl fmt::Display for Told<'_> {
             Notice::CyclicSession { cell, relation } => {
                 write!(f, "cell {cell:?}: frames between {relation} pass, under keys of a new session")
             }
-            Notice::CyclicSilence { cell, relation, gap, alarms } => write!(
+            Notice::CyclicSilence { cell, relation, gap } => write!(
                 f,
-                "warning: cell {cell:?}: no frame from {} for {gap:?}, of those between {relation}; alarms: {alarms}",
+                "warning: cell {cell:?}: no frame from {} for {gap:?}, of those between {relation}",
                 relation.peer().0
             ),
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),

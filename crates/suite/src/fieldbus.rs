@@ -160,6 +160,15 @@ impl DirectionKey {
     }
 }
 
+impl PartialEq for MasterKey {
+    /// In constant time.
+    fn eq(&self, other: &Self) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(&*self.0, &*other.0).is_ok()
+    }
+}
+
+impl Eq for MasterKey {}
+
 impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MasterKey")

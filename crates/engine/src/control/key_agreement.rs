@@ -301,14 +301,14 @@ impl Gateway {
     }
 
     /// The moment on the protocols' clock.
-    fn moment(&self, now: Instant) -> wire::Instant {
+    pub(super) fn moment(&self, now: Instant) -> wire::Instant {
         wire::Instant::after_start(now.saturating_duration_since(self.start))
     }
 
     /// A link's key agreement, and what is around it.
     fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Surroundings<'_>)> {
         let now = self.moment(now);
-        let LinkControl { name, worker, seat, keys: Keys::Agreed(agreement) } = &mut self.links[number]
+        let LinkControl { name, worker, seat, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
         else {
             return None;
         };

@@ -38,7 +38,7 @@ impl Gateway {
     }
 
     /// Waits for so many reports, by worker and seat; what comes beside them is dealt with.
-    fn gather<T>(
+    pub(super) fn gather<T>(
         &mut self,
         count: usize,
         report: impl Fn(Event) -> Result<(usize, T), Event>,

@@ -107,7 +107,7 @@ impl Gateway {
 
     /// Reserves the next block of a link's PNs and allows it.
     pub(super) fn reserve(&mut self, number: usize, now: Instant) {
-        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys) } = &mut self.links[number]
+        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys), .. } = &mut self.links[number]
         else {
             return;
         };
