@@ -23,7 +23,7 @@ fn frames_pass_once_the_ends_agree_and_nothing_of_them_in_clear() {
     let sessions = |notice: &&Notice| matches!(notice, Notice::CyclicSession { .. });
     pair.until("control has heard of it", |pair| pair.notices.iter().filter(sessions).count() == 6);
     assert!(pair.seen.iter().all(|(_, frame)| is_cell(frame)), "nothing else was on the wire");
-    for side in 0..2 {
+    for side in [0, 1] {
         let status = pair.status(side);
         assert_eq!((status.name.as_str(), status.relations.len()), (["cell-0", "cell-1"][side], 3));
         assert_eq!(status.hello.sessions_confirmed, 3, "{:?}", status.hello);
@@ -170,7 +170,7 @@ fn epochs_change_under_load_without_a_lost_frame() {
     for count in 0..400 {
         pair.exchange(8, count);
     }
-    for side in 0..2 {
+    for side in [0, 1] {
         for relation in pair.status(side).relations {
             assert_eq!((relation.receive.in_pkts_ok, relation.receive.in_pkts_not_valid), (400, 0));
             assert_eq!(relation.receive.in_pkts_unknown_key + relation.receive.in_pkts_late, 0);
@@ -186,7 +186,7 @@ fn a_cell_changes_while_its_other_relations_go_on() {
     pair.secure();
     pair.exchange(3, 0);
     let before = pair.relation(0, 2);
-    for side in 0..2 {
+    for side in [0, 1] {
         // Relation 0 goes, one more comes, and the others have other numbers.
         let mut changed = settings(side, 1..4);
         changed.relations[0].mode = Mode::Shadow;
@@ -214,7 +214,7 @@ fn a_cell_changes_while_its_other_relations_go_on() {
         pair.sides[1].came.contains(&cyclic(0, 3, 2))
     });
     // Another master key: nothing goes on, and nothing passes until the other side has it too.
-    for side in 0..2 {
+    for side in [0, 1] {
         let mut changed = settings(side, 1..4);
         changed.master = suite::fieldbus::MasterKey::new(&[6; 32]);
         pair.gateway.change_cell(NAMES[side], changed).unwrap();
@@ -309,7 +309,7 @@ fn a_thousand_relations() {
         pair.exchange(relations, count);
     }
     assert!(pair.is_running());
-    for side in 0..2 {
+    for side in [0, 1] {
         assert!(pair.status(side).relations.iter().all(|relation| relation.receive.in_pkts_ok == 5));
     }
 }

@@ -200,7 +200,7 @@ impl Pair {
     fn story(&mut self) -> String {
         use std::fmt::Write;
         let mut story = String::new();
-        for side in 0..2 {
+        for side in [0, 1] {
             let status = self.status(side);
             let mut look = |table: &[wire::Counter], values: &[u64]| {
                 for (counter, value) in table.iter().zip(values).filter(|(_, value)| **value > 0) {
