@@ -49,8 +49,9 @@ mod tests {
     fn a_flood_gets_what_it_would_get_anyway() {
         let at = |milliseconds| Moment::after_start(Duration::from_millis(milliseconds));
         let mut allowance = Allowance::default();
-        let mut allowed =
-            |from: u64, to| (from..to).map(|now| (0..100).filter(|_| allowance.take(at(now))).count()).sum();
+        let mut allowed = |from: u64, to| -> usize {
+            (from..to).map(|now| (0..100).filter(|_| allowance.take(at(now))).count()).sum()
+        };
         let rows: [(u64, u64, usize); 5] =
             [(1000, 1001, 4), (1001, 1010, 0), (1010, 1011, 1), (1011, 2010, 99), (9000, 9001, 4)];
         for (from, to, expected) in rows {
