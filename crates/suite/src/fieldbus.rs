@@ -10,6 +10,9 @@
 //!
 //! HKDF with SHA-256 (RFC 5869). Neither key is worth anything for another relation, direction, session or epoch.
 
+#[cfg(test)]
+mod tests;
+
 use core::fmt;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};

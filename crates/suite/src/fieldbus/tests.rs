@@ -1,0 +1,191 @@
+//! Known answers, computed here with other crates: HKDF and HMAC over crate sha2, and GCM of crate aes-gcm.
+
+extern crate std;
+use std::collections::BTreeSet;
+use std::format;
+use std::vec::Vec;
+
+use ::hkdf::Hkdf;
+use ::hmac::{Hmac, KeyInit as _, Mac as _};
+use aes_gcm::aead::AeadInOut as _;
+use sha2::Sha256;
+use wire::fieldbus::Protect;
+
+use super::*;
+use crate::{OpenJob, SealJob};
+
+const MASTER: [u8; 32] = *b"a master key of thirty-two octet";
+const LOWER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002));
+const HIGHER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001));
+const PROTECTION: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+const DIRECTION: Direction = Direction {
+    stations: [LOWER, HIGHER],
+    from_higher: false,
+    nonces: [HandshakeNonce([0xa1; 16]), HandshakeNonce([0xb2; 16])],
+    protection: PROTECTION,
+    epoch: 0,
+};
+
+/// What the formats say, written down once more: key and salt.
+fn expected(direction: &Direction) -> Vec<u8> {
+    let Direction { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
+    let salt = [nonces[0].0, nonces[1].0].concat();
+    let (to, from) = if *from_higher { (lower.0, higher.0) } else { (higher.0, lower.0) };
+    let mut info = b"fw-fieldbus-1".to_vec();
+    info.extend(to.0);
+    info.extend(from.0);
+    info.extend(lower.1.0.to_be_bytes());
+    info.extend(higher.1.0.to_be_bytes());
+    info.push(protection.octet());
+    info.extend(epoch.to_be_bytes());
+    let octets = if protection.key_bits == KeyBits::Bits128 { 16 } else { 32 };
+    let mut output = std::vec![0; octets + 8];
+    Hkdf::<Sha256>::new(Some(&salt), &MASTER).expand(&info, &mut output).expect("HKDF gives so much");
+    output
+}
+
+fn sealed(key: &DirectionKey, seq: Seq) -> (Vec<u8>, [u8; 16]) {
+    let (mut text, mut icv) = (b"forty-two inputs and outputs".to_vec(), [0; 16]);
+    key.key().seal_each(core::iter::once(SealJob {
+        nonce: key.nonce(seq),
+        aad: b"in clear",
+        text: &mut text,
+        icv: &mut icv,
+    }));
+    (text, icv)
+}
+
+#[test]
+fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
+    for key_bits in [KeyBits::Bits128, KeyBits::Bits256] {
+        for (from_higher, epoch, seq) in
+            [(false, 0, Seq::FIRST), (true, 0, Seq::LAST), (false, 0x0102_0304_0506_0708, Seq::FIRST)]
+        {
+            let protection = Protection { key_bits, ..PROTECTION };
+            let direction = Direction { from_higher, epoch, protection, ..DIRECTION };
+            let octets = expected(&direction);
+            let (key, salt) = octets.split_at(octets.len() - 8);
+            let nonce: [u8; 12] = [salt, &seq.number().to_be_bytes()].concat().try_into().expect("12 octets");
+            let mut text = b"forty-two inputs and outputs".to_vec();
+            let tag = if key_bits == KeyBits::Bits128 {
+                let key: [u8; 16] = key.try_into().expect("16 octets");
+                aes_gcm::Aes128Gcm::new(&key.into()).encrypt_inout_detached(
+                    &nonce.into(),
+                    b"in clear",
+                    text.as_mut_slice().into(),
+                )
+            } else {
+                let key: [u8; 32] = key.try_into().expect("32 octets");
+                aes_gcm::Aes256Gcm::new(&key.into()).encrypt_inout_detached(
+                    &nonce.into(),
+                    b"in clear",
+                    text.as_mut_slice().into(),
+                )
+            };
+            let ours = MasterKey::new(&MASTER).direction_key(&direction);
+            assert_eq!(ours.nonce(seq).octets(), nonce);
+            assert_eq!(sealed(&ours, seq), (text, tag.expect("it is short").into()));
+        }
+    }
+}
+
+#[test]
+fn the_mac_of_a_hello_is_hmac_under_a_key_of_the_relation() {
+    let master = MasterKey::new(&MASTER);
+    let mut info = b"fw-fieldbus-hello-1".to_vec();
+    for (station, sends) in [LOWER, HIGHER] {
+        info.extend(station.0);
+        info.extend(sends.0.to_be_bytes());
+    }
+    let mut key = [0; 32];
+    Hkdf::<Sha256>::new(None, &MASTER).expand(&info, &mut key).expect("32 octets");
+    let said = [0x5a; 40];
+    let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
+    mac.update(&HIGHER.0.0);
+    mac.update(&LOWER.0.0);
+    mac.update(&said);
+    let expected: [u8; 32] = mac.finalize().into_bytes().into();
+    let ours = master.hello_key(&[LOWER, HIGHER]);
+    assert_eq!(ours.mac(HIGHER.0, LOWER.0, &said), expected);
+    assert!(ours.verify(HIGHER.0, LOWER.0, &said, &expected));
+    for bit in 0..256 {
+        let mut other = expected;
+        other[bit / 8] ^= 1 << (bit % 8);
+        assert!(!ours.verify(HIGHER.0, LOWER.0, &said, &other));
+    }
+    assert!(!ours.verify(LOWER.0, HIGHER.0, &said, &expected), "the way back");
+}
+
+#[test]
+fn every_part_of_a_direction_makes_another_key() {
+    let other_station = (MacAddr([2, 0, 0, 0, 0, 10]), LOWER.1);
+    let nonce = HandshakeNonce([0xc3; 16]);
+    let [first, second] = DIRECTION.nonces;
+    let authenticate = Protection { protect: Protect::Authenticate, ..PROTECTION };
+    let mut rows = std::vec![
+        DIRECTION,
+        Direction { from_higher: true, ..DIRECTION },
+        Direction { epoch: 1, ..DIRECTION },
+        Direction { epoch: 256, ..DIRECTION },
+        Direction { epoch: 1 << 32, ..DIRECTION },
+        Direction { nonces: [first, nonce], ..DIRECTION },
+        Direction { nonces: [nonce, second], ..DIRECTION },
+        Direction { nonces: [second, first], ..DIRECTION },
+        Direction { stations: [other_station, HIGHER], ..DIRECTION },
+        Direction { stations: [(LOWER.0, FrameId(0x8003)), HIGHER], ..DIRECTION },
+        Direction { stations: [LOWER, (HIGHER.0, FrameId(0x8003))], ..DIRECTION },
+        // The same two FrameIDs, exchanged.
+        Direction { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
+        Direction { protection: authenticate, ..DIRECTION },
+        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..PROTECTION }, ..DIRECTION },
+        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..authenticate }, ..DIRECTION },
+    ];
+    // And all of them with the other master key.
+    let masters = [MasterKey::new(&MASTER), MasterKey::new(&[1; 32])];
+    let count = rows.len();
+    let marks: BTreeSet<_> = masters
+        .iter()
+        .flat_map(|master| rows.iter().map(|row| sealed(&master.direction_key(row), Seq::FIRST)))
+        .collect();
+    assert_eq!(marks.len(), 2 * count, "two of them have one key");
+    // The key of a row opens that row's frames alone.
+    let keys: Vec<_> = rows.drain(..).map(|row| masters[0].direction_key(&row)).collect();
+    for (number, key) in keys.iter().enumerate() {
+        let (text, icv) = sealed(key, Seq::FIRST);
+        for (other, opener) in keys.iter().enumerate() {
+            let (mut text, mut authentic) = (text.clone(), false);
+            opener.key().open_each(core::iter::once(OpenJob {
+                nonce: opener.nonce(Seq::FIRST),
+                aad: b"in clear",
+                text: &mut text,
+                icv: &icv,
+                authentic: &mut authentic,
+            }));
+            assert_eq!(authentic, other == number, "{number} opened by {other}");
+        }
+    }
+}
+
+#[test]
+fn every_relation_has_another_key_for_its_hellos() {
+    let rows: [(Stations, [u8; 32]); 6] = [
+        ([LOWER, HIGHER], MASTER),
+        ([LOWER, HIGHER], [1; 32]),
+        ([(LOWER.0, HIGHER.1), HIGHER], MASTER),
+        ([LOWER, (HIGHER.0, LOWER.1)], MASTER),
+        ([(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], MASTER),
+        ([(MacAddr([2, 0, 0, 0, 0, 8]), LOWER.1), HIGHER], MASTER),
+    ];
+    let macs: BTreeSet<_> = rows
+        .iter()
+        .map(|(stations, master)| MasterKey::new(master).hello_key(stations).mac(HIGHER.0, LOWER.0, b"hello"))
+        .collect();
+    assert_eq!(macs.len(), rows.len());
+}
+
+#[test]
+fn no_key_shows_itself() {
+    let master = MasterKey::new(&MASTER);
+    let (hello, direction) = (master.hello_key(&DIRECTION.stations), master.direction_key(&DIRECTION));
+    assert_eq!(format!("{master:?} {hello:?} {direction:?}"), "MasterKey HelloKey DirectionKey");
+}
