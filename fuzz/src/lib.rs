@@ -9,6 +9,8 @@ pub mod config;
 pub mod doctor;
 pub mod ethernet;
 pub mod extension;
+pub mod fieldbus_codec;
+pub mod fieldbus_handshake;
 pub mod kay;
 mod key;
 pub mod key_file;
@@ -30,12 +32,14 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 19] = [
+pub const TARGETS: [Target; 21] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
     ("ethernet", ethernet::run),
     ("extension", extension::run),
+    ("fieldbus_codec", fieldbus_codec::run),
+    ("fieldbus_handshake", fieldbus_handshake::run),
     ("kay", kay::run),
     ("key_file", key_file::run),
     ("lease", lease::run),

@@ -1,0 +1,27 @@
+//! Headers of protected cyclic frames, and HELLOs.
+//!
+//! What must hold: no panic; what is read and written again is what was there; nothing is read behind a HELLO.
+
+use wire::fieldbus::{HELLO_OCTETS, HELLO_SAID_OCTETS, Header, Hello};
+
+/// Reads `octets` as what stands behind the EtherType.
+///
+/// # Panics
+/// If what was read is not written as it was.
+pub fn run(octets: &[u8]) {
+    let header = Header::parse(octets);
+    if let Ok(header) = header {
+        assert_eq!(header.encode(), octets[..wire::fieldbus::HEADER_OCTETS]);
+    }
+    let Ok((hello, mac)) = Hello::parse(octets) else { return };
+    assert_eq!(mac, &octets[HELLO_SAID_OCTETS..HELLO_OCTETS]);
+    let said = hello.said();
+    // A HELLO is found by its Seq: what is written has none.
+    let mut expected = octets[..HELLO_SAID_OCTETS].to_vec();
+    expected[3..7].fill(0);
+    assert_eq!(said[..], expected);
+    assert_eq!(Header::parse(&said).map(|header| header.seq), Ok(None));
+    let again = [&said[..], mac].concat();
+    assert_eq!(Hello::parse(&again), Ok((hello, mac)));
+    assert_eq!(Hello::parse(octets), Hello::parse(&octets[..HELLO_OCTETS]));
+}
