@@ -12,7 +12,10 @@
 pub mod antedated;
 pub mod bare;
 pub mod burst;
+pub mod cells;
+pub mod ciphers;
 pub mod divided;
+pub mod order;
 pub mod row;
 pub mod secys;
 pub mod sites;

@@ -16,9 +16,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+use bench::cells::Cells;
+use bench::order::shuffled;
 use bench::secys::{BURST, Ends};
 use bench::{Ratio, Row};
 use suite::CipherSuite;
+use wire::fieldbus::{KeyBits, Protect, Protection};
 
 /// How much more than the committed figure is allowed.
 const ALLOWANCE: f64 = 1.03;
@@ -28,6 +31,11 @@ const CPU: &str = "0x1e58020247000000:0x128";
 const BURSTS: [u64; 2] = [20, 60];
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::ChaCha20Poly1305];
 const OCTETS: [usize; 2] = [64, 1468];
+/// Octets of payload of cyclic frames: PROFINET's least and most.
+const PAYLOADS: [usize; 2] = [44, 1444];
+const MODES: [&str; 2] = ["encrypt", "authenticate"];
+/// Relations of a cell.
+const RELATIONS: usize = 57;
 
 /// The committed figures: instructions a frame, by case.
 type Figures = BTreeMap<String, f64>;
@@ -104,6 +112,15 @@ fn count_all() -> Result<Figures, String> {
             figures.insert(case("verify"), round(both - protect));
         }
     }
+    for mode in MODES {
+        for payload in PAYLOADS {
+            let case = |verb: &str| format!("{verb} cyclic {payload} octets, {mode}");
+            let protect = count(&format!("cyclic-protect,{payload},{mode}"))?;
+            let both = count(&format!("cyclic-both,{payload},{mode}"))?;
+            figures.insert(case("protect"), round(protect));
+            figures.insert(case("verify"), round(both - protect));
+        }
+    }
     Ok(figures)
 }
 
@@ -137,17 +154,21 @@ fn callgrind(operation: &str, bursts: u64) -> Result<u64, String> {
     }
 }
 
-/// What callgrind counts: `VERB,OCTETS,SUITE`, so many bursts of it.
+/// What callgrind counts: `VERB,OCTETS,SUITE`, or `cyclic-VERB,OCTETS,MODE`; so many bursts of it.
 fn run(operation: &str, bursts: &str) -> Result<(), String> {
-    let unknown = || format!("{operation:?} is not VERB,OCTETS,SUITE");
+    let unknown = || format!("{operation:?} is not VERB,OCTETS,SUITE, nor cyclic-VERB,OCTETS,MODE");
     let mut parts = operation.split(',');
     let [verb, octets, suite] =
         [parts.next(), parts.next(), parts.next()].map(|part| part.ok_or_else(unknown));
     let octets = octets?.parse().map_err(|_| unknown())?;
-    let suite: CipherSuite = suite?.parse().map_err(|_| unknown())?;
     let bursts: u64 = bursts.parse().map_err(|_| "N is no number")?;
+    let verb = verb?;
+    if let Some(verb) = verb.strip_prefix("cyclic-") {
+        return run_cyclic(verb, octets, suite?, bursts).ok_or_else(unknown);
+    }
+    let suite: CipherSuite = suite?.parse().map_err(|_| unknown())?;
     let mut ends = Ends::new(suite, octets);
-    let verify = match verb? {
+    let verify = match verb {
         "protect" => false,
         "both" => true,
         _ => return Err(unknown()),
@@ -159,4 +180,28 @@ fn run(operation: &str, bursts: &str) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Writing a burst's addresses into its chunks is counted with protecting: a few instructions.
+fn run_cyclic(verb: &str, payload: usize, mode: &str, bursts: u64) -> Option<()> {
+    let protect = match mode {
+        "encrypt" => Protect::Encrypt,
+        "authenticate" => Protect::Authenticate,
+        _ => return None,
+    };
+    let verify = match verb {
+        "protect" => false,
+        "both" => true,
+        _ => return None,
+    };
+    let mut cells = Cells::new(RELATIONS, Protection { protect, key_bits: KeyBits::Bits128 }, payload);
+    let order = shuffled(RELATIONS, RELATIONS * BURST);
+    for (_, relations) in (0..bursts).zip(order.chunks_exact(BURST).cycle()) {
+        cells.prepare(relations);
+        cells.protect();
+        if verify {
+            cells.verify();
+        }
+    }
+    Some(())
 }

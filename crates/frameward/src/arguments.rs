@@ -8,6 +8,7 @@ use wire::Ckn;
 
 pub(crate) mod doctor;
 pub(crate) mod inspect;
+pub(crate) mod plan;
 
 #[derive(Parser)]
 #[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
@@ -124,16 +125,21 @@ Examples:
         #[arg(value_enum, default_value = "link")]
         what: Demo,
     },
+    /// Say whether cyclic frames can be protected in time: relations, time for a frame, and what this CPU takes for it
+    #[command(after_help = plan::AFTER_HELP)]
+    Plan(plan::Plan),
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
 Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
-table, or with --json as one line of JSON for each figure. `suites` and `precompute` need no root; the
+table, or with --json as one line of JSON for each figure. `suites`, `precompute` and
+`fieldbus` need no root; the
 others need root, ip, tc and ethtool. `precompute` shows a microcontroller and AES in software, too, if
 scripts/precompute.sh has measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
 has missed a target.
 
 Examples:
   frameward bench suites
+  frameward bench fieldbus --quick
   sudo frameward bench link --quick
   sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward bench tunnel --only 'a quarter load'
@@ -271,6 +277,8 @@ pub(crate) enum Demo {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Measured {
+    /// Cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures
+    Fieldbus,
     /// What it costs and gains to split frames and to put them together
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite

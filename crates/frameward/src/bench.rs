@@ -9,12 +9,15 @@
 //! | `fragment` | [`full_size`] | full-size frames over MTU 1500, divided, with the same over a jumbo path |
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
+//! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
 //! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
+pub mod fieldbus;
 pub mod forwarder;
+pub(crate) mod frame_times;
 pub mod full_size;
 pub mod link;
 pub mod memory;

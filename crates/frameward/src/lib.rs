@@ -11,6 +11,7 @@ pub mod kay_log;
 pub mod key_file;
 pub mod keygen;
 pub mod lifetime;
+pub mod plan;
 pub mod privilege;
 pub mod reload;
 pub mod report;

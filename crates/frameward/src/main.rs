@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wire::Ckn;
 
+use frameward::bench::fieldbus::{self, FieldbusTable};
 use frameward::bench::forwarder;
 use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
 use frameward::bench::suites::{self, SuitesTable};
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
         Command::Status { json, all, name, .. } => show_status(json, all, name),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
+        Command::Plan(plan) => plan.run(),
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
         Command::Demo { what } => demo(what),
@@ -203,6 +205,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) 
     }
     let measure: fn(&mut Bench<'_>) -> _ = match what {
         Measured::Suites => return bench_suites(quick, json),
+        Measured::Fieldbus => return bench_fieldbus(quick, json),
         Measured::Precompute => return bench_precompute(quick, json, rows),
         Measured::Fragment => |bench| bench.fragment(),
         Measured::Link => |bench| bench.link(),
@@ -260,6 +263,20 @@ fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
         figures.push(figure);
     });
     if json { printed } else { print(&SuitesTable(&figures)) }
+}
+
+fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
+    let effort = if quick { fieldbus::Effort::QUICK } else { fieldbus::Effort::FULL };
+    let (mut figures, mut printed) = (Vec::new(), Ok(()));
+    fieldbus::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
+        for row in figure.rows().iter().filter(|_| json) {
+            if printed.is_ok() {
+                printed = print(&format_args!("{}\n", row.line()));
+            }
+        }
+        figures.push(figure);
+    });
+    if json { printed } else { print(&FieldbusTable(&figures)) }
 }
 
 fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Failure> {

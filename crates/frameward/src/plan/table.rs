@@ -1,0 +1,147 @@
+//! The answer as a person reads it.
+
+use std::fmt;
+
+use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PayloadAnswer, Verdict};
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { machine, commit, cycle_us, load, key_bits, clock_ns, port_time_us, .. } = self;
+        let link = Rate(self.link_bits_per_second);
+        writeln!(f, "plan, commit {commit}, {machine}")?;
+        writeln!(
+            f,
+            "cycle {}, link {link}, of which {} % for cyclic frames; AES-GCM-{key_bits}",
+            Microseconds(*cycle_us),
+            load * 100.0
+        )?;
+        writeln!(
+            f,
+            "times of one frame, relations in shuffled order: p50 of bursts, p99.9 and worst of single frames, without the"
+        )?;
+        write!(f, "{clock_ns} ns that reading the clock takes; ")?;
+        if *port_time_us > 0.0 {
+            writeln!(f, "headroom, share and N with {} for the ports", Microseconds(*port_time_us))?;
+        } else {
+            writeln!(f, "ports are not in them: --port-time adds what they take")?;
+        }
+        self.payloads(f)?;
+        self.cycles(f)
+    }
+}
+
+impl Answer {
+    fn payloads(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:7} {:>6} {:>6} {:>10}  {:12} {:>25}  {:>25} {:>9} {:>9} {:>8}",
+            "", "on the", "", "", "", "protect, ns", "verify, ns", "", "", "of one"
+        )?;
+        writeln!(
+            f,
+            "{:>7} {:>6} {:>6} {:>10}  {:12} {:>7} {:>8} {:>8}  {:>7} {:>8} {:>8} {:>9} {:>9} {:>8}  verdict",
+            "payload",
+            "line",
+            "N",
+            "t_max, us",
+            "mode",
+            "p50",
+            "p99.9",
+            "worst",
+            "p50",
+            "p99.9",
+            "worst",
+            "samples",
+            "headroom",
+            "core"
+        )?;
+        for payload in &self.payloads {
+            for mode in &payload.modes {
+                self.line(f, payload, mode)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, payload: &PayloadAnswer, mode: &ModeAnswer) -> fmt::Result {
+        let PayloadAnswer { payload: octets, line_octets, relations, .. } = payload;
+        let t_max = payload.t_max_us.map_or("-".to_owned(), |t_max| format!("{t_max:.2}"));
+        write!(f, "{octets:7} {line_octets:6} {relations:6} {t_max:>10}  {:12}", mode.mode)?;
+        for cost in [&mode.protect, &mode.verify] {
+            write!(f, " {:7.0} {:8.0} {:8.0} ", cost.p50_ns, cost.p99_9_ns, cost.worst_ns)?;
+        }
+        let headroom = mode.headroom.map_or("-".to_owned(), |headroom| format!("{headroom:.1}"));
+        let share = mode.core_share.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0));
+        write!(f, "{:9} {headroom:>9} {share:>8}  ", mode.protect.samples)?;
+        match mode.verdict {
+            Verdict::Fits => writeln!(f, "fits"),
+            Verdict::FitsButWorst => writeln!(f, "fits; the worst seen took longer than t_max"),
+            Verdict::TooSlow => writeln!(f, "too slow: fewer relations, a longer cycle or a faster CPU"),
+            Verdict::TooManyRelations => writeln!(
+                f,
+                "{} are too many for the link, which carries {relations}",
+                self.relations.unwrap_or_default()
+            ),
+            Verdict::NoRelation => writeln!(
+                f,
+                "the link carries none; a cycle of {} carries one",
+                Microseconds(payload.shortest_cycle_us.unwrap_or_default())
+            ),
+        }
+    }
+
+    /// A line a cycle, a column for each payload and mode.
+    fn cycles(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\nlargest number of relations, and what limits it: the link; one core, at p99.9; or a cell, which has {MOST_RELATIONS} at most\n(in parentheses what link or CPU would allow)\n"
+        )?;
+        write!(f, "{:>10}", "cycle")?;
+        let columns = self.columns();
+        for column in &columns {
+            let head = format!("{} octets, {}", column[0].payload, column[0].mode);
+            write!(f, "  {head:>26}")?;
+        }
+        writeln!(f)?;
+        for row in 0..columns.first().map_or(0, Vec::len) {
+            write!(f, "{:>10}", Microseconds(columns[0][row].cycle_us).to_string())?;
+            for answer in columns.iter().map(|column| column[row]) {
+                let (limit, other) = match answer.limit {
+                    Limit::Link => ("link", format!("CPU {}", answer.cpu_relations)),
+                    Limit::Cpu => ("CPU", format!("link {}", answer.link_relations)),
+                    Limit::Cell => ("cell", format!("link {}", answer.link_relations)),
+                };
+                let cell = format!("{} {limit} ({other})", answer.relations);
+                write!(f, "  {cell:>26}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+/// A time that prints in microseconds, or in milliseconds from one on.
+pub(super) struct Microseconds(pub(super) f64);
+
+impl fmt::Display for Microseconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (value, unit) = if self.0 < 1000.0 { (self.0, "us") } else { (self.0 / 1e3, "ms") };
+        // Three digits, unless they are zeros.
+        let text = format!("{value:.3}");
+        write!(f, "{} {unit}", text.trim_end_matches('0').trim_end_matches('.'))
+    }
+}
+
+/// Bits a second that print in their largest unit.
+pub(super) struct Rate(pub(super) u64);
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let rate = self.0 as f64;
+        match self.0 {
+            0..1_000_000 => write!(f, "{} kbit/s", rate / 1e3),
+            1_000_000..1_000_000_000 => write!(f, "{} Mbit/s", rate / 1e6),
+            _ => write!(f, "{} Gbit/s", rate / 1e9),
+        }
+    }
+}
