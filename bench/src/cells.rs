@@ -15,7 +15,6 @@ use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
     Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations, Settings,
-    Watchdog,
 };
 use suite::fieldbus::{Direction, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protection};
@@ -26,6 +25,8 @@ use crate::secys::{BURST, CHUNK, HEADROOM};
 /// Addresses, VLAN tag, EtherType and FrameID.
 const FRONT: usize = 20;
 const CYCLE: Duration = Duration::from_millis(1);
+/// Half of a watchdog of three cycles.
+const ALARM: Duration = Duration::from_micros(1500);
 
 /// A cell that sends, a cell that receives, and a burst of frames with one length of payload.
 pub struct Cells {
@@ -52,7 +53,7 @@ impl Cells {
                     let (plc, device) = stations(number);
                     let (local, remote) = if plc_is_local { (plc, device) } else { (device, plc) };
                     let relation = Relation::new(local, remote, CYCLE).expect("two stations");
-                    RelationSettings { relation, mode: Mode::Protect, watchdog: Watchdog::default() }
+                    RelationSettings { relation, mode: Mode::Protect, alarm: ALARM }
                 })
                 .collect();
             let mut cell = Relations::new(Settings::new(protection, CHUNK), &settings)
