@@ -4,7 +4,8 @@
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
-#                            reads what inspect writes, nftables, a browser, and Prometheus' own parser
+#                            reads what inspect writes, nftables, a browser, Prometheus' own parser, and scapy, which
+#                            builds PROFINET frames
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
 #                            cbindgen, and what mcu installs
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
@@ -75,6 +76,7 @@ install_packages() {
     # A module of the system's Python, which is no command either.
     [[ $profile != test && $profile != ci || -e /usr/lib/python3/dist-packages/prometheus_client ]] \
         || packages+=(python3-prometheus-client)
+    [[ $profile != test && $profile != ci || -e /usr/lib/python3/dist-packages/scapy ]] || packages+=(python3-scapy)
     ((${#packages[@]})) || return 0
     mapfile -t packages < <(printf '%s\n' "${packages[@]}" | sort -u)
     has apt-get || fail "missing: ${packages[*]} (Debian's names), and there is no apt-get here" \
