@@ -9,6 +9,7 @@ pub mod config;
 pub mod doctor;
 pub mod ethernet;
 pub mod extension;
+pub mod fieldbus_cell;
 pub mod fieldbus_codec;
 pub mod fieldbus_handshake;
 pub mod kay;
@@ -32,12 +33,13 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 21] = [
+pub const TARGETS: [Target; 22] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
     ("ethernet", ethernet::run),
     ("extension", extension::run),
+    ("fieldbus_cell", fieldbus_cell::run),
     ("fieldbus_codec", fieldbus_codec::run),
     ("fieldbus_handshake", fieldbus_handshake::run),
     ("kay", kay::run),

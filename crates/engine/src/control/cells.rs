@@ -94,6 +94,8 @@ pub(super) struct CellControl {
     relations: Vec<RelationControl>,
     /// What the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
+    /// HELLOs that wait until it has.
+    says: Vec<HelloFrame>,
     /// What handshakes counted that are over.
     hello_before: HelloCounters,
 }
@@ -137,7 +139,17 @@ impl CellControl {
         };
         let relations = settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
         let hello_before = HelloCounters::default();
-        Ok((cell, Box::new(Self { settings, rings, relations, changes: Vec::new(), hello_before })))
+        Ok((
+            cell,
+            Box::new(Self {
+                settings,
+                rings,
+                relations,
+                changes: Vec::new(),
+                says: Vec::new(),
+                hello_before,
+            }),
+        ))
     }
 
     /// Which relations are the same in the cell before: their numbers here and there.
@@ -199,6 +211,7 @@ impl CellControl {
             self.tell_silence(number, around);
         }
         self.commit(around);
+        self.say();
         // Said in this turn, or in one before in which there was no room.
         if self.rings.says.slots() < self.rings.says.buffer().capacity() {
             around.worker.wake();
@@ -246,9 +259,20 @@ impl CellControl {
             self.changes.push((number, change));
         }
         while let Some(octets) = handshake.poll_transmit() {
-            let octets = octets.into_iter().collect();
+            self.says.push(HelloFrame { relation: number as u16, octets: octets.into_iter().collect() });
+        }
+    }
+
+    /// Gives the worker what is to be said, behind the keys of that: who hears that this gateway has entered a session
+    /// sends at once, and what comes before the keys is lost.
+    fn say(&mut self) {
+        if !self.changes.is_empty() {
+            // All of it is said again.
+            self.says.clear();
+        }
+        for hello in self.says.drain(..) {
             // A full ring means that the worker is stuck; whoever misses a HELLO hears the next one.
-            let _ = self.rings.says.push(HelloFrame { relation: number as u16, octets });
+            let _ = self.rings.says.push(hello);
         }
     }
 
