@@ -125,7 +125,6 @@ docs:
 
 # The committed C header is the one that its crate makes; scripts/header.sh renew makes it anew.
 header:
-	@scripts/setup.sh ci
 	@scripts/header.sh
 
 # The C library for a Cortex-M4, and what it takes of a firmware's memory.

@@ -7,6 +7,9 @@ use nix::sys::signal::Signal;
 
 use super::program;
 
+/// How long a demo may take on a busy machine; a quarter of a minute is usual.
+const LIMIT: Duration = Duration::from_secs(300);
+
 /// Namespaces and scratch directories of the process `pid`.
 fn left_by(pid: u32) -> Vec<String> {
     let names = |directory: &str, prefix: String| {
@@ -24,7 +27,7 @@ fn left_by(pid: u32) -> Vec<String> {
 fn it_shows_the_main_job() {
     let demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
     let pid = demo.id();
-    let output = demo.wait(Duration::from_secs(120)).unwrap();
+    let output = demo.wait(LIMIT).unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
     for words in ["0% packet loss", "cyclic frames", "all MACsec", "Mbit/s", "p99.9", "OutPktsEncrypted"] {
         assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
@@ -36,7 +39,7 @@ fn it_shows_the_main_job() {
 fn it_shows_a_tunnel() {
     let demo = Program::spawn(&[program().to_str().unwrap(), "demo", "tunnel"]).unwrap();
     let pid = demo.id();
-    let output = demo.wait(Duration::from_secs(120)).unwrap();
+    let output = demo.wait(LIMIT).unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
     for words in ["0% packet loss", "no MAC address and no SCI", "Mbit/s", "p99.9", "OutPktsTunnelled"] {
         assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
@@ -48,10 +51,10 @@ fn it_shows_a_tunnel() {
 fn an_interrupted_demo_leaves_nothing_behind() {
     let mut demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
     let pid = demo.id();
-    demo.wait_for_line("gateways ", Duration::from_secs(60)).unwrap();
+    demo.wait_for_line("gateways ", LIMIT).unwrap();
     assert!(!left_by(pid).is_empty(), "there is something to leave");
     demo.signal(Signal::SIGINT).unwrap();
-    let output = demo.wait(Duration::from_secs(20)).unwrap();
+    let output = demo.wait(LIMIT).unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(left_by(pid), Vec::<String>::new());
 }

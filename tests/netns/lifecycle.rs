@@ -28,7 +28,7 @@ pub(crate) fn settings(namespace: &Namespace) -> String {
 
 /// Waits until the settings are `before`: the kernel takes some things back a moment after a process has ended.
 pub(crate) fn wait_until_restored(namespace: &Namespace, before: &str) {
-    let end = Instant::now() + Duration::from_secs(5);
+    let end = Instant::now() + super::DEADLINE;
     while settings(namespace) != before {
         assert!(Instant::now() < end, "left behind:\n{}\ninstead of\n{before}", settings(namespace));
         std::thread::sleep(Duration::from_millis(20));

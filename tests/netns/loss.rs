@@ -7,7 +7,7 @@ use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Namespace, Shape};
 use nix::sys::signal::Signal;
 
-use super::vanish::{both_ways, cpu_ticks, wait_until};
+use super::vanish::{both_ways, wait_until, waits_without_spinning};
 use super::{DEADLINE, lab, program};
 
 fn shows(namespace: &Namespace, interface: &str, word: &str) -> bool {
@@ -38,11 +38,7 @@ fn forwards(io: &'static str) {
         let why = link.waiting.unwrap().why;
         assert!(why.contains(&format!("{PROTECTED} has no carrier, so {PLAIN} is held down")), "{why}");
         assert!(link.concerns.iter().any(|concern| concern.grave && concern.text.contains(&why)));
-        let process = a.program().id();
-        let before = cpu_ticks(process);
-        std::thread::sleep(Duration::from_millis(500));
-        let used = cpu_ticks(process) - before;
-        assert!(used < 25, "{used} ticks of 50 while it waits");
+        waits_without_spinning(a.program().id());
         if round == 0 {
             set(&topology.middle, LEFT, "up");
             wait_for_carrier(&machine.namespace, machine.ifname, true);

@@ -19,15 +19,16 @@ const ONE_CPU: &[&str] = &["taskset", "--cpu-list", "0"];
 /// Scheduling policy and real-time priority of a process's threads, by their names (proc(5), stat).
 fn schedules(process: u32) -> Vec<(String, u32, u32)> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    // One that ends meanwhile has no schedule.
     let of = |thread: fs::DirEntry| {
-        let stat = fs::read_to_string(thread.path().join("stat")).unwrap();
+        let stat = fs::read_to_string(thread.path().join("stat")).ok()?;
         let (begin, end) = stat.rsplit_once(')').unwrap();
         let fields: Vec<&str> = end.split_whitespace().collect();
         // The first of these is field 3.
         let number = |field: usize| fields[field - 3].parse().unwrap();
-        (begin.split_once('(').unwrap().1.to_owned(), number(41), number(40))
+        Some((begin.split_once('(').unwrap().1.to_owned(), number(41), number(40)))
     };
-    threads.map(|thread| of(thread.unwrap())).collect()
+    threads.filter_map(|thread| of(thread.ok()?)).collect()
 }
 
 fn locked_kib(process: u32) -> u64 {

@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, Pair, Scratch};
 use frameward::keygen::{self, KeyLength};
@@ -73,18 +73,26 @@ fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// Takes what arrives until `stop` and a moment longer; the numbers, in order.
-fn listen(at: &Machine, stop: &AtomicBool) -> Vec<u64> {
+/// While it is not known yet how many frames were sent.
+const UNKNOWN: u64 = u64::MAX;
+
+/// Takes what arrives until so many have come as were sent, and a moment longer; the numbers, in order.
+fn listen(at: &Machine, sent: &AtomicU64) -> Vec<u64> {
     let mut receiver = PacketSocket::open(&at.namespace, at.ifname).unwrap();
-    let (mut numbers, mut quiet) = (Vec::new(), 0);
-    while quiet < 30 {
+    let (mut numbers, mut last, mut quiet) = (Vec::new(), Instant::now(), 0);
+    loop {
         match receiver.receive().unwrap() {
             Some(frame) if frame.direction == Direction::In && frame.ethertype() == Some(EXPERIMENT.0) => {
                 numbers.push(u64::from_be_bytes(frame.octets[40..48].try_into().unwrap()));
-                quiet = 0;
+                (last, quiet) = (Instant::now(), 0);
             }
-            _ if stop.load(Ordering::Relaxed) => quiet += 1,
-            _ => {}
+            _ => quiet += 1,
+        }
+        let sent = sent.load(Ordering::Relaxed);
+        // One that comes twice may come later than the last one.
+        let complete = numbers.len() as u64 >= sent && quiet >= 30;
+        if complete || (sent != UNKNOWN && last.elapsed() > DEADLINE / 2) {
+            break;
         }
     }
     assert_eq!(receiver.dropped().unwrap(), 0, "the test itself was too slow");
@@ -94,25 +102,25 @@ fn listen(at: &Machine, stop: &AtomicBool) -> Vec<u64> {
 /// Has the machines talk both ways while `work` is done, and sees every frame arrive once and in order.
 pub(crate) fn while_they_talk(topology: &Topology, work: impl FnOnce()) -> [u64; 2] {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
-    let (stop, deaf) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (stop, sent) = (AtomicBool::new(false), [AtomicU64::new(UNKNOWN), AtomicU64::new(UNKNOWN)]);
     std::thread::scope(|scope| {
-        let ears = [scope.spawn(|| listen(b, &deaf)), scope.spawn(|| listen(a, &deaf))];
+        let ears = [scope.spawn(|| listen(b, &sent[0])), scope.spawn(|| listen(a, &sent[1]))];
         std::thread::sleep(Duration::from_millis(100));
         let mouths = [scope.spawn(|| talk(a, b, &stop)), scope.spawn(|| talk(b, a, &stop))];
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         stop.store(true, Ordering::Relaxed);
-        let sent = mouths.map(|mouth| mouth.join().unwrap());
-        deaf.store(true, Ordering::Relaxed);
+        let all = mouths.map(|mouth| mouth.join().unwrap());
+        sent.iter().zip(all).for_each(|(sent, all)| sent.store(all, Ordering::Relaxed));
         let heard = ears.map(|ear| ear.join().unwrap());
         if let Err(panic) = worked {
             std::panic::resume_unwind(panic);
         }
-        for (sent, heard) in sent.into_iter().zip(heard) {
+        for (sent, heard) in all.into_iter().zip(heard) {
             let missing: Vec<u64> = (0..sent).filter(|number| !heard.contains(number)).collect();
             assert!(missing.is_empty(), "{} of {sent} were lost: {missing:?}", missing.len());
             assert!(heard.len() as u64 == sent && heard.is_sorted(), "doubled, or out of order");
         }
-        sent
+        all
     })
 }
 

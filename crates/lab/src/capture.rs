@@ -20,7 +20,7 @@ use crate::{Error, Namespace, Task};
 /// Octets of frames kept by default.
 const KEPT_OCTETS: usize = 256 << 20;
 /// What stopping may take: reading out what the kernel still holds.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running capture. Dropping it stops it and throws the frames away.
 #[derive(Debug)]

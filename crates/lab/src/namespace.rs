@@ -23,7 +23,7 @@ use crate::program::{self, Output, Program};
 const PREFIX: &str = "fw-";
 const DIRECTORY: &str = "/run/netns";
 /// What one configuration command may take, also on a busy machine.
-const COMMAND_LIMIT: Duration = Duration::from_secs(10);
+const COMMAND_LIMIT: Duration = Duration::from_secs(30);
 /// What the processes inside may take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 

@@ -117,7 +117,7 @@ impl PacketSocket {
     /// Sends one frame; it begins with the destination address and has no frame check sequence.
     pub fn send(&self, octets: &[u8]) -> Result<(), Error> {
         let what = || format!("send {} octets on {}", octets.len(), self.ifname);
-        let end = Instant::now() + Duration::from_secs(1);
+        let end = Instant::now() + Duration::from_secs(10);
         loop {
             match send(self.descriptor.as_raw_fd(), octets, MsgFlags::empty()) {
                 Ok(sent) if sent == octets.len() => return Ok(()),

@@ -41,7 +41,7 @@ use socket::{Receiver, Sender, Socket};
 /// How long what had arrived before a stop may still pass: longer than all the kernel can hold takes.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// What stopping may take.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// What one direction did, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
 /// held back at this moment; behind a stop none are.

@@ -313,7 +313,7 @@ pub(crate) struct End<'a> {
 
 /// A veth pair is usable only when both ends know that the other is up; the kernel tells them a moment later.
 pub(crate) fn wait_for_carrier(interfaces: &[(&Namespace, &str)]) -> Result<(), Error> {
-    let limit = Duration::from_secs(5);
+    let limit = Duration::from_secs(20);
     let end = std::time::Instant::now() + limit;
     for (namespace, ifname) in interfaces {
         while !namespace.ip(&["-o", "link", "show", ifname])?.stdout.contains("state UP") {

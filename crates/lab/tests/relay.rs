@@ -310,7 +310,7 @@ fn a_frame_held_back_leaves_without_followers() {
     for number in 0..3 {
         socket.send(&numbered(&topology, number)).unwrap();
         // Nothing follows, and nothing stops the relay: it lets go by itself.
-        far.wait_for(number as usize + 1, Duration::from_secs(2), |_| true).unwrap();
+        far.wait_for(number as usize + 1, LIMIT, |_| true).unwrap();
     }
     assert_eq!(relay.stop().unwrap().to_right.reordered, 3);
 }

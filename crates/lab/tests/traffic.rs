@@ -75,5 +75,5 @@ fn an_unreachable_machine_is_an_error_and_no_hang() {
     assert!(traffic::ping(a, b, Ip::V4, 1, 56).is_err());
     let cyclic = traffic::cyclic(a, b, Duration::from_millis(1), 10, 40).unwrap();
     assert_eq!((cyclic.sent, cyclic.received), (10, 0));
-    assert!(begin.elapsed() < Duration::from_secs(15));
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }

@@ -1,12 +1,14 @@
 //! Attacks from the internet: each is discarded under a name of its own, reaches no LAN unless a station can refuse it,
 //! and changes no state.
 
+use std::time::Instant;
+
 use lab::plants::PROBE;
 use lab::topology::LEFT;
 use lab::{Capture, PacketSocket};
 use testkit::frames::payload;
 
-use super::{PROTECTED, UDP_PAYLOAD, Wan};
+use super::{DEADLINE, PROTECTED, UDP_PAYLOAD, Wan};
 
 /// Where IPv4 and UDP keep what has to be right again when a payload was changed.
 const UDP_CHECKSUM: std::ops::Range<usize> = 40..42;
@@ -73,8 +75,9 @@ fn changed_headers_and_swapped_bodies_cost_the_packet_itself_and_nothing_else() 
     for frame in &frames {
         sender.send(frame).unwrap();
     }
-    let mut held = Vec::new();
+    let (mut held, end) = (Vec::new(), Instant::now() + DEADLINE);
     while held.len() < frames.len() {
+        assert!(Instant::now() < end, "{} packets", held.len());
         let frame = right.receive().unwrap();
         held.extend(frame.filter(|frame| wan.is_data(&frame.octets)).map(|frame| frame.octets));
     }

@@ -11,14 +11,14 @@ mod restart;
 mod stand;
 mod whole;
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use engine::channel::Reach;
 use engine::site::ToWorker;
 use suite::identity::Identity;
 use tunnel::{Command, PeerId};
 
-use stand::{Site, identities, peer, socket, until};
+use stand::{LIMIT, Site, identities, peer, socket, until};
 
 #[test]
 fn two_sites_connect_and_agree_on_epochs() {
@@ -47,7 +47,7 @@ fn two_sites_connect_and_agree_on_epochs() {
             matches!(word, ToWorker::Tunnel(Command::PathPayload { peer: PeerId(0), octets: 1500 }))
         };
         until("the worker knows it", || site.told(|heard| heard.words.iter().any(told)));
-        assert!(site.status().peers[0].round_trip.is_some_and(|rtt| rtt < Duration::from_secs(1)));
+        assert!(site.status().peers[0].round_trip.is_some_and(|rtt| rtt < LIMIT));
     }
     let notices = second.manager.as_ref().expect("it runs").notices();
     assert!(notices.iter().any(|notice| notice.text.starts_with("connected at")), "{notices:?}");
@@ -78,11 +78,15 @@ fn three_sites_with_endpoints_at_both_ends_stay_connected() {
     }
     until("all are up", || sites.iter().all(|site| site.is_up(0) && site.is_up(1)));
     let connections = || sites.iter().map(|site| site.status().counters.connections).sum::<u64>();
-    let before = connections();
-    assert!(before <= 12, "{before} connections: six ends, and as many that met");
-    // Longer than a dead connection would live.
-    std::thread::sleep(Duration::from_secs(4));
-    assert_eq!(connections(), before, "nobody connects again");
+    // Longer than a dead connection would live. Those that met may still do so in the first of these times.
+    let stays = |_| {
+        let before = connections();
+        std::thread::sleep(Duration::from_secs(4));
+        connections() == before
+    };
+    assert!((0..2).any(stays), "somebody connects again");
+    let all = connections();
+    assert!(all <= 12, "{all} connections: six ends, and as many that met");
     assert!(sites.iter().all(|site| site.status().peers.iter().all(|peer| peer.reach == Reach::Connected)));
 }
 
@@ -138,6 +142,7 @@ fn sites_of_different_modes_say_so_and_do_not_knock_on_and_on() {
     let (here, there) = (first.local_addr().expect("an address"), second.local_addr().expect("an address"));
     let mut other = peer(&high, Some(there));
     other.mode = tunnel::Mode::HeaderEncryption;
+    let start = Instant::now();
     let first = Site::start(&low, first, vec![other]);
     let second = Site::start(&high, second, vec![peer(&low, Some(here))]);
     for site in [&first, &second] {
@@ -150,7 +155,9 @@ fn sites_of_different_modes_say_so_and_do_not_knock_on_and_on() {
         assert_eq!(site.status().peers[0].reach, Reach::Refused, "and never connected");
         let manager = site.manager.as_ref().expect("it runs");
         let (notices, connections) = (manager.notices(), site.status().counters.connections);
-        assert!(notices.len() <= 3, "{notices:?}");
-        assert!(connections <= 6, "{connections} connections in some three seconds");
+        // Each of both may try at once and again every three seconds, and a try may come from either side.
+        let tries = 1 + start.elapsed().as_secs() / 3;
+        assert!(notices.len() as u64 <= 1 + tries, "{notices:?}");
+        assert!(connections <= 2 + 2 * tries, "{connections} connections in {:?}", start.elapsed());
     }
 }

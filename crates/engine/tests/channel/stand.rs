@@ -13,7 +13,7 @@ use suite::identity::Identity;
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
 /// How long a condition is waited for before the test fails.
-pub(crate) const LIMIT: Duration = Duration::from_secs(15);
+pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits until it is so.
 pub(crate) fn until(what: &str, condition: impl Fn() -> bool) -> Duration {

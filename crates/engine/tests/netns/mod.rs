@@ -21,7 +21,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// How long anything that must happen may take on a busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test in a thread with a network namespace of its own, which ends with the thread.
 pub fn in_namespace(test: impl FnOnce() + Send + 'static) {
