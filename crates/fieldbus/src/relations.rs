@@ -353,6 +353,11 @@ impl Relations {
         None
     }
 
+    /// Whether there may be something that control has to know.
+    pub fn has_events(&self) -> bool {
+        self.news.front().is_some()
+    }
+
     /// Looks whether frames of some relations have stopped; true when all have been looked at since it was true last. At
     /// most 32 relations a call.
     pub fn look_for_silence(&mut self, now: Moment) -> bool {
