@@ -110,7 +110,7 @@ impl Link {
         if !burst.is_empty() {
             path.inward(now, pool, burst, to_plain, &mut **plain);
         }
-        path.greet(pool, to_protected, &mut **protected);
+        path.greet(now, pool, to_protected, &mut **protected);
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)

@@ -219,6 +219,9 @@ impl Path {
     ) -> NextAction {
         self.drop_mac_control(pool, burst);
         self.cyclic_outward(pool, burst, out, port);
+        if burst.is_empty() {
+            return NextAction::GoOn;
+        }
         let Some(mut divider) = self.divider.take() else {
             let next = self.protect(pool, burst, &[], out);
             out.transmit(port, pool);
@@ -349,6 +352,9 @@ impl Path {
         port: &mut dyn Port,
     ) {
         self.cyclic_inward(pool, burst, out, port);
+        if burst.is_empty() {
+            return;
+        }
         // A pass that only reads: another CPU wrote these frames, and so this one waits for all of them at once instead
         // of for one after the other.
         let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =

@@ -69,6 +69,10 @@ impl CellEnd {
         self.says.pop().ok()
     }
 
+    pub(crate) fn has_hello(&self) -> bool {
+        !self.says.is_empty()
+    }
+
     pub(crate) fn has_room_for_event(&self) -> bool {
         !self.events.is_full()
     }

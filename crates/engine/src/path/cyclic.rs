@@ -12,7 +12,7 @@ use wire::{Frame, Instant};
 
 use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
 use crate::burst::{BURST_FRAMES, Burst};
-use crate::cell::{Cell, CellSnapshot, HELLOS, Rest};
+use crate::cell::{Cell, CellSnapshot, Rest};
 use crate::pool::{FrameView, Pool};
 use crate::port::Port;
 
@@ -69,21 +69,29 @@ impl Path {
         self.cell.as_ref()?.due()
     }
 
-    /// Sends HELLOs, at most [`HELLOS`], each copied once.
-    pub(crate) fn greet(&mut self, pool: &mut Pool, out: &mut ToProtected, port: &mut dyn Port) {
+    /// Sends HELLOs, a few at once, each copied once.
+    pub(crate) fn greet(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        out: &mut ToProtected,
+        port: &mut dyn Port,
+    ) {
         let Some(cell) = &mut self.cell else { return };
-        for _ in 0..HELLOS {
-            let Some(hello) = cell.end.next_hello() else { break };
+        let (mut sent, mut unsent) = (0, 0);
+        for hello in cell.hellos(now) {
             let mut slot = pool.take();
             if let Some(slot) = slot.take_if(|slot| pool.append(slot, &hello.octets)) {
-                cell.counters.out_hello_sent += 1;
                 out.push(slot, MayLeave::Hello, pool);
+                sent += 1;
             } else {
-                cell.counters.out_hello_no_chunk += 1;
+                unsent += 1;
             }
             slot.into_iter().for_each(|slot| pool.give(slot));
         }
-        if !out.0.is_empty() {
+        cell.counters.out_hello_sent += sent;
+        cell.counters.out_hello_no_chunk += unsent;
+        if sent > 0 {
             out.transmit(port, pool);
         }
     }
@@ -271,3 +279,6 @@ impl Cell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
