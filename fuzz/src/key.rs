@@ -1,4 +1,5 @@
-//! Keys: of the null suite for the fuzzer, which gets past its ICV at little cost; real ones for the ordinary tests.
+//! Keys: of the null suite for the fuzzer, which gets past its ICV at little cost; real ones for the ordinary tests, which
+//! antedate where the body has idle time.
 
 use suite::{CipherSuite, Key};
 
@@ -13,5 +14,5 @@ pub(crate) fn prepared(suite: CipherSuite) -> Key {
 pub(crate) fn prepared(suite: CipherSuite) -> Key {
     let sak = suite::Sak::new(suite, &vec![0x42; suite.key_octets()]);
     let sak = sak.expect("invariant: a key of the suite's length");
-    Key::prepare(suite, &sak).expect("invariant: a key of the suite's length")
+    Key::prepare_antedated(suite, &sak).expect("invariant: a key of the suite's length")
 }

@@ -144,6 +144,7 @@ pub fn run(octets: &[u8]) {
     for _ in 0..OPERATIONS {
         let Ok(operation) = Operation::arbitrary(&mut input) else { break };
         pair.carry_out(operation);
+        pair.idle();
         if input.is_empty() {
             break;
         }
@@ -184,6 +185,14 @@ impl Pair {
             on_the_way => self.befall(on_the_way),
         }
         self.wire.truncate(WIRE);
+    }
+
+    /// A moment in which keystreams are made: fewer than the frames that some operations move.
+    fn idle(&mut self) {
+        for _ in 0..5 {
+            self.transmitter.antedate();
+            self.receiver.antedate();
+        }
     }
 
     fn befall(&mut self, operation: Operation) {

@@ -1,4 +1,4 @@
-//! `frameward bench fragment` and `bench link` measure every case they promise, `bench tunnel` its flood, and leave
+//! `frameward bench fragment`, `bench link` and `bench antedate` measure every case they promise, `bench tunnel` its flood, and leave
 //! nothing behind. One round, and a short one: what the figures are is not judged here.
 
 use std::time::Duration;
@@ -47,6 +47,18 @@ fn every_case_has_a_figure_and_every_figure_a_comparison() {
     assert_eq!(rows.len(), 6 + 3 * 4 * 5 + 6 + 5 + 4);
     let references = rows.iter().filter(|row| row.ratio.is_none()).count();
     assert_eq!(references, 2 + 3 * 5 + 3, "each comparison has one reference");
+}
+
+/// Two CPUs, two suites, ordinary and antedated; six lengths, two percentiles.
+#[test]
+fn round_trips_are_measured_antedated_beside_ordinary() {
+    let rows = short(|bench| bench.antedate());
+    let shares = |row: &&Row| row.unit == "%";
+    assert_eq!(rows.len() - rows.iter().filter(shares).count(), 2 * 2 * 2 * 6 * 2);
+    assert_eq!(rows.iter().filter(|row| row.ratio.is_some()).count(), 2 * 2 * 6 * 2);
+    // One at a time, with pauses between them: what is made ahead is used.
+    assert!(rows.iter().all(|row| row.value > 0.0 && row.bench == "antedate"), "{rows:?}");
+    assert_eq!(rows.iter().filter(shares).count(), 2 * 2);
 }
 
 #[test]

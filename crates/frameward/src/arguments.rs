@@ -143,7 +143,8 @@ Examples:
   sudo frameward bench link --quick
   sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward bench tunnel --only 'a quarter load'
-  sudo frameward bench fragment --quick")]
+  sudo frameward bench fragment --quick
+  sudo frameward bench antedate --quick")]
     Bench {
         /// What to measure
         #[arg(value_enum)]
@@ -277,6 +278,8 @@ pub(crate) enum Demo {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Measured {
+    /// Round trips through gateways that make keystreams ahead, on this CPU and on one without AES instructions
+    Antedate,
     /// Cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures
     Fieldbus,
     /// What it costs and gains to split frames and to put them together

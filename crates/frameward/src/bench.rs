@@ -6,6 +6,7 @@
 //!
 //! | bench | module | compares |
 //! |---|---|---|
+//! | `antedate` | [`antedate`] | round trips through gateways that antedate with ordinary ones, with AES instructions and without |
 //! | `fragment` | [`full_size`] | full-size frames over MTU 1500, divided, with the same over a jumbo path |
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
@@ -15,6 +16,7 @@
 //! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
+mod antedate;
 pub mod fieldbus;
 pub mod forwarder;
 pub(crate) mod frame_times;
@@ -116,6 +118,15 @@ impl Bench<'_> {
     pub fn link(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         link::measure(self)
+    }
+
+    /// Measures round trips through gateways that antedate.
+    ///
+    /// # Errors
+    /// As [`Self::fragment`].
+    pub fn antedate(&mut self) -> Result<(), BenchError> {
+        lab::require_root()?;
+        antedate::measure(self)
     }
 
     /// Measures tunnels between plants.

@@ -207,6 +207,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) 
         Measured::Suites => return bench_suites(quick, json),
         Measured::Fieldbus => return bench_fieldbus(quick, json),
         Measured::Precompute => return bench_precompute(quick, json, rows),
+        Measured::Antedate => |bench| bench.antedate(),
         Measured::Fragment => |bench| bench.fragment(),
         Measured::Link => |bench| bench.link(),
         Measured::Tunnel => |bench| bench.tunnel(),
@@ -291,6 +292,7 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
         let rows = Rows::read(device, &file);
         measured.push(rows.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?);
     }
+    tell(&"bench: round trips through gateways that antedate: frameward bench antedate (root)");
     tell(&"bench: this host");
     measured.push(Rows::here(if quick { 51 } else { 501 }));
     if json {

@@ -53,6 +53,10 @@ impl Receiver {
         }
     }
 
+    pub(super) fn antedate(&mut self) {
+        self.secy.antedate();
+    }
+
     pub(super) fn install(&mut self, number: u8) {
         let remembered = &mut self.ans[an(number).index()];
         let Some(lowest) = remembered.highest.checked_add(1).and_then(Pn::new) else { return };

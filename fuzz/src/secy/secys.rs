@@ -177,6 +177,10 @@ impl Transmitter {
         }
     }
 
+    pub(super) fn antedate(&mut self) {
+        self.secy.antedate();
+    }
+
     /// Installs an SA with a block of PNs above all before. There is none behind PN 2^64 - 1, and one behind the
     /// suite's last PN must send nothing.
     pub(super) fn install(&mut self, number: u8, gap: Gap, block: u64) {

@@ -9,6 +9,7 @@ use lab::{Shape, Topology};
 use super::BenchError;
 use super::forwarder::Forwarder;
 use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
+use crate::report::GatewayReport;
 
 /// A case with its network.
 pub(crate) struct Stand {
@@ -84,6 +85,15 @@ impl Stand {
             Inside::Gateways(pair) => [&pair.a, &pair.b].map(Station::id).to_vec(),
             Inside::Forwarders(forwarders, _) => forwarders.iter().map(Forwarder::id).collect(),
             Inside::OneGateway(station, _) => vec![station.id()],
+        }
+    }
+
+    /// What the first gateway says of itself.
+    pub(crate) fn report(&self) -> Result<GatewayReport, BenchError> {
+        match &self.inside {
+            Inside::Gateways(pair) => Ok(pair.a.report()?),
+            Inside::OneGateway(station, _) => Ok(station.report()?),
+            Inside::Bridges | Inside::Forwarders(..) => Err(BenchError::Silent(self.case.clone())),
         }
     }
 

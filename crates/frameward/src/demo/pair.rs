@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use lab::topology::{PLAIN, PROTECTED};
+use lab::topology::{Gateway, PLAIN, PROTECTED};
 use lab::{Namespace, Program, Topology};
 use suite::CipherSuite;
 
@@ -116,11 +116,13 @@ pub struct Choice {
     pub gateway: &'static str,
     /// Further lines of `[[link]]`.
     pub link: &'static str,
+    /// What the gateways have in their environment, `NAME=value` each.
+    pub environment: &'static [&'static str],
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { io: "auto", suite: CipherSuite::GcmAes128, gateway: "", link: "" }
+        Self { io: "auto", suite: CipherSuite::GcmAes128, gateway: "", link: "", environment: &[] }
     }
 }
 
@@ -277,8 +279,10 @@ impl Pair {
     pub fn start(frameward: &Path, topology: &Topology, choice: &Choice) -> Result<Self, PairError> {
         let scratch = Scratch::new()?;
         configure(&scratch, choice)?;
-        let a = Station::start(frameward, &topology.gateway_a.namespace, &scratch, "a")?;
-        let b = Station::start(frameward, &topology.gateway_b.namespace, &scratch, "b")?;
+        let by = [&["env"], choice.environment].concat();
+        let start =
+            |gateway: &Gateway, name| Station::start_by(&by, frameward, &gateway.namespace, &scratch, name);
+        let (a, b) = (start(&topology.gateway_a, "a")?, start(&topology.gateway_b, "b")?);
         Ok(Self { a, b, scratch })
     }
 
