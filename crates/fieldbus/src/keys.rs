@@ -239,7 +239,7 @@ impl Keys {
     pub(crate) fn transmit_key(&self, under: Under) -> Option<&EpochKey> {
         let sessions = [&self.entered, &self.running].into_iter().flatten();
         let sender = &sessions.into_iter().find(|session| session.number == under.session)?.transmit;
-        Some(&sender.key).filter(|key| key.epoch == under.epoch).or(sender.ended.as_ref())
+        [Some(&sender.key), sender.ended.as_ref()].into_iter().flatten().find(|key| key.epoch == under.epoch)
     }
 
     /// The key for a received frame, if that is newer than what was verified under it before.

@@ -7,7 +7,7 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::keys::Epoch;
-use crate::relations::Member;
+use crate::member::Member;
 use crate::session::SessionNumber;
 
 /// Something that control has to know.

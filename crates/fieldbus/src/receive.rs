@@ -24,8 +24,9 @@ use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
+use crate::member::Member;
 use crate::moment::Moment;
-use crate::relations::{Found, Member, Relations};
+use crate::relations::{Found, Relations};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
 

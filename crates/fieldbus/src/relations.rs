@@ -11,19 +11,16 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use arrayvec::ArrayVec;
-use wire::ethernet::{self, ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
-use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
-use wire::{EtherType, MacAddr};
+use wire::EtherType;
+use wire::ethernet;
+use wire::fieldbus::{FrameId, Header};
 
-use crate::counters::{ReceiveCounters, TransmitCounters};
-use crate::histogram::Histogram;
-use crate::keys::{KeyChange, KeyStatus, Keys, RelationState, TakenOut};
+use crate::keys::{KeyChange, TakenOut};
+use crate::member::{Member, RelationStatus};
 use crate::moment::Moment;
-use crate::news::{Event, News, NewsList};
+use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
-use crate::watch::Watch;
 
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
@@ -102,68 +99,6 @@ pub enum RelationsError {
     NoTable,
 }
 
-/// A relation at one moment.
-#[derive(Clone, Debug)]
-pub struct RelationStatus {
-    /// What it is configured with.
-    pub settings: RelationSettings,
-    /// Whether its frames can pass.
-    pub state: RelationState,
-    /// The key that protects.
-    pub transmit_key: Option<KeyStatus>,
-    /// The key of the newest verified frame.
-    pub receive_key: Option<KeyStatus>,
-    /// Frames from the local station.
-    pub transmit: TransmitCounters,
-    /// Frames from its peer.
-    pub receive: ReceiveCounters,
-    /// How long frames of the local station spent in this gateway, from being received to being handed to the kernel.
-    pub residence_outward: Histogram,
-    /// The same for frames of its peer.
-    pub residence_inward: Histogram,
-    /// How much the time between two verified frames differs from the cycle.
-    pub jitter: Histogram,
-    /// The longest time between two verified frames.
-    pub worst_gap: Duration,
-    /// How long no verified frame has come; `None` before the first.
-    pub silent: Option<Duration>,
-}
-
-/// What the fronts of a relation's frames are made of.
-pub(crate) struct Fronts {
-    pub(crate) outward: Front,
-    pub(crate) inward: Front,
-    /// What stands in front of the payload of a delivered frame.
-    pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
-}
-
-/// Addresses as they stand in a frame, and the FrameID behind them.
-pub(crate) struct Front {
-    pub(crate) addresses: [u8; ADDRESSES_OCTETS],
-    pub(crate) frame_id: FrameId,
-}
-
-/// Counters of both directions.
-#[derive(Default)]
-pub(crate) struct Counters {
-    pub(crate) transmit: TransmitCounters,
-    pub(crate) receive: ReceiveCounters,
-}
-
-/// One relation.
-pub(crate) struct Member {
-    pub(crate) settings: RelationSettings,
-    pub(crate) fronts: Fronts,
-    pub(crate) keys: Keys,
-    pub(crate) counters: Counters,
-    pub(crate) watch: Watch,
-    pub(crate) jitter: Histogram,
-    pub(crate) residence: [Histogram; 2],
-    pub(crate) news: News,
-    /// Frames that were delivered in clear, and whose twins have not come yet.
-    pub(crate) clear_ahead: u8,
-}
-
 /// All relations of a cell.
 pub struct Relations {
     settings: Settings,
@@ -174,29 +109,6 @@ pub struct Relations {
     /// The relation that is looked at next for silence.
     look_at: usize,
     watched: bool,
-}
-
-impl Front {
-    fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
-        let mut addresses = [0; ADDRESSES_OCTETS];
-        addresses[..6].copy_from_slice(&destination.0);
-        addresses[6..].copy_from_slice(&source.0);
-        Self { addresses, frame_id }
-    }
-}
-
-impl Fronts {
-    fn new(settings: &Settings, of: &RelationSettings) -> Self {
-        let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-        let outward = Front::new(peer, own, sends);
-        let inward = Front::new(own, peer, receives);
-        let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
-            inward.addresses.into_iter().collect();
-        delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
-        delivered.extend(EtherType::PROFINET.0.to_be_bytes());
-        delivered.extend(receives.0.to_be_bytes());
-        Self { outward, inward, delivered }
-    }
 }
 
 impl Relations {
@@ -227,24 +139,11 @@ impl Relations {
                 return Err(RelationsError::Same(same[0].1, same[1].1));
             }
         }
-        let member = |of: &RelationSettings| {
-            Box::new(Member {
-                settings: *of,
-                fronts: Fronts::new(&settings, of),
-                keys: Keys::default(),
-                counters: Counters::default(),
-                watch: Watch::new(of.alarm),
-                jitter: Histogram::default(),
-                residence: [Histogram::default(); 2],
-                news: News::default(),
-                clear_ahead: 0,
-            })
-        };
         Ok(Self {
             settings,
             outward: Table::new(addresses(Way::Outward)).ok_or(RelationsError::NoTable)?,
             inward: Table::new(addresses(Way::Inward)).ok_or(RelationsError::NoTable)?,
-            members: relations.iter().map(member).collect(),
+            members: relations.iter().map(|of| Box::new(Member::new(&settings, of))).collect(),
             news: NewsList::with_room(relations.len()),
             look_at: 0,
             watched: false,
@@ -375,21 +274,7 @@ impl Relations {
 
     /// The state of a relation.
     pub fn status(&self, relation: usize, now: Moment) -> RelationStatus {
-        let member = &*self.members[relation];
-        let [residence_outward, residence_inward] = member.residence;
-        RelationStatus {
-            settings: member.settings,
-            state: member.keys.state(),
-            transmit_key: member.keys.transmit_status(),
-            receive_key: member.keys.receive_status(),
-            transmit: member.counters.transmit,
-            receive: member.counters.receive,
-            residence_outward,
-            residence_inward,
-            jitter: member.jitter,
-            worst_gap: member.watch.worst_gap(),
-            silent: member.watch.silent(now),
-        }
+        self.members[relation].status(now)
     }
 
     /// Takes relations over, whose stations, FrameIDs and protection are the same: (own number, number there). They go on with their keys,

@@ -24,7 +24,8 @@ use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header,
 
 use crate::counters::TransmitCounters;
 use crate::keys::{Epoch, Taken, Under};
-use crate::relations::{Found, Member, Relations};
+use crate::member::Member;
+use crate::relations::{Found, Relations};
 use crate::settings::Settings;
 
 /// Addresses, FrameID, KeyID and Seq.

@@ -1,0 +1,134 @@
+//! One relation on the data path: its keys, and all that can be seen of it.
+
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
+use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
+use wire::{EtherType, MacAddr};
+
+use crate::counters::{ReceiveCounters, TransmitCounters};
+use crate::histogram::Histogram;
+use crate::keys::{KeyStatus, Keys, RelationState};
+use crate::moment::Moment;
+use crate::news::News;
+use crate::settings::{RelationSettings, Settings};
+use crate::watch::Watch;
+
+/// A relation at one moment.
+#[derive(Clone, Debug)]
+pub struct RelationStatus {
+    /// What it is configured with.
+    pub settings: RelationSettings,
+    /// Whether its frames can pass.
+    pub state: RelationState,
+    /// The key that protects.
+    pub transmit_key: Option<KeyStatus>,
+    /// The key of the newest verified frame.
+    pub receive_key: Option<KeyStatus>,
+    /// Frames from the local station.
+    pub transmit: TransmitCounters,
+    /// Frames from its peer.
+    pub receive: ReceiveCounters,
+    /// How long frames of the local station spent in this gateway, from being received to being handed to the kernel.
+    pub residence_outward: Histogram,
+    /// The same for frames of its peer.
+    pub residence_inward: Histogram,
+    /// How much the time between two verified frames differs from the cycle.
+    pub jitter: Histogram,
+    /// The longest time between two verified frames.
+    pub worst_gap: Duration,
+    /// How long no verified frame has come; `None` before the first.
+    pub silent: Option<Duration>,
+}
+
+/// What the fronts of a relation's frames are made of.
+pub(crate) struct Fronts {
+    pub(crate) outward: Front,
+    pub(crate) inward: Front,
+    /// What stands in front of the payload of a delivered frame.
+    pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
+}
+
+/// Addresses as they stand in a frame, and the FrameID behind them.
+pub(crate) struct Front {
+    pub(crate) addresses: [u8; ADDRESSES_OCTETS],
+    pub(crate) frame_id: FrameId,
+}
+
+/// Counters of both directions.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) transmit: TransmitCounters,
+    pub(crate) receive: ReceiveCounters,
+}
+
+/// One relation.
+pub(crate) struct Member {
+    pub(crate) settings: RelationSettings,
+    pub(crate) fronts: Fronts,
+    pub(crate) keys: Keys,
+    pub(crate) counters: Counters,
+    pub(crate) watch: Watch,
+    pub(crate) jitter: Histogram,
+    pub(crate) residence: [Histogram; 2],
+    pub(crate) news: News,
+    /// Frames that were delivered in clear, and whose twins have not come yet.
+    pub(crate) clear_ahead: u8,
+}
+
+impl Front {
+    fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
+        let mut addresses = [0; ADDRESSES_OCTETS];
+        addresses[..6].copy_from_slice(&destination.0);
+        addresses[6..].copy_from_slice(&source.0);
+        Self { addresses, frame_id }
+    }
+}
+
+impl Fronts {
+    fn new(settings: &Settings, of: &RelationSettings) -> Self {
+        let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+        let outward = Front::new(peer, own, sends);
+        let inward = Front::new(own, peer, receives);
+        let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
+            inward.addresses.into_iter().collect();
+        delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
+        delivered.extend(EtherType::PROFINET.0.to_be_bytes());
+        delivered.extend(receives.0.to_be_bytes());
+        Self { outward, inward, delivered }
+    }
+}
+
+impl Member {
+    pub(crate) fn new(settings: &Settings, of: &RelationSettings) -> Self {
+        Self {
+            settings: *of,
+            fronts: Fronts::new(settings, of),
+            keys: Keys::default(),
+            counters: Counters::default(),
+            watch: Watch::new(of.alarm),
+            jitter: Histogram::default(),
+            residence: [Histogram::default(); 2],
+            news: News::default(),
+            clear_ahead: 0,
+        }
+    }
+
+    pub(crate) fn status(&self, now: Moment) -> RelationStatus {
+        let [residence_outward, residence_inward] = self.residence;
+        RelationStatus {
+            settings: self.settings,
+            state: self.keys.state(),
+            transmit_key: self.keys.transmit_status(),
+            receive_key: self.keys.receive_status(),
+            transmit: self.counters.transmit,
+            receive: self.counters.receive,
+            residence_outward,
+            residence_inward,
+            jitter: self.jitter,
+            worst_gap: self.watch.worst_gap(),
+            silent: self.watch.silent(now),
+        }
+    }
+}
