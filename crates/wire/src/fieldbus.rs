@@ -146,12 +146,12 @@ impl Header {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HandshakeNonce(pub [u8; NONCE_OCTETS]);
 
-/// Whether the sender of a HELLO has entered the session of the two nonces in it.
+/// What a HELLO is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HelloState {
-    /// No: it asks for an answer.
+    /// Its sender asks for an answer. It does not say whether it has entered a session.
     Asks,
-    /// Yes: it receives under the session's keys.
+    /// Its sender has entered the session of the two nonces, and receives under its keys; it wants nothing more.
     Entered,
 }
 
