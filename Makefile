@@ -9,7 +9,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 .PHONY: help setup demo bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
-	@echo "make demo       links, then sites, with their machines in network namespaces, real traffic, live figures (root)"
+	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
 	@echo "make bench-antedate  round trips through gateways that antedate and that do not, with AES instructions and without (root; 5 minutes)"
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
@@ -37,6 +37,7 @@ demo:
 	$(CARGO) build --release --locked --package frameward
 	target/release/frameward demo link
 	target/release/frameward demo tunnel
+	target/release/frameward demo fieldbus
 
 bench-antedate:
 	@scripts/setup.sh demo

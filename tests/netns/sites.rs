@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use frameward::demo::pair::Station;
 use frameward::demo::sites::{Sites, SitesChoice, site_name};
 use frameward::report::site::{SitePeerReport, SiteReport};
-use frameward::report::table::SiteGroup;
+use frameward::report::table::Group;
 use lab::plants::{BARE, LAN};
 use lab::topology::LEFT;
 use lab::traffic::{Ip, Until, ping, tcp};
@@ -106,7 +106,7 @@ fn frames_cross(choice: &SitesChoice) {
         .groups()
         .into_iter()
         // When both call at once one handshake may give way: that loses no frame.
-        .filter(|(group, ..)| !matches!(group, SiteGroup::Channel | SiteGroup::Session))
+        .filter(|(group, ..)| !matches!(group, Group::Channel | Group::Session))
         .flat_map(|(group, place, counters)| {
             let found = counters.iter().filter(move |(name, value)| {
                 *value > 0 && group.counter(name).is_some_and(|row| row.discard)

@@ -113,13 +113,14 @@ Example:
         /// The link's name
         link: String,
     },
-    /// Show a link or a tunnel at work on this machine: gateways, machines, real frames, in network namespaces
+    /// Show a link, a tunnel or a fieldbus at work on this machine: gateways, machines, real frames, in network namespaces
     #[command(after_help = "\
 Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
 
 Examples:
   sudo frameward demo
-  sudo frameward demo tunnel")]
+  sudo frameward demo tunnel
+  sudo frameward demo fieldbus")]
     Demo {
         /// What to show
         #[arg(value_enum, default_value = "link")]
@@ -274,6 +275,8 @@ pub(crate) enum Demo {
     Link,
     /// Two plants whose frames travel between two site gateways, over a routed internet
     Tunnel,
+    /// A PLC and its devices that exchange IO data every millisecond between two gateways
+    Fieldbus,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

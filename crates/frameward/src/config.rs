@@ -248,6 +248,11 @@ impl Link {
         self.is_like_but_for_keys(other) && self.keys.are_like(&other.keys) && self.has_cell_like(other)
     }
 
+    /// Whether both have the same keys.
+    pub fn has_keys_like(&self, other: &Self) -> bool {
+        self.keys.are_like(&other.keys)
+    }
+
     /// Whether both have the same cell, or none.
     pub fn has_cell_like(&self, other: &Self) -> bool {
         match (&self.cell, &other.cell) {

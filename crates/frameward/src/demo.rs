@@ -10,6 +10,8 @@
 //! plaintext that the machines do see; then throughput and round trips without the watcher, which costs as much
 //! CPU as the gateways; at last the gateways' own counters, and a stop that must leave the interfaces as they were.
 
+pub mod cells;
+mod fieldbus;
 pub mod pair;
 pub mod sites;
 mod tunnel;
@@ -24,6 +26,7 @@ use lab::{Capture, Namespace, Shape, Topology};
 use wire::EtherType;
 
 use crate::report::{Counters, GatewayReport, LinkReport};
+pub use fieldbus::fieldbus;
 use pair::{Choice, Pair, PairError, Scratch};
 pub use tunnel::tunnel;
 

@@ -180,6 +180,7 @@ fn demo(what: Demo) -> Result<(), Failure> {
     let shown = match what {
         Demo::Link => demo::link(&program, say),
         Demo::Tunnel => demo::tunnel(&program, say),
+        Demo::Fieldbus => demo::fieldbus(&program, say),
     };
     shown.map_err(|error| failed(&error)).and(broken)
 }

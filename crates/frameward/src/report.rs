@@ -5,6 +5,7 @@
 //!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
 //!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
 //!                              ├─ MkaReport ── counters           (mka.rs)
+//!                              ├─ CellReport ── RelationReport ── histograms, counters     (cell.rs)
 //!                              └─ SecYReport ── counters
 //!                                   ├─ TransmitScReport ── SaReport ── counters
 //!                                   └─ ReceiveScReport  ── SaReport ── counters
@@ -14,6 +15,7 @@
 //! JSON and whatever reads it later share one table. Only figures: no key and nothing derived from one but its
 //! fingerprint.
 
+pub mod cell;
 mod concern;
 mod counters;
 pub mod mka;
@@ -135,6 +137,16 @@ pub struct LinkReport {
     /// How its keys are agreed on, if they are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mka: Option<mka::MkaReport>,
+    /// Its cell, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fieldbus: Option<cell::CellReport>,
+}
+
+impl LinkReport {
+    /// Whether anything reaches its SecY: not where a cell drops the rest.
+    pub fn has_secy(&self) -> bool {
+        self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")
+    }
 }
 
 /// A link that forwards nothing: an interface is missing, or cannot be used, or has no carrier and the other one is
@@ -163,7 +175,7 @@ pub struct PortReport {
 /// A SecY with its management variables, under the standard's words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SecYReport {
-    /// The suite's name; `auto` as long as none is agreed on.
+    /// The suite's name; `auto` as long as none is agreed on, `none` where nothing reaches the SecY.
     pub suite: String,
     /// Whether frames are protected.
     pub protect_frames: bool,

@@ -12,6 +12,7 @@
 //! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
 
 mod agreement;
+mod cell;
 mod door;
 mod link;
 mod loss;
@@ -43,6 +44,7 @@ use crate::privilege;
 use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::Request;
 use crate::suite_speed::{self, Advice, Antedating, SuiteSpeeds};
+use cell::CellNews;
 use door::{Asked, Questions};
 use link::{RunningLink, StartedLink};
 use presence::Looks;
@@ -91,6 +93,14 @@ pub enum RunError {
     /// `realtime = "on"`, and something is not granted.
     #[error("{0}")]
     NotGranted(String),
+    /// A link's cell cannot be.
+    #[error("link {link:?}: its fieldbus: {why}")]
+    Cell {
+        /// The link.
+        link: String,
+        /// Why.
+        why: String,
+    },
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of tasks")]
     Thread(io::Error),
@@ -184,7 +194,6 @@ struct Running {
 impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
     fn start(config: Config, locked: Result<(), String>, tell: Tell<'_>) -> Result<Self, RunError> {
-        without_cells(&config).map_err(RunError::Configuration)?;
         let Config { file, gateway, links, sites } = config;
         let started = Instant::now();
         let (scheduling, privileges) =
@@ -237,7 +246,7 @@ impl Running {
             let (link, added) = started.give_to(&mut running.control);
             running.links.push(link);
             if let Err(error) = added {
-                return running.stop().and(Err(RunError::Thread(error)));
+                return running.stop().and(Err(error));
             }
         }
         for (site, mtu) in sites.into_iter().zip(lans) {
@@ -270,6 +279,7 @@ impl Running {
     fn forward(&mut self, asked: &Questions, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
         let mut looks = Looks::new();
+        let mut cells = CellNews::default();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
                 // Who asked may have gone.
@@ -283,6 +293,7 @@ impl Running {
             let now = Instant::now();
             supervisor.alive(now);
             self.attend(&mut looks, now, tell);
+            self.attend_cells(&mut cells, now, tell);
             for notice in self.control.turn(now) {
                 match notice {
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
@@ -320,19 +331,6 @@ impl Running {
         lans.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)?;
         Ok(kept?)
     }
-}
-
-/// Cells are judged, and not run yet.
-fn without_cells(config: &Config) -> Result<(), Vec<Finding>> {
-    let cells = config.links.iter().filter_map(|link| link.cell.as_ref());
-    let refused: Vec<_> = cells
-        .map(|cell| Finding {
-            file: config.file.clone(),
-            line: Some(cell.line),
-            text: "[[fieldbus]] is checked, and not run by this release; remove the section".into(),
-        })
-        .collect();
-    if refused.is_empty() { Ok(()) } else { Err(refused) }
 }
 
 const fn polling(polling: Polling) -> worker::Polling {
@@ -376,13 +374,16 @@ impl fmt::Display for Told<'_> {
                 write!(f, "error: link {link:?}: key {ki} is not used: {why}")
             }
             Notice::CyclicSession { cell, relation } => {
-                write!(f, "cell {cell:?}: frames between {relation} pass, under keys of a new session")
+                write!(f, "fieldbus {cell:?}: {relation}: a new session, frames are verified under its keys")
             }
-            Notice::CyclicSilence { cell, relation, gap } => write!(
-                f,
-                "warning: cell {cell:?}: no frame from {} for {gap:?}, of those between {relation}",
-                relation.peer().0
-            ),
+            Notice::CyclicSilence { cell, relation, gap } => {
+                let (peer, frame_id) = relation.peer();
+                let ms = gap.as_secs_f64() * 1e3;
+                write!(
+                    f,
+                    "warning: fieldbus {cell:?}: no verified frame {frame_id} from {peer} for {ms:.1} ms"
+                )
+            }
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
         }
     }

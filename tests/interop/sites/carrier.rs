@@ -6,7 +6,7 @@ use frameward::demo::pair::{Scratch, Station as Gateway};
 use frameward::demo::sites::{Sites, SitesChoice};
 use frameward::report::Counters;
 use frameward::report::site::SiteReport;
-use frameward::report::table::SiteGroup;
+use frameward::report::table::Group;
 use lab::plants::{LAN, WAN};
 use lab::{Plant, Plants};
 
@@ -89,7 +89,7 @@ impl Carrier {
     pub(crate) fn has_discarded_only(&self, reasons: &[&str]) {
         for site in self.reports() {
             let groups = site.groups().into_iter();
-            for (group, place, counters) in groups.filter(|(group, ..)| *group != SiteGroup::Channel) {
+            for (group, place, counters) in groups.filter(|(group, ..)| *group != Group::Channel) {
                 for (name, value) in counters.iter() {
                     let discarded = value > 0 && group.counter(name).is_some_and(|row| row.discard);
                     let strange = discarded && !reasons.contains(&name);

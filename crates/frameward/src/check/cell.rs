@@ -14,7 +14,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, KeyBits, Protect};
 
 use super::Mtus;
-use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest, VlanTag};
+use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
 use crate::config::{Finding, Link};
 
 /// Octets by which a frame of a relation grows.
@@ -116,9 +116,12 @@ pub(super) fn write(
         None => writeln!(f)?,
     }
     match cell.vlan {
-        Some(VlanTag { priority, vid }) => {
-            writeln!(f, "  machines   get them with a VLAN tag: priority {priority}, VID {vid}")?
-        }
+        Some(tag) => writeln!(
+            f,
+            "  machines   get them with a VLAN tag: priority {}, VID {}",
+            tag.priority(),
+            tag.vid()
+        )?,
         None => writeln!(f, "  machines   get them without a VLAN tag")?,
     }
     match cell.rest {

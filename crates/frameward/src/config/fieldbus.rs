@@ -14,6 +14,7 @@ mod relations;
 use std::time::Duration;
 
 use fieldbus::relation::Relation;
+pub use fieldbus::{Mode, VlanTag};
 use wire::EtherType;
 use wire::fieldbus::Protection;
 
@@ -68,29 +69,6 @@ pub struct CellRelation {
     pub line: usize,
     /// Whether its frames are protected already.
     pub mode: Mode,
-}
-
-/// Whether a relation's frames are protected, or only shown what would become of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// They are protected.
-    Protect,
-    /// They pass in clear; protected twins go beside them, are verified and dropped.
-    Shadow,
-}
-
-/// A VLAN tag (IEEE 802.1Q clause 9.6).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct VlanTag {
-    /// 0 to 7.
-    pub priority: u8,
-    /// 0 to 4094.
-    pub vid: u16,
-}
-
-impl VlanTag {
-    /// As PROFINET RT is sent: priority 6, of no VLAN (IEC 61158-6-10).
-    pub const PROFINET: Self = Self { priority: 6, vid: 0 };
 }
 
 impl Cell {

@@ -6,12 +6,14 @@
 //!            secy, mka: link                  receive_sa, transmit_sa: link, sc, sa
 //!            site, site_path, site_channel: site      site_lan: site, interface      site_udp: site, what, address
 //!            site_peer, site_session: site, peer
+//!            fieldbus: fieldbus      fieldbus_relation, _transmit, _receive: fieldbus, own, peer, sends, receives
 //! ```
 //!
 //! Counters come from the report alone, and their names and meanings from [`table`]: what is in the JSON is here, under
 //! the same value. Labels are what the configuration names, so the number of series is bounded by it: no address and
 //! no text of a frame becomes one.
 
+mod cell;
 mod mka;
 mod site;
 
@@ -60,13 +62,37 @@ struct Families(BTreeMap<String, Family>);
 struct Family {
     kind: MetricType,
     help: &'static str,
-    samples: Vec<(Labels, u64)>,
+    samples: Vec<(Labels, Value)>,
+}
+
+/// What a sample says.
+enum Value {
+    Number(u64),
+    /// Each bucket with its upper bound; how many lie in it alone.
+    Histogram {
+        sum: f64,
+        count: u64,
+        buckets: Vec<(f64, u64)>,
+    },
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
 }
 
 impl Family {
     fn encode(&self, name: &str, encoder: &mut DescriptorEncoder) -> fmt::Result {
         let mut metric = encoder.encode_descriptor(name, self.help, None, self.kind)?;
         for (labels, value) in &self.samples {
+            let value = match value {
+                Value::Number(value) => value,
+                Value::Histogram { sum, count, buckets } => {
+                    metric.encode_family(labels)?.encode_histogram::<Labels>(*sum, *count, buckets, None)?;
+                    continue;
+                }
+            };
             match self.kind {
                 MetricType::Info => metric.encode_info(labels)?,
                 MetricType::Counter => {
@@ -82,9 +108,16 @@ impl Family {
 }
 
 impl Families {
-    fn add(&mut self, name: String, kind: MetricType, help: &'static str, labels: &Labels, value: u64) {
+    fn add(
+        &mut self,
+        name: String,
+        kind: MetricType,
+        help: &'static str,
+        labels: &Labels,
+        value: impl Into<Value>,
+    ) {
         let family = self.0.entry(name).or_insert_with(|| Family { kind, help, samples: Vec::new() });
-        family.samples.push((labels.clone(), value));
+        family.samples.push((labels.clone(), value.into()));
     }
 
     fn gauge(&mut self, name: impl Into<String>, help: &'static str, labels: &Labels, value: u64) {
@@ -92,7 +125,7 @@ impl Families {
     }
 
     fn info(&mut self, name: &str, help: &'static str, labels: Labels) {
-        self.add(name.into(), MetricType::Info, help, &labels, 1);
+        self.add(name.into(), MetricType::Info, help, &labels, 1_u64);
     }
 
     fn counters(&mut self, object: &str, labels: &Labels, counters: &Counters) {
@@ -118,6 +151,12 @@ impl Families {
         self.gauge("link_concerns", help, &of_link, link.concerns.len() as u64);
         self.port(&of_link, "plain", &link.plain);
         self.port(&of_link, "protected", &link.protected);
+        if let Some(cell) = &link.fieldbus {
+            self.cell(&of_link, cell);
+        }
+        if !link.has_secy() {
+            return;
+        }
         let secy = &link.secy;
         let with = |labels: &Labels, more: &[(&'static str, &str)]| -> Labels {
             labels

@@ -55,7 +55,7 @@ fn counters() -> String {
     };
     let mut tables = Map::new();
     tables.insert("link".to_owned(), rows(&mut table::counters()));
-    for group in table::SiteGroup::ALL {
+    for group in table::Group::ALL {
         tables.insert(group.object().to_owned(), rows(&mut group.table().iter()));
     }
     Value::Object(tables).to_string().replace('<', "\\u003c")

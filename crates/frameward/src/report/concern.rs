@@ -18,8 +18,9 @@ pub struct Concern {
 }
 
 /// What is to be said of a link that may have no ports, and of its SecY's settings and SAs. Discards are not judged: whether they grow takes two reports.
+/// Nothing reaches the SecY of a link whose cell drops the rest: then there is none.
 pub(crate) fn concerns(
-    secy: &SecYReport,
+    secy: Option<&SecYReport>,
     waiting: Option<&WaitingReport>,
     mka: Option<(&MkaReport, Wishes)>,
 ) -> Vec<Concern> {
@@ -28,6 +29,8 @@ pub(crate) fn concerns(
     if let Some(WaitingReport { seconds, why }) = waiting {
         say(true, format!("No frame passes, for {seconds} s by now: {why}."));
     }
+    let Some(secy) = secy else { return concerns };
+    let mut say = |grave, text: String| concerns.push(Concern { grave, text });
     if let Some((mka, wishes)) = mka {
         // Keys come and go by themselves: what is missing is for it to say.
         mka.concerns(wishes).into_iter().for_each(|concern| say(concern.grave, concern.text));
@@ -75,7 +78,7 @@ mod tests {
             let mut secy = sample("g").links.remove(0).secy;
             secy.receive[0].sas[0].in_use = true;
             change(&mut secy);
-            concerns(&secy, None, None)
+            concerns(Some(&secy), None, None)
                 .into_iter()
                 .map(|concern| (concern.grave, concern.text))
                 .collect::<Vec<_>>()
@@ -103,7 +106,7 @@ mod tests {
         let mut secy = sample("g").links.remove(0).secy;
         secy.receive[0].sas[0].in_use = true;
         let waiting = WaitingReport { seconds: 7, why: "interface eth1 is missing".into() };
-        let found = concerns(&secy, Some(&waiting), None);
+        let found = concerns(Some(&secy), Some(&waiting), None);
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].grave && found[0].text.contains("7 s") && found[0].text.contains("eth1"),

@@ -1,11 +1,11 @@
 //! A site: its LAN, its UDP ports, its peers, and what it knows of flows and stations.
 //!
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
-//! [`SiteGroup`](super::table::SiteGroup) says which.
+//! [`Group`](super::table::Group) says which.
 
 use serde::{Deserialize, Serialize};
 
-use super::table::SiteGroup;
+use super::table::Group;
 use super::{Concern, Counters, PortReport, WaitingReport};
 
 /// A site.
@@ -144,22 +144,22 @@ pub struct FlowReport {
 
 impl SiteReport {
     /// All groups of counters, with the words for where each counts, in the order of a report.
-    pub fn groups(&self) -> Vec<(SiteGroup, String, &Counters)> {
-        let mut groups = vec![(SiteGroup::Lan, self.lan.interface.clone(), &self.lan.counters)];
+    pub fn groups(&self) -> Vec<(Group, String, &Counters)> {
+        let mut groups = vec![(Group::Lan, self.lan.interface.clone(), &self.lan.counters)];
         groups.extend(
-            self.udp.iter().map(|port| (SiteGroup::Udp, format!("UDP {}", port.address), &port.counters)),
+            self.udp.iter().map(|port| (Group::Udp, format!("UDP {}", port.address), &port.counters)),
         );
-        groups.push((SiteGroup::Path, "between the ports".to_owned(), &self.path));
-        groups.push((SiteGroup::Tunnel, "tunnel".to_owned(), &self.tunnel));
+        groups.push((Group::Path, "between the ports".to_owned(), &self.path));
+        groups.push((Group::Tunnel, "tunnel".to_owned(), &self.tunnel));
         groups.extend(
-            self.channel.iter().map(|channel| (SiteGroup::Channel, "management channel".to_owned(), channel)),
+            self.channel.iter().map(|channel| (Group::Channel, "management channel".to_owned(), channel)),
         );
         for peer in &self.peers {
-            groups.push((SiteGroup::Peer, format!("peer {}", peer.name), &peer.counters));
+            groups.push((Group::Peer, format!("peer {}", peer.name), &peer.counters));
             groups.extend(
                 peer.session
                     .iter()
-                    .map(|session| (SiteGroup::Session, format!("session with {}", peer.name), session)),
+                    .map(|session| (Group::Session, format!("session with {}", peer.name), session)),
             );
         }
         groups

@@ -3,12 +3,15 @@
 //! The rows stand where the counters are declared ([`wire::counters!`]). Text, JSON, metrics, the status page and
 //! `status --watch` look them up here by name.
 
+use engine::cell::CellCounters;
 use engine::channel::ChannelCounters;
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
 use engine::site::SitePathCounters;
 use engine::udp::UdpCounters;
+use fieldbus::handshake::HelloCounters;
+use fieldbus::{ReceiveCounters, TransmitCounters};
 use mka::KayCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use tunnel::{PeerCounters, SessionCounters, SiteCounters};
@@ -22,10 +25,10 @@ pub(crate) const OVERRUN: Counter = Counter {
     discard: false,
 };
 
-/// The parts of a site that count for themselves. Unlike those of a link some of them use one name for two things, such
-/// as `InPktsTooShort` of a site and of a peer: a row is found by group and name.
+/// The parts of sites and cells that count for themselves. Unlike those of a link some of them use one name for two things,
+/// such as `InPktsTooShort` of a site and of a peer: a row is found by group and name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum SiteGroup {
+pub enum Group {
     /// The LAN's port.
     Lan,
     /// A UDP port.
@@ -40,12 +43,31 @@ pub enum SiteGroup {
     Peer,
     /// What was agreed on with a peer.
     Session,
+    /// A cell's frames that are of no relation, and its HELLOs on their way.
+    Cell,
+    /// A cell's handshakes.
+    Hello,
+    /// A relation's frames from the station here.
+    RelationTransmit,
+    /// A relation's frames from the station behind the other gateway.
+    RelationReceive,
 }
 
-impl SiteGroup {
+impl Group {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 7] =
-        [Self::Lan, Self::Udp, Self::Path, Self::Tunnel, Self::Channel, Self::Peer, Self::Session];
+    pub const ALL: [Self; 11] = [
+        Self::Lan,
+        Self::Udp,
+        Self::Path,
+        Self::Tunnel,
+        Self::Channel,
+        Self::Peer,
+        Self::Session,
+        Self::Cell,
+        Self::Hello,
+        Self::RelationTransmit,
+        Self::RelationReceive,
+    ];
 
     /// Its rows.
     pub const fn table(self) -> &'static [Counter] {
@@ -57,6 +79,10 @@ impl SiteGroup {
             Self::Channel => ChannelCounters::TABLE,
             Self::Peer => PeerCounters::TABLE,
             Self::Session => SessionCounters::TABLE,
+            Self::Cell => CellCounters::TABLE,
+            Self::Hello => HelloCounters::TABLE,
+            Self::RelationTransmit => TransmitCounters::TABLE,
+            Self::RelationReceive => ReceiveCounters::TABLE,
         }
     }
 
@@ -70,6 +96,10 @@ impl SiteGroup {
             Self::Channel => "site_channel",
             Self::Peer => "site_peer",
             Self::Session => "site_session",
+            Self::Cell => "fieldbus",
+            Self::Hello => "fieldbus_hello",
+            Self::RelationTransmit => "fieldbus_transmit",
+            Self::RelationReceive => "fieldbus_receive",
         }
     }
 
@@ -113,7 +143,7 @@ mod tests {
             assert_eq!(counter(row.name), Some(row));
         }
         let mut families = BTreeSet::new();
-        for group in SiteGroup::ALL {
+        for group in Group::ALL {
             for row in group.table() {
                 assert!(families.insert((group.object(), row.metric)), "{group:?} {}", row.name);
                 assert_eq!(group.counter(row.name), Some(row));
@@ -128,7 +158,7 @@ mod tests {
     /// `InPktsNoSAError` is `in_pkts_no_sa_error`: letters and digits are the same, and nothing else is there.
     #[test]
     fn metrics_are_the_names_in_snake_case() {
-        for row in counters().chain(SiteGroup::ALL.into_iter().flat_map(SiteGroup::table)) {
+        for row in counters().chain(Group::ALL.into_iter().flat_map(Group::table)) {
             let letters: String = row.metric.chars().filter(|c| *c != '_').collect();
             assert_eq!(letters, row.name.to_ascii_lowercase());
             assert!(row.metric.chars().all(|c| c.is_ascii_lowercase() || c == '_'), "{}", row.metric);

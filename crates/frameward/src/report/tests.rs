@@ -49,12 +49,13 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
     };
     let link = LinkReport {
         name: "press".into(),
-        concerns: concerns(&secy, None, None),
+        concerns: concerns(Some(&secy), None, None),
         waiting: None,
         plain: port("eth0"),
         protected: port("eth1"),
         secy,
         mka: None,
+        fieldbus: None,
     };
     GatewayReport {
         name: name.into(),

@@ -103,6 +103,13 @@ impl Running {
         changed.map_err(|error| format!("link {:?}: {error}", link.name))
     }
 
+    /// The same for a link without keys.
+    pub(super) fn replace_bare_path(&mut self, link: &Link, sci: Sci, mtus: Mtus) -> Result<(), String> {
+        let path = Box::new(path(link, bare_secy(link, sci, mtus)));
+        let changed = self.control.change_without_keys(&link.name, path);
+        changed.map_err(|error| format!("link {:?}: {error}", link.name))
+    }
+
     /// Opens a link's ports on its interfaces as they are now.
     pub(super) fn reopen(&mut self, link: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
         let before = link.about.source;

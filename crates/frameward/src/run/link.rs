@@ -15,6 +15,7 @@ use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
 use super::agreement::{key_agreement, recorder};
+use super::cell::settings;
 use super::loss::{LossForwarding, Side};
 use super::static_keys::{Begun, floors, secy};
 use super::{Measured, RunError};
@@ -23,7 +24,8 @@ use crate::config::{Gateway, Io, Keys, Link};
 
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
-    forwarding: Forwarding,
+    path: Path,
+    ports: Box<Ports>,
     keys: StartedKeys,
     /// Behind the ports: they are closed before their interfaces are put back.
     pub(super) running: RunningLink,
@@ -33,6 +35,7 @@ pub(super) struct StartedLink {
 enum StartedKeys {
     Static(StaticKeys),
     Agreed(Box<KeyAgreement>),
+    None,
 }
 
 /// A link of a running gateway, without what its worker owns.
@@ -106,12 +109,14 @@ impl StartedLink {
                 let keys = StartedKeys::Agreed(Box::new(agreement));
                 (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
             }
-            Keys::None => unreachable!("invariant: cells are refused before"),
+            // Nothing reaches this SecY: any SCI does.
+            Keys::None => {
+                let sci = Sci::new(source, Sci::PORT_END_STATION);
+                (bare_secy(&link, sci, mtus), StartedKeys::None, Pn::FIRST, None)
+            }
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        let Ports { pool, plain, protected } = ports;
         let path = path(&link, secy);
-        let forwarding = Forwarding::new(pool, plain, protected, path);
         let loss = LossForwarding::new(link.link_loss, Instant::now());
         let running = RunningLink {
             config: link,
@@ -124,17 +129,36 @@ impl StartedLink {
             fallback,
             unmarked,
         };
-        Ok(Self { forwarding, keys, running })
+        Ok(Self { path, ports: Box::new(ports), keys, running })
     }
 
-    /// Gives the link to a worker: frames flow from here on, or as soon as there are keys.
-    pub(super) fn give_to(self, control: &mut engine::control::Gateway) -> (RunningLink, io::Result<()>) {
-        let name = self.running.config.name.clone();
-        let added = match self.keys {
-            StartedKeys::Static(keys) => control.add(name, self.forwarding, keys),
-            StartedKeys::Agreed(agreement) => control.add_agreed(name, self.forwarding, *agreement),
+    /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are
+    /// closed.
+    pub(super) fn give_to(
+        self,
+        control: &mut engine::control::Gateway,
+    ) -> (RunningLink, Result<(), RunError>) {
+        let Self { path, ports, keys, running } = self;
+        let name = running.config.name.clone();
+        // A cell is there before the first frame: none of its relations' goes another way.
+        let forwarding = Forwarding::closed(path);
+        let added = match keys {
+            StartedKeys::Static(keys) => control.add(name.clone(), forwarding, keys),
+            StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),
+            StartedKeys::None => control.add_without_keys(name.clone(), forwarding),
         };
-        (self.running, added)
+        let cell = settings(&running.config, running.about.mtus);
+        let started = added.map_err(RunError::Thread).and_then(|()| {
+            let failed =
+                |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
+            cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
+            control.open(&name, ports).map_err(|error| failed(&error))
+        });
+        if started.is_err() {
+            // If it does not answer either, there is nothing of it to take away.
+            let _ = control.remove(&name);
+        }
+        (running, started)
     }
 }
 

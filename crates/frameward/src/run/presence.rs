@@ -124,12 +124,12 @@ impl Running {
                     };
                     self.replace_path(&link.config, sas, mtus, goes_on)?;
                 }
-                Keys::Agreed(_) | Keys::None => {
-                    self.replace_agreed_path(&link.config, link.about.sci, mtus)?;
-                }
+                Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
+                Keys::None => self.replace_bare_path(&link.config, link.about.sci, mtus)?,
             }
             link.about.mtus = mtus;
             self.renew_agreement(link)?;
+            self.renew_cell(link, link.config.cell.as_deref())?;
         }
         self.reopen(link, mtus)
     }

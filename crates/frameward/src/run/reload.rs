@@ -7,6 +7,7 @@
 //! | `[link.mka]` | the KaY is told; participants whose CAK stays go on, and the SAK does |
 //! | static keys instead of `[link.mka]` or the reverse, another SCI of the latter | the link alone is stopped and started |
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
+//! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with another master key or `protect` all sessions are made anew |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
 //! | anything about a site, `io` | that site alone is stopped and started: see below |
 //! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
@@ -59,6 +60,12 @@ enum KeyChange {
     Agreed {
         path: bool,
     },
+    /// There are none; the SecY's settings change if `path` says so.
+    None {
+        path: bool,
+    },
+    /// Nothing of them, nor of the SecY's settings: the cell is another one.
+    Keep,
 }
 
 /// Keys of `[gateway]` that are different and cannot be taken over.
@@ -141,9 +148,8 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (config, warnings) = config::load(&self.file).map_err(as_lines)?;
-        super::without_cells(&config).map_err(as_lines)?;
-        let Config { file, gateway, links, sites } = config;
+        let (Config { file, gateway, links, sites }, warnings) =
+            config::load(&self.file).map_err(as_lines)?;
         lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let fixed = fixed(&self.gateway, &gateway);
         if !fixed.is_empty() {
@@ -229,12 +235,15 @@ impl Running {
         if link.is_like(old) && same_mtus && !io {
             return Step { link, mtus, what: What::Keep };
         }
+        let same_path = link.is_like_but_for_keys(old) && same_mtus;
         let keys = match (&link.keys, &old.keys) {
+            _ if same_path && link.has_keys_like(old) => KeyChange::Keep,
+            (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
             (Keys::Static(sas), Keys::Static(old)) => {
                 KeyChange::Static(static_keys_go_on(&link, sas, old, lines))
             }
             (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
-                KeyChange::Agreed { path: !link.is_like_but_for_keys(old) || !same_mtus }
+                KeyChange::Agreed { path: !same_path }
             }
             _ => return Step { link, mtus, what: What::Add },
         };
@@ -264,9 +273,16 @@ impl Running {
                     self.links.push(running);
                 }
                 (What::Change { keys, reopen }, Some(mut running)) => {
+                    let cell_alone = matches!(keys, KeyChange::Keep) && !reopen;
                     match self.change(&mut running, link, mtus, keys) {
-                        Ok(()) if reopen => lines.push(format!("link {name:?}: restarted, its SAs go on")),
-                        Ok(()) => lines.push(format!("link {name:?}: changed")),
+                        Ok(of_cell) => {
+                            match reopen {
+                                true => lines.push(format!("link {name:?}: restarted, its SAs go on")),
+                                false if cell_alone => {}
+                                false => lines.push(format!("link {name:?}: changed")),
+                            }
+                            lines.extend(of_cell);
+                        }
                         Err(error) => errors.push(error),
                     }
                     lines.extend(running.unmarked_key());
@@ -312,7 +328,7 @@ impl Running {
         link: Link,
         mtus: Mtus,
         keys: KeyChange,
-    ) -> Result<(), String> {
+    ) -> Result<Vec<String>, String> {
         match (keys, &link.keys) {
             (KeyChange::Static(goes_on), Keys::Static(sas)) => {
                 if let Some(Begun { block, unmarked, .. }) = self.replace_path(&link, sas, mtus, goes_on)? {
@@ -322,10 +338,21 @@ impl Running {
             (KeyChange::Agreed { path: true }, _) => {
                 self.replace_agreed_path(&link, running.about.sci, mtus)?
             }
+            (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
             _ => {}
         }
-        (running.config, running.about.mtus) = (link, mtus);
-        self.renew_agreement(running)
+        let same_cell = running.config.has_cell_like(&link) && running.about.mtus == mtus;
+        let before = std::mem::replace(&mut running.config, link);
+        running.about.mtus = mtus;
+        self.renew_agreement(running)?;
+        if same_cell {
+            return Ok(Vec::new());
+        }
+        let renewed = self.renew_cell(running, before.cell.as_deref());
+        if renewed.is_err() {
+            running.config.cell = before.cell;
+        }
+        renewed
     }
 
     /// Gives a link's worker a path as `link` says. Returns what its transmit SA begins with, unless that goes on.
@@ -371,7 +398,7 @@ impl Running {
     fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
         let started = StartedLink::start(&self.gateway, link, mtus, self.control.leases(), &self.measured)?;
         let (running, added) = started.give_to(&mut self.control);
-        added.map_err(RunError::Thread)?;
+        added?;
         Ok(running)
     }
 }

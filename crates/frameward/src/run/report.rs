@@ -1,5 +1,6 @@
 //! From a link's snapshot to its report: names put to figures.
 
+mod cell;
 mod mka;
 mod site;
 
@@ -14,12 +15,14 @@ use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
 use suite::CipherSuite;
 use wire::{An, Pn};
 
+pub(super) use cell::cell_report;
 pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
 use crate::config::Link;
 use crate::key_file::fingerprint;
+use crate::report::cell::CellReport;
 use crate::report::table::OVERRUN;
 use crate::report::{
     Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
@@ -46,6 +49,8 @@ impl Running {
     /// The gateway at this moment.
     pub(super) fn report(&mut self) -> GatewayReport {
         let snapshots = self.control.snapshots();
+        let any_cell = self.links.iter().any(|link| link.config.cell.is_some());
+        let cells = if any_cell { self.control.cell_statuses() } else { Vec::new() };
         let control = &self.control;
         let reports = self.links.iter().filter_map(|running| {
             let RunningLink { config, about, .. } = running;
@@ -56,10 +61,16 @@ impl Running {
             let agreed = config.mka().zip(agreement.as_ref());
             let agreed = agreed.map(|(how, now)| (mka::report(config, how, now), mka::wishes(config, how)));
             let mka = agreed.as_ref().map(|(report, wishes)| (report, *wishes));
+            let status = cells.iter().find(|(link, _)| *link == config.name).map(|(_, status)| status);
+            let fieldbus = config.cell.as_ref().map(|cell| cell_report(cell, status));
+            let of_secy = config.has_secy().then_some(&secy);
+            let mut concerns = concerns(of_secy, waiting.as_ref(), mka);
+            concerns.extend(fieldbus.iter().flat_map(CellReport::concerns));
             Some(LinkReport {
-                concerns: concerns(&secy, waiting.as_ref(), mka),
+                concerns,
                 waiting,
                 mka: agreed.map(|(report, _)| report),
+                fieldbus,
                 ..link_report(config, about, snapshot, secy)
             })
         });
@@ -104,6 +115,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
         protected: port(&link.protected, &about.protected_engine, about.mtus.protected, &snapshot.protected),
         secy,
         mka: None,
+        fieldbus: None,
     }
 }
 
@@ -117,6 +129,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
         ValidateFrames::Disabled => "disabled",
     };
     let suite = agreement.and_then(mka::transmitting).map(|sak| sak.suite).or_else(|| link.suite());
+    let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
     let divider = Counters::new(DividerCounters::NAMES, snapshot.divider.values());
@@ -125,7 +138,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
     let named = |(name, value): (&str, u64)| (name.to_owned().into(), value);
     SecYReport {
-        suite: suite.map_or("auto", CipherSuite::name).into(),
+        suite: suite.map_or(unnamed, CipherSuite::name).into(),
         protect_frames: link.protect_frames,
         validate_frames: validate_frames.into(),
         replay_protect: link.replay_protect,

@@ -193,3 +193,40 @@ fn a_site_as_text() {
     let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
     assert!(text.contains("    and 12 more: --all shows them\n"), "{text}");
 }
+
+#[test]
+fn a_cell_as_text() {
+    let mut report = sample("line");
+    report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
+    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let cell = &text[text.find("  fieldbus ").unwrap()..text.find("  SecY ").unwrap()];
+    assert_eq!(
+        cell,
+        "  fieldbus cell-4, gcm-aes-128, encrypt; rest through this link's SecY; master key 0011223344556677; relations: 1
+    OutPktsRestDropped                                 12
+    InHello                                             3
+    relation 02:00:00:00:01:01 (here) 0x8001, 02:00:00:00:01:02 0x8002, each 1 ms: running, out KeyID 17 epoch 1 Seq 1000, in KeyID 200 epoch 1 Seq 1000
+      out: inside p50 <= 20 us, p99.9 <= 20 us, worst 70 us
+        OutPktsProtected                             1000
+      in: inside p50 <= 20 us, p99.9 <= 20 us, worst 70 us; jitter p50 <= 20 us, p99.9 <= 20 us, worst 70 us; longest gap 1.6 ms, alarm at 1.5 ms, watchdog 3 ms
+        InPktsOK                                      998
+        InPktsLate                                      2
+        InAlarms                                        1
+"
+    );
+    let mut lone = crate::report::cell::tests::sample_cell();
+    lone.rest = "drop".into();
+    lone.relations[0].mode = "shadow".into();
+    (lone.relations[0].state, lone.relations[0].silent_ns) = ("no session".into(), Some(5_000_000));
+    report.links[0].fieldbus = Some(lone);
+    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    for words in [
+        "rest dropped",
+        "1 IN SHADOW MODE: IN CLEAR, 1 WITHOUT A SESSION",
+        "no session, SHADOW: IN CLEAR",
+        "SILENT for 5 ms",
+    ] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+    assert!(!text.contains("SecY"), "{text}");
+}

@@ -1,5 +1,6 @@
 //! The report as text for people.
 
+pub(super) mod cell;
 pub(super) mod mka;
 mod site;
 
@@ -74,6 +75,12 @@ impl StatusText<'_> {
         }
         self.port(f, "plain", &link.plain)?;
         self.port(f, "protected", &link.protected)?;
+        if let Some(cell) = &link.fieldbus {
+            self.cell(f, cell)?;
+        }
+        if !link.has_secy() {
+            return Ok(());
+        }
         let secy = &link.secy;
         let protect = if secy.protect_frames { "" } else { ", FRAMES LEAVE IN CLEAR" };
         let replay = match secy.replay_protect {

@@ -115,10 +115,11 @@ pub(super) fn vlan(label: &str, value: &Option<Spanned<Value>>, findings: &mut F
                     .and_then(|number| u16::try_from(number).ok())
                     .filter(|number| *number <= most),
             };
-            let priority =
-                number("priority", u16::from(usual.priority), 7).and_then(|number| u8::try_from(number).ok());
-            if let (Some(priority), Some(vid)) = (priority, number("vid", usual.vid, 4094)) {
-                return Some(VlanTag { priority, vid });
+            let priority = number("priority", u16::from(usual.priority()), 7)
+                .and_then(|number| u8::try_from(number).ok());
+            let vid = number("vid", usual.vid(), 4094);
+            if let Some(tag) = priority.zip(vid).and_then(|(priority, vid)| VlanTag::new(priority, vid)) {
+                return Some(tag);
             }
         }
         _ => {}

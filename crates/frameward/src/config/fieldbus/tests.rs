@@ -50,7 +50,7 @@ fn a_cell_is_a_part_of_its_link() {
     assert!(link.has_secy());
     assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
     assert_eq!((cell.protection.protect, cell.protection.key_bits), (Protect::Encrypt, KeyBits::Bits128));
-    assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag { priority: 6, vid: 0 })));
+    assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent), (3, 50));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
     let [one, other] = cell.relations.as_slice() else { panic!("two relations") };
@@ -102,7 +102,7 @@ alarm = "75%"
         (cell.protection.protect, cell.protection.key_bits),
         (Protect::Authenticate, KeyBits::Bits256)
     );
-    assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), Some(VlanTag { priority: 5, vid: 12 })));
+    assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), VlanTag::new(5, 12)));
     assert_eq!((cell.watchdog, cell.alarm_percent), (4, 75));
     assert_eq!(cell.relations[0].relation.cycle, Duration::from_nanos(31_250));
     assert_eq!(

@@ -4,7 +4,7 @@
 use super::{Families, Labels};
 use crate::report::Counters;
 use crate::report::site::{EpochReport, SitePeerReport, SiteReport, UdpReport};
-use crate::report::table::SiteGroup;
+use crate::report::table::Group;
 use prometheus_client::metrics::MetricType;
 
 impl Families {
@@ -19,16 +19,16 @@ impl Families {
         of_lan.push(("interface", site.lan.interface.clone()));
         let help = "The MTU, in octets behind destination, source and EtherType.";
         self.gauge("site_lan_mtu_octets", help, &of_lan, site.lan.mtu.into());
-        self.group(SiteGroup::Lan, &of_lan, &site.lan.counters);
+        self.group(Group::Lan, &of_lan, &site.lan.counters);
         for UdpReport { what, address, counters } in &site.udp {
             let mut of_port = of_site.clone();
             of_port.extend([("what", what.clone()), ("address", address.clone())]);
-            self.group(SiteGroup::Udp, &of_port, counters);
+            self.group(Group::Udp, &of_port, counters);
         }
-        self.group(SiteGroup::Path, &of_site, &site.path);
-        self.group(SiteGroup::Tunnel, &of_site, &site.tunnel);
+        self.group(Group::Path, &of_site, &site.path);
+        self.group(Group::Tunnel, &of_site, &site.tunnel);
         if let Some(channel) = &site.channel {
-            self.group(SiteGroup::Channel, &of_site, channel);
+            self.group(Group::Channel, &of_site, channel);
         }
         site.peers.iter().for_each(|peer| self.peer(&of_site, peer));
     }
@@ -54,9 +54,9 @@ impl Families {
         self.gauge("site_peer_flows_acknowledged", help, &labels, peer.flows_acknowledged as u64);
         let help = "Flows of the peer that are known here.";
         self.gauge("site_peer_known_flows", help, &labels, peer.peer_flows as u64);
-        self.group(SiteGroup::Peer, &labels, &peer.counters);
+        self.group(Group::Peer, &labels, &peer.counters);
         if let Some(session) = &peer.session {
-            self.group(SiteGroup::Session, &labels, session);
+            self.group(Group::Session, &labels, session);
         }
         labels.push(("mode", peer.mode.clone()));
         self.info("site_peer", "How the peer's headers are protected.", labels);
@@ -68,7 +68,7 @@ impl Families {
         }
     }
 
-    fn group(&mut self, group: SiteGroup, labels: &Labels, counters: &Counters) {
+    pub(super) fn group(&mut self, group: Group, labels: &Labels, counters: &Counters) {
         for (name, value) in counters.iter() {
             let row =
                 group.counter(name).expect("invariant: a report's counters stand in their group's table");

@@ -89,3 +89,37 @@ fn a_site_as_metrics() {
     // What LANs say is no label: the number of series is bounded by the configuration.
     assert!(!text.contains("02:00:00:00:00:02\",peer") && !text.contains("station"));
 }
+
+#[test]
+fn a_cell_as_metrics() {
+    let mut report = sample("line");
+    report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
+    let text = metrics(Arc::new(report));
+    let relation = "fieldbus=\"cell-4\",own=\"02:00:00:00:01:01\",peer=\"02:00:00:00:01:02\",sends=\"0x8001\",receives=\"0x8002\"";
+    for line in [
+        "frameward_fieldbus_out_pkts_rest_dropped_total{fieldbus=\"cell-4\"} 12".to_owned(),
+        "frameward_fieldbus_hello_in_hello_total{fieldbus=\"cell-4\"} 3".into(),
+        "frameward_fieldbus_relations{fieldbus=\"cell-4\"} 1".into(),
+        "frameward_fieldbus_relations_in_shadow{fieldbus=\"cell-4\"} 0".into(),
+        "frameward_fieldbus_relations_without_session{fieldbus=\"cell-4\"} 0".into(),
+        "frameward_fieldbus_info{fieldbus=\"cell-4\",link=\"press\",protect=\"encrypt\",suite=\"gcm-aes-128\",rest=\"link\"} 1".into(),
+        format!("frameward_fieldbus_transmit_out_pkts_protected_total{{{relation}}} 1000"),
+        format!("frameward_fieldbus_receive_in_alarms_total{{{relation}}} 1"),
+        format!("frameward_fieldbus_relation_session{{{relation}}} 1"),
+        format!("frameward_fieldbus_relation_longest_gap_nanoseconds{{{relation}}} 1600000"),
+        "# TYPE frameward_fieldbus_relation_jitter_seconds histogram".into(),
+        format!("frameward_fieldbus_relation_jitter_seconds_count{{{relation}}} 1000"),
+        format!("frameward_fieldbus_relation_jitter_seconds_bucket{{le=\"0.00001\",{relation}}} 99"),
+        format!("frameward_fieldbus_relation_jitter_seconds_bucket{{le=\"+Inf\",{relation}}} 1000"),
+        format!("frameward_fieldbus_relation_residence_seconds_bucket{{le=\"0.00002\",{relation},way=\"inward\"}} 999"),
+    ] {
+        assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
+    }
+    // Without a SecY there are no figures of one.
+    let mut report = sample("line");
+    let mut cell = crate::report::cell::tests::sample_cell();
+    cell.rest = "drop".into();
+    report.links[0].fieldbus = Some(cell);
+    let text = metrics(Arc::new(report));
+    assert!(!text.contains("_secy") && !text.contains("transmit_sc") && text.contains("frameward_port_"));
+}

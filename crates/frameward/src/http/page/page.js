@@ -1,7 +1,7 @@
 "use strict";
 // The report comes from /status once a second. What the server sends is put into the page as text, never as markup.
 (() => {
-  // The rows of counters, by the part that counts: "link", or a part of a site.
+  // The rows of counters, by the part that counts: "link", or a part of a site or of a fieldbus.
   const TABLES = JSON.parse(document.getElementById("counters").textContent);
   const PERIOD = 1000;      // ms between two questions
   const PATIENCE = 3000;    // ms that an answer may take
@@ -74,7 +74,21 @@
   const isSite = (one) => "lan" in one;
   // Every group of counters, with the words for where it counts and its rows.
   const groups = (one) => (isSite(one) ? siteGroups(one) : linkGroups(one));
+  // Nothing reaches the SecY of a link whose fieldbus drops the rest.
+  const hasSecy = (link) => !link.fieldbus || link.fieldbus.rest !== "drop";
   const linkGroups = (link) => [
+    ...(hasSecy(link) ? macsecGroups(link) : macsecGroups(link).slice(0, 2)),
+    ...(link.fieldbus ? cellGroups(link.fieldbus) : []),
+  ];
+  const cellGroups = (cell) => [
+    [`fieldbus ${cell.name}`, cell.counters, TABLES.fieldbus],
+    [`handshakes of ${cell.name}`, cell.hello, TABLES.fieldbus_hello],
+    ...cell.relations.flatMap(({ own, sends, peer, receives, transmit, receive }) => [
+      [`${sends} from ${own}`, transmit, TABLES.fieldbus_transmit],
+      [`${receives} from ${peer}`, receive, TABLES.fieldbus_receive],
+    ]),
+  ];
+  const macsecGroups = (link) => [
     [`plain port ${link.plain.interface}`, link.plain.counters],
     [`protected port ${link.protected.interface}`, link.protected.counters],
     ["SecY", link.secy.counters],
@@ -324,7 +338,8 @@
   const linkCard = (name) =>
     cardOf("link", name,
       make("section", "agreement", make("h3", "", "Key agreement"), make("div", "tiles agreed"), make("dl", "pairs changes")),
-      make("section", "", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")));
+      make("section", "secys", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")),
+      make("section", "fieldbus", make("h3", "", "Fieldbus"), make("p", "quiet cell"), make("div", "tiles relations")));
   const siteCard = (name) => cardOf("site", name,
     make("section", "", make("h3", "", "Other sites"), make("div", "tiles peers")),
     make("section", "", make("h3", "", "Stations"), make("dl", "pairs stations")));
@@ -344,12 +359,54 @@
   const drawLink = (card, report, link) => {
     const level = drawCard(card, report, link);
     const { suite, validate_frames: validate, replay_protect: replay, replay_window: window } = link.secy;
-    write(card.querySelector(".secy"),
-      `${suite}, validation ${validate}, ${replay ? `replay window ${whole(window)}` : "no replay protection"}`);
+    const secy = `${suite}, validation ${validate}, ${replay ? `replay window ${whole(window)}` : "no replay protection"}`;
+    write(card.querySelector(".secy"), hasSecy(link) ? secy : "nothing but the fieldbus' cyclic frames passes");
     drawAgreement(card.querySelector(".agreement"), link.mka);
-    drawSas(card.querySelector(".sas"), link);
+    card.querySelector(".secys").hidden = !hasSecy(link);
+    if (hasSecy(link)) drawSas(card.querySelector(".sas"), link);
+    drawCell(card.querySelector(".fieldbus"), link.fieldbus);
     drawPorts(card.querySelector(".ports"), link);
     return level;
+  };
+
+  // ---- a link's fieldbus -------------------------------------------------------------------------------------
+
+  const RELATIONS = 50;     // that are listed
+  const span = (ns) => (ns >= 1e6 ? `${+(ns / 1e6).toPrecision(3)} ms` : `${+(ns / 1e3).toPrecision(3)} \u00b5s`);
+  // Percentiles are the bounds of buckets, or the worst if that is less.
+  const times = ({ count, worst_ns: worst, buckets }, bounds) => {
+    if (count === 0) return "\u2013";
+    const at = (share) => {
+      let seen = 0;
+      const bucket = buckets.findIndex((more) => (seen += more) >= count * share);
+      return span(bucket < bounds.length ? Math.min(bounds[bucket], worst) : worst);
+    };
+    return `p50 ${at(0.5)}, p99.9 ${at(0.999)}, worst ${span(worst)}`;
+  };
+  const drawCell = (section, cell) => {
+    section.hidden = !cell;
+    if (!cell) return;
+    const shown = cell.relations.slice(0, RELATIONS);
+    const more = cell.relations.length - shown.length;
+    write(section.querySelector(".cell"),
+      `${cell.name}: ${cell.suite}, ${cell.protect}, rest ${cell.rest === "drop" ? "dropped" : "through this link"}, ` +
+      `${whole(cell.relations.length)} relations${more > 0 ? `, ${whole(more)} of them only in /status` : ""}`);
+    keep(section.querySelector(".relations"), shown.map((relation) => {
+      const { own, sends, peer, receives } = relation;
+      return [`${own} ${sends} ${peer} ${receives}`, () => make("div", "tile"), (tile) => {
+        const key = (key) => (key ? `${key.key_id}, epoch ${whole(key.epoch)}, Seq ${whole(key.seq || 0)}` : "none");
+        const state = relation.mode === "shadow" ? `${relation.state}, SHADOW: IN CLEAR` : relation.state;
+        tile.replaceChildren(make("strong", "", `${own} ${sends} \u2194 ${peer} ${receives}`), pairs([
+          ["state", state], ["cycle", span(relation.cycle_ns)],
+          ["key out", key(relation.transmit_key)], ["key in", key(relation.receive_key)],
+          ["inside, out", times(relation.residence_outward, cell.bounds_ns)],
+          ["inside, in", times(relation.residence_inward, cell.bounds_ns)],
+          ["jitter", times(relation.jitter, cell.bounds_ns)],
+          ["longest gap", `${span(relation.worst_gap_ns)} of ${span(relation.watchdog_ns)}`],
+          ["alarms", whole(relation.receive.InAlarms || 0)],
+        ]));
+      }];
+    }));
   };
 
   // ---- a site's card -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::report::cell::CellReport;
 use crate::report::site::SiteReport;
 use crate::report::{Counters, GatewayReport, LinkReport, table};
 use wire::Counter;
@@ -186,12 +187,18 @@ impl<'r> Figures<'r> {
         let mut places: Vec<(String, &Counters)> = vec![
             (link.plain.interface.clone(), &link.plain.counters),
             (link.protected.interface.clone(), &link.protected.counters),
-            ("SecY".to_owned(), &secy.counters),
-            (format!("transmit SC {}", secy.transmit.sci), &secy.transmit.counters),
         ];
-        places.extend(secy.receive.iter().map(|sc| (format!("receive SC {}", sc.sci), &sc.counters)));
-        let discards =
+        if link.has_secy() {
+            places.push(("SecY".to_owned(), &secy.counters));
+            places.push((format!("transmit SC {}", secy.transmit.sci), &secy.transmit.counters));
+            places.extend(secy.receive.iter().map(|sc| (format!("receive SC {}", sc.sci), &sc.counters)));
+        }
+        let of_link =
             places.into_iter().flat_map(|(place, counters)| discards(place, counters, table::counter));
+        let groups = link.fieldbus.iter().flat_map(CellReport::groups);
+        let of_cell =
+            groups.flat_map(|(group, place, counters)| discards(place, counters, |name| group.counter(name)));
+        let discards = of_link.chain(of_cell);
         Self {
             name: &link.name,
             plain: Side::of(&link.plain.counters),

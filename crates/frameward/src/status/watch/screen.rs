@@ -2,6 +2,7 @@
 //!
 //! Everything is text first: colours and marks say nothing that no word says, so that it reads without them.
 
+mod cell;
 mod mka;
 mod site;
 
@@ -105,7 +106,10 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
         true => format!("replay window {}", secy.replay_window),
         false => "no replay protection".to_owned(),
     };
-    let about = format!("  {}, validate {}, {replay}", secy.suite, secy.validate_frames);
+    let about = match link.has_secy() {
+        true => format!("  {}, validate {}, {replay}", secy.suite, secy.validate_frames),
+        false => String::new(),
+    };
     let mut lines = title(&format!("link {}", link.name), about, &link.concerns, activity, palette);
     lines.extend(traffic(["machine", "network"], activity, palette));
     lines.extend(
@@ -114,7 +118,10 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
     );
     lines.extend(discards(activity, palette));
     lines.extend(link.mka.iter().flat_map(|mka| mka::lines(mka, palette)));
-    lines.extend(sas(link, palette));
+    if link.has_secy() {
+        lines.extend(sas(link, palette));
+    }
+    lines.extend(link.fieldbus.iter().flat_map(|cell| cell::lines(cell, palette)));
     lines.push(Line::default());
     lines
 }

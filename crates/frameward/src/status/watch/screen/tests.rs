@@ -163,3 +163,31 @@ fn a_site_on_the_screen() {
         assert!(lines.iter().any(|line| line.contains(words)), "{words:?} is not in {lines:#?}");
     }
 }
+
+#[test]
+fn a_cell_on_the_screen() {
+    let mut view = View { name: "line".into(), ..View::default() };
+    let mut report = sample("line");
+    let mut cell = crate::report::cell::tests::sample_cell();
+    cell.rest = "drop".into();
+    report.links[0].fieldbus = Some(cell);
+    view.take(Ok(report));
+    let screen = drawn(&mut view, 160, 30);
+    let at = screen.iter().position(|line| line.contains("fieldbus cell-4")).unwrap();
+    assert_eq!(
+        screen[at..at + 4],
+        [
+            "  fieldbus cell-4, gcm-aes-128, encrypt; rest dropped; master key 0011223344556677; relations: 1",
+            "    02:00:00:00:01:01 (here) 0x8001, 02:00:00:00:01:02 0x8002, each 1 ms: running, out KeyID 17 epoch 1 Seq 1000, in KeyID 200 epoch 1 Seq 1000",
+            "      out: inside p50 <= 20 us, p99.9 <= 20 us, worst 70 us",
+            "      in: inside p50 <= 20 us, p99.9 <= 20 us, worst 70 us; jitter p50 <= 20 us, p99.9 <= 20 us, worst 70 us; longest gap 1.6 ms, alarm at 1.5 ms, watchdog 3 ms",
+        ]
+    );
+    assert!(screen[at + 4].contains("alarms: 1"));
+    assert!(
+        screen
+            .iter()
+            .any(|line| line.contains("InPktsLate") && line.contains("0x8002 from 02:00:00:00:01:02"))
+    );
+    assert!(!screen.iter().any(|line| line.contains("SC 02:")), "{screen:?}");
+}

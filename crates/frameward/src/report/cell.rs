@@ -1,0 +1,342 @@
+//! A cell: `fieldbus` in a link's report.
+
+use std::time::Duration;
+
+use fieldbus::Histogram;
+use serde::{Deserialize, Serialize};
+
+use super::Counters;
+use super::concern::Concern;
+use super::table::Group;
+
+/// A cell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CellReport {
+    /// Its name.
+    pub name: String,
+    /// `encrypt` or `authenticate`.
+    pub protect: String,
+    /// The suite's name.
+    pub suite: String,
+    /// What becomes of all that is of no relation: `link` or `drop`.
+    pub rest: String,
+    /// The master key's fingerprint, as `keygen` printed it.
+    pub master_key: String,
+    /// The EtherType of protected frames.
+    pub ethertype: String,
+    /// The upper bounds of the buckets of all histograms, in nanoseconds; the last bucket has none.
+    pub bounds_ns: Vec<u64>,
+    /// What is of no relation, and HELLOs on their way.
+    pub counters: Counters,
+    /// What the handshakes counted.
+    pub hello: Counters,
+    /// The relations, in the order of the configuration; none if the worker does not answer.
+    pub relations: Vec<RelationReport>,
+}
+
+/// A relation.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RelationReport {
+    /// The station behind this gateway.
+    pub own: String,
+    /// The FrameID that it sends.
+    pub sends: String,
+    /// The station behind the other gateway.
+    pub peer: String,
+    /// The FrameID that that one sends.
+    pub receives: String,
+    /// How often each of them sends, in nanoseconds.
+    pub cycle_ns: u64,
+    /// The time without a frame after which a station gives up, as it is configured.
+    pub watchdog_ns: u64,
+    /// That at which there is an alarm.
+    pub alarm_ns: u64,
+    /// `protect` or `shadow`.
+    pub mode: String,
+    /// `no session`, `entered` (with the other gateway, and no frame was verified in it yet) or `running`.
+    pub state: String,
+    /// The key that protects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_key: Option<CellKeyReport>,
+    /// The key of the newest verified frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_key: Option<CellKeyReport>,
+    /// For how long no verified frame has come; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub silent_ns: Option<u64>,
+    /// The longest time between two verified frames.
+    pub worst_gap_ns: u64,
+    /// How long frames of the own station were inside this gateway.
+    pub residence_outward: HistogramReport,
+    /// The same for frames of its peer.
+    pub residence_inward: HistogramReport,
+    /// How far the time between two verified frames was from the cycle.
+    pub jitter: HistogramReport,
+    /// Frames of the own station.
+    pub transmit: Counters,
+    /// Frames of its peer.
+    pub receive: Counters,
+}
+
+/// A key of a relation in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CellKeyReport {
+    /// Its name on the wire.
+    pub key_id: u8,
+    /// Which epoch of its session, from 0.
+    pub epoch: u64,
+    /// The Seq of the last frame under it; none before the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u32>,
+}
+
+/// Times, by buckets.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HistogramReport {
+    /// How many there are.
+    pub count: u64,
+    /// All of them together.
+    pub sum_ns: u64,
+    /// The longest.
+    pub worst_ns: u64,
+    /// How many lie in each bucket: see [`CellReport::bounds_ns`].
+    pub buckets: Vec<u64>,
+}
+
+/// In nanoseconds.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl HistogramReport {
+    pub(crate) fn new(histogram: &Histogram) -> Self {
+        Self {
+            count: histogram.count(),
+            sum_ns: nanoseconds(histogram.sum()),
+            worst_ns: nanoseconds(histogram.worst()),
+            buckets: histogram.counts().to_vec(),
+        }
+    }
+
+    /// A time that so many of a thousand do not exceed: the bound of a bucket, or the longest time if that is less.
+    pub fn at_permille(&self, permille: u64, bounds_ns: &[u64]) -> u64 {
+        let rank = self.count.saturating_mul(permille).div_ceil(1000);
+        let mut seen = 0;
+        for (at, count) in self.buckets.iter().enumerate() {
+            seen += count;
+            if seen >= rank {
+                return bounds_ns.get(at).map_or(self.worst_ns, |bound| self.worst_ns.min(*bound));
+            }
+        }
+        self.worst_ns
+    }
+}
+
+impl RelationReport {
+    /// Whether its frames pass in clear.
+    pub fn is_shadowed(&self) -> bool {
+        self.mode == "shadow"
+    }
+
+    /// Whether its frames can pass protected.
+    pub fn has_session(&self) -> bool {
+        self.state != "no session"
+    }
+
+    /// Whether its peer's frames have stopped.
+    pub fn is_silent(&self) -> bool {
+        self.silent_ns.is_some_and(|silent| silent >= self.watchdog_ns)
+    }
+}
+
+impl CellReport {
+    /// The counters, with the group that tells what they mean, and the words for where they count.
+    pub fn groups(&self) -> Vec<(Group, String, &Counters)> {
+        let mut groups = vec![
+            (Group::Cell, format!("fieldbus {}", self.name), &self.counters),
+            (Group::Hello, format!("handshakes of {}", self.name), &self.hello),
+        ];
+        for relation in &self.relations {
+            let RelationReport { own, sends, peer, receives, .. } = relation;
+            groups.push((Group::RelationTransmit, format!("{sends} from {own}"), &relation.transmit));
+            groups.push((Group::RelationReceive, format!("{receives} from {peer}"), &relation.receive));
+        }
+        groups
+    }
+
+    /// What is not as it should be.
+    pub(crate) fn concerns(&self) -> Vec<Concern> {
+        let Self { name, relations, .. } = self;
+        let mut concerns = Vec::new();
+        let mut say = |grave, text: String| concerns.push(Concern { grave, text });
+        let count =
+            |of: fn(&RelationReport) -> bool| relations.iter().filter(|relation| of(relation)).count();
+        let all = relations.len();
+        let shadowed = count(RelationReport::is_shadowed);
+        if shadowed > 0 {
+            say(
+                true,
+                format!(
+                    "Fieldbus {name} is in shadow mode: the cyclic frames of {shadowed} of {all} relations pass in clear."
+                ),
+            );
+        }
+        let lacking = count(|relation| !relation.has_session());
+        if lacking > 0 {
+            let passes = if lacking == shadowed && all == shadowed {
+                ""
+            } else {
+                ", so their cyclic frames do not pass"
+            };
+            say(
+                true,
+                format!(
+                    "Fieldbus {name}: {lacking} of {all} relations have no session with the other gateway{passes}{}.",
+                    self.why()
+                ),
+            );
+        }
+        let silent = count(|relation| relation.has_session() && relation.is_silent());
+        if silent > 0 {
+            say(
+                false,
+                format!(
+                    "Fieldbus {name}: {silent} of {all} relations have had no verified frame for longer than their watchdog."
+                ),
+            );
+        }
+        concerns
+    }
+
+    /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not.
+    pub(crate) fn misfit(&self) -> Option<String> {
+        let value = |name| self.hello.value(name);
+        if self.relations.iter().all(RelationReport::has_session) {
+            return None;
+        }
+        if value("InHelloNotValid") > 0 {
+            return Some(format!(
+                "HELLOs come that do not fit the master key; compare its fingerprint, {}, with that of the other gateway",
+                self.master_key
+            ));
+        }
+        (value("InHelloOtherMode") > 0)
+            .then(|| "the other gateway has another protect or suite; set them alike".to_owned())
+    }
+
+    /// What the HELLOs say of why there is no session.
+    fn why(&self) -> String {
+        if let Some(why) = self.misfit() {
+            return format!(": {why}");
+        }
+        if self.hello.value("InHello") == 0 {
+            return ": none of its HELLOs has come; does the other gateway run, and does the network pass the EtherType?".to_owned();
+        }
+        String::new()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use engine::cell::CellCounters;
+    use fieldbus::handshake::HelloCounters;
+    use fieldbus::{ReceiveCounters, TransmitCounters};
+
+    /// A cell with something in every part.
+    pub(crate) fn sample_cell() -> CellReport {
+        let mut histogram = Histogram::default();
+        for microseconds in (1..=999).map(|number| 10 + number % 10).chain([70]) {
+            histogram.add(Duration::from_micros(microseconds));
+        }
+        let times = HistogramReport::new(&histogram);
+        let key = |key_id, seq| Some(CellKeyReport { key_id, epoch: 1, seq });
+        let transmit = TransmitCounters { out_pkts_protected: 1000, ..Default::default() };
+        let receive =
+            ReceiveCounters { in_pkts_ok: 998, in_pkts_late: 2, in_alarms: 1, ..Default::default() };
+        let relation = RelationReport {
+            own: "02:00:00:00:01:01".into(),
+            sends: "0x8001".into(),
+            peer: "02:00:00:00:01:02".into(),
+            receives: "0x8002".into(),
+            cycle_ns: 1_000_000,
+            watchdog_ns: 3_000_000,
+            alarm_ns: 1_500_000,
+            mode: "protect".into(),
+            state: "running".into(),
+            transmit_key: key(17, Some(1000)),
+            receive_key: key(200, Some(1000)),
+            silent_ns: Some(400_000),
+            worst_gap_ns: 1_600_000,
+            residence_outward: times.clone(),
+            residence_inward: times.clone(),
+            jitter: times,
+            transmit: Counters::new(TransmitCounters::NAMES, transmit.values()),
+            receive: Counters::new(ReceiveCounters::NAMES, receive.values()),
+        };
+        let counters = CellCounters { out_pkts_rest_dropped: 12, ..Default::default() };
+        CellReport {
+            name: "cell-4".into(),
+            protect: "encrypt".into(),
+            suite: "gcm-aes-128".into(),
+            rest: "link".into(),
+            master_key: "0011223344556677".into(),
+            ethertype: "0x88b5".into(),
+            bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
+            counters: Counters::new(CellCounters::NAMES, counters.values()),
+            hello: Counters::new(
+                HelloCounters::NAMES,
+                HelloCounters { in_hello: 3, ..Default::default() }.values(),
+            ),
+            relations: vec![relation],
+        }
+    }
+
+    #[test]
+    fn a_percentile_is_never_more_than_the_worst() {
+        let cell = sample_cell();
+        let times = &cell.relations[0].jitter;
+        let at = |permille| times.at_permille(permille, &cell.bounds_ns);
+        assert_eq!((at(99), at(500), at(999), at(1000)), (10_000, 20_000, 20_000, 70_000));
+        assert_eq!(HistogramReport::default().at_permille(500, &cell.bounds_ns), 0);
+    }
+
+    #[test]
+    fn each_weakness_is_said() {
+        let said = |change: &dyn Fn(&mut CellReport)| {
+            let mut cell = sample_cell();
+            change(&mut cell);
+            cell.concerns().into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&|_| {}), []);
+        let no_session = |cell: &mut CellReport| cell.relations[0].state = "no session".into();
+        type Row<'r> = (&'r dyn Fn(&mut CellReport), bool, &'r str);
+        let rows: [Row<'_>; 3] = [
+            (&|cell| cell.relations[0].mode = "shadow".into(), true, "in shadow mode"),
+            (&|cell| cell.relations[0].silent_ns = Some(3_000_000), false, "no verified frame"),
+            (&no_session, true, "no session with the other gateway, so their cyclic frames do not pass"),
+        ];
+        for (change, grave, words) in rows {
+            let found = said(change);
+            assert_eq!(found.len(), 1, "{found:?}");
+            assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
+        }
+        for (counter, words) in [
+            ("InHelloNotValid", "do not fit the master key; compare its fingerprint, 0011223344556677"),
+            ("InHelloOtherMode", "another protect or suite"),
+            ("InHelloReflected", "none of its HELLOs has come"),
+        ] {
+            let found = said(&|cell| {
+                no_session(cell);
+                cell.hello = [(counter.to_owned().into(), 1)].into_iter().collect();
+            });
+            assert!(found[0].1.contains(words), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_report_comes_back_as_it_was() {
+        let cell = sample_cell();
+        assert_eq!(serde_json::from_str::<CellReport>(&serde_json::to_string(&cell).unwrap()).unwrap(), cell);
+    }
+}

@@ -1,0 +1,210 @@
+//! Cells: what their links' workers are given, and what a reload changes.
+
+use engine::cell::Rest;
+use engine::control::CellSettings;
+use fieldbus::relation::Relation;
+use fieldbus::{RelationSettings, Settings};
+
+use super::Running;
+use super::link::RunningLink;
+use crate::check::Mtus;
+use crate::config::Link;
+use crate::config::fieldbus::{self as config, Cell, Mode};
+
+/// What the cell of a link is configured with, if it has one.
+pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
+    let cell = link.cell.as_ref()?;
+    let relations = cell.relations.iter().map(|of| RelationSettings {
+        relation: of.relation,
+        mode: of.mode,
+        alarm: cell.alarm_time(of),
+    });
+    Some(CellSettings {
+        name: cell.name.clone(),
+        master: cell.master_key.master_key(),
+        settings: Settings {
+            ethertype: cell.ethertype,
+            vlan: cell.vlan,
+            ..Settings::new(cell.protection, mtus.protected)
+        },
+        relations: relations.collect(),
+        rest: match cell.rest {
+            config::Rest::Link => Rest::Link,
+            config::Rest::Drop => Rest::Drop,
+        },
+    })
+}
+
+impl Running {
+    /// Gives a link's worker the cell that the link is configured with now, where it had `before`. Returns what a person
+    /// should know.
+    pub(super) fn renew_cell(
+        &mut self,
+        link: &RunningLink,
+        before: Option<&Cell>,
+    ) -> Result<Vec<String>, String> {
+        let name = &link.config.name;
+        let lines = difference(before, link.config.cell.as_deref());
+        let renewed = match (before, settings(&link.config, link.about.mtus)) {
+            (None, None) => Ok(()),
+            (None, Some(settings)) => self.control.add_cell(name, settings),
+            (Some(_), Some(settings)) => self.control.change_cell(name, settings),
+            (Some(_), None) => self.control.remove_cell(name),
+        };
+        renewed.map(|()| lines).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
+    }
+}
+
+/// What is different, in words.
+fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
+    match (before, now) {
+        (None, None) => Vec::new(),
+        (None, Some(cell)) => {
+            vec![format!("fieldbus {:?}: started, {} relations", cell.name, cell.relations.len())]
+        }
+        (Some(cell), None) => vec![format!("fieldbus {:?}: stopped", cell.name)],
+        (Some(before), Some(cell)) => {
+            let of = |cell: &Cell, relation: Relation| {
+                cell.relations.iter().find(|one| one.relation.stations() == relation.stations()).copied()
+            };
+            let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
+            let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();
+            let switched = |to: Mode| {
+                let is_now = |one: &&config::CellRelation| one.mode == to;
+                let was_not =
+                    |one: &&config::CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
+                cell.relations.iter().filter(is_now).filter(was_not).count()
+            };
+            let counts = [
+                (added, "added"),
+                (gone, "removed"),
+                (switched(Mode::Protect), "protected from now on"),
+                (switched(Mode::Shadow), "IN CLEAR from now on (shadow)"),
+            ];
+            let words: Vec<_> = counts
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{count} {what}"))
+                .collect();
+            let keys = before.master_key != cell.master_key || before.protection != cell.protection;
+            let all = if keys { "; all sessions are made anew" } else { "" };
+            let what =
+                if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };
+            vec![format!("fieldbus {:?}: {what}{all}", cell.name)]
+        }
+    }
+}
+
+/// What was said of cells, and when it is due again.
+#[derive(Debug, Default)]
+pub(super) struct CellNews {
+    shadow_at: Option<std::time::Instant>,
+    look_at: Option<std::time::Instant>,
+    /// Cells of which it was said that HELLOs do not fit.
+    misfits: Vec<String>,
+}
+
+/// How often it is said that frames pass in clear.
+const SHADOW_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+/// How often cells without sessions are looked at.
+const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
+
+impl Running {
+    /// Says what a person has to know of cells.
+    pub(super) fn attend_cells(
+        &mut self,
+        news: &mut CellNews,
+        now: std::time::Instant,
+        tell: super::Tell<'_>,
+    ) {
+        if self.links.iter().all(|link| link.config.cell.is_none()) {
+            return;
+        }
+        if news.shadow_at.is_none_or(|at| now >= at) {
+            news.shadow_at = Some(now + SHADOW_EVERY);
+            for cell in self.links.iter().filter_map(|link| link.config.cell.as_ref()) {
+                let shadowed = cell.shadowed().count();
+                if shadowed > 0 {
+                    tell(&format_args!(
+                        "warning: fieldbus {:?}: shadow mode: {shadowed} of {} relations pass in CLEAR; status shows what protection would do",
+                        cell.name,
+                        cell.relations.len()
+                    ));
+                }
+            }
+        }
+        if news.look_at.is_none_or(|at| now >= at) {
+            news.look_at = Some(now + LOOK_EVERY);
+            self.look_for_misfits(news, tell);
+        }
+    }
+
+    /// A wrong master key, or another mode, is said once for each cell, and again when it has fitted meanwhile.
+    fn look_for_misfits(&mut self, news: &mut CellNews, tell: super::Tell<'_>) {
+        for (link, status) in self.control.cell_statuses() {
+            let Some(running) = self.links.iter().find(|running| running.config.name == link) else {
+                continue;
+            };
+            let Some(cell) = running.config.cell.as_ref() else { continue };
+            let report = super::report::cell_report(cell, Some(&status));
+            let misfit = report.misfit();
+            let known = news.misfits.contains(&report.name);
+            match misfit {
+                Some(why) if !known => {
+                    tell(&format_args!(
+                        "warning: fieldbus {:?}: no session with the other gateway: {why}",
+                        report.name
+                    ));
+                    news.misfits.push(report.name);
+                }
+                None => news.misfits.retain(|name| *name != report.name),
+                Some(_) => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+    use crate::key_file::CellKey;
+
+    fn cell(relations: &[(u8, &str)], key: u8) -> Cell {
+        let mut text = "[gateway]\nname = \"g\"\n[[fieldbus]]\nname = \"cell-4\"\nplain = \"eth0\"\nprotected = \"eth1\"\nrest = \"drop\"\nmaster_key_file = \"m\"\nlocal = [\"02:00:00:00:01:01\"]\n".to_owned();
+        for (number, mode) in relations {
+            text += &format!(
+                "[[fieldbus.relation]]\nstations = [\"02:00:00:00:01:01\", \"02:00:00:00:02:{number:02x}\"]\nframe_ids = [0x8001, 0x8002]\ncycle = \"1ms\"\nmode = \"{mode}\"\n"
+            );
+        }
+        let files =
+            config::KeyFiles { master_key: &|_| Ok(CellKey::new(&[key; 32])), ..config::KeyFiles::ON_DISK };
+        let mut config = config::parse(std::path::Path::new("gw.toml"), &text, files).unwrap().0;
+        *config.links.remove(0).cell.unwrap()
+    }
+
+    #[test]
+    fn a_reload_says_what_is_different() {
+        let before = cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 1);
+        let rows: [(Option<&Cell>, Option<Cell>, &[&str]); 5] = [
+            (None, None, &[]),
+            (None, Some(before.clone()), &["fieldbus \"cell-4\": started, 3 relations"]),
+            (Some(&before), None, &["fieldbus \"cell-4\": stopped"]),
+            (
+                Some(&before),
+                Some(cell(&[(1, "protect"), (2, "shadow"), (4, "protect"), (5, "protect")], 1)),
+                &[
+                    "fieldbus \"cell-4\": relations: 2 added, 1 removed, 1 protected from now on, 1 IN CLEAR from now on (shadow)",
+                ],
+            ),
+            (
+                Some(&before),
+                Some(cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 2)),
+                &["fieldbus \"cell-4\": changed; all sessions are made anew"],
+            ),
+        ];
+        for (before, now, expected) in rows {
+            assert_eq!(difference(before, now.as_ref()), expected);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! From a cell's status to its report.
+
+use engine::cell::CellCounters;
+use engine::control::CellStatus;
+use fieldbus::handshake::HelloCounters;
+use fieldbus::histogram::Histogram;
+use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};
+use wire::fieldbus::{KeyBits, Protect};
+
+use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
+use crate::report::Counters;
+use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
+
+/// The cell at this moment; without relations if its worker does not answer.
+pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellReport {
+    let hello = status.map(|status| status.hello).unwrap_or_default();
+    let counters = status.map(|status| status.counters).unwrap_or_default();
+    let relations =
+        cell.relations.iter().zip(status.map(|status| status.relations.as_slice()).unwrap_or_default());
+    CellReport {
+        name: cell.name.clone(),
+        protect: match cell.protection.protect {
+            Protect::Encrypt => "encrypt",
+            Protect::Authenticate => "authenticate",
+        }
+        .into(),
+        suite: match cell.protection.key_bits {
+            KeyBits::Bits128 => "gcm-aes-128",
+            KeyBits::Bits256 => "gcm-aes-256",
+        }
+        .into(),
+        rest: match cell.rest {
+            Rest::Link => "link",
+            Rest::Drop => "drop",
+        }
+        .into(),
+        master_key: cell.master_key.fingerprint(),
+        ethertype: cell.ethertype.to_string(),
+        bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
+        counters: Counters::new(CellCounters::NAMES, counters.values()),
+        hello: Counters::new(HelloCounters::NAMES, hello.values()),
+        relations: relations.map(|(of, status)| relation_report(cell, of, status)).collect(),
+    }
+}
+
+fn relation_report(cell: &Cell, of: &CellRelation, status: &RelationStatus) -> RelationReport {
+    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+    RelationReport {
+        own: own.to_string(),
+        sends: sends.to_string(),
+        peer: peer.to_string(),
+        receives: receives.to_string(),
+        cycle_ns: nanoseconds(of.relation.cycle),
+        watchdog_ns: nanoseconds(cell.watchdog_time(of)),
+        alarm_ns: nanoseconds(cell.alarm_time(of)),
+        mode: match of.mode {
+            Mode::Protect => "protect",
+            Mode::Shadow => "shadow",
+        }
+        .into(),
+        state: match status.state {
+            RelationState::NoSession => "no session",
+            RelationState::Entered => "entered",
+            RelationState::Running => "running",
+        }
+        .into(),
+        transmit_key: status.transmit_key.map(key_report),
+        receive_key: status.receive_key.map(key_report),
+        silent_ns: status.silent.map(nanoseconds),
+        worst_gap_ns: nanoseconds(status.worst_gap),
+        residence_outward: HistogramReport::new(&status.residence_outward),
+        residence_inward: HistogramReport::new(&status.residence_inward),
+        jitter: HistogramReport::new(&status.jitter),
+        transmit: Counters::new(TransmitCounters::NAMES, status.transmit.values()),
+        receive: Counters::new(ReceiveCounters::NAMES, status.receive.values()),
+    }
+}
+
+fn key_report(key: KeyStatus) -> CellKeyReport {
+    CellKeyReport { key_id: key.key_id.0, epoch: key.epoch, seq: key.seq.map(|seq| seq.number()) }
+}
