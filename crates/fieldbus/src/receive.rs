@@ -43,7 +43,7 @@ pub enum ReceiveDiscard {
     Late,
     /// Its ICV is wrong.
     NotValid,
-    /// It is right, the relation is in shadow mode, and the frame in clear was delivered.
+    /// It is right, and in shadow mode the frame in clear was delivered.
     Shadow,
 }
 
@@ -165,19 +165,17 @@ impl Relations {
                 news.alarm(member, number, arrival.gap);
             }
         }
-        match member.settings.mode {
-            Mode::Protect => Ok(()),
-            Mode::Shadow => shadow(&mut member.clear_ahead, &moved),
-        }
+        shadow(member.settings.mode, &mut member.clear_ahead, &moved)
     }
 }
 
 /// A twin is delivered if its frame in clear did not come: lost, or the other gateway protects this relation already. So
-/// one gateway after the other can leave shadow mode, and no frame is lost.
-fn shadow(clear_ahead: &mut u8, moved: &Moved) -> Result<(), ReceiveDiscard> {
+/// one gateway after the other can leave shadow mode, and no frame is lost. Nor is one delivered twice whose twin comes
+/// just behind the change.
+fn shadow(mode: Mode, clear_ahead: &mut u8, moved: &Moved) -> Result<(), ReceiveDiscard> {
     if moved.session.is_some() {
         // Before, there were no twins.
-        *clear_ahead = (*clear_ahead).min(1);
+        *clear_ahead = (*clear_ahead).min(u8::from(mode == Mode::Shadow));
     }
     if *clear_ahead == 0 {
         return Ok(());

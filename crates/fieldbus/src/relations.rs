@@ -24,6 +24,9 @@ use crate::table::{Address, Table};
 
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
+/// Frames in clear whose twins are waited for: as many as a burst holds. What stands in for more would let somebody who
+/// forges frames in shadow mode hold up those of the time after it.
+const CLEAR_AHEAD: u8 = 64;
 
 /// A frame's direction through this gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -218,7 +221,7 @@ impl Relations {
             (Mode::Shadow, Way::Outward) => counters.transmit.out_pkts_clear += 1,
             (Mode::Shadow, Way::Inward) => {
                 counters.receive.in_pkts_clear += 1;
-                *clear_ahead = clear_ahead.saturating_add(1);
+                *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
             }
             (Mode::Protect, Way::Inward) => {
                 counters.receive.in_pkts_clear_refused += 1;
