@@ -73,6 +73,9 @@ for configuration in "$scratch"/*.toml; do
     while read -r cak; do
         [[ -e $scratch/$cak ]] || "$frameward" keygen cak --bits "$bits" --out "$scratch/$cak" >/dev/null
     done < <(sed -nE 's/^ *(fallback_)?cak_file *= *"([^"]*)".*/\2/p' "$configuration")
+    while read -r master; do
+        [[ -e $scratch/$master ]] || "$frameward" keygen fieldbus --out "$scratch/$master" >/dev/null
+    done < <(sed -nE 's/^ *master_key_file *= *"([^"]*)".*/\1/p' "$configuration")
     while read -r identity; do
         [[ -e $scratch/$identity ]] || "$frameward" keygen site --out "$scratch/$identity" >/dev/null
     done < <(sed -nE 's/^ *identity *= *"([^"]*)".*/\1/p' "$configuration")
@@ -82,10 +85,14 @@ for configuration in "$scratch"/*.toml; do
     rm -f "$scratch"/*.key "$scratch"/*.cak
     configurations=$((configurations + 1))
 done
-# The package's example.
+# The package's examples.
 cp packaging/press-line.toml "$scratch/"
 for key in own peer; do "$frameward" keygen static --out "$scratch/$key.key" >/dev/null; done
 told=$("$frameward" check --offline "$scratch/press-line.toml" 2>&1) || breach "packaging/press-line.toml is refused:"$'\n'"$told"
+cp packaging/cell.toml "$scratch/"
+"$frameward" keygen cak --out "$scratch/cell.cak" >/dev/null
+"$frameward" keygen fieldbus --out "$scratch/cell.key" >/dev/null
+told=$("$frameward" check --offline "$scratch/cell.toml" 2>&1) || breach "packaging/cell.toml is refused:"$'\n'"$told"
 ((configurations)) || breach "README.md shows no configuration"
 
 if ((breaches)); then

@@ -48,6 +48,20 @@ fn it_shows_a_tunnel() {
 }
 
 #[test]
+fn it_shows_a_fieldbus() {
+    let demo = Program::spawn(&[program().to_str().unwrap(), "demo", "fieldbus"]).unwrap();
+    let pid = demo.id();
+    let output = demo.wait(Duration::from_secs(120)).unwrap();
+    assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
+    for words in
+        ["8 relations", "none lost", "0% packet loss", "p99.9", "OutPktsProtected", "none with the plaintext"]
+    {
+        assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
+    }
+    assert_eq!(left_by(pid), Vec::<String>::new());
+}
+
+#[test]
 fn an_interrupted_demo_leaves_nothing_behind() {
     let mut demo = Program::spawn(&[program().to_str().unwrap(), "demo"]).unwrap();
     let pid = demo.id();

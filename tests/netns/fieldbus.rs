@@ -75,16 +75,16 @@ fn io_data_flows(io: &'static str, protect: &'static str) {
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     let exchange = exchange(&topology, &choice);
     exchange.wait_for(100, DEADLINE).unwrap();
-    // Meanwhile what is of no relation goes through the link: ARP, ICMP, DCP.
+    // Meanwhile what is of no relation goes through the link: ARP, ICMP, and then DCP.
     traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 5, 1000).unwrap();
+    let heard = exchange.stop().unwrap();
+    complete(&heard, 100);
     let dcp = [0x01, 0x0e, 0xcf, 0, 0, 0];
     super::exchange(
         &topology.machine_b,
         &topology.machine_a,
         &[marked(dcp, topology.machine_b.mac, EtherType::PROFINET, 60, 1)],
     );
-    let heard = exchange.stop().unwrap();
-    complete(&heard, 100);
     let wire = wire.stop().unwrap().complete().unwrap();
     let sent: u64 = heard.iter().flatten().map(|heard| heard.sent).sum();
     assert!(wire.of_ethertype(ETHERTYPE.0).count() as u64 >= sent);

@@ -294,8 +294,11 @@ impl Running {
             supervisor.alive(now);
             self.attend(&mut looks, now, tell);
             self.attend_cells(&mut cells, now, tell);
-            for notice in self.control.turn(now) {
+            let notices = self.control.turn(now);
+            cell::sessions(&notices).iter().for_each(|line| tell(line));
+            for notice in notices {
                 match notice {
+                    Notice::CyclicSession { .. } => {}
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
                     other => tell(&Told(&other)),
                 }
@@ -374,7 +377,7 @@ impl fmt::Display for Told<'_> {
                 write!(f, "error: link {link:?}: key {ki} is not used: {why}")
             }
             Notice::CyclicSession { cell, relation } => {
-                write!(f, "fieldbus {cell:?}: {relation}: a new session, frames are verified under its keys")
+                write!(f, "fieldbus {cell:?}: {relation}: a new session")
             }
             Notice::CyclicSilence { cell, relation, gap } => {
                 let (peer, frame_id) = relation.peer();

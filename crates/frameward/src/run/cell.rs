@@ -1,7 +1,10 @@
 //! Cells: what their links' workers are given, and what a reload changes.
 
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
 use engine::cell::Rest;
-use engine::control::CellSettings;
+use engine::control::{CellSettings, Notice};
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, Settings};
 
@@ -95,28 +98,43 @@ fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
     }
 }
 
+/// New sessions that are told one by one; of more in one turn, their number is.
+const TOLD_ALONE: usize = 8;
+
+/// What a person should know of new sessions.
+pub(super) fn sessions(notices: &[Notice]) -> Vec<String> {
+    let mut by_cell: BTreeMap<&str, Vec<Relation>> = BTreeMap::new();
+    for notice in notices {
+        if let Notice::CyclicSession { cell, relation } = notice {
+            by_cell.entry(cell).or_default().push(*relation);
+        }
+    }
+    let lines = |(cell, relations): (&str, Vec<Relation>)| -> Vec<String> {
+        if relations.len() > TOLD_ALONE {
+            return vec![format!("fieldbus {cell:?}: {} relations have new sessions", relations.len())];
+        }
+        relations.iter().map(|relation| format!("fieldbus {cell:?}: {relation}: a new session")).collect()
+    };
+    by_cell.into_iter().flat_map(lines).collect()
+}
+
 /// What was said of cells, and when it is due again.
 #[derive(Debug, Default)]
 pub(super) struct CellNews {
-    shadow_at: Option<std::time::Instant>,
-    look_at: Option<std::time::Instant>,
+    shadow_at: Option<Instant>,
+    look_at: Option<Instant>,
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
 }
 
 /// How often it is said that frames pass in clear.
-const SHADOW_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+const SHADOW_EVERY: Duration = Duration::from_secs(60);
 /// How often cells without sessions are looked at.
-const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(2);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Running {
     /// Says what a person has to know of cells.
-    pub(super) fn attend_cells(
-        &mut self,
-        news: &mut CellNews,
-        now: std::time::Instant,
-        tell: super::Tell<'_>,
-    ) {
+    pub(super) fn attend_cells(&mut self, news: &mut CellNews, now: Instant, tell: super::Tell<'_>) {
         if self.links.iter().all(|link| link.config.cell.is_none()) {
             return;
         }
@@ -181,6 +199,18 @@ mod tests {
             config::KeyFiles { master_key: &|_| Ok(CellKey::new(&[key; 32])), ..config::KeyFiles::ON_DISK };
         let mut config = config::parse(std::path::Path::new("gw.toml"), &text, files).unwrap().0;
         *config.links.remove(0).cell.unwrap()
+    }
+
+    #[test]
+    fn sessions_of_a_crowd_are_one_line() {
+        let cell = cell(&[(1, "protect")], 1);
+        let notice =
+            || Notice::CyclicSession { cell: cell.name.clone(), relation: cell.relations[0].relation };
+        let few: Vec<_> = (0..TOLD_ALONE).map(|_| notice()).collect();
+        assert_eq!(sessions(&few).len(), TOLD_ALONE);
+        let many: Vec<_> = (0..=TOLD_ALONE).map(|_| notice()).collect();
+        assert_eq!(sessions(&many), ["fieldbus \"cell-4\": 9 relations have new sessions"]);
+        assert!(sessions(&[]).is_empty());
     }
 
     #[test]
