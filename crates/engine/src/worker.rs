@@ -229,7 +229,7 @@ impl Worker {
         let mut idle_since = None;
         while self.obey() {
             let now = Instant::after_start(start.elapsed());
-            if self.turn(now) > 0 {
+            if self.turn(now) > 0 || !self.commands.is_empty() {
                 idle_since = None;
                 continue;
             }
@@ -316,7 +316,7 @@ impl Worker {
         received
     }
 
-    /// Carries out what control asks for. False when the worker is to stop.
+    /// Carries out what control asks for; of lists of keys, one. False when the worker is to stop.
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.commands.pop() {
             // If the ring of events is full the answer is lost, and what it holds is let go of; control gives up.
@@ -390,6 +390,8 @@ impl Worker {
                         changes.carry_out(&mut cell.relations);
                     }
                     let _ = self.events.push(Event::KeysChanged { changes });
+                    // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.
+                    break;
                 }
                 Command::ReportCell { seat, snapshot } => {
                     let given_up = match self.link(seat).and_then(|(link, _)| link.path_mut().cell_mut()) {

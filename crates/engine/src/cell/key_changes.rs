@@ -15,7 +15,7 @@ pub(crate) struct KeyChanges {
 
 impl KeyChanges {
     /// The most changes of one list.
-    pub(crate) const MOST: usize = 32;
+    pub(crate) const MOST: usize = 16;
 
     /// A list of these; no more than [`KeyChanges::MOST`] are taken.
     pub(crate) fn new(changes: impl Iterator<Item = (usize, KeyChange)>) -> Self {
