@@ -27,6 +27,9 @@ pub struct Row {
     pub target: Option<Target>,
     /// How many samples, frames or rounds stand behind the figure.
     pub samples: u64,
+    /// What was measured in each round, in the order of the rounds, if the figure is a median of rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub values: Vec<f64>,
     /// Architecture and CPUs.
     pub machine: String,
     /// The commit that was built, with `+` if the tree had changes.
@@ -72,6 +75,7 @@ impl Row {
             ratio: None,
             target: None,
             samples,
+            values: Vec::new(),
             machine: MACHINE.clone(),
             commit: COMMIT.clone(),
         }

@@ -1,4 +1,5 @@
-//! What the CPUs have been used for: by some processes, and by the kernel's network softirqs.
+//! What the CPUs have been used for, by some processes and by the kernel's network softirqs; and what memory the
+//! processes have.
 //!
 //! The kernel counts in ticks (mostly of 10 ms): a difference over a second or more is good to about a percent.
 //! Softirqs are those of the whole machine; nobody can tell on whose behalf one ran. A comparison of two cases with
@@ -51,6 +52,17 @@ impl CpuTimes {
     }
 }
 
+/// Octets of memory that a process has in RAM now (VmRSS).
+///
+/// # Errors
+/// If the process is gone or `/proc` cannot be read.
+pub fn resident(process: u32) -> Result<u64, Error> {
+    let failed = |error: procfs::ProcError| Error::Unexpected(format!("memory from /proc: {error}"));
+    let status =
+        Process::new(i32::try_from(process).unwrap_or(i32::MAX)).and_then(|process| process.status());
+    Ok(status.map_err(failed)?.vmrss.unwrap_or_default() * 1024)
+}
+
 fn stat(pid: u32) -> procfs::ProcResult<Stat> {
     Process::new(i32::try_from(pid).unwrap_or(i32::MAX))?.stat()
 }
@@ -71,5 +83,7 @@ mod tests {
         }
         assert!(CpuTimes::now(&own).unwrap().processes >= used);
         assert!(CpuTimes::now(&[u32::MAX]).is_err());
+        assert!(resident(std::process::id()).unwrap() > 100_000);
+        assert!(resident(u32::MAX).is_err());
     }
 }

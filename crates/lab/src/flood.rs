@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::pace::Pace;
 use crate::packet::InterfaceCounters;
 use crate::topology::Machine;
 use crate::{Error, PacketSocket, Task};
@@ -16,6 +17,8 @@ use crate::{Error, PacketSocket, Task};
 const EXPERIMENT: u16 = 0x88B5;
 /// How long the flood runs before arrivals are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
+/// Frames that a sender which was held up makes up for at once.
+pub(crate) const MOST_BEHIND: u64 = 1024;
 /// How long the sender may take to end.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -125,22 +128,16 @@ fn send_until(
     limit: Duration,
 ) -> Result<(), Error> {
     let start = Instant::now();
-    let mut total = 0u64;
+    let mut pace = Pace::new(per_second, MOST_BEHIND);
     while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
-        let due = per_second.map_or(u64::MAX, |rate| {
-            // What could not be sent in time is not made up for: the rate is never exceeded for long.
-            let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
-            total = total.max(due.saturating_sub(1024));
-            due
-        });
-        let count = usize::try_from(due.saturating_sub(total)).unwrap_or(usize::MAX);
+        let count = pace.due();
         if count == 0 {
             std::thread::sleep(Duration::from_micros(20));
             continue;
         }
-        let taken = socket.send_repeatedly(frame, count)? as u64;
-        total += taken;
-        sent.fetch_add(taken, Ordering::Relaxed);
+        let taken = socket.send_repeatedly(frame, count)?;
+        pace.sent(taken);
+        sent.fetch_add(taken as u64, Ordering::Relaxed);
     }
     Ok(())
 }

@@ -9,12 +9,14 @@ pub mod flood;
 pub mod macsec;
 pub mod namespace;
 pub mod noise;
+mod pace;
 pub mod packet;
 pub mod plants;
 pub mod program;
 pub mod relay;
 pub mod topology;
 pub mod traffic;
+pub mod trial;
 
 pub use capture::{Capture, Captured};
 pub use cpu::CpuTimes;

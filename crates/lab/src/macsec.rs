@@ -12,7 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::flood::Flood;
+use crate::flood::{Flood, MOST_BEHIND};
+use crate::pace::Pace;
 use crate::packet::{Direction, InterfaceCounters};
 use crate::topology::Mac;
 use crate::traffic::{RoundTrips, histogram, nanoseconds};
@@ -122,9 +123,20 @@ impl Load {
     /// # Errors
     /// As [`Load::start`].
     pub fn start_with(
+        from: (&Namespace, &str),
+        next: impl FnMut(&mut Vec<u8>) + Send + 'static,
+        per_second: Option<u32>,
+        limit: Duration,
+    ) -> Result<Load, Error> {
+        Load::start_evenly(from, next, per_second, MOST_BEHIND, limit)
+    }
+
+    /// The same without bursts of more than `most_behind` frames when the sender was held up.
+    pub(crate) fn start_evenly(
         (namespace, ifname): (&Namespace, &str),
         next: impl FnMut(&mut Vec<u8>) + Send + 'static,
         per_second: Option<u32>,
+        most_behind: u64,
         limit: Duration,
     ) -> Result<Load, Error> {
         let socket = PacketSocket::open(namespace, ifname)?;
@@ -132,7 +144,8 @@ impl Load {
         let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let sender = {
             let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
-            namespace.spawn_thread(move || send(&socket, next, per_second, &stop, &sent, limit))?
+            let pace = Pace::new(per_second, most_behind);
+            namespace.spawn_thread(move || send(&socket, next, pace, &stop, &sent, limit))?
         };
         Ok(Load { sender, stop, sent })
     }
@@ -182,24 +195,17 @@ pub fn flood(
 fn send(
     socket: &PacketSocket,
     mut next: impl FnMut(&mut Vec<u8>),
-    per_second: Option<u32>,
+    mut pace: Pace,
     stop: &AtomicBool,
     sent: &AtomicU64,
     limit: Duration,
 ) -> Result<(), Error> {
     let mut batch = vec![Vec::new(); PacketSocket::BATCH];
     let start = Instant::now();
-    let mut total = 0u64;
     // What the interface did not take goes first the next time: no PN is left out.
     let mut waiting = 0;
     while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
-        let due = per_second.map_or(u64::MAX, |rate| {
-            // What could not be sent in time is not made up for: the rate is never exceeded for long.
-            let due = (start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
-            total = total.max(due.saturating_sub(1024));
-            due
-        });
-        let count = usize::try_from(due.saturating_sub(total)).unwrap_or(usize::MAX).min(batch.len());
+        let count = pace.due().min(batch.len());
         if count == 0 {
             std::thread::sleep(Duration::from_micros(20));
             continue;
@@ -211,7 +217,7 @@ fn send(
         let taken = socket.send_all(&batch[..ready])?;
         batch[..ready].rotate_left(taken);
         waiting = ready - taken;
-        total += taken as u64;
+        pace.sent(taken);
         sent.fetch_add(taken as u64, Ordering::Relaxed);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! Other tunnels between two plants, set up as well as they can be: kernel VXLAN alone and over WireGuard in user space.
+//! Other tunnels between two boxes, set up as well as they can be: kernel VXLAN alone and over WireGuard in user space.
 //!
 //! ```text
 //!  lan ── bridge ── vxlan ──[ WireGuard's tun ]── wan
@@ -9,13 +9,14 @@
 
 use std::fs;
 use std::io;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use lab::plants::LAN;
-use lab::{Error, Plant, Plants, Program};
+use lab::{Error, Namespace, Plant, Program};
 
 use crate::demo::pair::Scratch;
 
@@ -26,9 +27,28 @@ const WIREGUARD_PORT: &str = "51820";
 /// Octets that WireGuard adds to an IPv4 packet: IP 20, UDP 8, header 16, tag 16.
 const WIREGUARD: u32 = 60;
 
+/// A box with an interface to be bridged into the tunnel and an address that the other box reaches.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'n> {
+    /// Its namespace.
+    pub namespace: &'n Namespace,
+    /// Its interface towards the machines.
+    pub lan: &'n str,
+    /// Its address on the way between the boxes.
+    pub address: Ipv4Addr,
+    /// 1 or 2.
+    pub number: u8,
+}
+
+impl<'n> From<&'n Plant> for Place<'n> {
+    fn from(plant: &'n Plant) -> Self {
+        Self { namespace: &plant.site, lan: LAN, address: plant.ipv4, number: plant.number }
+    }
+}
+
 /// A tunnel that is not ours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Rival {
+pub enum Rival {
     /// Kernel VXLAN, without any protection.
     Vxlan,
     /// Kernel VXLAN over wireguard-go.
@@ -37,17 +57,19 @@ pub(crate) enum Rival {
     Boringtun,
 }
 
-/// A running rival, at both plants.
+/// A running rival, in both boxes.
 #[derive(Debug)]
-pub(crate) struct RunningRival {
+pub struct RunningRival {
     programs: Vec<Program>,
     _scratch: Scratch,
 }
 
 impl Rival {
-    pub(crate) const ALL: [Self; 3] = [Self::Vxlan, Self::WireguardGo, Self::Boringtun];
+    /// All of them, the one without protection first.
+    pub const ALL: [Self; 3] = [Self::Vxlan, Self::WireguardGo, Self::Boringtun];
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// What it is called.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "kernel VXLAN, unprotected",
             Self::WireguardGo => "kernel VXLAN over wireguard-go",
@@ -66,7 +88,7 @@ impl Rival {
     }
 
     /// Octets of the largest LAN payload that crosses a path of `path` octets in one packet.
-    pub(crate) const fn payload(self, path: u32) -> u32 {
+    pub const fn payload(self, path: u32) -> u32 {
         // Outer IP 20, UDP 8, VXLAN 8, the frame's own header 14.
         let vxlan = path - 50;
         match self {
@@ -76,7 +98,7 @@ impl Rival {
     }
 
     /// What is not installed, if anything.
-    pub(crate) fn missing(self) -> Option<&'static str> {
+    pub fn missing(self) -> Option<&'static str> {
         let tool = (!self.programs().is_empty() && find("wg").is_none()).then_some("wg");
         let program = self.programs().first().filter(|_| self.program().is_none());
         program.copied().or(tool)
@@ -86,15 +108,15 @@ impl Rival {
         self.programs().iter().find_map(|name| find(name))
     }
 
-    /// Sets it up between the first two plants, for LANs of `lan_mtu` octets over a path of `path`.
-    pub(crate) fn start(self, plants: &Plants, lan_mtu: u32, path: u32) -> Result<RunningRival, Error> {
+    /// Sets it up between two boxes, for LANs of `lan_mtu` octets over a path of `path`.
+    ///
+    /// # Errors
+    /// If a program does not run or an interface cannot be made.
+    pub fn start(self, [one, two]: [Place<'_>; 2], lan_mtu: u32, path: u32) -> Result<RunningRival, Error> {
         let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
-        let [one, two, ..] = &plants.plants[..] else {
-            return Err(Error::Unexpected("a rival needs two plants".into()));
-        };
         let mut programs = Vec::new();
         let ends = match self.program() {
-            None => [one.ipv4.to_string(), two.ipv4.to_string()],
+            None => [one.address, two.address].map(|address| address.to_string()),
             Some(program) => {
                 let keys = [Keys::new(scratch.path(), 1)?, Keys::new(scratch.path(), 2)?];
                 for (own, peer, key, other) in
@@ -105,16 +127,24 @@ impl Rival {
                 [inner(one), inner(two)]
             }
         };
-        for (plant, local, remote) in [(one, &ends[0], &ends[1]), (two, &ends[1], &ends[0])] {
-            vxlan(plant, local, remote, lan_mtu)?;
+        for (place, local, remote) in [(one, &ends[0], &ends[1]), (two, &ends[1], &ends[0])] {
+            vxlan(place, local, remote, lan_mtu)?;
         }
         Ok(RunningRival { programs, _scratch: scratch })
     }
 }
 
 impl RunningRival {
+    /// The processes of both boxes.
+    pub fn processes(&self) -> Vec<u32> {
+        self.programs.iter().map(Program::id).collect()
+    }
+
     /// Ends its programs; its interfaces go with their namespaces.
-    pub(crate) fn stop(self) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// If one does not end.
+    pub fn stop(self) -> Result<(), Error> {
         self.programs.into_iter().try_for_each(|program| program.terminate(PATIENCE).map(drop))
     }
 }
@@ -142,8 +172,8 @@ impl Keys {
 /// Starts WireGuard at `own` and waits until its interface is up.
 fn wireguard(
     program: &Path,
-    own: &Plant,
-    peer: &Plant,
+    own: Place<'_>,
+    peer: Place<'_>,
     keys: &Keys,
     other: &Keys,
     path: u32,
@@ -155,10 +185,10 @@ fn wireguard(
     let quiet = ["env", "WG_SUDO=1", "LOG_LEVEL=error", &program, "-f", &device];
     let privileged: &[&str] =
         if program.ends_with("boringtun-cli") { &["--disable-drop-privileges"] } else { &[] };
-    let running = own.site.spawn(&[&quiet[..], privileged].concat())?;
+    let running = own.namespace.spawn(&[&quiet[..], privileged].concat())?;
     let end = Instant::now() + PATIENCE;
     // Until its socket answers, `wg` takes the interface for the kernel's.
-    while own.site.run(&["wg", "show", &device]).is_err() {
+    while own.namespace.run(&["wg", "show", &device]).is_err() {
         if Instant::now() > end {
             return Err(Error::Deadline {
                 what: format!("{program} to make its interface"),
@@ -167,36 +197,37 @@ fn wireguard(
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    let (private, endpoint) = (keys.private.display().to_string(), format!("{}:{WIREGUARD_PORT}", peer.ipv4));
+    let (private, endpoint) =
+        (keys.private.display().to_string(), format!("{}:{WIREGUARD_PORT}", peer.address));
     let (address, allowed) = (format!("{}/24", inner(own)), format!("{}/32", inner(peer)));
     let set = ["wg", "set", &device, "listen-port", WIREGUARD_PORT, "private-key", &private];
     let to = ["peer", &other.public, "allowed-ips", &allowed, "endpoint", &endpoint];
-    own.site.run(&[&set[..], &to].concat())?;
-    own.site.ip(&["addr", "add", &address, "dev", &device])?;
-    own.site.ip(&["link", "set", &device, "mtu", &(path - WIREGUARD).to_string(), "up"])?;
+    own.namespace.run(&[&set[..], &to].concat())?;
+    own.namespace.ip(&["addr", "add", &address, "dev", &device])?;
+    own.namespace.ip(&["link", "set", &device, "mtu", &(path - WIREGUARD).to_string(), "up"])?;
     Ok(running)
 }
 
 /// The address inside of WireGuard's tunnel.
-fn inner(plant: &Plant) -> String {
-    format!("10.88.0.{}", plant.number)
+fn inner(place: Place<'_>) -> String {
+    format!("10.88.0.{}", place.number)
 }
 
-fn vxlan(plant: &Plant, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
-    let (site, mtu) = (&plant.site, lan_mtu.to_string());
+fn vxlan(place: Place<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
+    let (site, mtu) = (place.namespace, lan_mtu.to_string());
     site.ip(&["link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
     let tunnel =
         ["type", "vxlan", "id", "42", "local", local, "remote", remote, "dstport", "4789", "noudpcsum"];
     site.ip(&[&["link", "add", "vx0"][..], &tunnel].concat())?;
     site.ip(&["link", "set", "vx0", "mtu", &mtu])?;
-    for port in ["vx0", LAN] {
+    for port in ["vx0", place.lan] {
         site.ip(&["link", "set", port, "master", "br0", "up"])?;
     }
     site.ip(&["link", "set", "br0", "up"]).map(drop)
 }
 
 /// Where a program is: on PATH, or in the rivals' own place.
-fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let places = std::env::split_paths(&path).chain([PathBuf::from("target/rivals/bin")]);
     places.map(|place| place.join(program)).find(|file| file.is_file())

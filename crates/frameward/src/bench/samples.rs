@@ -26,6 +26,7 @@ impl Samples {
                 (low.min(*value), high.max(*value))
             });
         row.spread = Some(Spread { lowest, highest });
+        row.values.clone_from(&self.values);
         row.ratio = reference.map(|reference| {
             let ratios: Vec<_> =
                 self.values.iter().zip(&reference.values).map(|(own, other)| own / other).collect();
@@ -36,7 +37,7 @@ impl Samples {
 }
 
 /// The middle value, or the mean of the two in the middle; 0 if there is none.
-pub(crate) fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let upper = sorted.len() / 2;
@@ -67,6 +68,7 @@ mod tests {
         let row = own.row("b", "u", Some(&other));
         let (ratio, spread) = (row.ratio.expect("asked for"), row.spread.expect("always"));
         assert!((ratio.value - 0.9).abs() < 1e-9 && ratio.to == "other");
+        assert_eq!(row.values, own.values, "the single rounds are kept");
         assert!((row.value - 9.9).abs() < 1e-9);
         assert!((spread.lowest - 9.0).abs() < 1e-9 && (spread.highest - 18.0).abs() < 1e-9);
     }

@@ -12,12 +12,13 @@ use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
 use crate::report::GatewayReport;
 
 /// A case with its network.
-pub(crate) struct Stand {
+pub struct Stand {
     /// What is measured.
-    pub(crate) case: String,
+    pub case: String,
     /// Dropped before the namespaces in which it runs.
     inside: Inside,
-    pub(crate) topology: Topology,
+    /// Its network.
+    pub topology: Topology,
 }
 
 /// What stands in the two boxes.
@@ -34,26 +35,30 @@ enum Inside {
 
 impl Stand {
     /// A case with gateways; `choice` says how they treat frames.
-    pub(crate) fn new(
-        frameward: &Path,
-        case: &str,
-        shape: &Shape,
-        choice: &Choice,
-    ) -> Result<Self, BenchError> {
+    ///
+    /// # Errors
+    /// If the network cannot be made or what stands in its boxes does not run.
+    pub fn new(frameward: &Path, case: &str, shape: &Shape, choice: &Choice) -> Result<Self, BenchError> {
         let topology = Topology::build(shape)?;
         let pair = Pair::start(frameward, &topology, choice)?;
         Ok(Self { case: case.into(), inside: Inside::Gateways(Box::new(pair)), topology })
     }
 
     /// A case without protection: plain bridges where the gateways would be.
-    pub(crate) fn bridged(case: &str, shape: &Shape) -> Result<Self, BenchError> {
+    ///
+    /// # Errors
+    /// If the network cannot be made or what stands in its boxes does not run.
+    pub fn bridged(case: &str, shape: &Shape) -> Result<Self, BenchError> {
         let topology = Topology::build(shape)?;
         topology.bridge_gateways()?;
         Ok(Self { case: case.into(), inside: Inside::Bridges, topology })
     }
 
     /// A case with bare forwarders where the gateways would be.
-    pub(crate) fn forwarded(frameward: &Path, case: &str, shape: &Shape, io: Io) -> Result<Self, BenchError> {
+    ///
+    /// # Errors
+    /// If the network cannot be made or what stands in its boxes does not run.
+    pub fn forwarded(frameward: &Path, case: &str, shape: &Shape, io: Io) -> Result<Self, BenchError> {
         let topology = Topology::build(shape)?;
         let scratch = Scratch::new()?;
         let start = |gateway: &Gateway, name| {
@@ -64,12 +69,10 @@ impl Stand {
     }
 
     /// A case with one gateway, which must protect nothing, and a bridge in place of the other.
-    pub(crate) fn one_hop(
-        frameward: &Path,
-        case: &str,
-        shape: &Shape,
-        choice: &Choice,
-    ) -> Result<Self, BenchError> {
+    ///
+    /// # Errors
+    /// If the network cannot be made or what stands in its boxes does not run.
+    pub fn one_hop(frameward: &Path, case: &str, shape: &Shape, choice: &Choice) -> Result<Self, BenchError> {
         let topology = Topology::build(shape)?;
         topology.gateway_b.bridge()?;
         let scratch = Scratch::new()?;
@@ -79,7 +82,7 @@ impl Stand {
     }
 
     /// The processes whose CPU time is the boxes', besides softirqs.
-    pub(crate) fn processes(&self) -> Vec<u32> {
+    pub fn processes(&self) -> Vec<u32> {
         match &self.inside {
             Inside::Bridges => Vec::new(),
             Inside::Gateways(pair) => [&pair.a, &pair.b].map(Station::id).to_vec(),
@@ -98,7 +101,10 @@ impl Stand {
     }
 
     /// Stops what stands in the boxes, which must end well.
-    pub(crate) fn stop(self) -> Result<(), BenchError> {
+    ///
+    /// # Errors
+    /// If it does not.
+    pub fn stop(self) -> Result<(), BenchError> {
         match self.inside {
             Inside::Bridges => {}
             Inside::Gateways(pair) => pair.stop()?,

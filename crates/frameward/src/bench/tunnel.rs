@@ -28,7 +28,7 @@ use lab::macsec::{self, Port};
 use lab::plants::BARE;
 use lab::{Plants, PlantsShape};
 
-use super::rivals::{Rival, RunningRival};
+use super::rivals::{Place, Rival, RunningRival};
 use super::samples::Samples;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::sites::{Sites, SitesChoice};
@@ -77,7 +77,8 @@ enum Inside {
 impl Case {
     fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let running = rival.start(&plants, LAN_MTU, PATH)?;
+        let places = [0, 1].map(|index| Place::from(&plants.plants[index]));
+        let running = rival.start(places, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
         Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
     }

@@ -1,0 +1,248 @@
+//! The highest rate at which next to nothing is lost, searched for as RFC 2544 does (clause 26.1): trials of a fixed
+//! length, a higher rate after one that passed, a lower one after one that did not.
+//!
+//! Departures, since sender, boxes and receiver share one machine: a rate fails only if it fails twice, because others
+//! may hold the machine up for a moment; the rate of a trial is what was sent, not what was asked for; and the trials
+//! of a search end when two rates are within a few per cent of each other.
+
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+use crate::macsec::Load;
+use crate::packet::InterfaceCounters;
+use crate::topology::Machine;
+
+/// Frames that a sender which was held up makes up for at once: about what the smallest queue on the way holds.
+const MOST_BEHIND: u64 = 64;
+/// The port that datagrams go to, where nobody reads them.
+const DISCARD: u16 = 9;
+/// How long nothing may arrive before all that is still under way counts as lost, and how long is waited for that.
+const QUIET: Duration = Duration::from_millis(60);
+const MOST_QUIET: Duration = Duration::from_secs(2);
+/// How long a sender may take beyond its trial.
+const GRACE: Duration = Duration::from_secs(10);
+/// Octets of Ethernet, IPv4 and UDP headers.
+const HEADERS: usize = 14 + 20 + 8;
+
+/// Octets of the shortest Ethernet frame, without FCS.
+pub const SHORTEST: [usize; 1] = [60];
+/// The simple Internet mix, 7 : 4 : 1: IP packets of 40, 576 and 1500 octets, as Ethernet frames without FCS.
+pub const IMIX: [usize; 12] = [60, 590, 60, 60, 590, 60, 1514, 60, 590, 60, 590, 60];
+
+/// UDP datagrams from one machine to another, whose frames have these lengths in turn.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    frames: Vec<Vec<u8>>,
+}
+
+impl Stream {
+    /// Frames of `octets` each, without FCS, at least 42.
+    pub fn new(from: &Machine, to: &Machine, octets: &[usize]) -> Self {
+        Self { frames: octets.iter().map(|octets| datagram(from, to, *octets)).collect() }
+    }
+
+    /// Octets of a frame, in the mean.
+    pub fn mean_octets(&self) -> f64 {
+        self.frames.iter().map(Vec::len).sum::<usize>() as f64 / self.frames.len() as f64
+    }
+}
+
+/// What was sent in a trial, and what arrived of it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Trial {
+    /// Frames that were sent.
+    pub sent: u64,
+    /// Frames that arrived.
+    pub received: u64,
+    /// How long was sent.
+    pub elapsed: Duration,
+}
+
+impl Trial {
+    /// Frames sent each second.
+    pub fn rate(&self) -> f64 {
+        self.sent as f64 / self.elapsed.as_secs_f64()
+    }
+
+    /// The share that was lost, from 0 to 1.
+    pub fn loss(&self) -> f64 {
+        if self.sent == 0 {
+            return 1.0;
+        }
+        self.sent.saturating_sub(self.received) as f64 / self.sent as f64
+    }
+}
+
+/// How a rate is searched for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Search {
+    /// How long a trial lasts; RFC 2544 wants 60 seconds for a figure of a product, and less is usual in a search.
+    pub time: Duration,
+    /// The share that may be lost, from 0 to 1.
+    pub loss: f64,
+    /// The search ends when the rates that are left differ by less than this share.
+    pub precision: f64,
+}
+
+/// What a search found.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Found {
+    /// Frames each second of the fastest trial that passed; 0 if none did.
+    pub rate: f64,
+    /// Octets of these frames in the mean, without FCS.
+    pub mean_octets: f64,
+    /// Every trial, in its order.
+    pub trials: Vec<Trial>,
+}
+
+impl Search {
+    /// Searches for the highest rate of `stream` at which no more than [`Search::loss`] is lost.
+    ///
+    /// # Errors
+    /// If sockets or threads fail. Loss is not an error.
+    pub fn run(&self, from: &Machine, to: &Machine, stream: &Stream) -> Result<Found, Error> {
+        // Datagrams that a socket takes and nobody reads are dropped in silence, where an answer would be sent else.
+        let _sink = to
+            .namespace
+            .enter(|| UdpSocket::bind((to.ipv4, DISCARD)))?
+            .map_err(Error::system("open a UDP socket"))?;
+        self.by(stream.mean_octets(), |rate| trial(from, to, stream, rate, self.time))
+    }
+
+    /// The search itself, whatever a trial is.
+    fn by(
+        &self,
+        mean_octets: f64,
+        mut trial: impl FnMut(Option<u32>) -> Result<Trial, Error>,
+    ) -> Result<Found, Error> {
+        // What arrives of as many as go: hardly more is possible without loss.
+        let flood = trial(None)?;
+        let mut found = Found { rate: 0.0, mean_octets, trials: vec![flood] };
+        if flood.loss() <= self.loss {
+            found.rate = flood.rate();
+            return Ok(found);
+        }
+        let (mut passed, mut failed) =
+            (0.0, 1.25 * flood.received as f64 / flood.elapsed.as_secs_f64().max(1e-9));
+        let least = failed / 256.0;
+        while failed - passed > self.precision * failed && failed > least.max(1.0) {
+            let rate = f64::midpoint(passed, failed);
+            let mut good = false;
+            for _ in 0..2 {
+                let tried = trial(Some(rate as u32))?;
+                found.trials.push(tried);
+                good = tried.loss() <= self.loss;
+                if good {
+                    found.rate = found.rate.max(tried.rate());
+                    break;
+                }
+            }
+            if good {
+                passed = rate;
+            } else {
+                failed = rate;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Sends for `time`, then waits until nothing more arrives.
+fn trial(
+    from: &Machine,
+    to: &Machine,
+    stream: &Stream,
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<Trial, Error> {
+    let arrived = || InterfaceCounters::read(&to.namespace, to.ifname).map(|counters| counters.rx_frames);
+    let (frames, mut next) = (stream.frames.clone(), 0);
+    let write = move |frame: &mut Vec<u8>| {
+        frame.clone_from(&frames[next]);
+        next = (next + 1) % frames.len();
+    };
+    let before = arrived()?;
+    let start = Instant::now();
+    let source = (&from.namespace, from.ifname);
+    let load = Load::start_evenly(source, write, per_second, MOST_BEHIND, time + GRACE)?;
+    std::thread::sleep(time.saturating_sub(start.elapsed()));
+    let sent = load.stop()?;
+    let elapsed = start.elapsed();
+    let (end, mut last, mut since) = (Instant::now() + MOST_QUIET, arrived()?, Instant::now());
+    while since.elapsed() < QUIET && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+        let now = arrived()?;
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
+    }
+    Ok(Trial { sent, received: last - before, elapsed })
+}
+
+/// The frame of a UDP datagram of zeros, without a UDP checksum.
+fn datagram(from: &Machine, to: &Machine, octets: usize) -> Vec<u8> {
+    let octets = octets.max(HEADERS);
+    let ip = |address: Ipv4Addr| address.octets();
+    let length = |octets: usize| (octets as u16).to_be_bytes();
+    let mut header =
+        [&[0x45, 0][..], &length(octets - 14), &[0, 0, 0x40, 0, 64, 17, 0, 0], &ip(from.ipv4), &ip(to.ipv4)]
+            .concat();
+    let sum: u32 = header.chunks(2).map(|pair| u32::from(pair[0]) << 8 | u32::from(pair[1])).sum();
+    let folded = (sum & 0xffff) + (sum >> 16);
+    let checksum = !(((folded & 0xffff) + (folded >> 16)) as u16);
+    header[10..12].copy_from_slice(&checksum.to_be_bytes());
+    let udp = [DISCARD.to_be_bytes(), DISCARD.to_be_bytes(), length(octets - 34), [0; 2]].concat();
+    let mut frame = [&to.mac[..], &from.mac, &[0x08, 0x00], &header, &udp].concat();
+    frame.resize(octets, 0);
+    frame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEARCH: Search = Search { time: Duration::from_secs(2), loss: 1e-4, precision: 0.02 };
+
+    /// A box that passes `capacity` frames a second, and drops the rest; every `flaky`th trial loses some all the same.
+    fn found(capacity: f64, sender: f64, flaky: usize) -> Found {
+        let mut number = 0;
+        let trial = |rate: Option<u32>| {
+            number += 1;
+            let sent = rate.map_or(sender, |rate| f64::from(rate).min(sender));
+            let passed = if number % flaky == 0 { 0.99 * sent.min(capacity) } else { sent.min(capacity) };
+            let count = |rate: f64| (2.0 * rate) as u64;
+            Ok(Trial { sent: count(sent), received: count(passed), elapsed: Duration::from_secs(2) })
+        };
+        SEARCH.by(60.0, trial).unwrap()
+    }
+
+    #[test]
+    fn the_rate_that_just_passes_is_found() {
+        for capacity in [900.0, 50_000.0, 300_000.0] {
+            for flaky in [usize::MAX, 3] {
+                let found = found(capacity, 500_000.0, flaky);
+                assert!(
+                    (0.97 * capacity..=capacity + 1.0).contains(&found.rate),
+                    "{capacity}: {}",
+                    found.rate
+                );
+                assert!(found.trials.len() <= 20, "{}", found.trials.len());
+            }
+        }
+        // Who can take more than the sender has is not searched at all.
+        let all = found(500_000.0, 400_000.0, usize::MAX);
+        assert_eq!((all.rate, all.trials.len()), (400_000.0, 1));
+    }
+
+    #[test]
+    fn what_always_loses_passes_nothing() {
+        let lossy = |rate: Option<u32>| {
+            let sent = u64::from(rate.unwrap_or(100_000));
+            Ok(Trial { sent, received: sent - sent / 100 - 1, elapsed: Duration::from_secs(1) })
+        };
+        let found = SEARCH.by(60.0, lossy).unwrap();
+        assert_eq!(found.rate, 0.0);
+        assert!(found.trials.len() < 24, "it ends: {}", found.trials.len());
+    }
+}
