@@ -87,6 +87,13 @@ impl DividedEnds {
         }
     }
 
+    /// Octets of SecTAGs, ICVs and extension headers of the frames that were protected last, for each SDU.
+    pub fn header_octets(&self) -> f64 {
+        let sent: usize = self.places.iter().map(|(_, len)| len - ADDRESSES_OCTETS).sum();
+        let secured: usize = self.sdus.iter().map(|sdu| sdu.len() - ADDRESSES_OCTETS).sum();
+        (sent - secured) as f64 / self.sdus.len() as f64
+    }
+
     /// Verifies the frames that were protected last and puts the SDUs together; how many there are.
     ///
     /// # Panics
@@ -120,6 +127,9 @@ mod tests {
                 assert!(ends.places.iter().all(|(_, len)| *len <= 1514));
                 assert_eq!(ends.verify(), DividedEnds::SDUS);
             }
+            // Two frames of 32 octets around each SDU; or, sharing frames, hardly more than one and what tells the parts.
+            let headers = ends.header_octets();
+            assert!(if concatenate { (34.0..40.0).contains(&headers) } else { headers >= 64.0 }, "{headers}");
         }
     }
 }

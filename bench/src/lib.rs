@@ -16,6 +16,7 @@ pub mod cells;
 pub mod ciphers;
 pub mod divided;
 pub mod order;
+pub mod relations;
 pub mod row;
 pub mod secys;
 pub mod sites;

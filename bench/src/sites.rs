@@ -10,7 +10,6 @@ use wire::Instant;
 
 use crate::secys::BURST;
 
-const PEER: PeerId = PeerId(0);
 const GENERATION: Generation = Generation(1);
 /// The path's UDP payload: no frame is divided.
 const PATH_PAYLOAD: usize = 9000;
@@ -22,29 +21,53 @@ const CHANGED: usize = PREFIX;
 /// Octets of addresses and SecTAG in front of the body.
 const PREFIX: usize = 28;
 
-/// A site that sends, a site that receives, and a burst of one flow's frames with PNs that count up.
+/// A site that sends, a site that receives, and a burst of frames with PNs that count up.
+///
+/// Many peers are played by the same two: each of them knows the other by as many names.
 #[derive(Debug)]
 pub struct Sites {
     sender: Forwarding,
     receiver: Forwarding,
-    arrival: Arrival,
+    mode: Mode,
+    peers: usize,
+    flows: u32,
+    /// The flow of the next frame.
+    next: u32,
     frames: Vec<Vec<u8>>,
+    /// To whom each frame of the burst goes.
+    to: Vec<PeerId>,
     packets: Vec<Vec<u8>>,
     pn: u32,
 }
 
 impl Sites {
-    /// Sites in `mode`, whose frames have `octets`, without FCS; their flow is announced.
+    /// Sites in `mode`, whose frames have `octets`, without FCS; all of one flow, which is announced.
     ///
     /// # Panics
     /// If frames of `octets` are no MACsec frames, or the sites do not understand each other.
     pub fn new(mode: Mode, octets: usize) -> Self {
+        Self::many(mode, octets, 1, 1)
+    }
+
+    /// The same with `flows` flows, each with an SCI and a source address of its own, spread over `peers` peers. All of
+    /// them are announced, and come in turn.
+    ///
+    /// # Panics
+    /// As [`Self::new`].
+    pub fn many(mode: Mode, octets: usize, peers: usize, flows: u32) -> Self {
         assert!((PREFIX + 16..=LAN_FRAME).contains(&octets), "frames of {octets} octets");
+        let most = flows as usize;
+        let limits = Limits {
+            flows: most.max(Limits::default().flows),
+            new_flows_per_second: u32::MAX,
+            stations: (2 * most).max(Limits::default().stations),
+            ..Limits::default()
+        };
         let site = || {
             Forwarding::new(Settings {
-                peers: vec![PeerSettings { mode, path_payload: PATH_PAYLOAD }],
+                peers: vec![PeerSettings { mode, path_payload: PATH_PAYLOAD }; peers],
                 lan_frame: LAN_FRAME,
-                limits: Limits::default(),
+                limits,
                 window: Settings::WINDOW,
                 table_seed: [7; 16],
             })
@@ -53,15 +76,15 @@ impl Sites {
         frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]);
         frame[12..16].copy_from_slice(&[0x88, 0xe5, 0x2c, 0]);
         frame[20..PREFIX].copy_from_slice(&[2, 0, 0, 0, 0, 1, 0, 1]);
-        let arrival = match mode {
-            Mode::Identifier => Arrival::Identifier,
-            Mode::HeaderEncryption | Mode::Plain { .. } => Arrival::From(PEER),
-        };
         let mut sites = Self {
             sender: site(),
             receiver: site(),
-            arrival,
+            mode,
+            peers,
+            flows,
+            next: 0,
             frames: vec![frame; BURST],
+            to: vec![PeerId(0); BURST],
             packets: vec![Vec::new(); BURST],
             pn: 0,
         };
@@ -71,35 +94,54 @@ impl Sites {
 
     /// What two managing halves would bring about.
     fn agree(&mut self) {
-        let (peer, generation, epoch) = (PEER, GENERATION, 1);
-        let secret = EpochSecret::new(&[0x3c; 32]);
-        for site in [&mut self.sender, &mut self.receiver] {
-            site.command(Instant::START, Command::Begin { peer, generation });
-        }
-        let install = Command::InstallReceive { peer, generation, epoch, secret: secret.clone(), lanes: 1 };
-        self.receiver.command(Instant::START, install);
-        for _ in 0..1024 {
-            self.receiver.tend(Instant::START);
-        }
-        while self.receiver.poll_event().is_some() {}
-        self.sender.command(Instant::START, Command::InstallTransmit { peer, generation, epoch, secret });
-        // The first burst has the flow announced.
-        self.number();
-        self.take_in();
-        while let Some(event) = self.sender.poll_event() {
-            if let Event::Announce { index, flow, .. } = event {
-                self.receiver.command(Instant::START, Command::AddFlow { peer, generation, index, flow });
-                self.sender.command(Instant::START, Command::Announced { peer, generation, index });
+        let (generation, epoch) = (GENERATION, 1);
+        for number in 0..self.peers {
+            let peer = PeerId(number as u16);
+            let mut secret = [0x3c; 32];
+            secret[..8].copy_from_slice(&(number as u64).to_be_bytes());
+            let secret = EpochSecret::new(&secret);
+            for site in [&mut self.sender, &mut self.receiver] {
+                site.command(Instant::START, Command::Begin { peer, generation });
             }
+            let install =
+                Command::InstallReceive { peer, generation, epoch, secret: secret.clone(), lanes: 1 };
+            self.receiver.command(Instant::START, install);
+            for _ in 0..1024 {
+                self.receiver.tend(Instant::START);
+            }
+            while self.receiver.poll_event().is_some() {}
+            self.sender.command(Instant::START, Command::InstallTransmit { peer, generation, epoch, secret });
         }
-        while self.sender.poll_released(Instant::START).is_some() {}
+        // Each flow's first frame has it announced.
+        for _ in 0..self.flows.div_ceil(BURST as u32) {
+            self.number();
+            self.take_in();
+            // They are not known yet and travel in long form; taken in all the same, or the receiver's window would stay.
+            for packet in self.packets.iter().filter(|packet| !packet.is_empty()) {
+                let _ = self.receiver.inward(Instant::START, self.arrival(PeerId(0)), packet);
+            }
+            while let Some(event) = self.sender.poll_event() {
+                if let Event::Announce { peer, index, flow, .. } = event {
+                    let known = Command::AddFlow { peer, generation, index, flow };
+                    self.receiver.command(Instant::START, known);
+                    self.sender.command(Instant::START, Command::Announced { peer, generation, index });
+                }
+            }
+            while self.receiver.poll_event().is_some() {}
+            while self.sender.poll_released(Instant::START).is_some() {}
+        }
     }
 
-    /// Gives the frames their next PNs: not to be measured.
+    /// Gives the frames the next flows and their next PNs: not to be measured.
     pub fn number(&mut self) {
-        for frame in &mut self.frames {
+        for (frame, to) in self.frames.iter_mut().zip(&mut self.to) {
             self.pn += 1;
             frame[16..20].copy_from_slice(&self.pn.to_be_bytes());
+            let flow = self.next.to_be_bytes();
+            frame[8..11].copy_from_slice(&flow[1..]);
+            frame[22..25].copy_from_slice(&flow[1..]);
+            *to = PeerId((self.next as usize % self.peers) as u16);
+            self.next = (self.next + 1) % self.flows;
         }
     }
 
@@ -111,11 +153,18 @@ impl Sites {
         assert_eq!(self.take_in(), BURST, "every frame goes, in one packet");
     }
 
+    const fn arrival(&self, from: PeerId) -> Arrival {
+        match self.mode {
+            Mode::Identifier => Arrival::Identifier,
+            Mode::HeaderEncryption | Mode::Plain { .. } => Arrival::From(from),
+        }
+    }
+
     fn take_in(&mut self) -> usize {
         let mut sent = 0;
-        for (frame, packet) in self.frames.iter().zip(&mut self.packets) {
+        for ((frame, to), packet) in self.frames.iter().zip(&self.to).zip(&mut self.packets) {
             let Some(route) = self.sender.route(Instant::START, frame) else { continue };
-            let packets: ArrayVec<_, 2> = self.sender.dispatch(Instant::START, &route, PEER, frame);
+            let packets: ArrayVec<_, 2> = self.sender.dispatch(Instant::START, &route, *to, frame);
             if let [only] = &packets[..] {
                 // A gateway writes the header where the body lies and touches none of its octets: neither does this,
                 // but for the octets that changed, right behind the header.
@@ -135,8 +184,8 @@ impl Sites {
     /// # Panics
     /// If a packet gives no frame.
     pub fn receive(&mut self) {
-        for packet in &self.packets {
-            let arrived = self.receiver.inward(Instant::START, self.arrival, packet);
+        for (packet, from) in self.packets.iter().zip(&self.to) {
+            let arrived = self.receiver.inward(Instant::START, self.arrival(*from), packet);
             assert!(matches!(arrived, Ok(Arrived::Frame { .. })), "{arrived:?}");
         }
     }
@@ -149,8 +198,8 @@ mod tests {
     #[test]
     fn every_frame_of_every_burst_arrives() {
         for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 7 }] {
-            for octets in [60, 1514] {
-                let mut sites = Sites::new(mode, octets);
+            for (octets, peers, flows) in [(60, 1, 1), (1514, 1, 1), (200, 8, 8), (200, 3, 300)] {
+                let mut sites = Sites::many(mode, octets, peers, flows);
                 for _ in 0..100 {
                     sites.number();
                     sites.send();

@@ -1,14 +1,22 @@
-//! The instruction guard: how many instructions it takes to protect and to verify a frame, counted by callgrind and
-//! compared with the committed figures.
+//! The instruction guard: how many instructions it takes to protect and to verify a frame, to divide it and to put it
+//! together again, and to send and receive it in a tunnel; counted by callgrind and compared with the committed figures.
 //!
 //! Instructions are counted, not timed, since they are the same in every run. The ciphers choose their code by the CPU,
-//! so aws-lc is pinned to one path ([`CPU`]), which every x86-64 machine of the last ten years has. Each figure is the
-//! difference of two counts of different length, so start-up cancels out.
+//! so aws-lc is pinned to one path ([`CPU`]), which every x86-64 machine of the last ten years has; so is crate `aes`,
+//! since valgrind has no instructions beyond that path. Each figure is the difference of two counts of different length, so
+//! start-up cancels out.
+//!
+//! | subject | first half | second half | for each |
+//! |---|---|---|---|
+//! | `secy,SUITE` | protect | verify | frame |
+//! | `divided,SUITE` | fragment over MTU 1500, sharing frames, and protect | verify and reassemble | SDU |
+//! | `cyclic,MODE` | protect a frame of one of 57 relations | verify | frame |
+//! | `tunnel,MODE` | send | receive: header and tables, no cipher over the frame | frame |
 //!
 //! ```text
-//! instructions check           compare with bench/instructions.json; fails above +3 %
-//! instructions renew           count and write bench/instructions.json anew
-//! instructions run OPERATION N what callgrind counts
+//! instructions check                         compare with bench/instructions.json; fails above +3 %
+//! instructions renew                         count and write bench/instructions.json anew
+//! instructions run SUBJECT,KIND,OCTETS HALF N  what callgrind counts
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,10 +25,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use bench::cells::Cells;
+use bench::divided::DividedEnds;
 use bench::order::shuffled;
 use bench::secys::{BURST, Ends};
+use bench::sites::Sites;
 use bench::{Ratio, Row};
 use suite::CipherSuite;
+use tunnel::Mode;
 use wire::fieldbus::{KeyBits, Protect, Protection};
 
 /// How much more than the committed figure is allowed.
@@ -31,9 +42,17 @@ const CPU: &str = "0x1e58020247000000:0x128";
 const BURSTS: [u64; 2] = [20, 60];
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::ChaCha20Poly1305];
 const OCTETS: [usize; 2] = [64, 1468];
+/// An SDU with 1500 octets of payload, which MTU 1500 has no room for once it is protected.
+const DIVIDED: usize = 1514;
+const MTU: usize = 1500;
+/// The shortest frame in a tunnel, and the largest that identifier mode carries whole over MTU 1500.
+const TUNNELLED: [usize; 2] = [60, 1484];
+const MODES: [(&str, Mode); 2] =
+    [("identifier", Mode::Identifier), ("header-encryption", Mode::HeaderEncryption)];
 /// Octets of payload of cyclic frames: PROFINET's least and most.
 const PAYLOADS: [usize; 2] = [44, 1444];
-const MODES: [&str; 2] = ["encrypt", "authenticate"];
+const PROTECTIONS: [(&str, Protect); 2] =
+    [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
 /// Relations of a cell.
 const RELATIONS: usize = 57;
 
@@ -46,8 +65,8 @@ fn main() -> ExitCode {
     let done = match arguments.as_slice() {
         ["check"] => check(),
         ["renew"] => renew(),
-        ["run", operation, bursts] => run(operation, bursts),
-        _ => Err("usage: instructions check | renew | run OPERATION N".into()),
+        ["run", subject, half, bursts] => run(subject, half, bursts),
+        _ => Err("usage: instructions check | renew | run SUBJECT,KIND,OCTETS HALF N".into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,52 +116,79 @@ fn renew() -> Result<(), String> {
     Ok(())
 }
 
-/// Counts every case. What verifying takes is what both take together without what protecting takes.
+/// Something with two halves, of which the second needs the first.
+struct Pair {
+    /// What callgrind is given.
+    subject: String,
+    /// What the halves are called.
+    names: [String; 2],
+    /// Frames or SDUs of a burst.
+    each: usize,
+}
+
+fn pairs() -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for suite in SUITES {
+        for octets in OCTETS {
+            let names = ["protect", "verify"].map(|verb| format!("{verb} {octets} octets, {suite}"));
+            pairs.push(Pair { subject: format!("secy,{suite},{octets}"), names, each: BURST });
+        }
+    }
+    let suite = SUITES[0];
+    let names = ["fragment", "reassemble"].map(|verb| format!("{verb} {DIVIDED} octets, {suite}"));
+    pairs.push(Pair { subject: format!("divided,{suite},{DIVIDED}"), names, each: DividedEnds::SDUS });
+    for (mode, _) in MODES {
+        for octets in TUNNELLED {
+            let names = ["send", "receive"].map(|verb| format!("{verb} {octets} octets, {mode}"));
+            pairs.push(Pair { subject: format!("tunnel,{mode},{octets}"), names, each: BURST });
+        }
+    }
+    for (protection, _) in PROTECTIONS {
+        for payload in PAYLOADS {
+            let names = ["protect", "verify"].map(|verb| format!("{verb} cyclic {payload} octets, {protection}"));
+            pairs.push(Pair { subject: format!("cyclic,{protection},{payload}"), names, each: BURST });
+        }
+    }
+    pairs
+}
+
+/// Counts every case. What the second half takes is what both take together without what the first takes.
 fn count_all() -> Result<Figures, String> {
     if !cfg!(target_arch = "x86_64") {
         return Err("the committed figures are of x86-64; count on such a machine".into());
     }
     let mut figures = Figures::new();
-    for suite in SUITES {
-        for octets in OCTETS {
-            let case = |verb: &str| format!("{verb} {octets} octets, {suite}");
-            let protect = count(&format!("protect,{octets},{suite}"))?;
-            let both = count(&format!("both,{octets},{suite}"))?;
-            figures.insert(case("protect"), round(protect));
-            figures.insert(case("verify"), round(both - protect));
-        }
-    }
-    for mode in MODES {
-        for payload in PAYLOADS {
-            let case = |verb: &str| format!("{verb} cyclic {payload} octets, {mode}");
-            let protect = count(&format!("cyclic-protect,{payload},{mode}"))?;
-            let both = count(&format!("cyclic-both,{payload},{mode}"))?;
-            figures.insert(case("protect"), round(protect));
-            figures.insert(case("verify"), round(both - protect));
-        }
+    for Pair { subject, names: [first, second], each } in pairs() {
+        let [neither, one, both] = HALVES.map(|half| count(&subject, half, each));
+        let (neither, one, both) = (neither?, one?, both?);
+        figures.insert(first, round(one - neither));
+        figures.insert(second, round(both - one));
     }
     Ok(figures)
 }
+
+/// Neither half, the first, and both. What neither takes is what prepares a burst.
+const HALVES: [&str; 3] = ["neither", "first", "both"];
 
 fn round(value: f64) -> f64 {
     (value * 10.0).round() / 10.0
 }
 
-/// Instructions that one frame of `operation` takes.
-fn count(operation: &str) -> Result<f64, String> {
-    let [few, many] = [callgrind(operation, BURSTS[0])?, callgrind(operation, BURSTS[1])?];
+/// Instructions that one of `each` in a burst takes.
+fn count(subject: &str, half: &str, each: usize) -> Result<f64, String> {
+    let [few, many] = [callgrind(subject, half, BURSTS[0])?, callgrind(subject, half, BURSTS[1])?];
     let more = many.checked_sub(few).ok_or("the longer run took fewer instructions")?;
-    Ok(more as f64 / ((BURSTS[1] - BURSTS[0]) * BURST as u64) as f64)
+    Ok(more as f64 / ((BURSTS[1] - BURSTS[0]) as f64 * each as f64))
 }
 
 /// Instructions of a whole run.
-fn callgrind(operation: &str, bursts: u64) -> Result<u64, String> {
+fn callgrind(subject: &str, half: &str, bursts: u64) -> Result<u64, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--quiet", "--verbose"])
         .env("OPENSSL_ia32cap", CPU)
         .arg(own)
-        .args(["run", operation, &bursts.to_string()])
+        .args(["run", subject, half, &bursts.to_string()])
         .output()
         .map_err(|error| format!("valgrind: {error} (is it installed?)"))?;
     let text = String::from_utf8_lossy(&output.stderr);
@@ -154,54 +200,60 @@ fn callgrind(operation: &str, bursts: u64) -> Result<u64, String> {
     }
 }
 
-/// What callgrind counts: `VERB,OCTETS,SUITE`, or `cyclic-VERB,OCTETS,MODE`; so many bursts of it.
-fn run(operation: &str, bursts: &str) -> Result<(), String> {
-    let unknown = || format!("{operation:?} is not VERB,OCTETS,SUITE, nor cyclic-VERB,OCTETS,MODE");
-    let mut parts = operation.split(',');
-    let [verb, octets, suite] =
-        [parts.next(), parts.next(), parts.next()].map(|part| part.ok_or_else(unknown));
-    let octets = octets?.parse().map_err(|_| unknown())?;
+/// What callgrind counts: so many bursts of a half.
+fn run(subject: &str, half: &str, bursts: &str) -> Result<(), String> {
+    let unknown = || format!("{subject:?} is not SUBJECT,KIND,OCTETS");
+    let [what, kind, octets] = subject.split(',').collect::<Vec<_>>()[..] else { return Err(unknown()) };
+    let octets: usize = octets.parse().map_err(|_| unknown())?;
     let bursts: u64 = bursts.parse().map_err(|_| "N is no number")?;
-    let verb = verb?;
-    if let Some(verb) = verb.strip_prefix("cyclic-") {
-        return run_cyclic(verb, octets, suite?, bursts).ok_or_else(unknown);
-    }
-    let suite: CipherSuite = suite?.parse().map_err(|_| unknown())?;
-    let mut ends = Ends::new(suite, octets);
-    let verify = match verb {
-        "protect" => false,
-        "both" => true,
-        _ => return Err(unknown()),
-    };
-    for _ in 0..bursts {
-        ends.protect();
-        if verify {
-            ends.verify();
+    let halves = HALVES.iter().position(|name| *name == half);
+    let halves = halves.ok_or_else(|| format!("{half:?} is none of {}", HALVES.join(", ")))?;
+    let suite = || kind.parse::<CipherSuite>().map_err(|_| unknown());
+    match what {
+        "secy" => {
+            repeat(Ends::new(suite()?, octets), halves, bursts, |_| (), Ends::protect, Ends::verify);
         }
+        "divided" => {
+            let ends = DividedEnds::new(suite()?, octets, MTU, true);
+            let verify = |ends: &mut DividedEnds| {
+                ends.verify();
+            };
+            repeat(ends, halves, bursts, |_| (), DividedEnds::protect, verify);
+        }
+        "tunnel" => {
+            let mode = MODES.iter().find(|(name, _)| *name == kind).ok_or_else(unknown)?.1;
+            repeat(Sites::new(mode, octets), halves, bursts, Sites::number, Sites::send, Sites::receive);
+        }
+        "cyclic" => {
+            let found = PROTECTIONS.iter().find(|(name, _)| *name == kind);
+            let protection = Protection { protect: found.ok_or_else(unknown)?.1, key_bits: KeyBits::Bits128 };
+            let order = shuffled(RELATIONS, RELATIONS * BURST);
+            let mut turns = order.chunks_exact(BURST).cycle();
+            let prepare = |cells: &mut Cells| turns.next().into_iter().for_each(|turn| cells.prepare(turn));
+            let cells = Cells::new(RELATIONS, protection, octets);
+            repeat(cells, halves, bursts, prepare, Cells::protect, Cells::verify);
+        }
+        _ => return Err(unknown()),
     }
     Ok(())
 }
 
-/// Writing a burst's addresses into its chunks is counted with protecting: a few instructions.
-fn run_cyclic(verb: &str, payload: usize, mode: &str, bursts: u64) -> Option<()> {
-    let protect = match mode {
-        "encrypt" => Protect::Encrypt,
-        "authenticate" => Protect::Authenticate,
-        _ => return None,
-    };
-    let verify = match verb {
-        "protect" => false,
-        "both" => true,
-        _ => return None,
-    };
-    let mut cells = Cells::new(RELATIONS, Protection { protect, key_bits: KeyBits::Bits128 }, payload);
-    let order = shuffled(RELATIONS, RELATIONS * BURST);
-    for (_, relations) in (0..bursts).zip(order.chunks_exact(BURST).cycle()) {
-        cells.prepare(relations);
-        cells.protect();
-        if verify {
-            cells.verify();
+/// Prepares so many bursts, and does so many halves of each.
+fn repeat<T>(
+    mut ends: T,
+    halves: usize,
+    bursts: u64,
+    mut prepare: impl FnMut(&mut T),
+    first: impl Fn(&mut T),
+    second: impl Fn(&mut T),
+) {
+    for _ in 0..bursts {
+        prepare(&mut ends);
+        if halves > 0 {
+            first(&mut ends);
+        }
+        if halves > 1 {
+            second(&mut ends);
         }
     }
-    Some(())
 }
