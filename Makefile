@@ -6,10 +6,12 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench bench-quick evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
+	@echo "make bench      every bench beside its rivals, as one page: target/evidence/index.html (root; 90 minutes, goes on where it was interrupted)"
+	@echo "make bench-quick  the same in single short rounds: whether everything runs (root; 4 minutes)"
 	@echo "make bench-antedate  round trips through gateways that antedate and that do not, with AES instructions and without (root; 5 minutes)"
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
@@ -38,6 +40,23 @@ demo:
 	target/release/frameward demo link
 	target/release/frameward demo tunnel
 	target/release/frameward demo fieldbus
+
+# What cannot be installed, built or run is a gap on the page, with its reason. BENCH_PROFILE=debug takes what tests have built:
+# enough to see that everything runs.
+BENCH_PROFILE ?= release
+EVIDENCE = target/$(BENCH_PROFILE)/evidence run --frameward target/$(BENCH_PROFILE)/frameward
+bench: evidence-tools
+	@for rows in mcu soft; do \
+		scripts/precompute.sh $$rows || echo "make bench: no rows of $$rows, see above" >&2; done
+	$(EVIDENCE)
+
+bench-quick: evidence-tools
+	$(EVIDENCE) --quick --out target/evidence-quick
+
+evidence-tools:
+	@scripts/setup.sh demo
+	@scripts/setup.sh bench || echo "make: rivals are missing, see above" >&2
+	$(CARGO) build --locked $(if $(filter release,$(BENCH_PROFILE)),--release --package frameward --package frameward-evidence,--workspace)
 
 bench-antedate:
 	@scripts/setup.sh demo
@@ -129,6 +148,8 @@ arrows:
 
 docs:
 	@scripts/docs.sh
+	@scripts/quotes.sh
+	@scripts/quotes_test.sh
 
 # The committed C header is the one that its crate makes; scripts/header.sh renew makes it anew.
 header:

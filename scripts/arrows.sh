@@ -31,7 +31,10 @@ allowed() {
     frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward-bench frameward-precompute ;;
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
+    # Runs all benches beside rivals and draws what came out; nobody depends on it.
+    frameward-evidence) echo frameward-suite frameward-tunnel frameward-engine frameward-lab frameward frameward-bench ;;
     # For tests; nobody names them but in [dev-dependencies].
+    frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
         echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward frameward-testkit
         ;;
@@ -47,7 +50,7 @@ done
 while read -r from to kind; do
     grep -qx -- "$to" <<<"$members" || continue
     may=" $(allowed "$from") "
-    [[ $kind != dev ]] || may+="frameward-testkit frameward-lab "
+    [[ $kind != dev ]] || may+="frameward-testkit frameward-browser frameward-lab "
     [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 

@@ -52,7 +52,7 @@ names() {
 }
 
 checked=0
-for document in "$documents"/*.md "$documents"/docs/*.md; do
+for document in "$documents"/*.md "$documents"/docs/*.md "$documents"/docs/*/*.md; do
     [[ -e $document ]] || continue
     names "$document"
     checked=$((checked + 1))

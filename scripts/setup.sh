@@ -12,8 +12,9 @@
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
 #                            linker, an emulator
-#   scripts/setup.sh bench   the tunnels that ours is compared with: wireguard-go (from the Go module proxy), boringtun
-#                            (from crates.io), and WireGuard's tools; into target/rivals/bin
+#   scripts/setup.sh bench   the tunnels that ours is compared with: wireguard-go (from the Go module proxy), boringtun and
+#                            vpncloud (from crates.io), into target/rivals/bin; fastd, tinc, OpenVPN, WireGuard's tools;
+#                            and iperf3. FRAMEWARD_RIVALS=packages leaves out what would have to be built
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -42,7 +43,8 @@ needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:etht
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
 [[ $profile != mcu && $profile != ci ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
-[[ $profile != bench ]] || needs+=(wg:wireguard-tools go:golang-go)
+[[ $profile != bench ]] || needs+=(wg:wireguard-tools fastd:fastd tincd:tinc openvpn:openvpn openssl:openssl iperf3:iperf3)
+[[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || needs+=(go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
@@ -132,13 +134,14 @@ install_bench() {
     mkdir -p "$place/bin"
     [[ -x $place/bin/wireguard ]] || GOBIN=$place/bin go install golang.zx2c4.com/wireguard@v0.0.0-20260522210424-ecfc5a8d5446
     [[ -x $place/bin/boringtun-cli ]] || cargo install --locked --root "$place" boringtun-cli@0.7.1
+    [[ -x $place/bin/vpncloud ]] || cargo install --locked --root "$place" vpncloud@2.3.0
 }
 
 install_packages
 install_rust
 [[ $profile != cross ]] || install_cross
 [[ $profile != ci ]] || install_ci
-[[ $profile != bench ]] || install_bench
+[[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || install_bench
 
 if ((EUID != 0)); then
     echo "setup: not root. Network namespaces, raw sockets and XDP need root: the demo and the network tests will say so."

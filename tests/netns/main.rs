@@ -14,7 +14,6 @@
 
 mod antedate;
 mod bench;
-mod browser;
 mod crowd;
 mod demo;
 mod division;

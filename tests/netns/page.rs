@@ -2,16 +2,17 @@
 //!
 //! Pictures of it are left in `target/screenshots`.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use browser::Browser;
 use frameward::demo::pair::{Choice, Station};
 use frameward::demo::sites::{Sites, SitesChoice};
 use frameward::report::{Counters, GatewayReport};
 use lab::topology::RIGHT;
 use lab::{Machine, PacketSocket, Plants, PlantsShape, Shape, Topology};
 
-use super::browser::Browser;
 use super::http::{ADDRESS, HTTP, Whose, alerts_name_metrics_that_exist, get, parse_metrics};
 use super::{EXPERIMENT, lab, marked, program};
 
@@ -65,6 +66,11 @@ fn groups(report: &GatewayReport) -> Vec<(String, Vec<(String, u64)>)> {
     groups
 }
 
+/// Where a picture is left.
+fn picture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots").join(name)
+}
+
 fn looks(browser: &mut Browser) {
     for (width, height) in [(360, 780), (1280, 900)] {
         for scheme in ["light", "dark"] {
@@ -73,7 +79,7 @@ fn looks(browser: &mut Browser) {
             let wide = browser.value("document.documentElement.scrollWidth");
             assert!(wide.as_u64().unwrap() <= u64::from(width), "{wide} wide, of {width}");
             let word = if width < 600 { "phone" } else { "desktop" };
-            browser.screenshot(&format!("status-{word}-{scheme}.png"));
+            browser.screenshot(&picture(&format!("status-{word}-{scheme}.png")));
         }
     }
 }
@@ -83,7 +89,7 @@ fn the_status_page_lives() {
     let choice = Choice { gateway: HTTP, link: "fragment = \"on\"", ..Choice::default() };
     let (topology, mut pair) = lab(&Shape { protected_mtu: 1500, ..Shape::default() }, &choice);
     let namespace = &topology.gateway_b.namespace;
-    let mut browser = Browser::start(namespace, &pair.scratch);
+    let mut browser = Browser::start(namespace, pair.scratch.path());
     browser.shape(1280, 900, "light");
 
     with_traffic(&topology, || {
@@ -132,7 +138,7 @@ fn the_status_page_lives() {
     browser.wait_for("document.getElementById('live').textContent === 'no answer'");
     browser.wait_for("document.getElementById('stale').innerText.includes('seconds old')");
     browser.wait_for("document.body.classList.contains('old')");
-    browser.screenshot("status-stale.png");
+    browser.screenshot(&picture("status-stale.png"));
     pair.b = Station::start(program(), namespace, &pair.scratch, "b").unwrap();
     browser.wait_for("document.getElementById('live').textContent === 'live'");
     browser.wait_for("document.getElementById('stale').hidden && !document.body.classList.contains('old')");
@@ -147,7 +153,7 @@ fn key_agreement_has_its_place() {
     let [a, b] = group.pair_with(HTTP, "cak_file = \"line.cak\"\nrekey = \"1h\"");
     group.ping();
     let namespace = &group.topology.gateway_a.namespace;
-    let mut browser = Browser::start(namespace, &group.scratch);
+    let mut browser = Browser::start(namespace, group.scratch.path());
     browser.shape(1280, 900, "light");
     browser.open(&format!("http://{ADDRESS}/"));
     browser.wait_for("document.querySelector('.link .pill').textContent === 'protecting'");
@@ -169,7 +175,7 @@ fn key_agreement_has_its_place() {
         let wide = browser.value("document.documentElement.scrollWidth").as_u64().unwrap();
         assert!(wide <= u64::from(width), "{wide} wide, of {width}");
     }
-    browser.screenshot("status-mka.png");
+    browser.screenshot(&picture("status-mka.png"));
     let report: GatewayReport = serde_json::from_str(&get(namespace, "/status")).unwrap();
     let ki = &report.links[0].mka.as_ref().unwrap().saks[0].ki;
     browser.wait_for(&format!("document.querySelector('.agreed').innerText.includes('{ki}')"));
@@ -197,7 +203,7 @@ fn a_site_has_its_card() {
     for seed in 0..20 {
         super::sites::both_ways(a, b, seed);
     }
-    let mut browser = Browser::start(&one.site, &sites.scratch);
+    let mut browser = Browser::start(&one.site, sites.scratch.path());
     browser.shape(1280, 900, "light");
     browser.open(&format!("http://{ADDRESS}/"));
     browser.wait_for("document.getElementById('live').textContent === 'live'");
@@ -222,7 +228,7 @@ fn a_site_has_its_card() {
         assert!(std::time::Instant::now() < end, "{shown:#?}\ninstead of\n{said:#?}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    browser.screenshot("status-site.png");
+    browser.screenshot(&picture("status-site.png"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let samples = parse_metrics(&sites.scratch, &get(&one.site, "/metrics"));
     alerts_name_metrics_that_exist(&samples, Whose::Sites);

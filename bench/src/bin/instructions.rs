@@ -145,7 +145,8 @@ fn pairs() -> Vec<Pair> {
     }
     for (protection, _) in PROTECTIONS {
         for payload in PAYLOADS {
-            let names = ["protect", "verify"].map(|verb| format!("{verb} cyclic {payload} octets, {protection}"));
+            let names =
+                ["protect", "verify"].map(|verb| format!("{verb} cyclic {payload} octets, {protection}"));
             pairs.push(Pair { subject: format!("cyclic,{protection},{payload}"), names, each: BURST });
         }
     }

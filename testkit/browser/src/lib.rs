@@ -1,15 +1,17 @@
-//! A headless Chromium in a gateway's namespace, driven over its DevTools protocol: JSON messages that end with a NUL,
-//! over two pipes that it has as file descriptors 3 and 4. No port, no driver beside it, no WebSocket.
+//! A headless Chromium in a network namespace, driven over its DevTools protocol: JSON messages that end with a NUL, over
+//! two pipes that it has as file descriptors 3 and 4. No port, no driver beside it, no WebSocket.
+//!
+//! For tests: whatever goes wrong is a panic.
+#![allow(clippy::unwrap_used)]
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use frameward::demo::pair::Scratch;
 use lab::{Namespace, Program};
 use nix::sys::stat::Mode;
 use serde_json::{Value, json};
@@ -32,7 +34,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// A browser with one page. It goes when dropped.
-pub(crate) struct Browser {
+pub struct Browser {
     /// Held: dropping it ends the browser.
     _program: Program,
     to: File,
@@ -45,8 +47,12 @@ pub(crate) struct Browser {
 }
 
 impl Browser {
-    pub(crate) fn start(namespace: &Namespace, scratch: &Scratch) -> Self {
-        let directory = scratch.path().join("browser");
+    /// Starts it in a namespace; it keeps its files below `directory`.
+    ///
+    /// # Panics
+    /// If it does not start. So do all others here if it does not answer.
+    pub fn start(namespace: &Namespace, directory: &Path) -> Self {
+        let directory = directory.join("browser");
         std::fs::create_dir(&directory).unwrap();
         let pipes = ["to", "from"].map(|name| {
             let path = directory.join(name);
@@ -104,7 +110,11 @@ impl Browser {
         }
     }
 
-    pub(crate) fn open(&mut self, url: &str) {
+    /// Opens a page and waits until it is complete.
+    ///
+    /// # Panics
+    /// If it cannot be opened.
+    pub fn open(&mut self, url: &str) {
         let opened = self.call("Page.navigate", json!({ "url": url }));
         assert!(opened["errorText"].is_null(), "{opened}");
         // The first page of a browser is as complete as one can be.
@@ -112,7 +122,10 @@ impl Browser {
     }
 
     /// The value of an expression in the page.
-    pub(crate) fn value(&mut self, expression: &str) -> Value {
+    ///
+    /// # Panics
+    /// If the expression throws.
+    pub fn value(&mut self, expression: &str) -> Value {
         self.evaluate(expression).unwrap_or_else(|thrown| panic!("{expression}: {thrown}"))
     }
 
@@ -127,8 +140,11 @@ impl Browser {
     }
 
     /// Waits until an expression is true. One that throws is not true yet: the element that it looks at comes with the
-    /// page's first answer from the gateway.
-    pub(crate) fn wait_for(&mut self, expression: &str) {
+    /// page's first answer from whom it asks.
+    ///
+    /// # Panics
+    /// If it is not true in time.
+    pub fn wait_for(&mut self, expression: &str) {
         let end = Instant::now() + PATIENCE;
         while self.evaluate(expression) != Ok(json!(true)) {
             assert!(Instant::now() < end, "never: {expression}\n{}", self.value("document.body.innerText"));
@@ -137,7 +153,7 @@ impl Browser {
     }
 
     /// Sets the window's width and the colours that the user prefers.
-    pub(crate) fn shape(&mut self, width: u32, height: u32, scheme: &str) {
+    pub fn shape(&mut self, width: u32, height: u32, scheme: &str) {
         let metrics =
             json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", metrics);
@@ -145,20 +161,22 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
-    /// Writes a picture of the whole page into `target/screenshots`.
-    pub(crate) fn screenshot(&mut self, name: &str) {
+    /// Writes a picture of the whole page into a file, whose directory is made if it is missing.
+    ///
+    /// # Panics
+    /// If the file cannot be written.
+    pub fn screenshot(&mut self, file: &Path) {
         let size = &self.call("Page.getLayoutMetrics", json!({}))["cssContentSize"];
         let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
         let parameters = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
         let picture = self.call("Page.captureScreenshot", parameters);
         let picture = BASE64_STANDARD.decode(picture["data"].as_str().unwrap()).unwrap();
-        let directory = screenshots();
-        std::fs::create_dir_all(&directory).unwrap();
-        std::fs::write(directory.join(name), picture).unwrap();
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, picture).unwrap();
     }
 
     /// What went wrong in the page so far: exceptions, errors and warnings on its console.
-    pub(crate) fn complaints(&self) -> Vec<String> {
+    pub fn complaints(&self) -> Vec<String> {
         let wrong = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => event["params"]["type"] != json!("log"),
@@ -169,12 +187,8 @@ impl Browser {
     }
 
     /// Where the page has sent requests to so far.
-    pub(crate) fn requests(&self) -> Vec<&str> {
+    pub fn requests(&self) -> Vec<&str> {
         let sent = self.events.iter().filter(|event| event["method"] == json!("Network.requestWillBeSent"));
         sent.filter_map(|event| event["params"]["request"]["url"].as_str()).collect()
     }
-}
-
-fn screenshots() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots")
 }

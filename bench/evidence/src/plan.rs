@@ -1,0 +1,257 @@
+//! What a run consists of: every bench, in steps that are stored one by one.
+
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use bench::Row;
+use bench::divided::DividedEnds;
+use frameward::bench::precompute::{Device, Measured};
+use frameward::bench::rivals::Rival;
+use frameward::bench::{Bench, BenchError, Effort, fieldbus, suites};
+
+use suite::CipherSuite;
+
+use crate::contest::{self, Contestant};
+use crate::outcome::Outcome;
+use crate::scaling;
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Figures: about 90 minutes.
+    Full,
+    /// Whether everything runs: about 4 minutes.
+    Quick,
+}
+
+impl Extent {
+    /// As documents call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Quick => "quick",
+        }
+    }
+}
+
+/// What a step needs.
+pub struct Tools<'t> {
+    /// The program, to be run as gateways.
+    pub frameward: &'t Path,
+    /// Where scripts/precompute.sh has left its rows.
+    pub precompute: &'t Path,
+    /// Told what is being measured.
+    pub say: &'t mut dyn FnMut(&dyn Display),
+}
+
+type Work = Box<dyn Fn(&mut Tools<'_>) -> Result<Outcome, String>>;
+
+/// A step.
+pub struct Step {
+    /// The bench it belongs to.
+    pub bench: &'static str,
+    /// Its name within the run.
+    pub name: String,
+    /// About how long it takes.
+    pub expected: Duration,
+    work: Work,
+}
+
+impl Step {
+    pub(crate) fn new(
+        bench: &'static str,
+        name: &str,
+        expected: u64,
+        work: impl Fn(&mut Tools<'_>) -> Result<Outcome, String> + 'static,
+    ) -> Self {
+        Self { bench, name: name.into(), expected: Duration::from_secs(expected), work: Box::new(work) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn for_test(
+        bench: &'static str,
+        name: &str,
+        work: impl Fn(&mut Tools<'_>) -> Result<Outcome, String> + 'static,
+    ) -> Self {
+        Self::new(bench, name, 10, work)
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Why it cannot be done, in words.
+    pub fn run(&self, tools: &mut Tools<'_>) -> Result<Outcome, String> {
+        (self.work)(tools)
+    }
+}
+
+/// A bench of the program itself.
+type Own = fn(&mut Tools<'_>, Effort) -> Result<Outcome, String>;
+
+/// All steps of a run, in their order.
+pub fn steps(extent: Extent) -> Vec<Step> {
+    let quick = extent == Extent::Quick;
+    let mut steps = vec![
+        Step::new(SUITES, SUITES, if quick { 3 } else { 40 }, move |tools| Ok(measure_suites(extent, tools))),
+        Step::new(PRECOMPUTE, PRECOMPUTE, if quick { 2 } else { 20 }, move |tools| {
+            measure_precompute(extent, tools)
+        }),
+    ];
+    steps.push(Step::new(OVERHEAD, OVERHEAD, 1, |_| Ok(measure_overhead())));
+    steps.extend(scaling::steps(extent));
+    steps.extend(rivals(extent));
+    let effort = if quick { SHORT } else { Effort::QUICK };
+    let network: [(&str, [u64; 2], Own); 3] = [
+        ("fragment", [35, 330], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
+        ("tunnel", [35, 600], tunnel_bench),
+        ("link", [60, 660], |tools, effort| own_bench(tools, effort, |bench| bench.link())),
+    ];
+    for (name, expected, measure) in network {
+        let expected = expected[usize::from(!quick)];
+        steps.push(Step::new(name, name, expected, move |tools| measure(tools, effort)));
+    }
+    steps.push(Step::new(FIELDBUS, FIELDBUS, if quick { 2 } else { 60 }, move |tools| {
+        Ok(measure_fieldbus(extent, tools))
+    }));
+    steps
+}
+
+/// The step of cipher suites.
+pub const SUITES: &str = "suites";
+/// The step of antedated ciphers.
+pub const PRECOMPUTE: &str = "precompute";
+/// The step of headers around full SDUs.
+pub const OVERHEAD: &str = "overhead";
+/// The step of fieldbus frames.
+pub const FIELDBUS: &str = "fieldbus";
+/// One short round of what takes a network.
+const SHORT: Effort = Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 20 };
+
+/// Each round has every contestant once; who begins moves on, so that nobody always comes behind the same one.
+fn rivals(extent: Extent) -> Vec<Step> {
+    let effort = match extent {
+        Extent::Full => contest::Effort::FULL,
+        Extent::Quick => contest::Effort::QUICK,
+    };
+    let mut steps = Vec::new();
+    for round in 0..effort.rounds {
+        let mut order = Contestant::ALL;
+        order.rotate_left(round * 3 % Contestant::ALL.len());
+        for contestant in order {
+            let name = format!("rivals: round {}, {}", round + 1, contestant.name());
+            let expected = if extent == Extent::Full { 55 } else { 10 };
+            steps.push(Step::new(contest::BENCH, &name, expected, move |tools| {
+                contest::round(tools.frameward, contestant, &effort, tools.say)
+            }));
+        }
+    }
+    steps
+}
+
+fn own_bench(
+    tools: &mut Tools<'_>,
+    effort: Effort,
+    measure: impl FnOnce(&mut Bench<'_>) -> Result<(), BenchError>,
+) -> Result<Outcome, String> {
+    let mut rows: Vec<Row> = Vec::new();
+    let mut bench = Bench {
+        frameward: tools.frameward,
+        effort,
+        only: &[],
+        progress: tools.say,
+        figure: &mut |row| rows.push(row),
+    };
+    measure(&mut bench).map_err(|error| error.to_string())?;
+    Ok(Outcome { rows, ..Outcome::default() })
+}
+
+/// Sites beside those tunnels that are installed.
+fn tunnel_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String> {
+    let outcome = own_bench(tools, effort, |bench| bench.tunnel())?;
+    let missing = Rival::ALL.into_iter().filter_map(|rival| Some((rival, rival.missing()?)));
+    let gap = |(rival, program): (Rival, &str)| {
+        format!("{}: {program} is not installed: scripts/setup.sh bench", rival.name())
+    };
+    Ok(Outcome { gaps: missing.map(gap).collect(), ..outcome })
+}
+
+/// Octets of headers around full SDUs, counted.
+fn measure_overhead() -> Outcome {
+    // An Ethernet header and the largest payload; over this MTU it is divided, over that one it is not.
+    let (sdu, narrow, jumbo) = (1514, 1500, 1532);
+    let counted = |mtu, concatenate| {
+        let mut ends = DividedEnds::new(CipherSuite::GcmAes128, sdu, mtu, concatenate);
+        ends.protect();
+        ends.header_octets()
+    };
+    let rows = [
+        ("whole", counted(jumbo, false)),
+        ("divided", counted(narrow, false)),
+        ("divided, sharing frames", counted(narrow, true)),
+    ];
+    let row = |(case, value)| Row::new(OVERHEAD, case, value, "octets/SDU", DividedEnds::SDUS as u64);
+    Outcome { rows: rows.map(row).into(), ..Outcome::default() }
+}
+
+fn measure_suites(extent: Extent, tools: &mut Tools<'_>) -> Outcome {
+    let effort = match extent {
+        Extent::Full => suites::Effort::FULL,
+        Extent::Quick => suites::Effort { rounds: 5, time: Duration::from_millis(3) },
+    };
+    let mut rows = Vec::new();
+    suites::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()));
+    Outcome { rows, ..Outcome::default() }
+}
+
+fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Outcome {
+    let effort = match extent {
+        Extent::Full => fieldbus::Effort::FULL,
+        Extent::Quick => fieldbus::Effort { rounds: 3, time: Duration::from_millis(2) },
+    };
+    let mut rows = Vec::new();
+    fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()));
+    Outcome { rows, ..Outcome::default() }
+}
+
+fn measure_precompute(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, String> {
+    let rounds = if extent == Extent::Quick { 11 } else { 501 };
+    let (mut measured, mut gaps) = (Vec::new(), Vec::new());
+    for (device, name) in [(Device::CortexM4, "mcu"), (Device::Software, "soft")] {
+        let file = tools.precompute.join(name).with_extension("csv");
+        if file.exists() {
+            measured.push(Measured::read(device, &file)?);
+        } else {
+            gaps.push(format!("no {}: scripts/precompute.sh {name} makes it", file.display()));
+        }
+    }
+    measured.push(Measured::here(rounds));
+    Ok(Outcome { rows: measured.iter().flat_map(Measured::figures).collect(), gaps, ..Outcome::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_contestant_has_its_turn_in_every_round_and_nobody_always_the_same_place() {
+        let steps = steps(Extent::Full);
+        let names: BTreeSet<_> = steps.iter().map(|step| &step.name).collect();
+        assert_eq!(names.len(), steps.len(), "a name is a place in the store");
+        let rounds: Vec<&str> =
+            steps.iter().filter(|step| step.bench == contest::BENCH).map(|step| step.name.as_str()).collect();
+        assert_eq!(rounds.len(), 5 * Contestant::ALL.len());
+        let firsts: BTreeSet<_> = rounds
+            .chunks(Contestant::ALL.len())
+            .map(|round| round[0].split_once(", ").map(|(_, name)| name))
+            .collect();
+        assert_eq!(firsts.len(), 5);
+        // What is promised: about an hour and a half, and about four minutes.
+        let minutes =
+            |extent| super::steps(extent).iter().map(|step| step.expected).sum::<Duration>().as_secs() / 60;
+        assert!((75..=105).contains(&minutes(Extent::Full)), "{}", minutes(Extent::Full));
+        assert!((3..=5).contains(&minutes(Extent::Quick)), "{}", minutes(Extent::Quick));
+    }
+}
