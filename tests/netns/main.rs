@@ -14,6 +14,7 @@
 
 mod antedate;
 mod bench;
+mod cells;
 mod crowd;
 mod demo;
 mod division;
