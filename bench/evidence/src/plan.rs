@@ -112,7 +112,7 @@ pub fn steps(extent: Extent) -> Vec<Step> {
         steps.push(Step::new(name, name, expected, move |tools| measure(tools, effort)));
     }
     steps.push(Step::new(FIELDBUS, FIELDBUS, if quick { 2 } else { 60 }, move |tools| {
-        Ok(measure_fieldbus(extent, tools))
+        measure_fieldbus(extent, tools)
     }));
     steps
 }
@@ -204,14 +204,15 @@ fn measure_suites(extent: Extent, tools: &mut Tools<'_>) -> Outcome {
     Outcome { rows, ..Outcome::default() }
 }
 
-fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Outcome {
+fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, String> {
     let effort = match extent {
         Extent::Full => fieldbus::Effort::FULL,
         Extent::Quick => fieldbus::Effort { rounds: 3, time: Duration::from_millis(2) },
     };
     let mut rows = Vec::new();
-    fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()));
-    Outcome { rows, ..Outcome::default() }
+    fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()))
+        .map_err(|error| error.to_string())?;
+    Ok(Outcome { rows, ..Outcome::default() })
 }
 
 fn measure_precompute(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, String> {

@@ -85,6 +85,9 @@ pub enum BenchError {
     /// The laboratory failed, or traffic did not arrive.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// Gateways in memory did not do as they should.
+    #[error("gateways in memory: {0}")]
+    Cells(String),
     /// No figure is wanted.
     #[error(
         "no figure has such a name; the names are those of the table, such as `TCP, unprotected, af_xdp`"

@@ -270,15 +270,38 @@ fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
 fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
     let effort = if quick { fieldbus::Effort::QUICK } else { fieldbus::Effort::FULL };
     let (mut figures, mut printed) = (Vec::new(), Ok(()));
-    fieldbus::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
-        for row in figure.rows().iter().filter(|_| json) {
-            if printed.is_ok() {
-                printed = print(&format_args!("{}\n", row.line()));
+    let measured =
+        fieldbus::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
+            for row in figure.rows().iter().filter(|_| json) {
+                if printed.is_ok() {
+                    printed = print(&format_args!("{}\n", row.line()));
+                }
             }
-        }
-        figures.push(figure);
-    });
-    if json { printed } else { print(&FieldbusTable(&figures)) }
+            figures.push(figure);
+        });
+    measured.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?;
+    if !json {
+        printed = print(&FieldbusTable(&figures));
+    }
+    printed.and_then(|()| bench_fieldbus_delay(quick, json))
+}
+
+fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
+    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+    if let Err(error) = lab::require_root() {
+        tell(&format_args!("bench: the delay that gateways add is left out: {error}"));
+        return Ok(());
+    }
+    let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
+    abandon_when_interrupted().map_err(|error| failed(&error))?;
+    let Effort { rounds, time, .. } = if quick { Effort::QUICK } else { Effort::FULL };
+    let mut progress = |line: &dyn Display| tell(&format_args!("bench: {line}"));
+    let rows = fieldbus::end_to_end::measure(&frameward, rounds, time, &mut progress);
+    let rows = rows.map_err(|error| failed(&error))?;
+    if json {
+        return rows.iter().try_for_each(|row| print(&format_args!("{}\n", row.line())));
+    }
+    print(&format_args!("\n{}", Table(&rows)))
 }
 
 fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Failure> {

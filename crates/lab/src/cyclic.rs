@@ -2,10 +2,11 @@
 //!
 //! ```text
 //!  machine A: one station            machine B: as many stations as there are devices, on one interface
-//!  DA 6 | SA 6 | VLAN tag 4 (0x8100, priority 6) | 0x8892 2 | FrameID 2 | marker 16 | number 8 | zeros
+//!  DA 6 | SA 6 | VLAN tag 4 (0x8100, priority 6) | 0x8892 2 | FrameID 2 | marker 16 | number 8 | time 8 | zeros
 //! ```
 //!
-//! Each machine has a thread that sends and one that listens. Numbers begin at 0 in each direction of each relation.
+//! Each machine has a thread that sends and one that listens. Numbers begin at 0 in each direction of each relation. The time is
+//! when the frame was given to the system, in nanoseconds since the exchange began: both machines have one clock.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -42,7 +43,7 @@ pub struct Relation {
     pub frame_ids: [u16; 2],
     /// How often each of them sends.
     pub cycle: Duration,
-    /// Octets behind the FrameID, at least 24.
+    /// Octets behind the FrameID, at least 32.
     pub payload_octets: usize,
 }
 
@@ -65,6 +66,8 @@ pub struct Heard {
     pub longest_gap: Duration,
     /// How far the time between two arrivals was from the cycle, in nanoseconds.
     pub jitter: Histogram<u64>,
+    /// From the moment that a frame was given to the system to the one at which it was read, in nanoseconds.
+    pub delay: Histogram<u64>,
     last: Option<(u64, Instant)>,
 }
 
@@ -79,6 +82,7 @@ impl Heard {
             missing: 0,
             longest_gap: Duration::ZERO,
             jitter: histogram(),
+            delay: histogram(),
             last: None,
         }
     }
@@ -110,6 +114,8 @@ impl Heard {
 #[derive(Debug)]
 struct Shared {
     relations: Vec<Relation>,
+    /// When it began.
+    start: Instant,
     /// Senders stop.
     silent: AtomicBool,
     /// Listeners stop when nothing comes any more.
@@ -138,6 +144,7 @@ impl Exchange {
         let counts = || relations.iter().map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             relations: relations.to_vec(),
+            start: Instant::now(),
             silent: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             sent: [counts(), counts()],
@@ -231,7 +238,8 @@ impl Shared {
             for ((relation, next), sent) in self.relations.iter().zip(&mut next).zip(&self.sent[side]) {
                 let due = start + relation.cycle * *next;
                 if due <= Instant::now() {
-                    socket.send(&frame(relation, side, u64::from(*next)))?;
+                    let time = nanoseconds(self.start.elapsed());
+                    socket.send(&frame(relation, side, u64::from(*next), time))?;
                     sent.fetch_add(1, Ordering::Relaxed);
                     *next += 1;
                 }
@@ -257,7 +265,7 @@ impl Shared {
         let mut last = Instant::now();
         while !self.deaf.load(Ordering::Relaxed) || last.elapsed() < QUIET {
             let Some(received) = socket.receive()? else { continue };
-            let Some(Said { to, from, frame_id, number, tagged }) = Said::read(&received.octets) else {
+            let Some(Said { to, from, frame_id, number, time, tagged }) = Said::read(&received.octets) else {
                 continue;
             };
             if received.direction != Direction::In {
@@ -266,21 +274,24 @@ impl Shared {
             let Some(&at) = known.get(&key(to, from, frame_id)) else { continue };
             last = Instant::now();
             let relation = &self.relations[at];
-            let as_sent = tagged && received.octets == frame(relation, 1 - side, number);
+            let as_sent = tagged && received.octets == frame(relation, 1 - side, number, time);
             let mut heard = self.heard[side].lock().unwrap_or_else(PoisonError::into_inner);
             heard[at].take(number, received.at, relation.cycle, as_sent);
+            let arrived = nanoseconds(received.at.saturating_duration_since(self.start));
+            heard[at].delay.saturating_record(arrived.saturating_sub(time));
         }
         socket.dropped()
     }
 }
 
-/// The frame with this number that a side's station sends.
-fn frame(relation: &Relation, side: usize, number: u64) -> Vec<u8> {
+/// The frame with this number that a side's station sends at this time.
+fn frame(relation: &Relation, side: usize, number: u64, time: u64) -> Vec<u8> {
     let Relation { stations, frame_ids, payload_octets, .. } = relation;
     let id = frame_ids[side].to_be_bytes();
     let mut frame = [&stations[1 - side][..], &stations[side], &TAG, &PROFINET, &id, MARKER].concat();
     frame.extend(number.to_be_bytes());
-    frame.resize(20 + (*payload_octets).max(24), 0);
+    frame.extend(time.to_be_bytes());
+    frame.resize(20 + (*payload_octets).max(32), 0);
     frame
 }
 
@@ -290,6 +301,7 @@ struct Said {
     from: Mac,
     frame_id: u16,
     number: u64,
+    time: u64,
     tagged: bool,
 }
 
@@ -300,12 +312,14 @@ impl Said {
         let untagged = behind.strip_prefix(&TAG[..]);
         let behind = untagged.unwrap_or(behind).strip_prefix(&PROFINET[..])?;
         let (frame_id, behind) = behind.split_first_chunk()?;
-        let number = behind.strip_prefix(&MARKER[..])?.first_chunk()?;
+        let (number, behind) = behind.strip_prefix(&MARKER[..])?.split_first_chunk()?;
+        let time = behind.first_chunk()?;
         Some(Self {
             to: *to,
             from: *from,
             frame_id: u16::from_be_bytes(*frame_id),
             number: u64::from_be_bytes(*number),
+            time: u64::from_be_bytes(*time),
             tagged: untagged.is_some(),
         })
     }
@@ -340,13 +354,14 @@ mod tests {
             cycle: Duration::ZERO,
             payload_octets: 44,
         };
-        let sent = frame(&relation, 1, 77);
+        let sent = frame(&relation, 1, 77, 1_000_001);
         assert_eq!(sent.len(), 64);
         let said = Said::read(&sent).unwrap();
-        assert_eq!((said.to, said.from, said.frame_id, said.number), ([2; 6], [4; 6], 0x8002, 77));
+        assert_eq!((said.to, said.from, said.frame_id), ([2; 6], [4; 6], 0x8002));
+        assert_eq!((said.number, said.time), (77, 1_000_001));
         assert!(said.tagged);
         let untagged = [&sent[..12], &sent[16..]].concat();
         assert!(!Said::read(&untagged).unwrap().tagged);
-        assert!(Said::read(&sent[..43]).is_none());
+        assert!(Said::read(&sent[..51]).is_none());
     }
 }

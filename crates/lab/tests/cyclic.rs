@@ -25,5 +25,9 @@ fn every_frame_is_accounted_for() {
     for heard in heard.iter().flatten() {
         assert!(heard.is_complete() && heard.sent >= 50, "{heard:?}");
         assert_eq!((heard.first, heard.missing, heard.jitter.len()), (Some(0), 0, heard.received - 1));
+        assert!(
+            heard.delay.len() == heard.received && heard.delay.min() > 0,
+            "a frame arrives after it was sent"
+        );
     }
 }

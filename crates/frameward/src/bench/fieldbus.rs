@@ -6,6 +6,7 @@
 //! | the paper's lengths | the cipher alone: AAD 7 and text 1444 or 44, or AAD 1451 or 51 |
 //! | our lengths | the cipher alone: the two addresses, 12 octets, are authenticated too |
 //! | protect and verify | what a cell does: relation found, header, cipher, counters ([`Cells`]) |
+//! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
 //! | added delay | a pair of gateways in namespaces, beside a Linux bridge in the same place ([`end_to_end`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
@@ -13,7 +14,9 @@
 //! follows from the paper's equations for half of 100 Mbit/s and a cycle of 1 ms: 125 us for the large frames, 8.77 us
 //! for the small ones.
 
+pub mod end_to_end;
 mod table;
+mod whole_path;
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -25,8 +28,10 @@ use ::bench::{Row, Target};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
 use wire::fieldbus::{HEADER_OCTETS, KeyBits, Protect, Protection};
 
+use super::BenchError;
 use super::frame_times::{Clock, FrameTimes, Percentiles, Work, round};
 use super::samples::Samples;
+use whole_path::WholePath;
 
 pub use table::FieldbusTable;
 
@@ -126,16 +131,18 @@ pub(crate) enum Extent {
     PaperLengths,
     OurLengths,
     Cell,
+    WholePath,
 }
 
 impl Extent {
-    const ALL: [Self; 3] = [Self::PaperLengths, Self::OurLengths, Self::Cell];
+    const ALL: [Self; 4] = [Self::PaperLengths, Self::OurLengths, Self::Cell, Self::WholePath];
 
     const fn name(self) -> &'static str {
         match self {
             Self::PaperLengths => "cipher, the paper's lengths",
             Self::OurLengths => "cipher, our lengths",
             Self::Cell => "a cell",
+            Self::WholePath => "receive to transmit descriptor",
         }
     }
 
@@ -143,7 +150,7 @@ impl Extent {
     const fn operations(self) -> [&'static str; 2] {
         match self {
             Self::PaperLengths | Self::OurLengths => ["seal", "open"],
-            Self::Cell => ["protect", "verify"],
+            Self::Cell | Self::WholePath => ["protect", "verify"],
         }
     }
 }
@@ -202,25 +209,36 @@ impl Figure {
 }
 
 /// Measures every row of the paper to every extent; tells each figure as it is there.
-pub fn measure(effort: Effort, progress: &mut dyn FnMut(&dyn Display), figure: &mut dyn FnMut(Figure)) {
+///
+/// # Errors
+/// If gateways in memory do not agree on sessions.
+pub fn measure(
+    effort: Effort,
+    progress: &mut dyn FnMut(&dyn Display),
+    figure: &mut dyn FnMut(Figure),
+) -> Result<(), BenchError> {
     let clock = Clock::measure();
     for extent in Extent::ALL {
         for row in PAPER {
             progress(&format_args!("{}: {} {} octets", extent.name(), row.mode(), row.payload.octets()));
             let figures = match extent {
-                Extent::PaperLengths => {
-                    compare(row, extent, clock, effort, |relations| ciphers(row, relations, HEADER_OCTETS))
-                }
+                Extent::PaperLengths => compare(row, extent, clock, effort, |relations| {
+                    Ok(ciphers(row, relations, HEADER_OCTETS))
+                }),
                 Extent::OurLengths => compare(row, extent, clock, effort, |relations| {
-                    ciphers(row, relations, HEADER_OCTETS + ADDRESSES)
+                    Ok(ciphers(row, relations, HEADER_OCTETS + ADDRESSES))
                 }),
                 Extent::Cell => compare(row, extent, clock, effort, |relations| {
-                    Cells::new(relations, row.protection(), usize::from(row.payload.octets()))
+                    Ok(Cells::new(relations, row.protection(), usize::from(row.payload.octets())))
+                }),
+                Extent::WholePath => compare(row, extent, clock, effort, |relations| {
+                    WholePath::new(relations, row.protection(), usize::from(row.payload.octets()))
                 }),
             };
-            figures.into_iter().for_each(&mut *figure);
+            figures?.into_iter().for_each(&mut *figure);
         }
     }
+    Ok(())
 }
 
 fn ciphers(row: PaperRow, relations: usize, in_front: usize) -> Ciphers {
@@ -233,8 +251,8 @@ fn compare<W: Work>(
     extent: Extent,
     clock: Clock,
     effort: Effort,
-    work: impl Fn(usize) -> W,
-) -> Vec<Figure> {
+    work: impl Fn(usize) -> Result<W, BenchError>,
+) -> Result<Vec<Figure>, BenchError> {
     struct Case<W> {
         relations: usize,
         work: W,
@@ -242,7 +260,8 @@ fn compare<W: Work>(
         middles: [Samples; 2],
         times: [FrameTimes; 2],
     }
-    let mut cases = RELATIONS.map(|relations| {
+    let mut cases = Vec::new();
+    for relations in RELATIONS {
         let octets = row.payload.octets();
         let name = |operation| {
             format!(
@@ -251,14 +270,14 @@ fn compare<W: Work>(
                 extent.name()
             )
         };
-        Case {
+        cases.push(Case {
             relations,
-            work: work(relations),
+            work: work(relations)?,
             order: shuffled(relations, TURN),
             middles: extent.operations().map(|operation| Samples::new(&name(operation))),
             times: [FrameTimes::new(), FrameTimes::new()],
-        }
-    });
+        });
+    }
     for _ in 0..effort.rounds {
         for case in &mut cases {
             let measured = round(clock, &case.order, effort.time, &mut case.work);
@@ -284,7 +303,7 @@ fn compare<W: Work>(
             });
         }
     }
-    figures
+    Ok(figures)
 }
 
 #[cfg(test)]
@@ -336,8 +355,8 @@ mod tests {
     fn every_row_is_measured_to_every_extent_with_every_number_of_relations() {
         let mut figures = Vec::new();
         let effort = Effort { rounds: 1, time: Duration::ZERO };
-        measure(effort, &mut |_| {}, &mut |figure| figures.push(figure));
-        assert_eq!(figures.len(), 4 * 3 * 2 * 5);
+        measure(effort, &mut |_| {}, &mut |figure| figures.push(figure)).unwrap();
+        assert_eq!(figures.len(), 4 * 4 * 2 * 5);
         for row in figures.iter().flat_map(Figure::rows) {
             assert!(row.value > 0.0 && row.value.is_finite(), "{row:?}");
         }
@@ -345,6 +364,6 @@ mod tests {
         for line in ["encrypt           1444      13.00       5.23     243.50     125.00", "a cell, "] {
             assert!(table.contains(line), "{table}");
         }
-        assert_eq!(table.matches("\nauthenticate ").count(), 2 + 3 * 4, "{table}");
+        assert_eq!(table.matches("\nauthenticate ").count(), 2 + 4 * 4, "{table}");
     }
 }

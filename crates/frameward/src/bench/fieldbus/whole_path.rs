@@ -1,0 +1,211 @@
+//! The whole way of a cyclic frame through two gateways, but for the kernel: from the receive descriptor to the transmit
+//! descriptor of the first, then of the second.
+//!
+//! ```text
+//!  frames ──▶ [ link with a cell: one turn, outward ] ──▶ [ link with a cell: one turn, inward ] ──▶ frames
+//! ```
+//!
+//! Ports are memory, which copies a frame when it is received and when it is transmitted; a turn looks at both ports of its
+//! link, reads the clock for the residence of its frames, and counts them. The sessions are those of real handshakes: control
+//! makes them, and then hands the links over, so that nothing else turns them.
+
+use std::time::{Duration, Instant};
+
+use engine::cell::Rest;
+use engine::control::{CellSettings, Gateway};
+use engine::lease::LeaseStore;
+use engine::link::{Link, Ports};
+use engine::memory::MemoryPort;
+use engine::path::Path;
+use engine::pool::{ChunkOctets, Pool};
+use engine::scheduling::Scheduling;
+use engine::worker::Polling;
+use fieldbus::relation::Relation;
+use fieldbus::{Mode, RelationSettings, Settings};
+use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
+use suite::fieldbus::MasterKey;
+use wire::fieldbus::{FrameId, Protection};
+use wire::{MacAddr, Sci};
+
+use super::super::BenchError;
+use super::super::frame_times::Work;
+use crate::demo::pair::Scratch;
+
+const NAMES: [&str; 2] = ["plc", "devices"];
+const CYCLE: Duration = Duration::from_millis(1);
+/// How long all handshakes may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing of what is measured is an alarm.
+const NEVER: Duration = Duration::from_secs(86_400);
+/// Frames that a wire holds: a burst, or two HELLOs of each relation.
+const WIRE: usize = 4096;
+const CHUNKS: usize = 512;
+const MTU: usize = 1532;
+
+/// Two links, each with a cell whose relations are in session.
+pub(crate) struct WholePath {
+    /// That of the PLC, and that of the devices.
+    links: [Box<Link>; 2],
+    plc: MemoryPort,
+    devices: MemoryPort,
+    /// What the PLC sends to each device.
+    frames: Vec<Vec<u8>>,
+    under_way: usize,
+    start: Instant,
+}
+
+impl WholePath {
+    /// So many relations, all of them in session.
+    pub(crate) fn new(relations: usize, protection: Protection, payload: usize) -> Result<Self, BenchError> {
+        let failed = |error: &dyn std::fmt::Display| BenchError::Cells(error.to_string());
+        let scratch = Scratch::new()?;
+        let leases = LeaseStore::open(scratch.path(), None).map_err(|error| failed(&error))?;
+        let mut gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary);
+        let mut wires = Vec::new();
+        for (side, name) in NAMES.into_iter().enumerate() {
+            let link = Link::closed(path(side));
+            gateway.add_without_keys(name.into(), link).map_err(|error| failed(&error))?;
+            gateway.add_cell(name, settings(side, relations, protection)).map_err(|error| failed(&error))?;
+            let ((plain, _), (protected, wire)) = (MemoryPort::pair(1), MemoryPort::pair(WIRE));
+            gateway.open(name, ports(plain, protected)?).map_err(|error| failed(&error))?;
+            wires.push(wire);
+        }
+        agree(&mut gateway, &mut wires)?;
+        let [first, second] = NAMES.map(|name| gateway.remove(name));
+        let links = [first.map_err(|error| failed(&error))?, second.map_err(|error| failed(&error))?];
+        gateway.stop().map_err(|error| failed(&error))?;
+        Self::between(links, (0..relations).map(|number| frame(number, payload)).collect())
+    }
+
+    /// Gives the links other ports, with a wire between them.
+    fn between(mut links: [Box<Link>; 2], frames: Vec<Vec<u8>>) -> Result<Self, BenchError> {
+        let ((plc, plain), (left, right)) = (MemoryPort::pair(WIRE), MemoryPort::pair(WIRE));
+        let (devices, other_plain) = MemoryPort::pair(WIRE);
+        let [first, second] = &mut links;
+        first.open(ports(plain, left)?);
+        second.open(ports(other_plain, right)?);
+        Ok(Self { links, plc, devices, frames, under_way: 0, start: Instant::now() })
+    }
+
+    fn turn(&mut self, link: usize) {
+        let now = wire::Instant::after_start(self.start.elapsed());
+        self.links[link].turn(now);
+    }
+}
+
+impl Work for WholePath {
+    fn prepare(&mut self, relations: &[usize]) {
+        // What was under way has arrived, whole and in clear.
+        for _ in 0..std::mem::replace(&mut self.under_way, relations.len()) {
+            let arrived = self.devices.collect().expect("every frame arrives");
+            assert_eq!(arrived[16..18], [0x88, 0x92]);
+        }
+        for relation in relations {
+            assert!(self.plc.inject(&self.frames[*relation]), "the wire holds a burst");
+        }
+    }
+
+    fn protect(&mut self, _relations: &[usize]) {
+        self.turn(0);
+    }
+
+    fn verify(&mut self, _relations: &[usize]) {
+        self.turn(1);
+    }
+}
+
+/// Carries what the gateways say until all relations of both can send.
+fn agree(gateway: &mut Gateway, wires: &mut [MemoryPort]) -> Result<(), BenchError> {
+    let begin = Instant::now();
+    let mut look = Instant::now();
+    loop {
+        gateway.turn(Instant::now());
+        for (from, to) in [(0, 1), (1, 0)] {
+            while let Some(frame) = wires[from].collect() {
+                wires[to].inject(&frame);
+            }
+        }
+        if look.elapsed() > Duration::from_millis(2) {
+            let statuses = gateway.cell_statuses();
+            let mut all = statuses.iter().flat_map(|(_, status)| &status.relations);
+            if statuses.len() == NAMES.len() && all.all(|relation| relation.transmit_key.is_some()) {
+                return Ok(());
+            }
+            look = Instant::now();
+        }
+        if begin.elapsed() > PATIENCE {
+            return Err(BenchError::Cells("the handshakes came to no end".into()));
+        }
+        std::thread::yield_now();
+    }
+}
+
+/// The PLC, and device `number`, each with the FrameID that it sends.
+fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
+    let frame_id = FrameId(0x8000 | number as u16);
+    let [high, low] = (number as u16).to_be_bytes();
+    [(MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id)]
+}
+
+fn frame(number: usize, payload: usize) -> Vec<u8> {
+    let [(plc, frame_id), (device, _)] = stations(number);
+    let front = [&device.0[..], &plc.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &frame_id.0.to_be_bytes()];
+    let mut frame = front.concat();
+    frame.resize(frame.len() + payload, 0xa5);
+    frame
+}
+
+fn settings(side: usize, relations: usize, protection: Protection) -> CellSettings {
+    let relation = |number| {
+        let stations = stations(number);
+        let relation = Relation::new(stations[side], stations[1 - side], CYCLE);
+        let relation = relation.expect("invariant: two stations, none of them a group");
+        RelationSettings { relation, mode: Mode::Protect, alarm: NEVER }
+    };
+    CellSettings {
+        name: NAMES[side].into(),
+        master: MasterKey::new(&[0x5a; 32]),
+        settings: Settings::new(protection, MTU),
+        relations: (0..relations).map(relation).collect(),
+        rest: Rest::Drop,
+    }
+}
+
+/// With a SecY that is never reached.
+fn path(side: usize) -> Path {
+    let settings = secy::Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        mtu: MTU,
+        reassemble: false,
+    };
+    Path::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1), settings), &[], None)
+}
+
+fn ports(plain: MemoryPort, protected: MemoryPort) -> Result<Box<Ports>, BenchError> {
+    let pool =
+        Pool::new(ChunkOctets::Octets2048, CHUNKS).map_err(|error| BenchError::Cells(error.to_string()))?;
+    Ok(Box::new(Ports { pool, plain: Box::new(plain), protected: Box::new(protected) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::fieldbus::{KeyBits, Protect};
+
+    use super::*;
+
+    #[test]
+    fn every_frame_comes_out_of_the_second_link() {
+        let protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+        let mut path = WholePath::new(3, protection, 44).unwrap();
+        for relations in [&[0, 1, 2, 0, 2][..], &[1], &[]] {
+            path.prepare(relations);
+            path.protect(relations);
+            path.verify(relations);
+        }
+        assert!(path.devices.collect().is_none() && path.plc.collect().is_none());
+    }
+}
