@@ -55,9 +55,9 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// About 6 seconds for all.
+    /// About 10 seconds for all.
     pub const QUICK: Self = Self { rounds: 11, time: Duration::from_millis(8) };
-    /// About 50 seconds.
+    /// About 70 seconds.
     pub const FULL: Self = Self { rounds: 41, time: Duration::from_millis(20) };
 }
 
