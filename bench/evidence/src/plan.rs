@@ -102,8 +102,9 @@ pub fn steps(extent: Extent) -> Vec<Step> {
     steps.extend(scaling::steps(extent));
     steps.extend(rivals(extent));
     let effort = if quick { SHORT } else { Effort::QUICK };
-    let network: [(&str, [u64; 2], Own); 3] = [
+    let network: [(&str, [u64; 2], Own); 4] = [
         ("fragment", [35, 330], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
+        ("antedate", [25, 300], |tools, effort| own_bench(tools, effort, |bench| bench.antedate())),
         ("tunnel", [35, 600], tunnel_bench),
         ("link", [60, 660], |tools, effort| own_bench(tools, effort, |bench| bench.link())),
     ];
