@@ -256,7 +256,7 @@ impl World {
         for ((number, frame), chunk) in sent.iter().zip(&mut chunks) {
             let found = cell.find_outward(frame).expect("a relation's");
             assert_eq!(found.relation(), *number);
-            let in_clear = cell.pass_clear(found, Way::Outward);
+            let in_clear = cell.pass_clear(found, Way::Outward, frame);
             assert_eq!(in_clear.is_some(), *number == SHADOW);
             self.octets_sent.insert(frame.clone());
             if in_clear.is_some() {
@@ -307,7 +307,7 @@ impl World {
                     burst.push((found.relation(), Incoming::new(frame, found)));
                 }
                 Inward::Clear(found) => {
-                    let passes = cell.pass_clear(found, Way::Inward).is_some();
+                    let passes = cell.pass_clear(found, Way::Inward, frame).is_some();
                     assert_eq!(passes, found.relation() == SHADOW, "in clear");
                     in_clear.push(found.relation());
                 }

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
+use siphasher::sip::SipHasher24;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
 use wire::{EtherType, MacAddr};
@@ -75,6 +76,19 @@ pub(crate) struct Member {
     pub(crate) news: News,
     /// Frames that were delivered in clear, and whose twins have not come yet.
     pub(crate) clear_ahead: u8,
+    /// The newest of them.
+    pub(crate) last_clear: Option<Payload>,
+}
+
+/// A payload, to be known again: SipHash-2-4 of its octets but for zeros at its end, which may be padding.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Payload(u64);
+
+impl Payload {
+    pub(crate) fn of(octets: &[u8]) -> Self {
+        let end = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+        Self(SipHasher24::new().hash(&octets[..end]))
+    }
 }
 
 impl Front {
@@ -112,6 +126,7 @@ impl Member {
             residence: [Histogram::default(); 2],
             news: News::default(),
             clear_ahead: 0,
+            last_clear: None,
         }
     }
 

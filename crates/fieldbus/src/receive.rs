@@ -24,7 +24,7 @@ use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
-use crate::member::Member;
+use crate::member::{Member, Payload};
 use crate::moment::Moment;
 use crate::relations::{Found, Relations};
 use crate::settings::{Mode, Settings};
@@ -129,7 +129,9 @@ impl Relations {
         }
         for Incoming { frame, found, open, outcome } in burst {
             let Some(open) = open else { continue };
-            let verdict = self.settle(now, *found, open);
+            // The frame stands from its AAD on.
+            let payload = frame.octets().get(AAD_OCTETS..AAD_OCTETS + open.payload).unwrap_or_default();
+            let verdict = self.settle(now, *found, open, payload);
             let (_, member, _) = self.member_mut(found.relation());
             let verdict =
                 verdict.and_then(|()| deliver(member, frame, open.payload).ok_or(ReceiveDiscard::TooShort));
@@ -139,7 +141,13 @@ impl Relations {
     }
 
     /// Pass 3: decides and commits.
-    fn settle(&mut self, now: Moment, found: Found, open: &Open) -> Result<(), ReceiveDiscard> {
+    fn settle(
+        &mut self,
+        now: Moment,
+        found: Found,
+        open: &Open,
+        payload: &[u8],
+    ) -> Result<(), ReceiveDiscard> {
         if !open.authentic {
             return Err(ReceiveDiscard::NotValid);
         }
@@ -165,23 +173,35 @@ impl Relations {
                 news.alarm(member, number, arrival.gap);
             }
         }
-        shadow(member.settings.mode, &mut member.clear_ahead, &moved)
+        shadow(member, &moved, payload)
     }
 }
 
-/// A twin is delivered if its frame in clear did not come: lost, or the other gateway protects this relation already. So
-/// one gateway after the other can leave shadow mode, and no frame is lost. Nor is one delivered twice whose twin comes
-/// just behind the change.
-fn shadow(mode: Mode, clear_ahead: &mut u8, moved: &Moved) -> Result<(), ReceiveDiscard> {
-    if moved.session.is_some() {
-        // Before, there were no twins.
-        *clear_ahead = (*clear_ahead).min(u8::from(mode == Mode::Shadow));
+/// Whether a verified frame is delivered. In shadow mode a twin is if its frame in clear did not come: lost, or the other
+/// gateway protects this relation already. So one gateway after the other can leave shadow mode, and no frame is lost.
+/// Behind the change the first frame is not delivered if it is what was delivered last in clear. It is known by its payload, not
+/// by a count: who replays frames in clear until the change would else hold up as many true ones after it
+/// (`replays_in_clear_hold_up_nothing_behind_the_change`).
+fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
+    let Member { settings, clear_ahead, last_clear, .. } = member;
+    let is_last = last_clear.take_if(|last| *last == Payload::of(payload)).is_some();
+    match settings.mode {
+        Mode::Protect => {
+            (*clear_ahead, *last_clear) = (0, None);
+            if is_last { Err(ReceiveDiscard::Shadow) } else { Ok(()) }
+        }
+        Mode::Shadow => {
+            if moved.session.is_some() {
+                // Before, there were no twins.
+                *clear_ahead = (*clear_ahead).min(1);
+            }
+            if *clear_ahead == 0 {
+                return Ok(());
+            }
+            *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
+            Err(ReceiveDiscard::Shadow)
+        }
     }
-    if *clear_ahead == 0 {
-        return Ok(());
-    }
-    *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
-    Err(ReceiveDiscard::Shadow)
 }
 
 /// Pass 1: finds the key and brings the AAD together. The frame stands from its AAD on afterwards.

@@ -12,11 +12,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use wire::EtherType;
-use wire::ethernet;
-use wire::fieldbus::{FrameId, Header};
+use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
+use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
 use crate::keys::{KeyChange, TakenOut};
-use crate::member::{Member, RelationStatus};
+use crate::member::{Member, Payload, RelationStatus};
 use crate::moment::Moment;
 use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
@@ -24,8 +24,7 @@ use crate::table::{Address, Table};
 
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
-/// Frames in clear whose twins are waited for: as many as a burst holds. What stands in for more would let somebody who
-/// forges frames in shadow mode hold up those of the time after it.
+/// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
 const CLEAR_AHEAD: u8 = 64;
 
 /// A frame's direction through this gateway.
@@ -214,14 +213,17 @@ impl Relations {
         Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }
 
-    /// Counts a frame in clear, and lets it pass if its relation is in shadow mode.
-    pub fn pass_clear(&mut self, found: Found, way: Way) -> Option<InClear> {
-        let Member { settings, counters, clear_ahead, .. } = &mut *self.members[found.relation()];
+    /// Counts `frame`, which is in clear, and lets it pass if its relation is in shadow mode. On the way in there its payload is
+    /// hashed.
+    pub fn pass_clear(&mut self, found: Found, way: Way, frame: &[u8]) -> Option<InClear> {
+        let Member { settings, counters, clear_ahead, last_clear, .. } = &mut *self.members[found.relation()];
         match (settings.mode, way) {
             (Mode::Shadow, Way::Outward) => counters.transmit.out_pkts_clear += 1,
             (Mode::Shadow, Way::Inward) => {
                 counters.receive.in_pkts_clear += 1;
                 *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
+                let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
+                *last_clear = frame.get(front..).map(Payload::of);
             }
             (Mode::Protect, Way::Inward) => {
                 counters.receive.in_pkts_clear_refused += 1;

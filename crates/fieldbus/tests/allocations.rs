@@ -24,7 +24,7 @@ fn pass(pair: &mut Pair, chunks: &mut [Vec<u8>], first: usize) {
     let counted = allocation_counter::measure(|| {
         for (chunk, frame) in chunks.iter_mut().zip(&frames) {
             let found = left.find_outward(frame).unwrap();
-            assert!(left.pass_clear(found, Way::Outward).is_none());
+            assert!(left.pass_clear(found, Way::Outward, frame).is_none());
             outgoing.push(Outgoing::new(Frame::new(chunk, 64, frame.len()).unwrap(), found));
         }
         left.protect(&mut outgoing);

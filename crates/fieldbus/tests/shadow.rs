@@ -19,14 +19,14 @@ fn switch(pair: &mut Pair, end: usize, mode: Mode) {
 fn cycle(pair: &mut Pair, from: usize, loses: [bool; 2]) -> usize {
     let frame = machine(from, 0, 44);
     let found = pair.ends[from].find_outward(&frame).unwrap();
-    let in_clear = pair.ends[from].pass_clear(found, Way::Outward).is_some();
+    let in_clear = pair.ends[from].pass_clear(found, Way::Outward, &frame).is_some();
     let twin = pair.protect(from, &frame).unwrap();
     let mut delivered = 0;
     if in_clear && !loses[0] {
         let Inward::Clear(found) = pair.ends[1 - from].find_inward(&frame) else {
             panic!("a relation's, in clear")
         };
-        delivered += usize::from(pair.ends[1 - from].pass_clear(found, Way::Inward).is_some());
+        delivered += usize::from(pair.ends[1 - from].pass_clear(found, Way::Inward, &frame).is_some());
     }
     pair.now = pair.now.later(cell::CYCLE);
     if !loses[1] {
@@ -84,7 +84,7 @@ fn what_passed_before_the_session_counts_for_nothing() {
     let frame = machine(0, 0, 44);
     for _ in 0..300 {
         let Inward::Clear(found) = pair.ends[1].find_inward(&frame) else { panic!("a relation's, in clear") };
-        assert!(pair.ends[1].pass_clear(found, Way::Inward).is_some());
+        assert!(pair.ends[1].pass_clear(found, Way::Inward, &frame).is_some());
     }
     pair.secure(0);
     each_once(&mut pair);
@@ -99,9 +99,35 @@ fn a_twin_behind_the_change_is_no_second_frame() {
     each_once(&mut pair);
     let frame = machine(0, 0, 44);
     let Inward::Clear(found) = pair.ends[1].find_inward(&frame) else { panic!("a relation's, in clear") };
-    assert!(pair.ends[1].pass_clear(found, Way::Inward).is_some());
+    assert!(pair.ends[1].pass_clear(found, Way::Inward, &frame).is_some());
     switch(&mut pair, 1, Mode::Protect);
     let twin = pair.protect(0, &frame).unwrap();
     assert_eq!(pair.verify(1, &twin), Err(ReceiveDiscard::Shadow));
     each_once(&mut pair);
+}
+
+#[test]
+fn replays_in_clear_hold_up_nothing_behind_the_change() {
+    for twin_under_way in [false, true] {
+        let mut pair = Pair::secured(MODES[0], 1);
+        [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+        each_once(&mut pair);
+        let frame = machine(0, 0, 44);
+        let mut replayed = frame.clone();
+        replayed[20] ^= 1;
+        let clear = |pair: &mut Pair, frame: &[u8]| {
+            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+                panic!("a relation's, in clear")
+            };
+            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+        };
+        (0..100).for_each(|_| clear(&mut pair, &replayed));
+        if twin_under_way {
+            clear(&mut pair, &frame);
+        }
+        switch(&mut pair, 1, Mode::Protect);
+        let twin = pair.protect(0, &frame).unwrap();
+        assert_eq!(pair.verify(1, &twin).is_ok(), !twin_under_way);
+        each_once(&mut pair);
+    }
 }

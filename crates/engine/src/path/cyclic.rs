@@ -129,7 +129,7 @@ impl Path {
                 }
                 continue;
             };
-            let Some(in_clear) = cell.relations.pass_clear(found, Way::Outward) else {
+            let Some(in_clear) = cell.relations.pass_clear(found, Way::Outward, pool.frame(&slot)) else {
                 cyclic.push(slot, found, pool);
                 continue;
             };
@@ -175,7 +175,7 @@ impl Path {
                     continue;
                 }
                 Inward::Clear(found) => {
-                    if let Some(in_clear) = cell.relations.pass_clear(found, Way::Inward) {
+                    if let Some(in_clear) = cell.relations.pass_clear(found, Way::Inward, pool.frame(&slot)) {
                         out.push(slot, MayEnter::Shadow(in_clear), pool);
                         continue;
                     }
