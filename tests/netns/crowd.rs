@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use frameward::demo::pair::{Scratch, Station};
 use frameward::keygen;
 use frameward::report::site::SiteReport;
+use lab::cpu::resident;
 use lab::macsec::Prepared;
 use lab::plants::{BARE, LAN};
 use lab::{Direction, Namespace, PacketSocket, Plants, PlantsShape};
@@ -103,7 +104,7 @@ fn a_site_with_64_peers_which_are_64_sites_of_one_process() {
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &plants);
     let crowd = Station::start(program(), &two.site, &scratch, "crowd").unwrap();
-    let before = super::resident(crowd.id());
+    let before = resident(crowd.id()).unwrap();
     let site = Station::start(program(), &one.site, &scratch, "one").unwrap();
     let up = |site: &SiteReport| site.peers.len() == usize::from(PEERS) && site.peers.iter().all(is_up);
     // So many handshakes at once take a busy machine's time.
@@ -141,14 +142,14 @@ fn a_site_with_64_peers_which_are_64_sites_of_one_process() {
         assert_eq!(behind, 1, "behind {name:?}: {:?}", report.stations);
     }
     for (what, octets) in [
-        ("a site with 64 peers", super::resident(site.id())),
+        ("a site with 64 peers", resident(site.id()).unwrap()),
         ("64 sites with a peer each, before", before),
-        ("64 sites with a peer each, behind", super::resident(crowd.id())),
+        ("64 sites with a peer each, behind", resident(crowd.id()).unwrap()),
     ] {
         println!("{what}: {} MiB", octets >> 20);
     }
     let most = u64::from(PEERS) * MOST_PER_PEER;
-    assert!(super::resident(site.id()) < most, "{} octets", super::resident(site.id()));
+    assert!(resident(site.id()).unwrap() < most, "{} octets", resident(site.id()).unwrap());
     site.stop().unwrap();
     crowd.stop().unwrap();
 }

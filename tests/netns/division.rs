@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use frameward::demo::pair::Choice;
 use frameward::report::GatewayReport;
+use lab::cpu::resident;
 use lab::relay::{Impairments, Relay};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, MARKER, Until};
@@ -154,12 +155,6 @@ fn frames() -> u64 {
     std::env::var("FRAMEWARD_RELAY_FRAMES").map_or(200_000, |text| text.parse().unwrap())
 }
 
-fn resident_kib(pid: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").trim().parse().unwrap()
-}
-
 /// Waits until nothing is under way any more: neither gateway nor relay has had anything to do for a second.
 fn wait_until_still(pair: &super::Pair, relay: &Relay<'_>) {
     let done = || {
@@ -196,10 +191,10 @@ fn over_a_bad_wire_sdus_arrive_whole_once_or_not_at_all() {
     let numbers = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receive(&mut receiver, b, a, &stop));
         send(a, b, 0..count / 2);
-        let half = resident_kib(pid);
+        let half = resident(pid).unwrap();
         send(a, b, count / 2..count);
-        let grown = resident_kib(pid).saturating_sub(half);
-        assert!(grown < 2048, "gateway B grew by {grown} KiB");
+        let grown = resident(pid).unwrap().saturating_sub(half);
+        assert!(grown < 2 << 20, "gateway B grew by {grown} octets");
         wait_until_still(&pair, &relay);
         stop.store(true, Ordering::Relaxed);
         receiving.join().unwrap()

@@ -131,10 +131,3 @@ fn wait_for(report: impl Fn() -> GatewayReport, expected: u64, read: impl Fn(&Ga
         std::thread::sleep(Duration::from_millis(20));
     }
 }
-
-/// Octets of memory that a process has.
-fn resident(process: u32) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
-}

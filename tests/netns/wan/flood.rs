@@ -1,10 +1,10 @@
 //! Floods, from the internet and from inside a LAN: memory stays what it was, and known flows go on.
 
 use lab::PacketSocket;
+use lab::cpu::resident;
 use lab::plants::PROBE;
 use testkit::frames::payload;
 
-use super::super::resident;
 use super::{PROTECTED, Wan};
 
 #[test]
@@ -12,7 +12,7 @@ fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
     for mode in PROTECTED {
         let mut wan = Wan::new(mode);
         let process = wan.sites.sites[0].program().id();
-        let before = resident(process);
+        let before = resident(process).unwrap();
         let attacker = PacketSocket::open(wan.probe(0).namespace, PROBE).unwrap();
         for seed in 0..40_000 {
             let mut frame = payload(80, seed);
@@ -26,7 +26,7 @@ fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
         let flows = wan.peer(0).flows_announced + wan.peer(0).flows_acknowledged;
         assert!(flows <= 4096, "{flows} flows, {refused} refused");
         wan.wait_until_idle(0);
-        let grown = resident(process).saturating_sub(before);
+        let grown = resident(process).unwrap().saturating_sub(before);
         assert!(grown < 32 << 20, "{grown} octets more after the flood");
         // A known flow loses nothing, though it was silent during the flood.
         wan.cross(200, 64);
