@@ -261,6 +261,34 @@ fn a_switch_that_takes_eapol_macsec_or_tags_is_seen_through() {
     assert!(outcomes[1].record.tagged > 10, "{:?}", outcomes[1].record);
 }
 
+/// A switch that drops the local experimental EtherType: cells' frames do not cross it either.
+#[test]
+fn a_switch_that_drops_the_experimental_ethertype_leaves_nobody_to_be_heard() {
+    const EXPERIMENTAL: [u8; 2] = [0x88, 0xb5];
+    let drops = || Wire { passes: |frame| frame[12..14] != EXPERIMENTAL, ..Wire::good() };
+    let (outcomes, lab) = Lab::alike(drops).run(Duration::ZERO);
+    for outcome in &outcomes {
+        assert_eq!((outcome.end, outcome.peer, outcome.probed.crossed), (End::Unanswered, None, 0));
+        assert_eq!(outcome.doubts, Doubts::default(), "nothing is heard, so nothing is doubted");
+    }
+    assert!(lab.sent.iter().flatten().all(|(_, frame)| frame[12..14] == EXPERIMENTAL), "they call in it");
+
+    // One way only: who is heard knows that the other one is deaf.
+    let mut lab = Lab::alike(Wire::good);
+    lab.wires[0].passes = |frame| frame[12..14] != EXPERIMENTAL;
+    let (outcomes, _) = lab.run(Duration::ZERO);
+    assert_eq!(outcomes.each_ref().map(|outcome| outcome.end), [End::Unanswered; 2]);
+    assert_eq!(outcomes.map(|outcome| outcome.doubts.deaf), [Some(sci(2)), None]);
+
+    // With the tag of cyclic frames alone: only what has one is lost.
+    let untagged = || Wire { passes: |frame| frame[12..14] != [0x81, 0], ..Wire::good() };
+    let (outcomes, _) = Lab::alike(untagged).run(Duration::ZERO);
+    for outcome in &outcomes {
+        assert_eq!((outcome.end, outcome.probed.tag), (End::Examined, TagFate::Dropped));
+        assert_eq!(outcome.probed.crossed, all_targets());
+    }
+}
+
 #[test]
 fn another_key_is_told_from_no_answer() {
     // B has made a key of its own and A has an old copy of it; B's copy of A's is right.

@@ -85,6 +85,26 @@ fn a_good_path_has_no_note() {
     assert_eq!(told("fragment = \"on\"\nconcatenate = \"on\"", |_| ()), []);
 }
 
+/// Two doctors that hear each other do so in frames of 0x88B5: of another EtherType they know nothing.
+#[test]
+fn whether_a_cells_frames_cross_is_said_of_their_own_ethertype_alone() {
+    let of = |cell: &str| {
+        let text = format!(
+            "[gateway]\nname = \"g\"\n[[fieldbus]]\nname = \"cell-4\"\nplain = \"eth0\"\nprotected = \"eth1\"\nrest = \"drop\"\nmaster_key_file = \"m\"\nlocal = [\"02:00:00:00:01:01\"]\n{cell}\n[[fieldbus.relation]]\nstations = [\"02:00:00:00:01:01\", \"02:00:00:00:02:01\"]\nframe_ids = [0x8001, 0x8002]\ncycle = \"1ms\"\n"
+        );
+        let key = |_: &Path| Ok(crate::key_file::CellKey::new(&[1; 32]));
+        let files = config::KeyFiles { master_key: &key, ..config::KeyFiles::ON_DISK };
+        config::parse(Path::new("gw.toml"), &text, files).unwrap().0
+    };
+    let finding = cell(&of("").links[0]).unwrap();
+    assert_eq!((finding.level, finding.about), (Level::Ok, "fieldbus"));
+    assert!(finding.text.contains("EtherType 0x88b5, that of protected frames, crosses"), "{finding:?}");
+    let finding = cell(&of("ethertype = 0x88b6").links[0]).unwrap();
+    assert_eq!((finding.level, finding.about), (Level::Note, "fieldbus"));
+    assert!(finding.text.contains("EtherType 0x88b6") && finding.text.contains("not tried"), "{finding:?}");
+    assert_eq!(cell(&config("").links[0]), None, "a link without a cell");
+}
+
 #[test]
 fn each_fault_has_its_line_and_its_cure() {
     type Change = fn(&mut Outcome);
