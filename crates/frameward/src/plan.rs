@@ -83,6 +83,8 @@ pub struct Answer {
     pub port_time_us: f64,
     /// What reading the clock takes; it is not in the figures.
     pub clock_ns: u64,
+    /// Whether every payload in every mode that was asked for fits: then the command exits with 0, else with 1.
+    pub fits: bool,
     /// For each payload.
     pub payloads: Vec<PayloadAnswer>,
     /// For each cycle from 31.25 us to 512 ms, for the least and the greatest payload and each mode.
@@ -192,6 +194,7 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
         question.payloads.iter().map(|payload| judge_payload(question, *payload, clock, progress)).collect();
     let Budget { cycle, link, load } = question.budget;
     let Row { machine, commit, .. } = Row::new("plan", "", 0.0, "", 0);
+    let fits = payloads.iter().flat_map(|payload| &payload.modes).all(|mode| mode.verdict.fits());
     Answer {
         machine,
         commit,
@@ -202,8 +205,17 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
         relations: question.relations,
         port_time_us: microseconds(question.port_time),
         clock_ns: clock.nanoseconds,
+        fits,
         cycles: cycles(question, &payloads),
         payloads,
+    }
+}
+
+impl Verdict {
+    /// Whether it can be done. What the worst frame seen took is a word of warning, and no verdict: anything else that this
+    /// machine does may be in it.
+    pub const fn fits(self) -> bool {
+        matches!(self, Self::Fits | Self::FitsButWorst)
     }
 }
 

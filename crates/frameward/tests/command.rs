@@ -442,3 +442,33 @@ fn what_sends_in_clear_is_hidden_and_refuses_to_run_outside_of_a_laboratory() {
     let (status, _, stderr) = directory.run(&["bench", "suites", "--only", "gcm"]);
     assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
 }
+
+/// Scripts ask the exit status. The rows do not depend on how fast this machine is.
+#[test]
+fn a_plan_that_does_not_fit_exits_with_1() {
+    let directory = Directory::new("plan");
+    let plan = |more: &[&str]| directory.run(&[&["plan", "--quick", "--payload"], more].concat());
+    // A frame may take milliseconds.
+    let one = ["1444", "--cycle", "512ms", "--link", "1M", "--relations", "1", "--protect", "encrypt"];
+    let many = ["44", "--cycle", "1ms", "--relations", "58", "--protect", "encrypt"];
+    let none = ["1444", "--cycle", "31.25us", "--protect", "encrypt"];
+    let rows: [(&[&str], i32, &str, bool); 4] = [
+        (&one, 0, "fits", true),
+        (&many, 1, "58 are too many for the link", false),
+        (&none, 1, "the link carries none", false),
+        (&["44", "--cycle", "1h"], 2, "", false),
+    ];
+    for (asked, expected, words, fits) in rows {
+        let (status, stdout, stderr) = plan(asked);
+        assert_eq!(status, Some(expected), "{asked:?}: {stderr}");
+        assert!(stdout.contains(words), "{asked:?}: {stdout}");
+        let (status, stdout, _) = plan(&[asked, &["--json"]].concat());
+        assert_eq!(status, Some(expected), "{asked:?} --json");
+        if expected < 2 {
+            let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
+            assert_eq!(answer["fits"], fits, "{asked:?}");
+        }
+    }
+    let (_, _, stderr) = plan(&many);
+    assert_eq!(stderr.lines().last(), Some("frameward: plan: not all of it fits"));
+}

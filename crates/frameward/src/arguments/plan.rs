@@ -23,7 +23,10 @@ for each frame that is received and sent. `frameward bench fieldbus` measures it
 Examples:
   frameward plan --cycle 1ms --link 100M --load 0.5 --payload 44..1444
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
-  frameward plan --cycle 1ms --json --svg budget.svg";
+  frameward plan --cycle 1ms --json --svg budget.svg
+
+Exit status: 0 all that was asked fits; 1 some payload does not in some mode: too slow, too many relations, or none at
+all; 2 usage. A worst frame that took longer than t_max is told, and fits.";
 
 #[derive(Args)]
 pub(crate) struct Plan {
@@ -105,11 +108,14 @@ impl Plan {
                 )
             })?;
         }
-        if !self.json {
-            return print(&answer);
+        if self.json {
+            let document =
+                serde_json::to_string(&answer).expect("invariant: an answer has only names as keys");
+            print(&format_args!("{document}\n"))?;
+        } else {
+            print(&answer)?;
         }
-        let document = serde_json::to_string(&answer).expect("invariant: an answer has only names as keys");
-        print(&format_args!("{document}\n"))
+        if answer.fits { Ok(()) } else { Err(told(&"plan: not all of it fits", Failure::Failed)) }
     }
 }
 

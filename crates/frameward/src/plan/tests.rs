@@ -76,6 +76,7 @@ fn where_no_relation_fits_it_says_which_cycle_carries_one() {
     assert_eq!((least.relations, least.t_max_us), (1, Some(15.625)));
     assert_eq!((most.relations, most.t_max_us, most.shortest_cycle_us), (0, None, Some(241.44)));
     assert!(most.modes.iter().all(|mode| mode.verdict == Verdict::NoRelation && mode.headroom.is_none()));
+    assert!(!answer.fits, "not all of it");
     let text = answer.to_string();
     assert!(text.contains("the link carries none; a cycle of 241.44 us carries one"), "{text}");
     assert!(
