@@ -30,8 +30,9 @@ pub(crate) use key_changes::KeyChanges;
 
 /// HELLOs that leave at once, at the most: 38 µs of a wire of 100 Mbit/s.
 pub(crate) const HELLOS: usize = 4;
-/// Between these and the next: a thousand relations ask within 64 ms.
-pub(crate) const HELLO_GAP: Duration = Duration::from_micros(250);
+/// Between these and the next: a thousand relations ask within 32 ms, and have answered and entered within three times that.
+/// HELLOs take 30 % of 100 Mbit/s meanwhile, beside the half that is planned for cyclic frames.
+pub(crate) const HELLO_GAP: Duration = Duration::from_micros(125);
 /// Events that are told in one turn, at the most.
 const EVENTS: usize = 64;
 /// Relations that are copied into a report in one turn.
@@ -164,7 +165,8 @@ impl Cell {
     pub(crate) fn hellos(&mut self, now: Instant) -> impl Iterator<Item = HelloFrame> + '_ {
         let most = if now < self.hello_due { 0 } else { HELLOS };
         if most > 0 && self.end.has_hello() {
-            self.hello_due = now + HELLO_GAP;
+            // Whoever wakes late goes on sooner: the pace is kept, and there is a pause all the same.
+            self.hello_due = (self.hello_due + HELLO_GAP).max(now + HELLO_GAP / 2);
         }
         std::iter::from_fn(|| self.end.next_hello()).take(most)
     }

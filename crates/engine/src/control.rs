@@ -108,13 +108,14 @@ pub enum Notice {
         /// The relation.
         relation: fieldbus::relation::Relation,
     },
-    /// No verified frame of this relation came for as long as is an alarm. Told once a second at most.
+    /// No verified frame of these relations came for as long as is an alarm. Told once a second at most, of all relations
+    /// together.
     CyclicSilence {
         /// The cell's name.
         cell: String,
-        /// The relation.
-        relation: fieldbus::relation::Relation,
-        /// The longest time without a verified frame since this was told last; it may go on.
+        /// The relations, in the order of the settings; at least one.
+        relations: Vec<fieldbus::relation::Relation>,
+        /// The longest time without a verified frame of any of them since this was told last; it may go on.
         gap: Duration,
     },
     /// A worker has ended without being told to: its links forward nothing.

@@ -8,6 +8,9 @@
 //! Because a worker owns its SAs, a PN is taken without an atomic and a nonce cannot be used by two threads; and
 //! because tables change only between turns, no frame in flight meets a half-changed one.
 
+#[cfg(test)]
+pub(crate) mod held;
+
 use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle, Thread};

@@ -273,8 +273,9 @@ fn silence_is_told() {
     pair.exchange(2, 0);
     pair.until("somebody is told", |pair| {
         let told = |notice: &Notice| match notice {
-            Notice::CyclicSilence { relation, gap, .. } => {
+            Notice::CyclicSilence { relations, gap, .. } => {
                 assert!(*gap >= Duration::from_millis(50));
+                let [relation] = &relations[..] else { panic!("{relations:?}") };
                 assert!([0, 1].into_iter().any(|side| relation.peer() == stations(1)[side]));
                 true
             }
@@ -284,6 +285,33 @@ fn silence_is_told() {
     });
     assert_eq!(pair.relation(0, 1).receive.in_alarms, 1, "once for one silence");
     assert_eq!(pair.relation(0, 0).receive.in_alarms, 0);
+}
+
+#[test]
+fn a_pulled_cable_is_one_notice() {
+    let relations = 100;
+    let mut pair = Pair::new(
+        "cable",
+        [0, 1].map(|side| {
+            let mut settings = settings(side, 0..relations);
+            settings.relations.iter_mut().for_each(|relation| relation.alarm = Duration::from_secs(1));
+            settings
+        }),
+    );
+    pair.secure();
+    pair.exchange(relations, 0);
+    let silences = |pair: &Pair, of: &str| -> Vec<usize> {
+        let of_cell = |notice: &Notice| match notice {
+            Notice::CyclicSilence { cell, relations, .. } if cell == of => Some(relations.len()),
+            _ => None,
+        };
+        pair.notices.iter().filter_map(of_cell).collect()
+    };
+    pair.until("both are told of all", |pair| {
+        ["cell-0", "cell-1"].iter().all(|cell| silences(pair, cell).iter().sum::<usize>() == relations)
+    });
+    // A machine that stood still for a while between frames of one exchange may have made two of it.
+    assert!(["cell-0", "cell-1"].iter().all(|cell| silences(&pair, cell).len() <= 2));
 }
 
 #[test]

@@ -296,9 +296,10 @@ impl Running {
             self.attend_cells(&mut cells, now, tell);
             let notices = self.control.turn(now);
             cell::sessions(&notices).iter().for_each(|line| tell(line));
+            cells.silences(&notices, now).iter().for_each(|line| tell(line));
             for notice in notices {
                 match notice {
-                    Notice::CyclicSession { .. } => {}
+                    Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
                     other => tell(&Told(&other)),
                 }
@@ -379,13 +380,8 @@ impl fmt::Display for Told<'_> {
             Notice::CyclicSession { cell, relation } => {
                 write!(f, "fieldbus {cell:?}: {relation}: a new session")
             }
-            Notice::CyclicSilence { cell, relation, gap } => {
-                let (peer, frame_id) = relation.peer();
-                let ms = gap.as_secs_f64() * 1e3;
-                write!(
-                    f,
-                    "warning: fieldbus {cell:?}: no verified frame {frame_id} from {peer} for {ms:.1} ms"
-                )
+            Notice::CyclicSilence { cell, relations, gap } => {
+                write!(f, "{}", cell::Silence { cell, relations, gap: *gap })
             }
             Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
         }

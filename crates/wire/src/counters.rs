@@ -49,6 +49,11 @@ macro_rules! counters {
             pub const fn add(&mut self, other: &Self) {
                 $(self.$field = self.$field.wrapping_add(other.$field);)*
             }
+
+            /// What was counted since they were `earlier`.
+            pub const fn since(&self, earlier: &Self) -> Self {
+                Self { $($field: self.$field.wrapping_sub(earlier.$field),)* }
+            }
         }
     };
 }

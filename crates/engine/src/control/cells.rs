@@ -9,8 +9,11 @@
 //! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
 //! HELLO wakes control, and control wakes the worker.
 
+mod lately;
+mod silence;
+
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
 use fieldbus::session::SessionNumber;
@@ -18,13 +21,12 @@ use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, 
 use suite::fieldbus::MasterKey;
 use zeroize::Zeroizing;
 
+use self::lately::Lately;
+use self::silence::Silences;
 use super::{Gateway, LinkControl, Notice, Unanswered};
 use crate::cell::ends::{ControlEnd, HelloFrame, ends};
 use crate::cell::{Cell, CellCounters, CellSnapshot, KeyChanges, Rest};
 use crate::worker::{Command, Event as WorkerEvent, WorkerHandle};
-
-/// Between two notices of one relation's silence.
-const SILENCE_PERIOD: Duration = Duration::from_secs(1);
 
 /// What a cell is configured with.
 pub struct CellSettings {
@@ -51,6 +53,8 @@ pub struct CellStatus {
     pub counters: CellCounters,
     /// What its handshakes counted.
     pub hello: HelloCounters,
+    /// What they counted in the last five to ten seconds.
+    pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
 }
@@ -98,6 +102,8 @@ pub(super) struct CellControl {
     says: Vec<HelloFrame>,
     /// What handshakes counted that are over.
     hello_before: HelloCounters,
+    lately: Lately,
+    silences: Silences,
 }
 
 /// What control keeps of a relation.
@@ -105,9 +111,6 @@ struct RelationControl {
     handshake: Handshake,
     /// The session that it entered last.
     newest: SessionNumber,
-    /// The longest silence that nobody was told of.
-    untold: Option<Duration>,
-    told: Option<Instant>,
 }
 
 /// Who is told, and when.
@@ -135,7 +138,7 @@ impl CellControl {
             let CellSettings { master, settings, .. } = &settings;
             let handshake =
                 Handshake::new(&of.relation, master, settings.protection, settings.ethertype, &seed);
-            Ok(RelationControl { handshake, newest: SessionNumber(0), untold: None, told: None })
+            Ok(RelationControl { handshake, newest: SessionNumber(0) })
         };
         let relations = settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
         let hello_before = HelloCounters::default();
@@ -148,6 +151,8 @@ impl CellControl {
                 changes: Vec::new(),
                 says: Vec::new(),
                 hello_before,
+                lately: Lately::default(),
+                silences: Silences::default(),
             }),
         ))
     }
@@ -178,12 +183,13 @@ impl CellControl {
         }
         let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
+        self.silences = before.silences.moved(&places);
         while let Ok((there, event)) = before.rings.events.pop() {
             if let Some(number) = places[usize::from(there)] {
                 self.hear_event(number, event, notices);
             }
         }
-        self.hello_before = before.hello_before;
+        (self.hello_before, self.lately) = (before.hello_before, before.lately);
         for relation in before.relations {
             self.hello_before.add(relation.handshake.counters());
         }
@@ -208,8 +214,11 @@ impl CellControl {
                 handshake.handle_timeout(around.moment);
                 self.follow(number);
             }
-            self.tell_silence(number, around);
         }
+        self.tell_silences(around);
+        let mut lately = self.lately;
+        lately.mark(around.now, || self.hello());
+        self.lately = lately;
         self.commit(around);
         self.say();
         // Said in this turn, or in one before in which there was no room.
@@ -237,7 +246,7 @@ impl CellControl {
                 key.map_or(KeyChange::TakeOut, |key| KeyChange::NextReceive(session, key))
             }
             Event::Alarm(gap) => {
-                relation.untold = relation.untold.max(Some(gap));
+                self.silences.add(number, gap);
                 return;
             }
         };
@@ -276,17 +285,13 @@ impl CellControl {
         }
     }
 
-    /// Tells of a relation's silence, once in a while.
-    fn tell_silence(&mut self, number: usize, around: &mut Surroundings<'_>) {
-        let relation = &mut self.relations[number];
-        let recently =
-            relation.told.is_some_and(|told| around.now.saturating_duration_since(told) < SILENCE_PERIOD);
-        if let Some(gap) = relation.untold.take_if(|_| !recently) {
-            relation.told = Some(around.now);
-            let of = self.settings.relations[number].relation;
+    /// Tells of relations that are silent, once in a while.
+    fn tell_silences(&mut self, around: &mut Surroundings<'_>) {
+        if let Some((relations, gap)) = self.silences.due(around.now) {
+            let of = |number: usize| self.settings.relations[number].relation;
             around.notices.push(Notice::CyclicSilence {
                 cell: self.settings.name.clone(),
-                relation: of,
+                relations: relations.into_iter().map(of).collect(),
                 gap,
             });
         }
@@ -386,8 +391,11 @@ impl Gateway {
             };
             let CellSnapshot { counters, relations } = *snapshot;
             let CellSettings { name: cell_name, rest, .. } = &cell.settings;
+            let hello = cell.hello();
+            let hello_lately = cell.lately.of(&hello);
+            let name_of_cell = cell_name.clone();
             let status =
-                CellStatus { name: cell_name.clone(), rest: *rest, counters, hello: cell.hello(), relations };
+                CellStatus { name: name_of_cell, rest: *rest, counters, hello, hello_lately, relations };
             statuses.push((name.clone(), status));
         }
         statuses
@@ -418,3 +426,6 @@ impl Gateway {
         cell.turn(&mut Surroundings { now, moment, worker, seat: *seat, notices: &mut self.notices });
     }
 }
+
+#[cfg(test)]
+mod tests;

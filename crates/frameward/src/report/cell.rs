@@ -30,6 +30,9 @@ pub struct CellReport {
     pub counters: Counters,
     /// What the handshakes counted.
     pub hello: Counters,
+    /// What they counted in the last five to ten seconds.
+    #[serde(default)]
+    pub hello_lately: Counters,
     /// The relations, in the order of the configuration; none if the worker does not answer.
     pub relations: Vec<RelationReport>,
 }
@@ -116,6 +119,15 @@ impl HistogramReport {
             worst_ns: nanoseconds(histogram.worst()),
             buckets: histogram.counts().to_vec(),
         }
+    }
+
+    /// Adds another one's times, of the same buckets.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.count += other.count;
+        self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
+        self.worst_ns = self.worst_ns.max(other.worst_ns);
+        self.buckets.resize(self.buckets.len().max(other.buckets.len()), 0);
+        self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, other)| *own += other);
     }
 
     /// A time that so many of a thousand do not exceed: the bound of a bucket, or the longest time if that is less.
@@ -208,9 +220,10 @@ impl CellReport {
         concerns
     }
 
-    /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not.
+    /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not, of late: what
+    /// a stranger sent at some time since the start is no reason to compare keys.
     pub(crate) fn misfit(&self) -> Option<String> {
-        let value = |name| self.hello.value(name);
+        let value = |name| self.hello_lately.value(name);
         if self.relations.iter().all(RelationReport::has_session) {
             return None;
         }
@@ -229,8 +242,8 @@ impl CellReport {
         if let Some(why) = self.misfit() {
             return format!(": {why}");
         }
-        if self.hello.value("InHello") == 0 {
-            return ": none of its HELLOs has come; does the other gateway run, and does the network pass the EtherType?".to_owned();
+        if self.hello_lately.value("InHello") == 0 {
+            return ": none of its HELLOs has come of late; does the other gateway run, and does the network pass the EtherType?".to_owned();
         }
         String::new()
     }
@@ -275,6 +288,7 @@ pub(crate) mod tests {
             receive: Counters::new(ReceiveCounters::NAMES, receive.values()),
         };
         let counters = CellCounters { out_pkts_rest_dropped: 12, ..Default::default() };
+        let hello = HelloCounters { in_hello: 3, ..Default::default() };
         CellReport {
             name: "cell-4".into(),
             protect: "encrypt".into(),
@@ -284,10 +298,8 @@ pub(crate) mod tests {
             ethertype: "0x88b5".into(),
             bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
             counters: Counters::new(CellCounters::NAMES, counters.values()),
-            hello: Counters::new(
-                HelloCounters::NAMES,
-                HelloCounters { in_hello: 3, ..Default::default() }.values(),
-            ),
+            hello: Counters::new(HelloCounters::NAMES, hello.values()),
+            hello_lately: Counters::new(HelloCounters::NAMES, hello.values()),
             relations: vec![relation],
         }
     }
@@ -328,10 +340,16 @@ pub(crate) mod tests {
         ] {
             let found = said(&|cell| {
                 no_session(cell);
-                cell.hello = [(counter.to_owned().into(), 1)].into_iter().collect();
+                cell.hello_lately = [(counter.to_owned().into(), 1)].into_iter().collect();
             });
             assert!(found[0].1.contains(words), "{found:?}");
         }
+        // What a stranger sent long ago says nothing of why there is no session now.
+        let found = said(&|cell| {
+            no_session(cell);
+            cell.hello = [("InHelloNotValid".to_owned().into(), 1)].into_iter().collect();
+        });
+        assert!(found[0].1.ends_with("do not pass."), "{found:?}");
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Cells: what their links' workers are given, and what a reload changes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use engine::cell::Rest;
-use engine::control::{CellSettings, Notice};
+use engine::control::{CellSettings, CellStatus, Notice};
 use fieldbus::relation::Relation;
-use fieldbus::{RelationSettings, Settings};
+use fieldbus::{RelationSettings, RelationStatus, Settings};
 
 use super::Running;
 use super::link::RunningLink;
@@ -118,6 +119,40 @@ pub(super) fn sessions(notices: &[Notice]) -> Vec<String> {
     by_cell.into_iter().flat_map(lines).collect()
 }
 
+/// Relations that have fallen silent, as a line for a person.
+pub(super) struct Silence<'n> {
+    pub(super) cell: &'n str,
+    /// In order; at least one.
+    pub(super) relations: &'n [Relation],
+    pub(super) gap: Duration,
+}
+
+/// Silent relations that are named; of more, their number is.
+const NAMED: usize = 3;
+
+impl fmt::Display for Silence<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { cell, relations, gap } = self;
+        let ms = gap.as_secs_f64() * 1e3;
+        let named: Vec<_> = relations
+            .iter()
+            .take(NAMED)
+            .map(|relation| {
+                let (peer, frame_id) = relation.peer();
+                format!("{frame_id} from {peer}")
+            })
+            .collect();
+        write!(f, "warning: fieldbus {cell:?}: no verified frame ")?;
+        match relations.len() {
+            1 => write!(f, "{} for {ms:.1} ms", named[0]),
+            all => {
+                write!(f, "of {all} relations, the longest time {ms:.1} ms: {}", named.join(", "))?;
+                if all > NAMED { write!(f, ", and {} more", all - NAMED) } else { Ok(()) }
+            }
+        }
+    }
+}
+
 /// What was said of cells, and when it is due again.
 #[derive(Debug, Default)]
 pub(super) struct CellNews {
@@ -125,6 +160,49 @@ pub(super) struct CellNews {
     look_at: Option<Instant>,
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
+    /// Cells of which it was said that relations are silent, and not yet that all have frames again.
+    silent: BTreeMap<String, Silent>,
+}
+
+/// When it was said that relations of a cell are silent.
+#[derive(Clone, Copy, Debug)]
+struct Silent {
+    first: Instant,
+    last: Instant,
+}
+
+/// No alarm for so long: they are over.
+const CALM: Duration = Duration::from_secs(1);
+
+impl CellNews {
+    /// What a person should know of relations that have fallen silent: a line for each cell and second, at the most.
+    pub(super) fn silences(&mut self, notices: &[Notice], now: Instant) -> Vec<String> {
+        let mut lines = Vec::new();
+        for notice in notices {
+            if let Notice::CyclicSilence { cell, relations, gap } = notice {
+                lines.push(Silence { cell, relations, gap: *gap }.to_string());
+                self.silent.entry(cell.clone()).or_insert(Silent { first: now, last: now }).last = now;
+            }
+        }
+        lines
+    }
+
+    /// That all relations of a cell have frames again, once.
+    fn recovered(&mut self, status: &CellStatus, now: Instant) -> Option<String> {
+        let Silent { first, last } = *self.silent.get(&status.name)?;
+        let silent = |relation: &RelationStatus| {
+            relation.silent.is_some_and(|silent| silent >= relation.settings.alarm)
+        };
+        if now.saturating_duration_since(last) < CALM || status.relations.iter().any(silent) {
+            return None;
+        }
+        self.silent.remove(&status.name);
+        let seconds = now.saturating_duration_since(first).as_secs();
+        Some(format!(
+            "fieldbus {:?}: verified frames of all relations come again, {seconds} s after the first alarm",
+            status.name
+        ))
+    }
 }
 
 /// How often it is said that frames pass in clear.
@@ -153,13 +231,19 @@ impl Running {
         }
         if news.look_at.is_none_or(|at| now >= at) {
             news.look_at = Some(now + LOOK_EVERY);
-            self.look_for_misfits(news, tell);
+            self.look_at_cells(news, now, tell);
         }
     }
 
-    /// A wrong master key, or another mode, is said once for each cell, and again when it has fitted meanwhile.
-    fn look_for_misfits(&mut self, news: &mut CellNews, tell: super::Tell<'_>) {
-        for (link, status) in self.control.cell_statuses() {
+    /// A wrong master key, or another mode, is said once for each cell, and again when it has fitted meanwhile. Silences
+    /// that are over are said too.
+    fn look_at_cells(&mut self, news: &mut CellNews, now: Instant, tell: super::Tell<'_>) {
+        let statuses = self.control.cell_statuses();
+        news.silent.retain(|cell, _| statuses.iter().any(|(_, status)| status.name == *cell));
+        for (link, status) in statuses {
+            if let Some(line) = news.recovered(&status, now) {
+                tell(&line);
+            }
             let Some(running) = self.links.iter().find(|running| running.config.name == link) else {
                 continue;
             };
@@ -184,6 +268,10 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use engine::cell::CellCounters;
+    use fieldbus::handshake::HelloCounters;
+    use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
+
     use super::*;
     use crate::config;
     use crate::key_file::CellKey;
@@ -211,6 +299,68 @@ mod tests {
         let many: Vec<_> = (0..=TOLD_ALONE).map(|_| notice()).collect();
         assert_eq!(sessions(&many), ["fieldbus \"cell-4\": 9 relations have new sessions"]);
         assert!(sessions(&[]).is_empty());
+    }
+
+    /// The cell's relations, each silent for so long; alarms at 1.5 ms.
+    fn status(cell: &Cell, silent: Duration) -> CellStatus {
+        let relation = |of: &config::fieldbus::CellRelation| RelationStatus {
+            settings: RelationSettings {
+                relation: of.relation,
+                mode: of.mode,
+                alarm: Duration::from_micros(1500),
+            },
+            state: RelationState::Running,
+            transmit_key: None,
+            receive_key: None,
+            transmit: TransmitCounters::default(),
+            receive: ReceiveCounters::default(),
+            residence_outward: Histogram::default(),
+            residence_inward: Histogram::default(),
+            jitter: Histogram::default(),
+            worst_gap: Duration::ZERO,
+            silent: Some(silent),
+        };
+        CellStatus {
+            name: cell.name.clone(),
+            rest: Rest::Drop,
+            counters: CellCounters::default(),
+            hello: HelloCounters::default(),
+            hello_lately: HelloCounters::default(),
+            relations: cell.relations.iter().map(relation).collect(),
+        }
+    }
+
+    #[test]
+    fn silence_of_a_crowd_is_one_line_and_its_end_another() {
+        let numbers: Vec<_> = (1..=9).map(|number| (number, "protect")).collect();
+        let cell = cell(&numbers, 1);
+        let relations: Vec<_> = cell.relations.iter().map(|of| of.relation).collect();
+        let (mut news, start) = (CellNews::default(), Instant::now());
+        let ms = |milliseconds: u64| start + Duration::from_millis(milliseconds);
+        let said = |news: &mut CellNews, relations: &[Relation], at: u64| {
+            let (cell, relations) = (cell.name.clone(), relations.to_vec());
+            let notice = Notice::CyclicSilence { cell, relations, gap: Duration::from_micros(12_340) };
+            news.silences(&[notice], ms(at))
+        };
+        assert_eq!(
+            said(&mut news, &relations, 0),
+            [
+                "warning: fieldbus \"cell-4\": no verified frame of 9 relations, the longest time 12.3 ms: 0x8002 from 02:00:00:00:02:01, 0x8002 from 02:00:00:00:02:02, 0x8002 from 02:00:00:00:02:03, and 6 more"
+            ]
+        );
+        assert_eq!(
+            said(&mut news, &relations[..1], 1000),
+            ["warning: fieldbus \"cell-4\": no verified frame 0x8002 from 02:00:00:00:02:01 for 12.3 ms"]
+        );
+        let silent = status(&cell, Duration::from_millis(9000));
+        let well = status(&cell, Duration::from_micros(900));
+        assert_eq!(news.recovered(&silent, ms(10_000)), None);
+        assert_eq!(news.recovered(&well, ms(1900)), None, "they may be back for a moment");
+        assert_eq!(
+            news.recovered(&well, ms(12_100)).unwrap(),
+            "fieldbus \"cell-4\": verified frames of all relations come again, 12 s after the first alarm"
+        );
+        assert_eq!(news.recovered(&well, ms(14_100)), None, "once");
     }
 
     #[test]

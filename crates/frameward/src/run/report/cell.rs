@@ -14,6 +14,7 @@ use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationRe
 /// The cell at this moment; without relations if its worker does not answer.
 pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellReport {
     let hello = status.map(|status| status.hello).unwrap_or_default();
+    let lately = status.map(|status| status.hello_lately).unwrap_or_default();
     let counters = status.map(|status| status.counters).unwrap_or_default();
     let relations =
         cell.relations.iter().zip(status.map(|status| status.relations.as_slice()).unwrap_or_default());
@@ -39,6 +40,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
         counters: Counters::new(CellCounters::NAMES, counters.values()),
         hello: Counters::new(HelloCounters::NAMES, hello.values()),
+        hello_lately: Counters::new(HelloCounters::NAMES, lately.values()),
         relations: relations.map(|(of, status)| relation_report(cell, of, status)).collect(),
     }
 }

@@ -1,0 +1,96 @@
+//! Silences of a cell's relations, told together: a pulled cable silences a thousand of them at once, and is one thing to
+//! know.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Between two notices of one cell.
+const PERIOD: Duration = Duration::from_secs(1);
+/// So long the first relation that falls silent waits for those that do so with it.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// The silences of a cell that nobody was told of.
+#[derive(Debug, Default)]
+pub(super) struct Silences {
+    /// By relation, the longest.
+    untold: BTreeMap<usize, Duration>,
+    /// When it was first seen that there are some.
+    since: Option<Instant>,
+    told: Option<Instant>,
+}
+
+impl Silences {
+    /// No verified frame of this relation came for so long.
+    pub(super) fn add(&mut self, relation: usize, gap: Duration) {
+        let longest = self.untold.entry(relation).or_default();
+        *longest = gap.max(*longest);
+    }
+
+    /// The relations to tell of now, in order, and the longest silence of all.
+    pub(super) fn due(&mut self, now: Instant) -> Option<(Vec<usize>, Duration)> {
+        let longest = *self.untold.values().max()?;
+        let gathered = *self.since.get_or_insert(now) + GATHER;
+        if now < self.told.map_or(gathered, |told| gathered.max(told + PERIOD)) {
+            return None;
+        }
+        (self.told, self.since) = (Some(now), None);
+        Some((std::mem::take(&mut self.untold).into_keys().collect(), longest))
+    }
+
+    /// The same of a cell in which relations have other places, or none.
+    pub(super) fn moved(self, places: &[Option<usize>]) -> Self {
+        let here = |(there, gap): (usize, Duration)| Some((*places.get(there)?.as_ref()?, gap));
+        Self { untold: self.untold.into_iter().filter_map(here).collect(), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(milliseconds: u64) -> Duration {
+        Duration::from_millis(milliseconds)
+    }
+
+    #[test]
+    fn a_thousand_relations_that_fall_silent_are_told_at_once() {
+        let (mut silences, start) = (Silences::default(), Instant::now());
+        let mut told = Vec::new();
+        // A pulled cable: the data path finds a few in each of its looks.
+        for now in 0..5000 {
+            if now < 32 {
+                (0..32).for_each(|of| silences.add((now * 32 + of) as usize, ms(2 + now)));
+            }
+            told.extend(silences.due(start + ms(now)).map(|(relations, gap)| (now, relations.len(), gap)));
+        }
+        assert_eq!(told, [(100, 1024, ms(33))]);
+    }
+
+    #[test]
+    fn however_many_alarms_there_are_one_notice_a_second() {
+        let (mut silences, start) = (Silences::default(), Instant::now());
+        let mut told = Vec::new();
+        // Relation 3 misses a frame every ten milliseconds, 900 once.
+        for now in 0..3050 {
+            if now % 10 == 0 {
+                silences.add(3, ms(2));
+            }
+            if now == 1200 {
+                silences.add(900, ms(7));
+            }
+            told.extend(silences.due(start + ms(now)).map(|(relations, gap)| (now, relations, gap)));
+        }
+        let expected = [(100, vec![3], ms(2)), (1100, vec![3], ms(2)), (2100, vec![3, 900], ms(7))];
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn relations_keep_their_silence_when_they_get_other_numbers() {
+        let mut silences = Silences::default();
+        let start = Instant::now();
+        [0, 1, 2].into_iter().for_each(|relation| silences.add(relation, ms(5)));
+        let mut silences = silences.moved(&[Some(7), None, Some(0)]);
+        assert_eq!(silences.due(start), None);
+        assert_eq!(silences.due(start + GATHER), Some((vec![0, 7], ms(5))));
+    }
+}
