@@ -142,6 +142,7 @@ pub(crate) enum Whose {
     Links,
     Sites,
     KeyAgreement,
+    Cells,
 }
 
 /// A misspelt name in a rule would be an alert that never comes.
@@ -152,6 +153,7 @@ pub(crate) fn alerts_name_metrics_that_exist(samples: &Samples, whose: Whose) {
     let of = |word: &str| match word {
         site if site.starts_with("frameward_site_") => Whose::Sites,
         mka if mka.starts_with("frameward_mka_") => Whose::KeyAgreement,
+        cell if cell.starts_with("frameward_fieldbus_") => Whose::Cells,
         _ => Whose::Links,
     };
     let named: Vec<_> = named.filter(|word| of(word) == whose).collect();

@@ -7,6 +7,7 @@
 //!            site, site_path, site_channel: site      site_lan: site, interface      site_udp: site, what, address
 //!            site_peer, site_session: site, peer
 //!            fieldbus: fieldbus      fieldbus_relation, _transmit, _receive: fieldbus, own, peer, sends, receives
+//!                                    (of residence also: way)
 //! ```
 //!
 //! Counters come from the report alone, and their names and meanings from [`table`]: what is in the JSON is here, under

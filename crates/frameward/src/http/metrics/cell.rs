@@ -1,10 +1,21 @@
 //! A link's cell as metrics. Relations are what the configuration names: so are their labels.
+//!
+//! A histogram is 22 series, and a relation has three. Of a thousand relations they would be most of a scrape of 17 MB, for
+//! figures that nobody looks at one by one. So a cell has histograms of all its relations together, each relation has its
+//! p99.9 and its worst, and histograms of its own where there are at most [`HISTOGRAMS`].
 
 use prometheus_client::metrics::MetricType;
 
 use super::{Families, Labels};
 use crate::report::cell::{CellReport, HistogramReport, RelationReport};
 use crate::report::table::Group;
+
+/// Relations of a cell, of which each has histograms of its own.
+const HISTOGRAMS: usize = 64;
+
+/// What histograms count.
+const RESIDENCE: &str = "How long frames were inside the gateway";
+const JITTER: &str = "How far the time between two verified frames was from the cycle";
 
 impl Families {
     pub(super) fn cell(&mut self, of_link: &Labels, cell: &CellReport) {
@@ -26,12 +37,17 @@ impl Families {
         );
         let help = "Relations without a verified frame for longer than their watchdog.";
         self.gauge("fieldbus_relations_silent", help, &of_cell, count(RelationReport::is_silent));
+        self.all_relations(&of_cell, cell);
+        let own_histograms = cell.relations.len() <= HISTOGRAMS;
         for relation in &cell.relations {
             let RelationReport { own, sends, peer, receives, .. } = relation;
             let mut labels = of_cell.clone();
             let names = [("own", own), ("peer", peer), ("sends", sends), ("receives", receives)];
             labels.extend(names.map(|(name, value)| (name, value.clone())));
             self.relation(&labels, relation, &cell.bounds_ns);
+            if own_histograms {
+                self.histograms("fieldbus_relation", &labels, &Times::of(relation), &cell.bounds_ns);
+            }
         }
         of_cell.extend(of_link.iter().cloned());
         let about = [("protect", &cell.protect), ("suite", &cell.suite), ("rest", &cell.rest)];
@@ -53,17 +69,45 @@ impl Families {
         let help =
             "The time without a frame after which a station gives up, as it is configured, in nanoseconds.";
         self.gauge("fieldbus_relation_watchdog_nanoseconds", help, labels, relation.watchdog_ns);
-        for (way, times) in [("outward", &relation.residence_outward), ("inward", &relation.residence_inward)]
-        {
+        let Times { residence, jitter } = Times::of(relation);
+        let mut tell = |of: &str, help: [&'static str; 2], labels: &Labels, times: &HistogramReport| {
+            let [p99_9, worst] = help;
+            let name = format!("fieldbus_relation_{of}_p99_9_nanoseconds");
+            self.gauge(name, p99_9, labels, times.at_permille(999, bounds_ns));
+            self.gauge(format!("fieldbus_relation_{of}_worst_nanoseconds"), worst, labels, times.worst_ns);
+        };
+        for (way, times) in residence {
             let mut labels = labels.clone();
             labels.push(("way", way.into()));
-            let help = "How long frames were inside the gateway.";
-            self.histogram("fieldbus_relation_residence_seconds", help, &labels, times, bounds_ns);
+            let help = [
+                "The time inside the gateway that 999 of 1000 frames since the start did not exceed: the bound of a bucket.",
+                "The longest time that a frame since the start was inside the gateway.",
+            ];
+            tell("residence", help, &labels, &times);
         }
-        let help = "How far the time between two verified frames was from the cycle.";
-        self.histogram("fieldbus_relation_jitter_seconds", help, labels, &relation.jitter, bounds_ns);
+        let help = [
+            "How far 999 of 1000 frames since the start at the most came from their cycle: the bound of a bucket.",
+            "How far a frame since the start at the most came from its cycle.",
+        ];
+        tell("jitter", help, labels, &jitter);
         self.group(Group::RelationTransmit, labels, &relation.transmit);
         self.group(Group::RelationReceive, labels, &relation.receive);
+    }
+
+    /// The times of all relations together.
+    fn all_relations(&mut self, of_cell: &Labels, cell: &CellReport) {
+        let mut all = Times::default();
+        cell.relations.iter().for_each(|relation| all.add(&Times::of(relation)));
+        self.histograms("fieldbus", of_cell, &all, &cell.bounds_ns);
+    }
+
+    fn histograms(&mut self, object: &str, labels: &Labels, times: &Times, bounds_ns: &[u64]) {
+        for (way, times) in &times.residence {
+            let mut labels = labels.clone();
+            labels.push(("way", (*way).into()));
+            self.histogram(&format!("{object}_residence_seconds"), RESIDENCE, &labels, times, bounds_ns);
+        }
+        self.histogram(&format!("{object}_jitter_seconds"), JITTER, labels, &times.jitter, bounds_ns);
     }
 
     fn histogram(
@@ -82,5 +126,33 @@ impl Families {
             buckets: bounds.zip(times.buckets.iter().copied()).collect(),
         };
         self.add(name.into(), MetricType::Histogram, help, labels, value);
+    }
+}
+
+/// What histograms are made of.
+struct Times {
+    residence: [(&'static str, HistogramReport); 2],
+    jitter: HistogramReport,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let nothing = HistogramReport::default;
+        Self { residence: [("outward", nothing()), ("inward", nothing())], jitter: nothing() }
+    }
+}
+
+impl Times {
+    fn of(relation: &RelationReport) -> Self {
+        let RelationReport { residence_outward, residence_inward, jitter, .. } = relation;
+        let residence = [("outward", residence_outward.clone()), ("inward", residence_inward.clone())];
+        Self { residence, jitter: jitter.clone() }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for ((_, own), (_, other)) in self.residence.iter_mut().zip(&other.residence) {
+            own.add(other);
+        }
+        self.jitter.add(&other.jitter);
     }
 }

@@ -94,7 +94,7 @@ fn a_site_as_metrics() {
 fn a_cell_as_metrics() {
     let mut report = sample("line");
     report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.clone()));
     let relation = "fieldbus=\"cell-4\",own=\"02:00:00:00:01:01\",peer=\"02:00:00:00:01:02\",sends=\"0x8001\",receives=\"0x8002\"";
     for line in [
         "frameward_fieldbus_out_pkts_rest_dropped_total{fieldbus=\"cell-4\"} 12".to_owned(),
@@ -112,8 +112,31 @@ fn a_cell_as_metrics() {
         format!("frameward_fieldbus_relation_jitter_seconds_bucket{{le=\"0.00001\",{relation}}} 99"),
         format!("frameward_fieldbus_relation_jitter_seconds_bucket{{le=\"+Inf\",{relation}}} 1000"),
         format!("frameward_fieldbus_relation_residence_seconds_bucket{{le=\"0.00002\",{relation},way=\"inward\"}} 999"),
+        format!("frameward_fieldbus_relation_residence_p99_9_nanoseconds{{{relation},way=\"outward\"}} 20000"),
+        format!("frameward_fieldbus_relation_residence_worst_nanoseconds{{{relation},way=\"inward\"}} 70000"),
+        format!("frameward_fieldbus_relation_jitter_p99_9_nanoseconds{{{relation}}} 20000"),
+        format!("frameward_fieldbus_relation_jitter_worst_nanoseconds{{{relation}}} 70000"),
+        "# TYPE frameward_fieldbus_residence_seconds histogram".into(),
+        "frameward_fieldbus_residence_seconds_bucket{le=\"0.00002\",fieldbus=\"cell-4\",way=\"inward\"} 999".into(),
+        "frameward_fieldbus_jitter_seconds_count{fieldbus=\"cell-4\"} 1000".into(),
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
+    }
+    // Together they have twice as many of each, and the longest of all.
+    let of_two = {
+        let mut report = report.clone();
+        let cell = report.links[0].fieldbus.as_mut().unwrap();
+        let mut second = cell.relations[0].clone();
+        second.peer = "02:00:00:00:01:03".into();
+        cell.relations.push(second);
+        metrics(Arc::new(report))
+    };
+    for line in [
+        "frameward_fieldbus_jitter_seconds_count{fieldbus=\"cell-4\"} 2000",
+        "frameward_fieldbus_jitter_seconds_bucket{le=\"0.00002\",fieldbus=\"cell-4\"} 1998",
+        "frameward_fieldbus_residence_seconds_bucket{le=\"0.00002\",fieldbus=\"cell-4\",way=\"inward\"} 1998",
+    ] {
+        assert!(of_two.lines().any(|known| known == line), "{line}\nis not in\n{of_two}");
     }
     // Without a SecY there are no figures of one.
     let mut report = sample("line");
@@ -122,4 +145,37 @@ fn a_cell_as_metrics() {
     report.links[0].fieldbus = Some(cell);
     let text = metrics(Arc::new(report));
     assert!(!text.contains("_secy") && !text.contains("transmit_sc") && text.contains("frameward_port_"));
+}
+
+/// A cell of this many relations, each with everything in it.
+fn crowd(relations: u16) -> String {
+    let mut report = sample("line");
+    let mut cell = crate::report::cell::tests::sample_cell();
+    let one = cell.relations.remove(0);
+    for number in 0..relations {
+        let [high, low] = number.to_be_bytes();
+        let peer = wire::MacAddr([2, 0, 0, 0, high, low]).to_string();
+        cell.relations.push(crate::report::cell::RelationReport { peer, ..one.clone() });
+    }
+    report.links[0].fieldbus = Some(cell);
+    let start = std::time::Instant::now();
+    let text = metrics(Arc::new(report));
+    let samples = text.lines().filter(|line| !line.starts_with('#')).count();
+    println!("{relations} relations: {samples} series, {} octets, {:?}", text.len(), start.elapsed());
+    text
+}
+
+/// `cargo test --release --workspace --lib a_thousand_relations -- --nocapture` says how long it takes.
+#[test]
+fn a_thousand_relations_are_no_more_than_a_scrape() {
+    let each = |text: &str, name: &str| text.lines().filter(|line| line.starts_with(name)).count();
+    let few = crowd(64);
+    assert_eq!(each(&few, "frameward_fieldbus_relation_jitter_seconds_count{"), 64);
+    assert!(few.len() < 2_000_000, "{}", few.len());
+    let many = crowd(1024);
+    assert_eq!(each(&many, "frameward_fieldbus_relation_jitter_seconds"), 0, "no histogram for each");
+    assert_eq!(each(&many, "frameward_fieldbus_relation_residence_worst_nanoseconds{"), 2 * 1024);
+    assert_eq!(each(&many, "frameward_fieldbus_receive_in_alarms_total{"), 1024);
+    assert!(many.contains("frameward_fieldbus_jitter_seconds_count{fieldbus=\"cell-4\"} 1024000\n"));
+    assert!(many.len() < 6_500_000, "{}", many.len());
 }
