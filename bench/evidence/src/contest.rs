@@ -1,10 +1,11 @@
 //! Two gateways beside everything else that can stand in their boxes: one round of one contestant at a time.
 //!
 //! ```text
-//!  machine A ── plain [box] prot ── the insecure network ── prot [box] plain ── machine B
+//!  machine A ── plain [box] prot ── the insecure network, a cable ── prot [box] plain ── machine B
 //! ```
 //!
-//! The network is the same for all of them. Its MTU leaves room for everybody's headers around a LAN payload of 1500
+//! The network is the same for all of them, and takes nobody's time: a bridge in the middle would be paid for by each, and so
+//! bring the fast and the slow nearer to each other. Its MTU leaves room for everybody's headers around a LAN payload of 1500
 //! octets, so nobody fragments; frames on it are what a wire would carry, since segmentation is not left to it.
 //!
 //! | figure | how |

@@ -13,6 +13,7 @@
 //! The middle's bridge `wire` is the insecure network: captures, rate limits and impairments stand on `left` and
 //! `right`, since AF_XDP passes by tc and captures on the gateways' own interfaces.
 //! A [`Relay`](crate::Relay) takes the bridge's place when frames shall be lost, doubled, damaged or overtaken.
+//! With [`Shape::cable`] the gateways are joined directly, and the middle is empty.
 //!
 //! The middle behaves like a wire as far as the kernel lets it: no learning (a frame always goes to the other
 //! port), no STP, no snooping, link-local groups forwarded (EAPOL, LLDP, LACP, STP). It still eats: MAC control
@@ -41,6 +42,9 @@ pub struct Shape {
     pub ipv6: bool,
     /// Whether the machines know each other's MAC address from the start, instead of by ARP.
     pub static_neighbours: bool,
+    /// Whether a single veth pair joins the gateways, as a cable would, and nothing stands in the middle. The bridge there takes
+    /// CPU time from whoever is measured.
+    pub cable: bool,
 }
 
 impl Default for Shape {
@@ -51,6 +55,7 @@ impl Default for Shape {
             gateway_queues: 1,
             ipv6: false,
             static_neighbours: false,
+            cable: false,
         }
     }
 }
@@ -106,7 +111,7 @@ pub struct Topology {
     pub machine_a: Machine,
     /// Gateway A.
     pub gateway_a: Gateway,
-    /// The insecure network, ports [`LEFT`] and [`RIGHT`].
+    /// The insecure network, ports [`LEFT`] and [`RIGHT`]; empty with [`Shape::cable`].
     pub middle: Namespace,
     /// Gateway B.
     pub gateway_b: Gateway,
@@ -126,11 +131,13 @@ impl Topology {
             machine_b: machine("machine-b", "b0", 2)?,
         };
         topology.connect(shape)?;
-        topology.build_wire()?;
         for (own, other) in topology.machine_pairs() {
             own.configure(other, shape)?;
         }
         topology.wait_for_carrier()?;
+        if !shape.cable {
+            wait_for_carrier(&[LEFT, RIGHT, WIRE].map(|ifname| (&topology.middle, ifname)))?;
+        }
         Ok(topology)
     }
 
@@ -143,9 +150,15 @@ impl Topology {
             [(&self.machine_a, &self.gateway_a, LEFT, 0xC1), (&self.machine_b, &self.gateway_b, RIGHT, 0xC2)];
         for (machine, gateway, port, port_mac) in sides {
             gateway.connect_plain(machine, shape)?;
-            self.connect_protected(gateway, port, port_mac, shape)?;
+            if !shape.cable {
+                self.connect_protected(gateway, port, port_mac, shape)?;
+            }
         }
-        Ok(())
+        if shape.cable {
+            let [a, b] = [&self.gateway_a, &self.gateway_b].map(Gateway::protected);
+            return veth(&a, &b, shape.protected_mtu, shape.gateway_queues);
+        }
+        bridge(&self.middle, WIRE, [LEFT, RIGHT])
     }
 
     fn connect_protected(
@@ -155,7 +168,7 @@ impl Topology {
         port_mac: u8,
         shape: &Shape,
     ) -> Result<(), Error> {
-        let protected = End { ns: &gateway.namespace, ifname: PROTECTED, mac: gateway.protected_mac };
+        let protected = gateway.protected();
         let middle = End { ns: &self.middle, ifname: port, mac: mac(port_mac) };
         veth(&protected, &middle, shape.protected_mtu, shape.gateway_queues)?;
         offloads_off(&self.middle, port)
@@ -168,7 +181,8 @@ impl Topology {
     pub fn remake_protected(&self, shape: &Shape) -> Result<(), Error> {
         self.connect_protected(&self.gateway_a, LEFT, 0xC1, shape)?;
         bridge_port(&self.middle, WIRE, LEFT)?;
-        self.wait_for_carrier()
+        self.wait_for_carrier()?;
+        wait_for_carrier(&[(&self.middle, LEFT)])
     }
 
     /// Makes gateway A's plain interface again, which was deleted, and that of its machine, without addresses.
@@ -180,18 +194,11 @@ impl Topology {
         self.wait_for_carrier()
     }
 
-    fn build_wire(&self) -> Result<(), Error> {
-        bridge(&self.middle, WIRE, [LEFT, RIGHT])
-    }
-
     fn wait_for_carrier(&self) -> Result<(), Error> {
         wait_for_carrier(&[
             (&self.machine_a.namespace, self.machine_a.ifname),
             (&self.gateway_a.namespace, PLAIN),
             (&self.gateway_a.namespace, PROTECTED),
-            (&self.middle, LEFT),
-            (&self.middle, RIGHT),
-            (&self.middle, WIRE),
             (&self.gateway_b.namespace, PROTECTED),
             (&self.gateway_b.namespace, PLAIN),
             (&self.machine_b.namespace, self.machine_b.ifname),
@@ -236,6 +243,10 @@ impl Topology {
 }
 
 impl Gateway {
+    fn protected(&self) -> End<'_> {
+        End { ns: &self.namespace, ifname: PROTECTED, mac: self.protected_mac }
+    }
+
     pub(crate) fn connect_plain(&self, machine: &Machine, shape: &Shape) -> Result<(), Error> {
         let plain = End { ns: &self.namespace, ifname: PLAIN, mac: self.plain_mac };
         let own = End { ns: &machine.namespace, ifname: machine.ifname, mac: machine.mac };

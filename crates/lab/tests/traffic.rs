@@ -40,6 +40,15 @@ fn machines_talk_and_the_middle_sees_the_marker() {
 }
 
 #[test]
+fn a_cable_carries_without_a_middle() {
+    let topology = bridged(&Shape { cable: true, ..Shape::default() });
+    let ping = traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 3, 1400).unwrap();
+    assert!(ping.summary.contains("3 received"), "{}", ping.summary);
+    let interfaces = topology.middle.ip(&["-o", "link"]).unwrap().stdout;
+    assert_eq!(interfaces.lines().count(), 1, "the loopback interface alone: {interfaces}");
+}
+
+#[test]
 fn without_ipv6_the_machines_are_silent() {
     let topology = bridged(&Shape { static_neighbours: true, ..Shape::default() });
     let middle = Capture::start(&topology.middle, "left").unwrap();

@@ -109,6 +109,7 @@ impl Running {
             plain_mtu: PLAIN_MTU,
             protected_mtu: NETWORK_MTU,
             static_neighbours: true,
+            cable: true,
             ..Shape::default()
         };
         let name = contestant.name();
