@@ -3,6 +3,7 @@
 //! ```json
 //! {"format":1, "effort":"full", "commit":"0c6be4a", "machine":{...}, "programs":{"fastd":"fastd v22"},
 //!  "steps":[{"bench":"rivals","name":"rivals: round 1, fastd","seconds":61.2,"gap":null}],
+//!  "verdicts":{"TCP throughput":{"beside":"fastd","ratio":3.1,"met":true,...}},
 //!  "figures":{"rivals":{"TCP, one stream, fastd":{"value":838.1,"unit":"Mbit/s","values":[...]}}},
 //!  "curves":{"rivals":{"round trip, fastd":[[50.0,113.0],...]}}}
 //! ```
@@ -15,6 +16,7 @@ use bench::{Ratio, Row, Spread, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::outcome::{Outcome, merge, merge_curves};
+use crate::verdict::{self, Verdict};
 
 /// The format's number: it changes when an address would lead elsewhere.
 const FORMAT: u32 = 1;
@@ -36,6 +38,9 @@ pub struct Document {
     pub programs: BTreeMap<String, String>,
     /// Every step, in its order.
     pub steps: Vec<Step>,
+    /// Target, and what this run comes to.
+    #[serde(default)]
+    pub verdicts: BTreeMap<String, Verdict>,
     /// Bench, case, figure.
     pub figures: BTreeMap<String, BTreeMap<String, Figure>>,
     /// Bench, case, points of percentile and value.
@@ -127,6 +132,7 @@ impl Document {
         for curve in merge_curves(&outcome.curves) {
             curves.entry(curve.bench).or_default().insert(address(&curve.case), curve.points);
         }
+        let verdicts = verdict::judge(&figures);
         Self {
             format: FORMAT,
             effort: effort.into(),
@@ -135,6 +141,7 @@ impl Document {
             machine,
             programs,
             steps,
+            verdicts,
             figures,
             curves,
         }

@@ -14,3 +14,4 @@ pub mod plan;
 pub mod run;
 pub mod scaling;
 pub mod store;
+pub mod verdict;

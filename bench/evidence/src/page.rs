@@ -3,6 +3,7 @@
 //! It is self-contained: styles and plots are inside, and it has no script. Plots are drawn for two widths, of which the
 //! style sheet shows one, so that letters are as large on a telephone as on a desk.
 
+mod antedate;
 mod bars;
 mod everything;
 mod fieldbus;
@@ -10,9 +11,11 @@ mod figure;
 mod ink;
 mod iot;
 mod lines;
+mod papers;
 mod pick;
 mod rivals;
 mod scaling;
+mod summary;
 mod thesis;
 mod tii;
 mod tunnels;
@@ -49,6 +52,7 @@ pub fn render(document: &Document) -> String {
                 (head(document))
                 nav aria-label="sections" {
                     @for section in &sections { a href={ "#" (section.id) } { (section.title) } }
+                    a href="#papers" { "The papers" }
                     a href="#everything" { "Every figure" }
                 }
                 main {
@@ -59,6 +63,7 @@ pub fn render(document: &Document) -> String {
                             @for figure in &section.figures { (figure.markup()) }
                         }
                     }
+                    (papers::markup())
                     (everything::markup(document))
                 }
                 (foot(document))
@@ -117,7 +122,6 @@ fn sections(document: &Document) -> Vec<Section> {
 
 fn head(document: &Document) -> Markup {
     let machine = &document.machine;
-    let claims = rivals::claims(document);
     let measured: f64 = document.steps.iter().map(|step| step.seconds).sum();
     html! {
         header {
@@ -127,20 +131,7 @@ fn head(document: &Document) -> Markup {
                 "What this machine has measured of Frameward, beside what stands in its place elsewhere, and beside the "
                 "five papers that it makes real."
             }
-            @if !claims.is_empty() {
-                div.tiles {
-                    @for claim in &claims {
-                        div.tile {
-                            p.figure { (number(claim.ratio)) span { "\u{00d7}" } }
-                            p.what { (claim.what) }
-                            p.beside { "beside " (claim.best) }
-                            p class=(if claim.met { "met" } else { "open" }) {
-                                (if claim.met { "\u{2713} " } else { "\u{25cb} " }) (claim.wanted)
-                            }
-                        }
-                    }
-                }
-            }
+            (summary::markup(document))
             @if document.effort == "quick" {
                 p.warning {
                     strong { "A quick run. " }
@@ -189,5 +180,29 @@ fn foot(document: &Document) -> Markup {
                 "Made by " code { (if document.effort == "quick" { "make bench-quick" } else { "make bench" }) } "."
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::document::Machine;
+    use crate::outcome::Outcome;
+
+    /// The figures of a run that has measured nothing.
+    pub(super) fn empty_figures() -> Vec<Figure> {
+        let machine = Machine {
+            architecture: "x86_64".into(),
+            cpu: "c".into(),
+            cpus: 1,
+            memory_mib: 1024,
+            kernel: "6".into(),
+            system: "s".into(),
+        };
+        let document =
+            Document::new(("quick", "c", "t"), machine, BTreeMap::new(), Vec::new(), Outcome::default());
+        sections(&document).into_iter().flat_map(|section| section.figures).collect()
     }
 }

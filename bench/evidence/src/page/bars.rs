@@ -4,7 +4,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::figure::{Kind, Legend, Table, number};
+use super::figure::{Kind, Legend, Table, unit};
 use super::ink::{self, AXIS, Drawn, FAINT, MESH, TEXT, letters, rgb};
 
 /// Bars.
@@ -15,6 +15,8 @@ pub(crate) struct Bars {
     pub(crate) axis: String,
     pub(crate) scale: Scale,
     pub(crate) groups: Vec<Group>,
+    /// What is wanted, as a dashed line across.
+    pub(crate) mark: Option<f64>,
 }
 
 /// How the axis counts.
@@ -33,6 +35,13 @@ pub(crate) struct Group {
     pub(crate) bars: Vec<Bar>,
 }
 
+impl Group {
+    /// Whether it is ours among others, to be found at a glance.
+    fn is_ours(&self) -> bool {
+        self.name.starts_with("Frameward") && self.bars.iter().all(|bar| bar.kind.is_ours())
+    }
+}
+
 /// A bar.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Bar {
@@ -48,17 +57,20 @@ impl Bar {
     }
 }
 
+const IDEAL: (u8, u8, u8) = Kind::Ideal.colour().1;
 const BAR: f64 = 14.0;
 const BETWEEN_BARS: f64 = 3.0;
 const BETWEEN_GROUPS: f64 = 11.0;
 /// A line of text above bars, where there is no room beside them.
 const NAME_LINE: f64 = 20.0;
 const AXIS_ROOM: u32 = 44;
-/// The share of the axis that is left for the numbers behind the bars.
-const NUMBERS: f64 = 0.16;
+/// Pixels that are left for the numbers behind the bars.
+const NUMBERS: f64 = 66.0;
 /// From this width on names stand beside the bars.
 const ROOMY: u32 = 600;
 const NAMES_BESIDE: u32 = 270;
+/// Else they stand above; half of the axis' first number needs that.
+const NAMES_ABOVE: u32 = 14;
 
 /// Where everything stands from the top on, in pixels.
 struct Layout {
@@ -73,7 +85,7 @@ impl Layout {
         let beside = width >= ROOMY;
         let (mut top, mut groups) = (BETWEEN_GROUPS / 2.0, Vec::new());
         for group in &bars.groups {
-            let bars = group.bars.len() as f64 * (BAR + BETWEEN_BARS) - BETWEEN_BARS;
+            let bars = height(group);
             if beside {
                 groups.push((top, top + bars / 2.0));
             } else {
@@ -86,11 +98,16 @@ impl Layout {
     }
 }
 
+fn height(group: &Group) -> f64 {
+    group.bars.len() as f64 * (BAR + BETWEEN_BARS) - BETWEEN_BARS
+}
+
 /// The bars as SVG of so many pixels across.
 pub(super) fn draw(bars: &Bars, width: u32) -> String {
     let layout = Layout::new(bars, width);
     let all = bars.groups.iter().flat_map(|group| &group.bars);
     let values = all.flat_map(|bar| [Some(bar.value), bar.spread.map(|spread| spread.1)]).flatten();
+    let values = values.chain(bars.mark);
     let (low, high) =
         values.filter(|value| value.is_finite()).fold((f64::INFINITY, 0.0_f64), |(low, high), value| {
             (if value > 0.0 { low.min(value) } else { low }, high.max(value))
@@ -99,17 +116,20 @@ pub(super) fn draw(bars: &Bars, width: u32) -> String {
         bars.groups.iter().flat_map(|group| &group.bars).map(|bar| bar.value).fold(0.0_f64, f64::min);
     let high = if high > 0.0 { high } else { 1.0 };
     let size = (width, layout.height as u32 + AXIS_ROOM);
+    // Their share of the axis.
+    let numbers = NUMBERS / f64::from(width - if layout.beside { NAMES_BESIDE } else { NAMES_ABOVE });
     ink::svg(size, |root| match bars.scale {
         Scale::Linear => {
             let span = high - lowest;
-            let room = NUMBERS * span / (1.0 - NUMBERS);
+            let room = span * numbers / (1.0 - numbers);
             let below = if lowest < 0.0 { room } else { 0.0 };
             on_axis(bars, &layout, root, lowest - below..high + room, lowest.min(0.0) - below)
         }
         Scale::Logarithmic => {
-            let first = 10.0_f64.powf((low.min(high) * 0.999).log10().floor());
-            let last = high * (high / first).powf(NUMBERS / (1.0 - NUMBERS)).max(1.5);
-            on_axis(bars, &layout, root, (first..last).log_scale(), first)
+            // The shortest bar is long enough to be seen.
+            let first = 10.0_f64.powf((low.min(high) * 0.6).log10().floor());
+            let last = high * (high / first).powf(numbers / (1.0 - numbers)).max(1.5);
+            on_axis(bars, &layout, root, ink::logarithmic(first..last), first)
         }
     })
 }
@@ -125,7 +145,7 @@ where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
 {
-    let names = if layout.beside { NAMES_BESIDE } else { 6 };
+    let names = if layout.beside { NAMES_BESIDE } else { NAMES_ABOVE };
     let mut chart = ChartBuilder::on(root)
         .margin_right(8)
         .x_label_area_size(AXIS_ROOM)
@@ -138,22 +158,35 @@ where
         .x_labels(if layout.beside { 8 } else { 5 })
         .x_label_formatter(&|value| ink::tick(*value))
         .bold_line_style(MESH)
-        .light_line_style(TRANSPARENT)
+        .light_line_style(ink::light_mesh(bars.scale == Scale::Logarithmic))
         .axis_style(AXIS)
-        .x_desc(bars.axis.as_str())
+        .x_desc(unit(&bars.axis))
         .axis_desc_style(letters(&FAINT, HPos::Center, VPos::Top))
         .label_style(letters(&FAINT, HPos::Center, VPos::Top))
         .draw()?;
-    let area = chart.plotting_area();
     // From the bottom up, as the axis counts.
     let up = |y: f64| layout.height - y;
+    if let Some(mark) = bars.mark {
+        for (group, (top, _)) in bars.groups.iter().zip(&layout.groups) {
+            // Across the bars alone: names stand between them.
+            let (from, to) = (up(top - 3.0), up(top + height(group) + 3.0));
+            let colour = rgb(IDEAL).stroke_width(2);
+            chart.draw_series(DashedLineSeries::new([(mark, from), (mark, to)], 4, 3, colour))?;
+        }
+    }
+    let area = chart.plotting_area();
     // Of a linear axis with negative values bars begin at zero.
     let begin = if bars.scale == Scale::Linear { 0.0 } else { first };
     for (group, (top, middle)) in bars.groups.iter().zip(&layout.groups) {
         let (_, y) = area.map_coordinate(&(begin, up(*middle)));
         let (x, side) =
             if layout.beside { (names as i32 - 10, HPos::Right) } else { (names as i32, HPos::Left) };
-        root.draw(&Text::new(group.name.clone(), (x, y), letters(&TEXT, side, VPos::Center)))?;
+        let name = letters(&TEXT, side, VPos::Center);
+        root.draw(&Text::new(
+            group.name.clone(),
+            (x, y),
+            if group.is_ours() { ink::bold(name) } else { name },
+        ))?;
         for (number_, bar) in group.bars.iter().enumerate() {
             let top = top + number_ as f64 * (BAR + BETWEEN_BARS);
             let colour = rgb(bar.kind.colour().1);
@@ -178,7 +211,13 @@ where
             } else {
                 (x + 5, HPos::Left)
             };
-            root.draw(&Text::new(number(bar.value), (x, y), letters(&TEXT, side, VPos::Center)))?;
+            let text = bar.kind.number(bar.value);
+            // The mark would go through the number.
+            let x = match bars.mark.map(|mark| area.map_coordinate(&(mark, middle)).0) {
+                Some(mark) if (x - 5..x + 9 * text.chars().count() as i32).contains(&mark) => mark + 6,
+                _ => x,
+            };
+            root.draw(&Text::new(text, (x, y), letters(&TEXT, side, VPos::Center)))?;
         }
     }
     Ok(())
@@ -194,13 +233,13 @@ impl Bars {
         let mut rows = Vec::new();
         for group in &self.groups {
             for bar in &group.bars {
-                let spread = bar
-                    .spread
-                    .map_or(String::new(), |(low, high)| format!("{} to {}", number(low), number(high)));
-                rows.push([group.name.clone(), name(bar.kind), number(bar.value), spread]);
+                let spread = bar.spread.map_or(String::new(), |(low, high)| {
+                    format!("{} to {}", bar.kind.number(low), bar.kind.number(high))
+                });
+                rows.push([group.name.clone(), name(bar.kind), bar.kind.number(bar.value), spread]);
             }
         }
-        Table::new(["", "whose", &self.axis, "lowest to highest"], rows)
+        Table::new(["", "whose", &unit(&self.axis), "lowest to highest"], rows)
     }
 }
 
@@ -221,6 +260,7 @@ mod tests {
             axis: "Mbit/s".into(),
             scale,
             groups: values.iter().enumerate().map(group).collect(),
+            mark: values.first().copied().filter(|mark| *mark > 0.0),
         }
     }
 
@@ -231,7 +271,7 @@ mod tests {
                 let text = draw(&bars(scale, &[0.05, 7.0, 1234.0]), width);
                 assert_eq!(text.matches("fill=\"#0B6E69\"").count(), 3, "{text}");
                 assert_eq!(text.matches("fill=\"#C26A12\"").count(), 3);
-                for number in ["0.050", ">\n7\n<", "1\u{2009}234", "2\u{2009}468"] {
+                for number in ["0.050", ">\n7\n<", "1\u{202f}234", "2\u{202f}468"] {
                     assert!(text.contains(number), "{number}: {text}");
                 }
                 assert!(text.contains("case &lt;1&gt;"), "names are text, not markup");

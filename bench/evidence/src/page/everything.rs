@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::figure::number;
+use super::figure::{number, unit};
 use crate::document::{Document, Figure};
 
 pub(super) fn markup(document: &Document) -> Markup {
@@ -33,7 +33,7 @@ fn row(case: &str, figure: &Figure) -> Markup {
         tr {
             th scope="row" { (case) }
             td { (number(figure.value)) }
-            td { (figure.unit) }
+            td { (unit(&figure.unit)) }
             td { @if let Some(spread) = figure.spread { (number(spread.lowest)) " to " (number(spread.highest)) } }
             td { @if let Some(ratio) = &figure.ratio { (number(ratio.value)) " of " (ratio.to) } }
             td { @if let Some(target) = &figure.target { (target.wanted) (if target.met { ": met" } else { ": not met" }) } }

@@ -49,7 +49,7 @@ impl Table {
     fn markup(&self) -> Markup {
         html! {
             div.scroll {
-                table {
+                table class=[(self.columns.len() > 5).then_some("broad")] {
                     thead { tr { @for column in &self.columns { th scope="col" { (column) } } } }
                     tbody {
                         @for row in &self.rows {
@@ -75,8 +75,14 @@ pub(crate) enum Kind {
     OursToo,
     /// A third setting of ours.
     OursThree,
+    /// A fourth one.
+    OursFour,
     /// The paper's own figures.
     Paper,
+    /// The paper's, of something else.
+    PaperToo,
+    /// The paper's, of a third thing.
+    PaperThree,
     /// Somebody else who protects.
     Rival,
     /// A second one of them, where two have to be told apart.
@@ -96,13 +102,33 @@ impl Kind {
             Self::Ours => ("ours", (0x0B, 0x6E, 0x69)),
             Self::OursToo => ("ours-too", (0x3F, 0xA3, 0x4D)),
             Self::OursThree => ("ours-three", (0x2A, 0x5C, 0xAA)),
+            Self::OursFour => ("ours-four", (0x7C, 0x7A, 0x10)),
             Self::Paper => ("paper", (0xC2, 0x6A, 0x12)),
+            Self::PaperToo => ("paper-too", (0xE3, 0xA8, 0x57)),
+            Self::PaperThree => ("paper-three", (0x8A, 0x4A, 0x0C)),
             Self::Rival => ("rival", (0x7A, 0x5C, 0x9E)),
             Self::RivalToo => ("rival-too", (0xC0, 0x48, 0x8A)),
             Self::Limit => ("limit", (0x8C, 0x95, 0x9F)),
             Self::LimitToo => ("limit-too", (0x55, 0x60, 0x6B)),
             Self::Ideal => ("ideal", (0xB0, 0x3A, 0x5B)),
         }
+    }
+}
+
+impl Kind {
+    /// Whether it is a paper's.
+    pub(crate) const fn is_paper(self) -> bool {
+        matches!(self, Self::Paper | Self::PaperToo | Self::PaperThree)
+    }
+
+    /// Whether it is ours.
+    pub(crate) const fn is_ours(self) -> bool {
+        matches!(self, Self::Ours | Self::OursToo | Self::OursThree | Self::OursFour)
+    }
+
+    /// A number of this kind: those of a paper as it prints them, those that were measured as far as they mean something.
+    pub(crate) fn number(self, value: f64) -> String {
+        if self.is_paper() { exact(value) } else { number(value) }
     }
 }
 
@@ -142,7 +168,7 @@ impl Figure {
                 figcaption {
                     p.caption { (self.caption) }
                     dl {
-                        dt { "Units" } dd.units { (self.units) }
+                        dt { "Units" } dd.units { (unit(&self.units)) }
                         dt { "Source" } dd.source { (self.source) }
                         dt { "Made by" } dd.command { code { (self.command) } }
                     }
@@ -188,7 +214,7 @@ pub(crate) fn number(value: f64) -> String {
         let mut text = String::new();
         for (place, digit) in digits.chars().enumerate() {
             if place > 0 && (digits.len() - place).is_multiple_of(3) {
-                text.push('\u{2009}');
+                text.push('\u{202f}');
             }
             text.push(digit);
         }
@@ -207,9 +233,47 @@ pub(crate) fn number(value: f64) -> String {
     format!("{value:.digits$}").replace('-', "\u{2212}")
 }
 
+/// A number as a paper prints it: nothing is rounded that five digits hold.
+pub(crate) fn exact(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude == 0.0 || magnitude >= 1000.0 || !value.is_finite() {
+        return number(value);
+    }
+    let decimals = (4.0 - magnitude.log10().floor()).max(0.0) as usize;
+    let text = format!("{value:.decimals$}");
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    text.replace('-', "\u{2212}")
+}
+
+/// A unit as it is written: rows spell it in ASCII.
+pub(crate) fn unit(text: &str) -> String {
+    match text {
+        "us" => "\u{b5}s".into(),
+        text => text.into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_paper_s_numbers_are_told_as_it_prints_them() {
+        for (value, text) in [
+            (243.5, "243.5"),
+            (5.23, "5.23"),
+            (907.51 * 0.1, "90.751"),
+            (0.139, "0.139"),
+            (13.0, "13"),
+            (34.79, "34.79"),
+            (-5.0, "\u{2212}5"),
+            (1444.0, "1\u{202f}444"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(Kind::PaperToo.number(value), text, "{value}");
+        }
+        assert_eq!(Kind::Ours.number(243.5), "244");
+    }
 
     #[test]
     fn numbers_are_read_by_people() {
@@ -220,12 +284,12 @@ mod tests {
             (1.236, "1.24"),
             (12.34, "12.3"),
             (123.4, "123"),
-            (1234.5, "1\u{2009}235"),
-            (1_234_567.0, "1\u{2009}234\u{2009}567"),
+            (1234.5, "1\u{202f}235"),
+            (1_234_567.0, "1\u{202f}234\u{202f}567"),
             (-5.0, "\u{2212}5"),
             (-5.25, "\u{2212}5.25"),
             (64.0, "64"),
-            (-1500.0, "\u{2212}1\u{2009}500"),
+            (-1500.0, "\u{2212}1\u{202f}500"),
         ] {
             assert_eq!(number(value), text, "{value}");
         }

@@ -3,6 +3,9 @@
 //! Plotters writes colours into each element. The style sheet finds elements by these very colours and gives them those
 //! of the reader's scheme: what is `#1F2933` here is the colour of text there.
 
+use std::ops::Range;
+
+use plotters::coord::combinators::{LogCoord, WithKeyPoints};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
@@ -28,6 +31,10 @@ pub(super) fn letters(colour: &'static RGBColor, horizontal: HPos, vertical: VPo
     TextStyle::from(("sans-serif", LETTERS)).color(colour).pos(Pos::new(horizontal, vertical))
 }
 
+pub(super) fn bold(style: TextStyle<'static>) -> TextStyle<'static> {
+    TextStyle { font: style.font.clone().style(FontStyle::Bold), ..style }
+}
+
 /// Draws, and takes off what a page decides: size and background.
 pub(super) fn svg(
     (width, height): (u32, u32),
@@ -40,6 +47,25 @@ pub(super) fn svg(
         drawn.expect("invariant: an SVG in memory takes whatever is drawn");
     }
     text.replacen(&format!("width=\"{width}\" height=\"{height}\" "), "", 1)
+}
+
+/// Lines between those that have numbers. Of a linear axis there are none.
+pub(super) fn light_mesh(logarithmic: bool) -> ShapeStyle {
+    if logarithmic { MESH.mix(0.55).into() } else { TRANSPARENT.into() }
+}
+
+/// A logarithmic axis: lines at 1 to 9 of each decade, numbers at decades, and at 2 and 5 too where there are few decades.
+pub(super) fn logarithmic(range: Range<f64>) -> WithKeyPoints<LogCoord<f64>> {
+    let (low, high) = (range.start, range.end);
+    let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
+    let steps = |of: &'static [f64]| {
+        let all =
+            decades.clone().flat_map(move |decade| of.iter().map(move |step| step * 10.0_f64.powi(decade)));
+        all.filter(|value| (low..=high).contains(value)).collect::<Vec<_>>()
+    };
+    let few = (high / low).log10() < 2.3;
+    let numbers = steps(if few { &[1.0, 2.0, 5.0] } else { &[1.0] });
+    range.log_scale().with_key_points(numbers).with_light_points(steps(&[1., 2., 3., 4., 5., 6., 7., 8., 9.]))
 }
 
 /// A number at an axis: short.
@@ -60,6 +86,21 @@ pub(super) fn tick(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_always_has_numbers() {
+        for (range, numbers) in [
+            (1.0..6.0, vec![1.0, 2.0, 5.0]),
+            (30.0..800.0, vec![50.0, 100.0, 200.0, 500.0]),
+            (5.0..5000.0, vec![10.0, 100.0, 1000.0]),
+        ] {
+            let axis = logarithmic(range.clone());
+            let near = |(a, b): (&f64, &f64)| (a / b - 1.0).abs() < 1e-9;
+            assert!(axis.bold_points().iter().zip(&numbers).all(near), "{range:?}: {:?}", axis.bold_points());
+            assert_eq!(axis.bold_points().len(), numbers.len(), "{range:?}");
+            assert!(axis.light_points().len() > numbers.len());
+        }
+    }
 
     #[test]
     fn ticks_are_short() {

@@ -4,7 +4,7 @@ use plotters::coord::ranged1d::{AsRangedCoord, Ranged, ValueFormatter};
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
-use super::figure::{Kind, Legend, Table, number};
+use super::figure::{Kind, Legend, Table, number, unit};
 use super::ink::{self, AXIS, Drawn, FAINT, MESH, letters, rgb};
 
 /// Lines over a common axis.
@@ -12,9 +12,32 @@ use super::ink::{self, AXIS, Drawn, FAINT, MESH, letters, rgb};
 pub(crate) struct Lines {
     pub(crate) x: String,
     pub(crate) y: String,
-    /// Whether each step of an axis is ten times the one before.
-    pub(crate) logarithmic: (bool, bool),
+    pub(crate) x_axis: Across,
+    /// Whether each step of the other axis is ten times the one before.
+    pub(crate) logarithmic: bool,
     pub(crate) series: Vec<Series>,
+}
+
+/// How the axis across counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Across {
+    /// From zero.
+    Linear,
+    /// Each step ten times the one before.
+    Logarithmic,
+    /// Per cent, each step ten times nearer to all of them.
+    Percentiles,
+}
+
+impl Across {
+    /// Where a value stands, if the axis itself counts evenly or logarithmically.
+    fn place(self, value: f64) -> f64 {
+        if self == Self::Percentiles { 100.0 / (100.0 - value) } else { value }
+    }
+
+    fn label(self, place: f64) -> String {
+        if self == Self::Percentiles { ink::tick(100.0 - 100.0 / place) } else { ink::tick(place) }
+    }
 }
 
 /// A line.
@@ -46,16 +69,25 @@ pub(super) fn draw(lines: &Lines, width: u32) -> String {
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
         if low.is_finite() { (low, high) } else { (1.0, 10.0) }
     };
-    let (x, y) = (ends(|point| point.0, lines.logarithmic.0), ends(|point| point.1, lines.logarithmic.1));
+    let (x, y) = (
+        ends(|point| point.0, lines.x_axis == Across::Logarithmic),
+        ends(|point| point.1, lines.logarithmic),
+    );
     let below = |(low, high): (f64, f64)| if low < 0.0 { low - 0.05 * (high - low) } else { 0.0 };
     let linear =
         |(low, high): (f64, f64)| below((low, high))..(high + 0.06 * (high - below((low, high))).max(1e-9));
-    let logarithmic = |(low, high): (f64, f64)| (low * 0.8..high * 1.4).log_scale();
-    ink::svg(size, |root| match lines.logarithmic {
-        (false, false) => on_axes(lines, root, linear(x), linear(y), width),
-        (true, false) => on_axes(lines, root, logarithmic(x), linear(y), width),
-        (false, true) => on_axes(lines, root, linear(x), logarithmic(y), width),
-        (true, true) => on_axes(lines, root, logarithmic(x), logarithmic(y), width),
+    let logarithmic = |(low, high): (f64, f64)| ink::logarithmic(low * 0.8..high * 1.4);
+    let percentiles = |(_, high): (f64, f64)| {
+        let numbers = [0.0, 50.0, 90.0, 99.0, 99.9].map(|value| lines.x_axis.place(value));
+        (1.0..lines.x_axis.place(high.min(99.99)) * 1.3).log_scale().with_key_points(numbers.into())
+    };
+    ink::svg(size, |root| match (lines.x_axis, lines.logarithmic) {
+        (Across::Linear, false) => on_axes(lines, root, linear(x), linear(y), width),
+        (Across::Linear, true) => on_axes(lines, root, linear(x), logarithmic(y), width),
+        (Across::Logarithmic, false) => on_axes(lines, root, logarithmic(x), linear(y), width),
+        (Across::Logarithmic, true) => on_axes(lines, root, logarithmic(x), logarithmic(y), width),
+        (Across::Percentiles, false) => on_axes(lines, root, percentiles(x), linear(y), width),
+        (Across::Percentiles, true) => on_axes(lines, root, percentiles(x), logarithmic(y), width),
     })
 }
 
@@ -82,21 +114,23 @@ where
         .configure_mesh()
         .x_labels(if width < 600 { 5 } else { 9 })
         .y_labels(7)
-        .x_label_formatter(&|value| ink::tick(*value))
+        .x_label_formatter(&|value| lines.x_axis.label(*value))
         .y_label_formatter(&|value| ink::tick(*value))
         .bold_line_style(MESH)
-        .light_line_style(TRANSPARENT)
+        .light_line_style(ink::light_mesh(lines.x_axis == Across::Logarithmic || lines.logarithmic))
         .axis_style(AXIS)
-        .x_desc(lines.x.as_str())
-        .y_desc(lines.y.as_str())
+        .x_desc(unit(&lines.x))
+        .y_desc(unit(&lines.y))
         .axis_desc_style(letters(&FAINT, HPos::Center, VPos::Top))
         .x_label_style(letters(&FAINT, HPos::Center, VPos::Top))
         .y_label_style(letters(&FAINT, HPos::Right, VPos::Center))
         .draw()?;
     for series in &lines.series {
         let colour = rgb(series.kind.colour().1);
-        let points =
-            || series.points.iter().copied().filter(|point| point.0.is_finite() && point.1.is_finite());
+        let points = || {
+            let all = series.points.iter().map(|(x, y)| (lines.x_axis.place(*x), *y));
+            all.filter(|point| point.0.is_finite() && point.1.is_finite())
+        };
         if series.kind == Kind::Ideal {
             chart.draw_series(DashedLineSeries::new(points(), 5, 4, colour.stroke_width(2)))?;
             continue;
@@ -124,7 +158,7 @@ impl Lines {
             std::iter::once(self.x.clone()).chain(self.series.iter().map(|series| series.name.clone()));
         let cell = |series: &Series, x: f64| {
             let point = series.points.iter().find(|point| point.0.total_cmp(&x).is_eq());
-            point.map_or(String::new(), |point| number(point.1))
+            point.map_or(String::new(), |point| series.kind.number(point.1))
         };
         let row = |x: &f64| {
             std::iter::once(number(*x)).chain(self.series.iter().map(|series| cell(series, *x))).collect()
@@ -139,10 +173,12 @@ mod tests {
 
     #[test]
     fn lines_are_drawn_on_all_axes_and_told_as_numbers() {
-        for logarithmic in [(false, false), (true, false), (false, true), (true, true)] {
+        let axes = [Across::Linear, Across::Logarithmic, Across::Percentiles];
+        for (x_axis, logarithmic) in axes.into_iter().flat_map(|axis| [(axis, false), (axis, true)]) {
             let lines = Lines {
                 x: "peers".into(),
                 y: "frames/s".into(),
+                x_axis,
                 logarithmic,
                 series: vec![
                     Series::new(Kind::Ours, "this run", vec![(1.0, 10.0), (64.0, 400.0)]),
@@ -159,7 +195,13 @@ mod tests {
             assert_eq!(table.rows[0], ["1", "10", "10", ""]);
             assert_eq!(table.rows[1], ["8", "", "", "0"]);
         }
-        let nothing = Lines { x: "x".into(), y: "y".into(), logarithmic: (true, true), series: Vec::new() };
+        let nothing = Lines {
+            x: "x".into(),
+            y: "y".into(),
+            x_axis: Across::Logarithmic,
+            logarithmic: true,
+            series: Vec::new(),
+        };
         assert!(draw(&nothing, 340).ends_with("</svg>\n"));
     }
 }

@@ -5,6 +5,9 @@ use crate::document::{Document, Figure as Measured};
 use super::bars::{Bar, Group};
 use super::figure::Kind;
 
+/// So many missing cases are named; of the others their number is told.
+const NAMED: usize = 3;
+
 /// Takes figures of one bench out of a document, and remembers what was not there.
 pub(super) struct Pick<'d> {
     document: &'d Document,
@@ -56,7 +59,12 @@ impl<'d> Pick<'d> {
             [] => "not part of this run".to_owned(),
             reasons => reasons.join("; "),
         };
-        vec![format!("{}: {reason}.", self.missing.join("; "))]
+        let named = self.missing.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join("; ");
+        let more = match self.missing.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!("; and {more} more"),
+        };
+        vec![format!("{named}{more}: {reason}.")]
     }
 }
 

@@ -3,8 +3,8 @@
 use frameward::bench::rivals::Rival;
 
 use super::bars::{Bars, Group, Scale};
-use super::figure::{Body, Figure, Kind, Table, number};
-use super::lines::{Lines, Series};
+use super::figure::{Body, Figure, Kind};
+use super::lines::{Across, Lines, Series};
 use super::pick::{Pick, command, group};
 use crate::contest::{BENCH, Contestant};
 use crate::document::Document;
@@ -100,7 +100,7 @@ const SHOWN: [Shown; 8] = [
 ];
 
 pub(super) fn figures(document: &Document) -> Vec<Figure> {
-    let mut figures = vec![targets(document)];
+    let mut figures = vec![super::summary::table(document)];
     figures.extend(SHOWN.iter().map(|shown| bars(document, shown)));
     figures.extend(
         [
@@ -124,7 +124,7 @@ fn bars(document: &Document, shown: &Shown) -> Figure {
         })
         .collect();
     let nothing = groups.is_empty();
-    let bars = Bars { legend: legend(), axis: shown.unit.into(), scale: shown.scale, groups };
+    let bars = Bars { legend: legend(), axis: shown.unit.into(), scale: shown.scale, groups, mark: None };
     Figure {
         id: format!(
             "rivals-{}",
@@ -165,104 +165,22 @@ fn percentiles(document: &Document, what: &str, title: &str) -> Figure {
     let reasons = document.gaps(BENCH);
     let reason = if reasons.is_empty() { "not part of this run".to_owned() } else { reasons.join("; ") };
     let nothing = series.is_empty();
-    let lines = Lines { x: "percentile".into(), y: "us".into(), logarithmic: (false, true), series };
+    let lines = Lines {
+        x: "per cent of round trips".into(),
+        y: "us".into(),
+        x_axis: Across::Percentiles,
+        logarithmic: true,
+        series,
+    };
     Figure {
         id: format!("rivals-{}-curve", what.replace(' ', "-")),
         title: title.into(),
-        caption: "How many per cent of the round trips took at most so long; five of the field, so that lines can be told apart. At each percentile the median of the rounds.".into(),
+        caption: "How many per cent of the round trips took at most so long; less is better. The axis stretches what is rare: each step is ten times nearer to all of them. Five of the field, so that lines can be told apart; at each percentile the median of the rounds.".into(),
         units: "microseconds over per cent of all round trips".into(),
         source: SOURCE.into(),
         command: command(document, BENCH),
         body: if nothing { Body::Nothing } else { Body::Lines(lines) },
         gaps: if missing.is_empty() { Vec::new() } else { vec![format!("{}: {reason}.", missing.join("; "))] },
-    }
-}
-
-/// Ours beside the best of those that encrypt, and what it ought to be.
-pub(super) struct Claim {
-    pub(super) what: &'static str,
-    pub(super) ratio: f64,
-    pub(super) wanted: &'static str,
-    pub(super) met: bool,
-    pub(super) best: &'static str,
-}
-
-/// What the whole comparison comes to.
-pub(super) fn claims(document: &Document) -> Vec<Claim> {
-    let value = |figure: &str, one: Contestant| {
-        document.figure(BENCH, &format!("{figure}, {}", one.name())).map(|figure| figure.value)
-    };
-    let rivals = || Contestant::ALL.into_iter().filter(|one| one.protects() && !one.ours());
-    // Whether more is better, how ours has to compare with the best rival, and in words.
-    let wanted: [(&str, &str, bool, f64, &str); 4] = [
-        ("TCP, one stream", "TCP throughput", true, 3.0, "at least 3 times the best of the others"),
-        ("64-octet frames", "small frames", true, 2.2, "at least 2.2 times the best of the others"),
-        ("IMIX", "Internet mix", true, 1.0, "more than the best of the others"),
-        (
-            "CPU of TCP, one stream",
-            "CPU for a gigabit",
-            false,
-            1.0 / 3.0,
-            "at most a third of the best of the others",
-        ),
-    ];
-    let mut claims = Vec::new();
-    for (figure, what, more, limit, words) in wanted {
-        let measured = rivals().filter_map(|one| Some((value(figure, one)?, one.name())));
-        let better =
-            |a: &(f64, &str), b: &(f64, &str)| if more { a.0.total_cmp(&b.0) } else { b.0.total_cmp(&a.0) };
-        let (Some(ours), Some((theirs, best))) =
-            (value(figure, Contestant::Frameward), measured.max_by(better))
-        else {
-            continue;
-        };
-        if theirs > 0.0 {
-            let ratio = ours / theirs;
-            let met = if more { ratio >= limit } else { ratio <= limit };
-            claims.push(Claim { what, ratio, wanted: words, met, best });
-        }
-    }
-    claims
-}
-
-fn targets(document: &Document) -> Figure {
-    let mut rows: Vec<[String; 5]> = claims(document)
-        .into_iter()
-        .map(|claim| {
-            let met = if claim.met { "met" } else { "not met" };
-            [
-                claim.what.into(),
-                format!("{} times", number(claim.ratio)),
-                claim.best.into(),
-                claim.wanted.into(),
-                met.into(),
-            ]
-        })
-        .collect();
-    let trip = |one: Contestant| document.figure(BENCH, &format!("round trip p50, {}", one.name()));
-    if let (Some(ours), Some(bare)) = (trip(Contestant::Frameward), trip(Contestant::BareForwarder)) {
-        let more = ours.value - bare.value;
-        rows.push([
-            "round trip p50".into(),
-            format!("{} us more", number(more)),
-            Contestant::BareForwarder.name().into(),
-            "within 10 us of the bare forwarder".into(),
-            if more <= 10.0 { "met" } else { "not met" }.into(),
-        ]);
-    }
-    let nothing = rows.is_empty();
-    let reasons = document.gaps(BENCH);
-    let gap =
-        if reasons.is_empty() { "the bench is not part of this run.".to_owned() } else { reasons.join("; ") };
-    Figure {
-        id: "rivals-targets".into(),
-        title: "What was to be reached".into(),
-        caption: "Frameward with GCM-AES-128 beside the best of fastd, tinc, OpenVPN, vpncloud and kernel VXLAN over WireGuard in user space. Medians of one run.".into(),
-        units: "ratios of medians; microseconds".into(),
-        source: "this run; the targets are the project's own".into(),
-        command: command(document, BENCH),
-        body: if nothing { Body::Nothing } else { Body::Table(Table::new(["", "Frameward", "beside", "wanted", ""], rows)) },
-        gaps: if nothing { vec![gap] } else { Vec::new() },
     }
 }
 

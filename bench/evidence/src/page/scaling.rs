@@ -1,7 +1,7 @@
 //! Section: what happens when there is more of everything.
 
 use super::figure::{Body, Figure, Kind};
-use super::lines::{Lines, Series};
+use super::lines::{Across, Lines, Series};
 use super::pick::{Pick, command};
 use crate::document::Document;
 use crate::scaling::{AXES, Axis, BENCH};
@@ -38,7 +38,11 @@ fn figure(document: &Document, axis: &Axis) -> Figure {
             Body::Lines(Lines {
                 x: axis.name.into(),
                 y: axis.unit.into(),
-                logarithmic: (axis.numbers.last().is_some_and(|most| *most > 8), false),
+                x_axis: match axis.numbers.last() {
+                    Some(most) if *most > 8 => Across::Logarithmic,
+                    _ => Across::Linear,
+                },
+                logarithmic: false,
                 series,
             })
         },

@@ -2,7 +2,7 @@
 
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table};
-use super::lines::{Lines, Series};
+use super::lines::{Across, Lines, Series};
 use super::pick::{Pick, command, group};
 use crate::document::Document;
 
@@ -38,17 +38,17 @@ fn tables() -> Figure {
     let rows = vec![
         row([
             "outgoing flows",
-            "unicast and broadcast base identifier, remote gateways, timeout",
+            "key: SCI, SA; unicast and broadcast base identifier, remote gateways, timeout",
             "a number for the peer, acknowledged or not; one base secret an epoch and lane; timeout",
         ]),
         row([
             "incoming flows",
-            "header data, window, next expected PN, bound",
+            "key: base identifier; header data, window, next expected PN, bound",
             "header data under the peer's number; a window a lane, not a flow",
         ]),
         row([
             "identifiers",
-            "PN, seen or not, pointer to the flow",
+            "key: rotating identifier; PN, seen or not, pointer to the flow",
             "seq, seen or not, lane; the flow's number travels masked in the packet",
         ]),
     ];
@@ -88,7 +88,7 @@ fn table_2(document: &Document, latency: bool) -> Figure {
             "tunnel-table-2-latency",
             "Table 2: round trip of 64 octets",
             "ms",
-            "Means of pings through two gateways with Gigabit interfaces and their deviation, beside medians of echoes here; less is better. Theirs has two MACsec devices, DPDK that spins, and real interfaces in it; ours has namespaces of one machine, and CPUs that are woken.",
+            "Means of 65,535 pings through two gateways with Gigabit interfaces and their deviation, beside medians of echoes here; less is better. Theirs has two MACsec devices, DPDK that spins, and real interfaces in it; ours has namespaces of one machine, and CPUs that are woken.",
         )
     } else {
         (
@@ -113,6 +113,7 @@ fn table_2(document: &Document, latency: bool) -> Figure {
             axis: axis.into(),
             scale: if latency { Scale::Logarithmic } else { Scale::Linear },
             groups,
+            mark: None,
         }),
         gaps: pick.gaps(),
     }
@@ -138,7 +139,7 @@ fn by_size(document: &Document) -> Figure {
         units: "microseconds over octets of the frame".into(),
         source: source("figure 5(a)"),
         command: command(document, BENCH),
-        body: Body::Lines(Lines { x: "octets".into(), y: "us".into(), logarithmic: (false, true), series }),
+        body: Body::Lines(Lines { x: "octets".into(), y: "us".into(), x_axis: Across::Linear, logarithmic: true, series }),
         gaps: pick.gaps(),
     }
 }
@@ -171,6 +172,7 @@ fn gains(document: &Document) -> Figure {
             axis: "per cent".into(),
             scale: Scale::Linear,
             groups,
+            mark: None,
         }),
         gaps: pick.gaps(),
     }
@@ -204,6 +206,7 @@ fn in_memory(document: &Document) -> Figure {
             axis: "ns".into(),
             scale: Scale::Linear,
             groups,
+            mark: None,
         }),
         gaps: pick.gaps(),
     }

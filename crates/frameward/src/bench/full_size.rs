@@ -6,17 +6,20 @@
 //! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is divided, the reference;
 //! - over MTU 1500 with fragmentation alone;
 //! - with concatenation of what waits in a burst, which delays nothing;
-//! - with concatenation and `hold`, which delays every SDU by at most that long.
+//! - with concatenation and `hold`, which delays every SDU by at most that long;
+//! - without protection, through Linux bridges in the boxes: what the thesis measures as Ethernet.
 //!
 //! Goodput is that of one TCP stream with full-size segments and CUBIC. Round trips are UDP echoes, one at a time: of
 //! small datagrams, and of the longest that make one packet. They are taken on an unlimited wire, since a token bucket
 //! lets a lone frame pass at once, where a real wire of 100 Mbit/s takes 125 us for a full one. So each is told twice:
 //! as it was measured, and with the time that the wire takes for its frames, which is computed, added.
+//!
+//! CPU is that of the boxes' processes and of all softirqs of the machine during a transfer, in per cent of one CPU.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::traffic::{self, Ip, Until};
-use lab::{Machine, Shape};
+use lab::{CpuTimes, Machine, Shape};
 
 use super::samples::Samples;
 use super::stand::Stand;
@@ -40,18 +43,20 @@ struct Way {
     name: &'static str,
     /// The MTU of the insecure network, if it is not the jumbo path's.
     mtu: Option<u32>,
-    link: &'static str,
+    /// How gateways treat frames; none where bridges stand in their place.
+    link: Option<&'static str>,
 }
 
-const WAYS: [Way; 4] = [
-    Way { name: "jumbo", mtu: None, link: "" },
-    Way { name: "fragment", mtu: Some(1500), link: "fragment = \"on\"\nconcatenate = \"off\"" },
-    Way { name: "concatenate", mtu: Some(1500), link: "fragment = \"on\"\nconcatenate = \"on\"" },
+const WAYS: [Way; 5] = [
+    Way { name: "jumbo", mtu: None, link: Some("") },
+    Way { name: "fragment", mtu: Some(1500), link: Some("fragment = \"on\"\nconcatenate = \"off\"") },
+    Way { name: "concatenate", mtu: Some(1500), link: Some("fragment = \"on\"\nconcatenate = \"on\"") },
     Way {
         name: "concatenate, hold 2ms",
         mtu: Some(1500),
-        link: "fragment = \"on\"\nconcatenate = \"on\"\nhold = \"2ms\"",
+        link: Some("fragment = \"on\"\nconcatenate = \"on\"\nhold = \"2ms\""),
     },
+    Way { name: "unprotected, bridges", mtu: None, link: None },
 ];
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
@@ -78,8 +83,11 @@ fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError>
             static_neighbours: true,
             ..Shape::default()
         };
-        let choice = Choice { link, ..Choice::default() };
-        stands.push(Stand::new(bench.frameward, &format!("{payload} {name}"), &shape, &choice)?);
+        let case = format!("{payload} {name}");
+        stands.push(match link {
+            Some(link) => Stand::new(bench.frameward, &case, &shape, &Choice { link, ..Choice::default() })?,
+            None => Stand::bridged(&case, &shape)?,
+        });
     }
     Ok(stands)
 }
@@ -91,14 +99,20 @@ fn machines(stand: &Stand) -> [&Machine; 2] {
 fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
     let mut samples: Vec<_> =
         stands.iter().map(|stand| Samples::new(&format!("TCP {}", stand.case))).collect();
+    let mut costs: Vec<_> =
+        stands.iter().map(|stand| Samples::new(&format!("CPU of TCP {}", stand.case))).collect();
     for stand in stands {
         stand.topology.limit_rate(WIRE, QUEUE)?;
     }
     for round in 1..=bench.effort.rounds {
-        for (stand, samples) in stands.iter().zip(&mut samples) {
+        for ((stand, samples), costs) in stands.iter().zip(&mut samples).zip(&mut costs) {
             let [a, b] = machines(stand);
+            let processes = stand.processes();
+            let (before, start) = (CpuTimes::now(&processes)?, Instant::now());
             let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
+            let used = CpuTimes::now(&processes)?.since(before).sum();
             samples.push(transfer.megabits_per_second());
+            costs.push(100.0 * used.as_secs_f64() / start.elapsed().as_secs_f64());
             (bench.progress)(&format_args!(
                 "round {round}: {}: {:.2} Mbit/s",
                 samples.case,
@@ -110,6 +124,8 @@ fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
         stand.topology.unlimit_rate()?;
     }
     figures(bench, &samples, "Mbit/s");
+    // Compared with nothing: of a short transfer the CPU may not have counted a tick.
+    costs.iter().for_each(|costs| (bench.figure)(costs.row(BENCH, "%", None)));
     Ok(())
 }
 
@@ -129,7 +145,9 @@ fn round_trips(bench: &mut Bench<'_>, stands: &[Stand], octets: usize) -> Result
     figures(bench, &samples, "us");
     for (samples, way) in samples.iter_mut().zip(&WAYS) {
         samples.case += ", and the wire's time";
-        let wire = wire_microseconds(octets + HEADERS, way.mtu);
+        let packet = octets + HEADERS;
+        let wire =
+            if way.link.is_some() { wire_microseconds(packet, way.mtu) } else { bare_microseconds(packet) };
         samples.values.iter_mut().for_each(|time| *time += 2.0 * wire);
     }
     figures(bench, &samples, "us");
@@ -150,6 +168,11 @@ fn wire_microseconds(packet: usize, mtu: Option<u32>) -> f64 {
         Some(rest) => room + AROUND + (rest + 2 + AROUND).max(SHORTEST),
     };
     octets as f64 * 8.0 / (WIRE as f64 / 1e6)
+}
+
+/// The same in clear: 14 octets of header in front, and preamble, FCS and gap.
+fn bare_microseconds(packet: usize) -> f64 {
+    (packet + 14 + 24).max(84) as f64 * 8.0 / (WIRE as f64 / 1e6)
 }
 
 /// Tells the figures, each compared with the first case.
@@ -176,5 +199,8 @@ mod tests {
             let computed = wire_microseconds(packet, mtu);
             assert!((computed - expected).abs() < 1e-9, "{packet} over {mtu:?}: {computed} us");
         }
+        assert!(
+            (bare_microseconds(1500) - 123.04).abs() < 1e-9 && (bare_microseconds(40) - 6.72).abs() < 1e-9
+        );
     }
 }
