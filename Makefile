@@ -6,12 +6,13 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-quick evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
 	@echo "make bench      every bench beside its rivals, as one page: target/evidence/index.html (root; 90 minutes, goes on where it was interrupted)"
 	@echo "make bench-quick  the same in single short rounds: whether everything runs (root; 4 minutes)"
+	@echo "make evidence-docs  keeps the run of make bench in docs/evidence, and says which documents quote other figures"
 	@echo "make bench-antedate  round trips through gateways that antedate and that do not, with AES instructions and without (root; 5 minutes)"
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
@@ -52,6 +53,11 @@ bench: evidence-tools
 
 bench-quick: evidence-tools
 	$(EVIDENCE) --quick --out target/evidence-quick
+
+# Keeps the run that target/evidence holds, if it was a full one, and says whether the documents quote it.
+evidence-docs:
+	@scripts/evidence.sh
+	@scripts/quotes.sh
 
 evidence-tools:
 	@scripts/setup.sh demo

@@ -32,7 +32,7 @@ allowed() {
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
     # Runs all benches beside rivals and draws what came out; nobody depends on it.
-    frameward-evidence) echo frameward-suite frameward-tunnel frameward-engine frameward-lab frameward frameward-bench ;;
+    frameward-evidence) echo frameward-suite frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward frameward-bench ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)

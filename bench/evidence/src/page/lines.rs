@@ -116,6 +116,8 @@ where
         .y_labels(7)
         .x_label_formatter(&|value| lines.x_axis.label(*value))
         .y_label_formatter(&|value| ink::tick(*value))
+        .x_max_light_lines(if lines.x_axis == Across::Logarithmic { 9 } else { 0 })
+        .y_max_light_lines(if lines.logarithmic { 9 } else { 0 })
         .bold_line_style(MESH)
         .light_line_style(ink::light_mesh(lines.x_axis == Across::Logarithmic || lines.logarithmic))
         .axis_style(AXIS)
