@@ -152,13 +152,12 @@ fn devices() -> [(&'static str, Kind); 3] {
 
 /// One line instead of one for each of dozens of points.
 fn device_gaps(missing: &[&str]) -> Vec<String> {
-    missing
-        .iter()
-        .map(|device| {
-            let script = if *device == MCU { "mcu" } else { "soft" };
-            format!("{device}: its rows are not there; scripts/precompute.sh {script} makes them.")
-        })
-        .collect()
+    let reason = |device: &str| match device {
+        MCU => "scripts/precompute.sh mcu makes them",
+        SOFTWARE => "scripts/precompute.sh soft makes them",
+        _ => "not part of this run",
+    };
+    missing.iter().map(|device| format!("{device}: its rows are not there; {}.", reason(device))).collect()
 }
 
 fn over_payloads(

@@ -86,7 +86,7 @@ fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
     html! {
         div.tile {
             p.what { (name) }
-            p.figure { (figure) span { (word) } }
+            p.figure { (figure) " " span { (word) } }
             p class=(if verdict.met { "met" } else { "open" }) {
                 (if verdict.met { "\u{2713} met: " } else { "\u{25cb} not met: " }) (verdict.wanted)
             }
