@@ -166,14 +166,6 @@ where
         .draw()?;
     // From the bottom up, as the axis counts.
     let up = |y: f64| layout.height - y;
-    if let Some(mark) = bars.mark {
-        for (group, (top, _)) in bars.groups.iter().zip(&layout.groups) {
-            // Across the bars alone: names stand between them.
-            let (from, to) = (up(top - 3.0), up(top + height(group) + 3.0));
-            let colour = rgb(IDEAL).stroke_width(2);
-            chart.draw_series(DashedLineSeries::new([(mark, from), (mark, to)], 4, 3, colour))?;
-        }
-    }
     let area = chart.plotting_area();
     // Of a linear axis with negative values bars begin at zero.
     let begin = if bars.scale == Scale::Linear { 0.0 } else { first };
@@ -218,6 +210,14 @@ where
                 _ => x,
             };
             root.draw(&Text::new(text, (x, y), letters(&TEXT, side, VPos::Center)))?;
+        }
+    }
+    if let Some(mark) = bars.mark {
+        for (group, (top, _)) in bars.groups.iter().zip(&layout.groups) {
+            // Across the bars alone: names stand between them.
+            let (from, to) = (up(top - 3.0), up(top + height(group) + 3.0));
+            let colour = rgb(IDEAL).stroke_width(2);
+            chart.draw_series(DashedLineSeries::new([(mark, from), (mark, to)], 4, 3, colour))?;
         }
     }
     Ok(())

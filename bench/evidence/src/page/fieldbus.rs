@@ -132,7 +132,7 @@ fn whole_path(document: &Document) -> Figure {
             bar(Kind::OursFour, "verify", "p99.9"),
         ];
         let measured = bars.iter().any(Option::is_some);
-        let allowed = measured.then(|| Bar::new(Kind::PaperToo, most));
+        let allowed = measured.then(|| Bar::new(Kind::Limit, most));
         groups.extend(group(name, bars.into_iter().chain([allowed])));
     }
     let nothing = groups.is_empty();
@@ -152,7 +152,7 @@ fn whole_path(document: &Document) -> Figure {
                     (Kind::OursToo, "this run, verify, p50"),
                     (Kind::OursThree, "this run, protect, p99.9"),
                     (Kind::OursFour, "this run, verify, p99.9"),
-                    (Kind::PaperToo, "allowed: t_max"),
+                    (Kind::Limit, "allowed: t_max"),
                 ]
                 .map(|(kind, name)| (kind, name.to_owned()))
                 .into(),
