@@ -66,15 +66,25 @@ impl Cells {
             }
             cell
         };
-        Self {
-            sender: cell(true),
-            receiver: cell(false),
-            fronts: (0..relations).map(front).collect(),
+        let mut cells = Self {
+            sender: cell(false),
+            receiver: cell(true),
+            fronts: (0..relations).map(|number| front(number, false)).collect(),
             chunks: vec![0xa5; BURST * CHUNK],
             places: ArrayVec::new(),
             payload,
             now: Moment::START,
+        };
+        // Frames go both ways in a relation, and a session runs from the first that was verified. So each device says something,
+        // once.
+        for number in 0..relations {
+            cells.prepare(&[number]);
+            cells.protect();
+            cells.verify();
         }
+        std::mem::swap(&mut cells.sender, &mut cells.receiver);
+        cells.fronts = (0..relations).map(|number| front(number, true)).collect();
+        cells
     }
 
     /// Puts a frame of the machine into a chunk for each of these relations, up to 64: not to be measured.
@@ -137,12 +147,13 @@ fn stations(number: usize) -> ((MacAddr, FrameId), (MacAddr, FrameId)) {
     ((MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id))
 }
 
-/// What the PLC puts in front of the payload for device `number`: with PROFINET's VLAN tag.
-fn front(number: usize) -> [u8; FRONT] {
+/// What the PLC puts in front of the payload for device `number`, or that for the PLC: with PROFINET's VLAN tag.
+fn front(number: usize, from_plc: bool) -> [u8; FRONT] {
     let ((plc, frame_id), (device, _)) = stations(number);
+    let (destination, source) = if from_plc { (device, plc) } else { (plc, device) };
     let mut front = [0; FRONT];
-    front[..6].copy_from_slice(&device.0);
-    front[6..12].copy_from_slice(&plc.0);
+    front[..6].copy_from_slice(&destination.0);
+    front[6..12].copy_from_slice(&source.0);
     front[12..18].copy_from_slice(&[0x81, 0x00, 0xc0, 0x00, 0x88, 0x92]);
     front[18..].copy_from_slice(&frame_id.0.to_be_bytes());
     front

@@ -1,16 +1,47 @@
 //! Histograms of times, with fixed bounds: the classic buckets of a Prometheus histogram.
 //!
-//! Work to add a time: a search among 19 bounds.
+//! Work to add a time: two look-ups. Times of up to 50 µs, sum and worst stand in one cache line: so a frame that goes as it
+//! should touches one.
 
 use core::time::Duration;
 
+use crate::moment::Moment;
+
 /// How often which times were seen. Never allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C, align(64))]
 pub struct Histogram {
-    counts: [u64; Self::BUCKETS],
     sum: u64,
     worst: u64,
+    counts: [u64; Self::BUCKETS],
 }
+
+/// Bounds below each power of two: between two of these there is one bound at most, since each is twice the one before
+/// or more.
+const BELOW: [u8; 64] = {
+    let mut below = [0; 64];
+    let mut power = 0;
+    while power < 64 {
+        let mut bound = 0;
+        while bound < Histogram::BOUNDS.len() {
+            below[power] += (Histogram::BOUNDS[bound].as_nanos() < 1 << power) as u8;
+            bound += 1;
+        }
+        power += 1;
+    }
+    below
+};
+
+/// [`Histogram::BOUNDS`] in nanoseconds; the last bucket's is never exceeded.
+const NANOSECONDS: [u64; Histogram::BUCKETS] = {
+    let mut nanoseconds = [u64::MAX; Histogram::BUCKETS];
+    let mut bound = 0;
+    while bound < Histogram::BOUNDS.len() {
+        nanoseconds[bound] = Histogram::BOUNDS[bound].as_nanos() as u64;
+        bound += 1;
+    }
+    nanoseconds
+};
 
 const fn microseconds<const N: usize>(of: [u64; N]) -> [Duration; N] {
     let mut bounds = [Duration::ZERO; N];
@@ -34,11 +65,18 @@ impl Histogram {
 
     /// Adds a time.
     pub fn add(&mut self, time: Duration) {
-        let bucket = Self::BOUNDS.partition_point(|bound| *bound < time);
-        let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let nanoseconds = Moment::after_start(time).since_start();
+        let below = usize::from(BELOW[(nanoseconds | 1).ilog2() as usize]);
+        let bucket = below + usize::from(nanoseconds > NANOSECONDS[below]);
         self.counts[bucket] += 1;
         self.sum = self.sum.saturating_add(nanoseconds);
         self.worst = self.worst.max(nanoseconds);
+    }
+
+    /// Reads the line that most times need.
+    #[inline]
+    pub(crate) const fn touch(&self) -> u32 {
+        self.sum as u32
     }
 
     /// How many times lie in each bucket, in the order of [`Histogram::BOUNDS`], those above the last one at the end.
@@ -88,6 +126,16 @@ mod tests {
                 "{nanoseconds}"
             );
             assert_eq!(histogram.worst(), Duration::from_nanos(nanoseconds));
+        }
+        let around = |time: u64| [time.saturating_sub(1), time, time.saturating_add(1)];
+        let powers = (0..64).map(|power| 1 << power);
+        for time in
+            Histogram::BOUNDS.map(|bound| bound.as_nanos() as u64).into_iter().chain(powers).flat_map(around)
+        {
+            let mut histogram = Histogram::default();
+            histogram.add(Duration::from_nanos(time));
+            let below = Histogram::BOUNDS.iter().filter(|bound| **bound < Duration::from_nanos(time)).count();
+            assert_eq!(histogram.counts()[below], 1, "{time}");
         }
         assert!(Histogram::BOUNDS.is_sorted());
     }

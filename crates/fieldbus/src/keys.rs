@@ -13,55 +13,27 @@
 //! Keys are neither made nor freed here: control puts them in by a [`KeyChange`], and what ended waits to be taken out
 //! by the next one. An epoch cannot end before the keys of the one before are taken out, since only then the key for it is
 //! put in.
+//!
+//! The session that runs stands where its relation's counters stand; others are behind a pointer ([`live`] likewise), so
+//! that what a frame reads lies in a few cache lines.
+
+mod live;
+
+use alloc::boxed::Box;
 
 use arrayvec::ArrayVec;
 use wire::fieldbus::{KeyId, Seq};
 
 use crate::receive::ReceiveDiscard;
-use crate::session::{EpochKey, Session, SessionNumber};
+use crate::relations::Way;
+use crate::session::{EpochKey, SessionNumber};
 use crate::transmit::TransmitDiscard;
 
-/// A session with how far its Seqs have come: what [`KeyChange::Enter`] puts in.
-#[derive(Debug)]
-pub struct LiveSession {
-    number: SessionNumber,
-    transmit: Sender,
-    receive: Receiver,
-}
-
-impl LiveSession {
-    /// A session of which no frame was protected or verified yet.
-    pub fn new(session: Session) -> Self {
-        let Session { number, transmit: [key, next], receive: [receive_key, receive_next] } = session;
-        let transmit = Sender { key, next: Some(next), ended: None, next_seq: Some(Seq::FIRST) };
-        let receive = Receiver { key: receive_key, next: Some(receive_next), ended: None, newest: 0 };
-        Self { number, transmit, receive }
-    }
-}
-
-#[derive(Debug)]
-struct Sender {
-    key: EpochKey,
-    next: Option<EpochKey>,
-    ended: Option<EpochKey>,
-    next_seq: Option<Seq>,
-}
-
-#[derive(Debug)]
-struct Receiver {
-    key: EpochKey,
-    next: Option<EpochKey>,
-    ended: Option<EpochKey>,
-    /// The Seq of the newest verified frame; 0 before there is one.
-    newest: u32,
-}
+pub use live::LiveSession;
+use live::{Receiver, Sender};
 
 /// A change of a relation's keys.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nothing is freed where a change is carried out, so nothing is boxed"
-)]
 pub enum KeyChange {
     /// Verify under this session too. A session that was entered before and is not used for transmission is given up.
     Enter(LiveSession),
@@ -147,85 +119,109 @@ pub enum RelationState {
 
 /// All keys of a relation.
 #[derive(Debug, Default)]
+#[repr(C)]
 pub(crate) struct Keys {
-    running: Option<LiveSession>,
-    entered: Option<LiveSession>,
-    /// Protects already.
+    /// A session was entered, and no frame was verified in it yet.
+    is_entered: bool,
+    /// It protects already.
     enabled: bool,
+    apart: Box<Apart>,
+    running: Option<LiveSession>,
+}
+
+/// Sessions in whose time a relation's frames do not run.
+#[derive(Debug, Default)]
+struct Apart {
+    entered: Option<LiveSession>,
     ended: Option<LiveSession>,
 }
 
 impl Keys {
+    /// Reads an octet of each cache line that a frame of this direction needs.
+    #[inline]
+    pub(crate) fn touch(&self, way: Way) -> u32 {
+        let Some(LiveSession { transmit, receive, .. }) = &self.running else { return 0 };
+        match way {
+            Way::Outward => transmit.next_seq.map_or(0, Seq::number) + u32::from(transmit.key.key_id.0),
+            Way::Inward => receive.newest ^ u32::from(receive.key.key_id.0),
+        }
+    }
+
     /// Carries a change out. Moves some hundred octets; neither allocates nor frees.
     pub(crate) fn change(&mut self, change: KeyChange) -> TakenOut {
         let mut out = TakenOut::default();
-        out.sessions.extend(self.ended.take());
+        out.sessions.extend(self.apart.ended.take());
         for LiveSession { transmit, receive, .. } in
-            [&mut self.running, &mut self.entered].into_iter().flatten()
+            [&mut self.running, &mut self.apart.entered].into_iter().flatten()
         {
-            out.keys.extend([transmit.ended.take(), receive.ended.take()].into_iter().flatten());
+            out.keys
+                .extend([transmit.beside.ended.take(), receive.beside.ended.take()].into_iter().flatten());
         }
         match change {
             KeyChange::Enter(session) => {
                 // What protects goes on until the new one is enabled.
                 let before = if self.enabled {
-                    core::mem::replace(&mut self.running, self.entered.take())
+                    core::mem::replace(&mut self.running, self.apart.entered.take())
                 } else {
-                    self.entered.take()
+                    self.apart.entered.take()
                 };
                 out.sessions.extend(before);
-                self.entered = Some(session);
-                self.enabled = false;
+                self.apart.entered = Some(session);
+                (self.is_entered, self.enabled) = (true, false);
             }
             KeyChange::Enable(number) => {
-                self.enabled |= self.entered.as_ref().is_some_and(|session| session.number == number);
+                self.enabled |= self.entered().is_some_and(|session| session.number == number);
             }
             KeyChange::NextTransmit(number, key) => {
-                let place = self.session(number).map(|session| &mut session.transmit);
-                match place.filter(|sender| {
-                    sender.next.is_none() && sender.key.epoch.checked_add(1) == Some(key.epoch)
-                }) {
-                    Some(sender) => sender.next = Some(key),
-                    None => out.keys.push(key),
-                }
+                let refused = match self.session_mut(number) {
+                    Some(LiveSession { transmit: Sender { key: current, beside, .. }, .. }) => {
+                        beside.put_next(current.epoch, key)
+                    }
+                    None => Err(key),
+                };
+                out.keys.extend(refused.err());
             }
             KeyChange::NextReceive(number, key) => {
-                let place = self.session(number).map(|session| &mut session.receive);
-                match place.filter(|receiver| {
-                    receiver.next.is_none() && receiver.key.epoch.checked_add(1) == Some(key.epoch)
-                }) {
-                    Some(receiver) => receiver.next = Some(key),
-                    None => out.keys.push(key),
-                }
+                let refused = match self.session_mut(number) {
+                    Some(LiveSession { receive: Receiver { key: current, beside, .. }, .. }) => {
+                        beside.put_next(current.epoch, key)
+                    }
+                    None => Err(key),
+                };
+                out.keys.extend(refused.err());
             }
             KeyChange::TakeOut => {}
         }
         out
     }
 
-    fn session(&mut self, number: SessionNumber) -> Option<&mut LiveSession> {
-        [&mut self.entered, &mut self.running].into_iter().flatten().find(|session| session.number == number)
+    /// The session that was entered last, until a frame was verified in it.
+    fn entered(&self) -> Option<&LiveSession> {
+        if self.is_entered { self.apart.entered.as_ref() } else { None }
+    }
+
+    fn session_mut(&mut self, number: SessionNumber) -> Option<&mut LiveSession> {
+        let entered = if self.is_entered { self.apart.entered.as_mut() } else { None };
+        [entered, self.running.as_mut()].into_iter().flatten().find(|session| session.number == number)
+    }
+
+    fn session(&self, number: SessionNumber) -> Option<&LiveSession> {
+        [self.entered(), self.running.as_ref()].into_iter().flatten().find(|session| session.number == number)
     }
 
     /// The session that protects.
     fn transmitting(&self) -> Option<&LiveSession> {
-        self.entered.as_ref().filter(|_| self.enabled).or(self.running.as_ref())
+        self.entered().filter(|_| self.enabled).or(self.running.as_ref())
     }
 
     /// The next Seq, and the key that it belongs to. Begins the next epoch when this one has come to `epoch_end` and
     /// its key is there; the epoch that has begun is told.
     pub(crate) fn take_seq(&mut self, epoch_end: Seq) -> Result<Taken<'_>, TransmitDiscard> {
-        let session = if self.enabled { self.entered.as_mut() } else { None };
+        let session = if self.enabled { self.apart.entered.as_mut() } else { None };
         let LiveSession { number, transmit, .. } =
             session.or(self.running.as_mut()).ok_or(TransmitDiscard::NoSession)?;
         let mut begun = None;
-        let over = transmit.next_seq.is_none_or(|seq| seq > epoch_end);
-        if over
-            && transmit.ended.is_none()
-            && let Some(next) = transmit.next.take()
-        {
-            transmit.ended = Some(core::mem::replace(&mut transmit.key, next));
-            transmit.next_seq = Some(Seq::FIRST);
+        if transmit.next_seq.is_none_or(|seq| seq > epoch_end) && transmit.begin() {
             begun = Some((*number, transmit.key.epoch));
         }
         // Nothing wraps: without a next key there is no Seq after the last.
@@ -237,26 +233,31 @@ impl Keys {
 
     /// The key that a Seq was taken for.
     pub(crate) fn transmit_key(&self, under: Under) -> Option<&EpochKey> {
-        let sessions = [&self.entered, &self.running].into_iter().flatten();
-        let sender = &sessions.into_iter().find(|session| session.number == under.session)?.transmit;
-        [Some(&sender.key), sender.ended.as_ref()].into_iter().flatten().find(|key| key.epoch == under.epoch)
+        let Sender { key, beside, .. } = &self.session(under.session)?.transmit;
+        if key.epoch == under.epoch {
+            return Some(key);
+        }
+        beside.ended.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
     /// The key for a received frame, if that is newer than what was verified under it before.
     pub(crate) fn admit(&self, key_id: KeyId, seq: Seq) -> Result<(Under, &EpochKey), ReceiveDiscard> {
         let mut discard = ReceiveDiscard::NoSession;
-        for LiveSession { number, receive, .. } in [&self.entered, &self.running].into_iter().flatten() {
-            let Receiver { key, next, newest, .. } = receive;
-            let (key, newest) = match next {
-                _ if key.key_id == key_id => (key, *newest),
-                Some(next) if next.key_id == key_id => (next, 0),
-                _ if key.epoch > 0 && key_id.next() == key.key_id => (key, u32::MAX),
-                _ => {
-                    if discard == ReceiveDiscard::NoSession {
-                        discard = ReceiveDiscard::UnknownKey;
-                    }
-                    continue;
+        for LiveSession { number, receive, .. } in
+            [self.entered(), self.running.as_ref()].into_iter().flatten()
+        {
+            let Receiver { key, newest, .. } = receive;
+            let (key, newest) = if key.key_id == key_id {
+                (key, *newest)
+            } else if let Some(next) = receive.beside.next.as_ref().filter(|next| next.key_id == key_id) {
+                (next, 0)
+            } else if key.epoch > 0 && key_id.next() == key.key_id {
+                (key, u32::MAX)
+            } else {
+                if discard == ReceiveDiscard::NoSession {
+                    discard = ReceiveDiscard::UnknownKey;
                 }
+                continue;
             };
             if seq.number() > newest {
                 return Ok((Under { session: *number, epoch: key.epoch }, key));
@@ -266,41 +267,37 @@ impl Keys {
         Err(discard)
     }
 
-    /// The key that [`Keys::admit`] found.
+    /// The key that [`Keys::admit`] found, if it has not ended since.
     pub(crate) fn receive_key(&self, under: Under) -> Option<&EpochKey> {
-        let sessions = [&self.entered, &self.running].into_iter().flatten();
-        let receiver = &sessions.into_iter().find(|session| session.number == under.session)?.receive;
-        [Some(&receiver.key), receiver.next.as_ref()]
-            .into_iter()
-            .flatten()
-            .find(|key| key.epoch == under.epoch)
+        let Receiver { key, beside, .. } = &self.session(under.session)?.receive;
+        if key.epoch == under.epoch {
+            return Some(key);
+        }
+        beside.next.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
     /// Judges a verified frame again, since others of its burst came before it, and lets what it is the first of begin.
     pub(crate) fn commit(&mut self, under: Under, seq: Seq) -> Result<Moved, ReceiveDiscard> {
         let mut moved = Moved::default();
-        if self.entered.as_ref().is_some_and(|entered| entered.number == under.session) {
+        if self.entered().is_some_and(|entered| entered.number == under.session) {
             moved.session = Some(under.session);
         }
-        let session = self.session(under.session).ok_or(ReceiveDiscard::Late)?;
-        let receiver = &mut session.receive;
+        let receiver = &mut self.session_mut(under.session).ok_or(ReceiveDiscard::Late)?.receive;
         if under.epoch == receiver.key.epoch {
             if seq.number() <= receiver.newest {
                 return Err(ReceiveDiscard::Late);
             }
-        } else {
-            let next = receiver.next.take_if(|next| next.epoch == under.epoch && receiver.ended.is_none());
-            let next = next.ok_or(ReceiveDiscard::Late)?;
-            receiver.ended = Some(core::mem::replace(&mut receiver.key, next));
-            receiver.newest = 0;
+        } else if receiver.begin(under.epoch) {
             moved.epoch = Some((under.session, under.epoch));
+        } else {
+            return Err(ReceiveDiscard::Late);
         }
         moved.missing = seq.number() - receiver.newest - 1;
         receiver.newest = seq.number();
         if moved.session.is_some() {
             // A change that puts a session in takes out what ended before, so there is room.
-            self.ended = core::mem::replace(&mut self.running, self.entered.take());
-            self.enabled = false;
+            self.apart.ended = core::mem::replace(&mut self.running, self.apart.entered.take());
+            (self.is_entered, self.enabled) = (false, false);
         }
         Ok(moved)
     }
@@ -314,13 +311,13 @@ impl Keys {
 
     /// The key of the newest verified frame; of the session that was entered, if there is no other.
     pub(crate) fn receive_status(&self) -> Option<KeyStatus> {
-        let LiveSession { number, receive, .. } = self.running.as_ref().or(self.entered.as_ref())?;
+        let LiveSession { number, receive, .. } = self.running.as_ref().or(self.entered())?;
         Some(status(*number, &receive.key, receive.newest))
     }
 
     /// How far the newest session has come.
     pub(crate) fn state(&self) -> RelationState {
-        match (&self.entered, &self.running) {
+        match (self.entered(), &self.running) {
             (Some(_), None) => RelationState::Entered,
             (_, Some(running)) if running.receive.newest > 0 || running.receive.key.epoch > 0 => {
                 RelationState::Running
@@ -336,74 +333,4 @@ fn status(session: SessionNumber, key: &EpochKey, seq: u32) -> KeyStatus {
 }
 
 #[cfg(test)]
-mod tests {
-    use suite::fieldbus::{Direction, MasterKey};
-    use wire::MacAddr;
-    use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, Protect, Protection};
-
-    use super::*;
-
-    fn key(epoch: u64) -> EpochKey {
-        let direction = Direction {
-            stations: [1, 2].map(|octet| (MacAddr([2, 0, 0, 0, 0, octet]), FrameId(0x8000))),
-            from_higher: false,
-            nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],
-            protection: Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 },
-            epoch,
-        };
-        EpochKey {
-            key_id: KeyId(epoch as u8),
-            epoch,
-            key: MasterKey::new(&[3; 32]).direction_key(&direction),
-        }
-    }
-
-    fn keys_at(next_seq: Seq) -> Keys {
-        let number = SessionNumber(1);
-        let session = Session { number, transmit: [key(0), key(1)], receive: [key(0), key(1)] };
-        let mut keys = Keys::default();
-        assert!(keys.change(KeyChange::Enter(LiveSession::new(session))).is_empty());
-        keys.change(KeyChange::Enable(number));
-        keys.entered.as_mut().unwrap().transmit.next_seq = Some(next_seq);
-        keys
-    }
-
-    #[test]
-    fn no_seq_comes_after_the_last() {
-        let mut keys = keys_at(Seq::LAST);
-        // Without an end before the last Seq, the next epoch begins behind it.
-        let taken = |keys: &mut Keys| {
-            let Taken { under, seq, begun, .. } = keys.take_seq(Seq::LAST)?;
-            Ok((under.epoch, seq, begun.is_some()))
-        };
-        assert_eq!(taken(&mut keys), Ok((0, Seq::LAST, false)));
-        assert_eq!(keys.transmit_status().unwrap().seq, Some(Seq::LAST));
-        assert_eq!(taken(&mut keys), Ok((1, Seq::FIRST, true)));
-        // The key of epoch 2 does not come.
-        keys.entered.as_mut().unwrap().transmit.next_seq = Some(Seq::LAST);
-        assert_eq!(taken(&mut keys), Ok((1, Seq::LAST, false)));
-        for _ in 0..3 {
-            assert_eq!(taken(&mut keys), Err(TransmitDiscard::SeqExhausted));
-        }
-        assert!(
-            keys.change(KeyChange::NextTransmit(SessionNumber(1), key(2))).keys.len() == 1,
-            "epoch 0 goes"
-        );
-        assert_eq!(taken(&mut keys), Ok((2, Seq::FIRST, true)));
-    }
-
-    #[test]
-    fn the_last_seq_is_received_and_nothing_after_it() {
-        let mut keys = keys_at(Seq::FIRST);
-        let mut receive = |key_id: u8, number: u32| {
-            let seq = Seq::new(number).unwrap();
-            let (under, _) = keys.admit(KeyId(key_id), seq)?;
-            keys.commit(under, seq).map(|moved| moved.missing)
-        };
-        assert_eq!(receive(0, u32::MAX), Ok(u32::MAX - 1));
-        assert_eq!(receive(0, u32::MAX), Err(ReceiveDiscard::Late));
-        assert_eq!(receive(1, 1), Ok(0));
-        assert_eq!(receive(0, 5), Err(ReceiveDiscard::Late), "of the epoch before");
-        assert_eq!(receive(2, 1), Err(ReceiveDiscard::UnknownKey), "not there yet");
-    }
-}
+mod tests;

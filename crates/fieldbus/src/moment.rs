@@ -17,6 +17,11 @@ impl Moment {
         Self(if nanoseconds > u64::MAX as u128 { u64::MAX } else { nanoseconds as u64 })
     }
 
+    /// Nanoseconds since the start.
+    pub(crate) const fn since_start(self) -> u64 {
+        self.0
+    }
+
     /// How long `earlier` is ago; nothing if it is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))

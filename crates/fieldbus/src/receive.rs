@@ -5,7 +5,7 @@
 //! | KeyID, Seq and ICV are there | `InPktsTooShort` | 1 |
 //! | there is a session | `InPktsNoSession` | 1 |
 //! | KeyID is that of the current key or of the next | `InPktsUnknownKey` | 1 |
-//! | Seq is newer than that of the newest verified frame | `InPktsLate` | 1, and again in 3 |
+//! | Seq is newer than that of the newest verified frame | `InPktsLate` | 1, and again behind the ICV |
 //! | ICV | `InPktsNotValid` | 2 |
 //!
 //! Only then anything moves: an attacker's frame changes nothing but a counter. Seq is judged twice because two copies of a
@@ -26,7 +26,7 @@ use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
 use crate::member::{Member, Payload};
 use crate::moment::Moment;
-use crate::relations::{Found, Relations};
+use crate::relations::{Found, Relations, Way};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
 
@@ -74,7 +74,7 @@ pub struct Incoming<'b> {
     outcome: Result<Verified, ReceiveDiscard>,
 }
 
-/// What pass 1 prepares for the others.
+/// What pass 1 prepares for pass 2.
 #[derive(Debug)]
 struct Open {
     under: Under,
@@ -83,7 +83,6 @@ struct Open {
     aad: usize,
     text: usize,
     payload: usize,
-    authentic: bool,
 }
 
 impl<'b> Incoming<'b> {
@@ -109,71 +108,68 @@ impl<'b> Incoming<'b> {
 impl Relations {
     /// Verifies a burst of frames that came at `now`, in place, in order.
     pub fn verify(&mut self, now: Moment, burst: &mut [Incoming<'_>]) {
+        self.touch(Way::Inward, burst.iter().map(|incoming| incoming.found));
         for Incoming { frame, found, open, outcome } in &mut *burst {
             let (settings, member, _) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok(admitted) => *open = Some(admitted),
                 Err(discard) => {
-                    member.counters.receive.count(Err(discard));
+                    member.received.count(Err(discard));
                     *outcome = Err(discard);
                 }
             }
         }
-        for Incoming { frame, found, open, .. } in &mut *burst {
-            let Some(open) = open else { continue };
-            let Some(key) = self.member(found.relation()).keys.receive_key(open.under) else { continue };
-            if let Some((aad, text, icv)) = frame.sections(open.aad, open.text) {
-                let job = OpenJob { nonce: open.nonce, aad, text, icv, authentic: &mut open.authentic };
-                key.key.key().open_each(core::iter::once(job));
-            }
-        }
         for Incoming { frame, found, open, outcome } in burst {
             let Some(open) = open else { continue };
-            // The frame stands from its AAD on.
-            let payload = frame.octets().get(AAD_OCTETS..AAD_OCTETS + open.payload).unwrap_or_default();
-            let verdict = self.settle(now, *found, open, payload);
-            let (_, member, _) = self.member_mut(found.relation());
-            let verdict =
-                verdict.and_then(|()| deliver(member, frame, open.payload).ok_or(ReceiveDiscard::TooShort));
-            member.counters.receive.count(verdict);
+            let verdict = self.settle(now, *found, open, frame);
+            self.member_mut(found.relation()).1.received.count(verdict);
             *outcome = verdict.map(Verified);
         }
     }
 
-    /// Pass 3: decides and commits.
+    /// Pass 2: opens, decides, commits and delivers.
     fn settle(
         &mut self,
         now: Moment,
         found: Found,
         open: &Open,
-        payload: &[u8],
+        frame: &mut Frame<'_>,
     ) -> Result<(), ReceiveDiscard> {
-        if !open.authentic {
+        let number = found.relation();
+        let member = self.member_mut(number).1;
+        // A frame of its burst has ended the key: it is late, whatever it says.
+        let key = member.keys.receive_key(open.under).ok_or(ReceiveDiscard::Late)?;
+        let (aad, text, icv) = frame.sections(open.aad, open.text).ok_or(ReceiveDiscard::TooShort)?;
+        let mut authentic = false;
+        let job = OpenJob { nonce: open.nonce, aad, text, icv, authentic: &mut authentic };
+        key.key.key().open_each(core::iter::once(job));
+        if !authentic {
             return Err(ReceiveDiscard::NotValid);
         }
-        let number = found.relation();
-        let moved = self.member_mut(number).1.keys.commit(open.under, open.seq)?;
+        let moved = member.keys.commit(open.under, open.seq)?;
         self.watch();
         let (_, member, news) = self.member_mut(number);
-        let counters = &mut member.counters.receive;
-        counters.in_octets_ok += open.payload as u64;
-        counters.in_pkts_missing += u64::from(moved.missing);
-        counters.in_sessions += u64::from(moved.session.is_some());
-        counters.in_epochs += u64::from(moved.epoch.is_some());
+        member.received.in_octets_ok += open.payload as u64;
+        member.received.in_pkts_missing += u64::from(moved.missing);
         if let Some(session) = moved.session {
+            member.received.in_sessions += 1;
             news.heard(member, number, session);
         }
         if let Some(begun) = moved.epoch {
+            member.received.in_epochs += 1;
             news.receive_epoch(member, number, begun);
         }
         if let Some(arrival) = member.watch.arrived(now) {
             member.jitter.add(arrival.gap.abs_diff(member.settings.relation.cycle));
             if arrival.alarm {
-                member.counters.receive.in_alarms += 1;
+                member.received.in_alarms += 1;
                 news.alarm(member, number, arrival.gap);
             }
         }
-        shadow(member, &moved, payload)
+        // The frame stands from its AAD on.
+        let payload = frame.octets().get(AAD_OCTETS..AAD_OCTETS + open.payload).unwrap_or_default();
+        shadow(member, &moved, payload)?;
+        deliver(member, frame, open.payload).ok_or(ReceiveDiscard::TooShort)
     }
 }
 
@@ -221,14 +217,14 @@ fn admit(
     // In front of the FrameID there are at least 14 octets.
     let (start, len) = (frame.start() + front - ADDRESSES_OCTETS, frame.len() + ADDRESSES_OCTETS - front);
     frame.place(start, len).ok_or(ReceiveDiscard::TooShort)?;
-    frame.octets_mut()[..ADDRESSES_OCTETS].copy_from_slice(&member.fronts.inward.addresses);
+    frame.octets_mut()[..ADDRESSES_OCTETS].copy_from_slice(&member.delivered[..ADDRESSES_OCTETS]);
     let (aad, text) = sections(settings.protection.protect, payload);
-    Ok(Open { under, seq, nonce, aad, text, payload, authentic: false })
+    Ok(Open { under, seq, nonce, aad, text, payload })
 }
 
 /// The frame as the machine expects it: its front, and the payload where it lies.
 fn deliver(member: &Member, frame: &mut Frame<'_>, payload: usize) -> Option<()> {
-    let front = member.fronts.delivered.as_slice();
+    let front = member.delivered.as_slice();
     // The front is at most one octet longer than the AAD, and two octets that were in front of that were the frame's.
     let start = (frame.start() + AAD_OCTETS).checked_sub(front.len())?;
     frame.place(start, front.len() + payload)?;

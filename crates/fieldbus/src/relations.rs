@@ -107,6 +107,8 @@ pub struct Relations {
     outward: Table,
     inward: Table,
     members: Box<[Box<Member>]>,
+    /// Those of the members, apart: who looks a frame up needs nothing else of them.
+    modes: Box<[Mode]>,
     news: NewsList,
     /// The relation that is looked at next for silence.
     look_at: usize,
@@ -145,6 +147,7 @@ impl Relations {
             settings,
             outward: Table::new(addresses(Way::Outward)).ok_or(RelationsError::NoTable)?,
             inward: Table::new(addresses(Way::Inward)).ok_or(RelationsError::NoTable)?,
+            modes: relations.iter().map(|of| of.mode).collect(),
             members: relations.iter().map(|of| Box::new(Member::new(&settings, of))).collect(),
             news: NewsList::with_room(relations.len()),
             look_at: 0,
@@ -209,27 +212,31 @@ impl Relations {
 
     fn find(&self, table: &Table, header: &ethernet::Header, frame_id: FrameId) -> Option<Found> {
         let relation = table.find(Address::new(header.destination, header.source, frame_id))?;
-        let mode = self.members[relation].settings.mode;
+        let mode = self.modes[relation];
         Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }
 
     /// Counts `frame`, which is in clear, and lets it pass if its relation is in shadow mode. On the way in there its payload is
     /// hashed.
     pub fn pass_clear(&mut self, found: Found, way: Way, frame: &[u8]) -> Option<InClear> {
-        let Member { settings, counters, clear_ahead, last_clear, .. } = &mut *self.members[found.relation()];
+        // It is protected instead, and counted there.
+        if let (Mode::Protect, Way::Outward) = (found.mode, way) {
+            return None;
+        }
+        let Member { settings, sent, received, clear_ahead, last_clear, .. } =
+            &mut *self.members[found.relation()];
         match (settings.mode, way) {
-            (Mode::Shadow, Way::Outward) => counters.transmit.out_pkts_clear += 1,
+            (Mode::Shadow, Way::Outward) => sent.out_pkts_clear += 1,
             (Mode::Shadow, Way::Inward) => {
-                counters.receive.in_pkts_clear += 1;
+                received.in_pkts_clear += 1;
                 *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
                 let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
                 *last_clear = frame.get(front..).map(Payload::of);
             }
             (Mode::Protect, Way::Inward) => {
-                counters.receive.in_pkts_clear_refused += 1;
+                received.in_pkts_clear_refused += 1;
                 return None;
             }
-            // It is protected instead, and counted there.
             (Mode::Protect, Way::Outward) => return None,
         }
         Some(InClear(()))
@@ -269,7 +276,7 @@ impl Relations {
         for number in self.look_at..end {
             let member = &mut self.members[number];
             if let Some(gap) = member.watch.look(now) {
-                member.counters.receive.in_alarms += 1;
+                member.received.in_alarms += 1;
                 self.news.alarm(member, number, gap);
             }
         }
@@ -289,19 +296,21 @@ impl Relations {
             let (own, there) = (&mut self.members[number], &mut predecessor.members[before]);
             core::mem::swap(own, there);
             core::mem::swap(&mut own.settings, &mut there.settings);
-            core::mem::swap(&mut own.fronts, &mut there.fronts);
+            core::mem::swap(&mut own.outward, &mut there.outward);
+            core::mem::swap(&mut own.delivered, &mut there.delivered);
             own.watch.set_alarm(own.settings.alarm);
             self.news.adopt(own, number);
         }
         self.watched |= predecessor.watched;
     }
 
-    pub(crate) const fn watch(&mut self) {
-        self.watched = true;
+    /// Reads what the frames of a burst need, before anything is done with the first of them.
+    pub(crate) fn touch(&self, way: Way, burst: impl Iterator<Item = Found>) {
+        core::hint::black_box(burst.fold(0, |sum, found| sum ^ self.members[found.relation()].touch(way)));
     }
 
-    pub(crate) fn member(&self, number: usize) -> &Member {
-        &self.members[number]
+    pub(crate) const fn watch(&mut self) {
+        self.watched = true;
     }
 
     pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut NewsList) {

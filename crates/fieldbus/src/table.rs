@@ -63,9 +63,15 @@ impl Table {
 
     /// The relation found by this address. Reads one bucket.
     pub(crate) fn find(&self, address: Address) -> Option<usize> {
-        let number = |place: &u128| (*place & u128::from(u16::MAX)) as usize;
-        let is_it = |place: &&u128| *place >> NUMBER_BITS == address.0 >> NUMBER_BITS && **place != 0;
-        self.buckets[self.bucket(address)].0.iter().find(is_it).map(number)
+        // All four are compared, without a branch: which of them it is no CPU guesses, and a wrong guess would hold up the
+        // look-ups behind it.
+        let one_more = self.buckets[self.bucket(address)].0.iter().fold(0, |found, place| {
+            // Of the relation's place its number is left, of others more.
+            let differs = place ^ address.0;
+            let is_it = (differs >> 64 == 0) & (differs as u64 >> NUMBER_BITS == 0);
+            found | (((differs as u32).wrapping_add(1)) & u32::from(is_it).wrapping_neg())
+        });
+        if address.0 == 0 { None } else { one_more.checked_sub(1).map(|number| number as usize) }
     }
 
     fn insert(&mut self, address: Address, number: usize) -> bool {

@@ -25,7 +25,7 @@ use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header,
 use crate::counters::TransmitCounters;
 use crate::keys::{Epoch, Taken, Under};
 use crate::member::Member;
-use crate::relations::{Found, Relations};
+use crate::relations::{Found, Relations, Way};
 use crate::settings::Settings;
 
 /// Addresses, FrameID, KeyID and Seq.
@@ -104,29 +104,30 @@ impl<'b> Outgoing<'b> {
 impl Relations {
     /// Protects a burst of frames in place, in order.
     pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) {
+        self.touch(Way::Outward, burst.iter().map(|outgoing| outgoing.found));
         for Outgoing { frame, found, seal, outcome } in &mut *burst {
             let (settings, member, news) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok((admitted, begun)) => {
                     *seal = Some(admitted);
                     if let Some(begun) = begun {
-                        member.counters.transmit.out_epochs += 1;
+                        member.sent.out_epochs += 1;
                         news.transmit_epoch(member, found.relation(), begun);
                     }
                 }
                 Err(discard) => {
-                    member.counters.transmit.count(discard);
+                    member.sent.count(discard);
                     *outcome = Err(discard);
                 }
             }
         }
         for Outgoing { frame, found, seal, .. } in &mut *burst {
             let Some(seal) = seal else { continue };
-            let Some(key) = self.member(found.relation()).keys.transmit_key(seal.under) else { continue };
-            if let Some((aad, text, icv)) = frame.sections(seal.aad, seal.text) {
-                key.key.key().seal_each(core::iter::once(SealJob { nonce: seal.nonce, aad, text, icv }));
-                seal.sealed = true;
-            }
+            let (_, member, _) = self.member_mut(found.relation());
+            let Some(key) = member.keys.transmit_key(seal.under) else { continue };
+            let Some((aad, text, icv)) = frame.sections(seal.aad, seal.text) else { continue };
+            key.key.key().seal_each(core::iter::once(SealJob { nonce: seal.nonce, aad, text, icv }));
+            seal.sealed = true;
         }
         for Outgoing { frame, found, seal, outcome } in burst {
             let Some(seal) = seal.as_ref().filter(|seal| seal.sealed) else { continue };
@@ -134,8 +135,8 @@ impl Relations {
             if put_back(settings, member, frame, &seal.tags).is_none() {
                 continue;
             }
-            member.counters.transmit.out_pkts_protected += 1;
-            member.counters.transmit.out_octets_protected += seal.payload as u64;
+            member.sent.out_pkts_protected += 1;
+            member.sent.out_octets_protected += seal.payload as u64;
             *outcome = Ok(Protected(()));
         }
     }
@@ -170,9 +171,9 @@ fn admit(
             return Err(discard);
         }
     };
-    let header = Header { frame_id: member.fronts.outward.frame_id, key_id: key.key_id, seq: Some(seq) };
+    let header = Header { frame_id: member.outward.frame_id, key_id: key.key_id, seq: Some(seq) };
     let octets = frame.octets_mut();
-    octets[..ADDRESSES_OCTETS].copy_from_slice(&member.fronts.outward.addresses);
+    octets[..ADDRESSES_OCTETS].copy_from_slice(&member.outward.addresses);
     octets[ADDRESSES_OCTETS..AAD_OCTETS].copy_from_slice(&header.encode());
     octets[AAD_OCTETS + given..AAD_OCTETS + payload].fill(0);
     let (aad, text) = sections(settings.protection.protect, payload);
@@ -195,7 +196,7 @@ fn put_back(settings: &Settings, member: &Member, frame: &mut Frame<'_>, tags: &
     let (addresses, behind) = frame.octets_mut().split_at_mut_checked(ADDRESSES_OCTETS)?;
     let (behind_addresses, _) = behind.split_at_mut_checked(more)?;
     let (vlan, ethertype) = behind_addresses.split_at_mut(tags.len());
-    addresses.copy_from_slice(&member.fronts.outward.addresses);
+    addresses.copy_from_slice(&member.outward.addresses);
     vlan.copy_from_slice(tags);
     ethertype.copy_from_slice(&settings.ethertype.0.to_be_bytes());
     Some(())

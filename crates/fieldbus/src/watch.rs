@@ -7,12 +7,15 @@ use core::time::Duration;
 
 use crate::moment::Moment;
 
+/// Half as long as a [`Duration`], and compared at once.
+type Nanoseconds = u64;
+
 /// The watch over one relation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Watch {
-    alarm: Duration,
     last: Option<Moment>,
-    worst_gap: Duration,
+    alarm: Nanoseconds,
+    worst_gap: Nanoseconds,
     /// The gap that lasts was told.
     told: bool,
 }
@@ -28,14 +31,14 @@ pub(crate) struct Arrival {
 
 impl Watch {
     pub(crate) const fn new(alarm: Duration) -> Self {
-        Self { alarm, last: None, worst_gap: Duration::ZERO, told: false }
+        Self { last: None, alarm: nanoseconds(alarm), worst_gap: 0, told: false }
     }
 
     /// A verified frame has come; says how long none had, if it is not the first.
     pub(crate) fn arrived(&mut self, now: Moment) -> Option<Arrival> {
         let gap = now.since(self.last.replace(now)?);
-        self.worst_gap = self.worst_gap.max(gap);
-        let alarm = gap >= self.alarm && !self.told;
+        self.worst_gap = self.worst_gap.max(nanoseconds(gap));
+        let alarm = nanoseconds(gap) >= self.alarm && !self.told;
         self.told = false;
         Some(Arrival { gap, alarm })
     }
@@ -43,7 +46,7 @@ impl Watch {
     /// How long no frame has come, once, if that is an alarm.
     pub(crate) fn look(&mut self, now: Moment) -> Option<Duration> {
         let gap = now.since(self.last?);
-        if gap < self.alarm || self.told {
+        if nanoseconds(gap) < self.alarm || self.told {
             return None;
         }
         self.told = true;
@@ -57,13 +60,23 @@ impl Watch {
 
     /// The longest gap that a frame has ended.
     pub(crate) const fn worst_gap(&self) -> Duration {
-        self.worst_gap
+        Duration::from_nanos(self.worst_gap)
     }
 
     /// Goes on with another limit.
     pub(crate) const fn set_alarm(&mut self, alarm: Duration) {
-        self.alarm = alarm;
+        self.alarm = nanoseconds(alarm);
     }
+
+    /// Reads where the last frame stands.
+    #[inline]
+    pub(crate) fn touch(&self) -> u32 {
+        self.last.map_or(0, |last| last.since_start() as u32)
+    }
+}
+
+const fn nanoseconds(time: Duration) -> Nanoseconds {
+    Moment::after_start(time).since_start()
 }
 
 #[cfg(test)]

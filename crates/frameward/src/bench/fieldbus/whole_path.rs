@@ -74,7 +74,20 @@ impl WholePath {
         let [first, second] = NAMES.map(|name| gateway.remove(name));
         let links = [first.map_err(|error| failed(&error))?, second.map_err(|error| failed(&error))?];
         gateway.stop().map_err(|error| failed(&error))?;
-        Self::between(links, (0..relations).map(|number| frame(number, payload)).collect())
+        let frames = |from: usize| (0..relations).map(|number| frame(from, number, payload)).collect();
+        let mut path = Self::between(links, frames(0))?;
+        path.answer(frames(1));
+        Ok(path)
+    }
+
+    /// Frames go both ways in a relation, and a session runs from the first that was verified: each device says something, once.
+    fn answer(&mut self, frames: Vec<Vec<u8>>) {
+        for frame in frames {
+            assert!(self.devices.inject(&frame), "the wire is empty");
+            self.turn(1);
+            self.turn(0);
+            assert!(self.plc.collect().is_some(), "every frame arrives");
+        }
     }
 
     /// Gives the links other ports, with a wire between them.
@@ -147,9 +160,11 @@ fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     [(MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id)]
 }
 
-fn frame(number: usize, payload: usize) -> Vec<u8> {
-    let [(plc, frame_id), (device, _)] = stations(number);
-    let front = [&device.0[..], &plc.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &frame_id.0.to_be_bytes()];
+/// What the PLC (0) or device `number` (1) sends.
+fn frame(from: usize, number: usize, payload: usize) -> Vec<u8> {
+    let stations = stations(number);
+    let ((source, frame_id), (destination, _)) = (stations[from], stations[1 - from]);
+    let front = [&destination.0[..], &source.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &frame_id.0.to_be_bytes()];
     let mut frame = front.concat();
     frame.resize(frame.len() + payload, 0xa5);
     frame

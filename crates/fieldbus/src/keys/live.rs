@@ -1,0 +1,97 @@
+//! A session as the data path has it.
+//!
+//! ```text
+//!  Sender, Receiver: key | how far its Seqs have come | ──▶ the keys of the epochs before and after, apart
+//! ```
+//!
+//! What a frame needs stands in one piece; what changes of epochs need is behind a pointer, which no frame but the first of an
+//! epoch follows.
+
+use alloc::boxed::Box;
+
+use wire::fieldbus::Seq;
+
+use crate::session::{EpochKey, Session, SessionNumber};
+
+/// A session with how far its Seqs have come: what [`crate::KeyChange::Enter`] puts in.
+#[derive(Debug)]
+#[repr(C)]
+pub struct LiveSession {
+    pub(super) transmit: Sender,
+    pub(super) number: SessionNumber,
+    pub(super) receive: Receiver,
+}
+
+#[derive(Debug)]
+pub(super) struct Sender {
+    pub(super) key: EpochKey,
+    pub(super) next_seq: Option<Seq>,
+    pub(super) beside: Box<Beside>,
+}
+
+#[derive(Debug)]
+pub(super) struct Receiver {
+    pub(super) key: EpochKey,
+    /// The Seq of the newest verified frame; 0 before there is one.
+    pub(super) newest: u32,
+    pub(super) beside: Box<Beside>,
+}
+
+/// The keys of the epochs beside the one that runs.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) next: Option<EpochKey>,
+    pub(super) ended: Option<EpochKey>,
+}
+
+impl LiveSession {
+    /// A session of which no frame was protected or verified yet.
+    pub fn new(session: Session) -> Self {
+        let Session { number, transmit: [key, next], receive: [receive_key, receive_next] } = session;
+        let transmit = Sender { key, next_seq: Some(Seq::FIRST), beside: Beside::with(next) };
+        let receive = Receiver { key: receive_key, newest: 0, beside: Beside::with(receive_next) };
+        Self { transmit, number, receive }
+    }
+}
+
+impl Sender {
+    /// Begins the next epoch, if its key is there and the one before has been taken out.
+    pub(super) fn begin(&mut self) -> bool {
+        let Some(next) = self.beside.take_next() else { return false };
+        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        self.next_seq = Some(Seq::FIRST);
+        true
+    }
+}
+
+impl Receiver {
+    /// Begins this epoch, if it is the next, its key is there and the one before has been taken out.
+    pub(super) fn begin(&mut self, epoch: u64) -> bool {
+        if self.beside.next.as_ref().is_none_or(|next| next.epoch != epoch) {
+            return false;
+        }
+        let Some(next) = self.beside.take_next() else { return false };
+        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        self.newest = 0;
+        true
+    }
+}
+
+impl Beside {
+    fn with(next: EpochKey) -> Box<Self> {
+        Box::new(Self { next: Some(next), ended: None })
+    }
+
+    fn take_next(&mut self) -> Option<EpochKey> {
+        if self.ended.is_some() { None } else { self.next.take() }
+    }
+
+    /// Puts the next epoch's key in, behind that of epoch `current`; gives back what is not that.
+    pub(super) fn put_next(&mut self, current: u64, key: EpochKey) -> Result<(), EpochKey> {
+        if self.next.is_some() || current.checked_add(1) != Some(key.epoch) {
+            return Err(key);
+        }
+        self.next = Some(key);
+        Ok(())
+    }
+}
