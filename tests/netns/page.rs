@@ -1,4 +1,4 @@
-//! The status page in a real browser, beside a gateway with traffic: about 15 seconds.
+//! The status page in a real browser, beside a gateway with traffic: about 25 seconds.
 //!
 //! Pictures of it are left in `target/screenshots`.
 
@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use browser::Browser;
+use frameward::demo::cells::{self, CellChoice};
 use frameward::demo::pair::{Choice, Station};
 use frameward::demo::sites::{Sites, SitesChoice};
 use frameward::report::{Counters, GatewayReport};
+use lab::cyclic::Exchange;
 use lab::topology::RIGHT;
 use lab::{Machine, PacketSocket, Plants, PlantsShape, Shape, Topology};
 
@@ -71,7 +73,7 @@ fn picture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots").join(name)
 }
 
-fn looks(browser: &mut Browser) {
+fn looks(browser: &mut Browser, name: &str) {
     for (width, height) in [(360, 780), (1280, 900)] {
         for scheme in ["light", "dark"] {
             browser.shape(width, height, scheme);
@@ -79,7 +81,7 @@ fn looks(browser: &mut Browser) {
             let wide = browser.value("document.documentElement.scrollWidth");
             assert!(wide.as_u64().unwrap() <= u64::from(width), "{wide} wide, of {width}");
             let word = if width < 600 { "phone" } else { "desktop" };
-            browser.screenshot(&picture(&format!("status-{word}-{scheme}.png")));
+            browser.screenshot(&picture(&format!("{name}-{word}-{scheme}.png")));
         }
     }
 }
@@ -113,7 +115,7 @@ fn the_status_page_lives() {
         browser.wait_for(
             "document.querySelector('.way.in polyline').getAttribute('points').split(' ').length > 8",
         );
-        looks(&mut browser);
+        looks(&mut browser, "status");
     });
 
     // Idle: what the page shows is what the gateway says, counter for counter.
@@ -237,6 +239,89 @@ fn a_site_has_its_card() {
     }
     drop(browser);
     sites.stop().unwrap();
+}
+
+/// A cell's relations on a link's card: how each of them is, counter for counter, and loudly what passes in clear; and its
+/// metrics are OpenMetrics, which the alerts for cells are made of.
+#[test]
+fn a_cell_has_its_relations_on_the_card() {
+    let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
+    // Long enough a watchdog for a debug build on a busy machine.
+    let mut choice = CellChoice::new(&topology, 3, Duration::from_millis(20));
+    (choice.gateway, choice.cell) = (HTTP, "watchdog = 100");
+    choice.relations[1].1 = "shadow";
+    let mut pair = cells::start(program(), &topology, &choice).unwrap();
+    cells::secured(&pair).unwrap();
+    let namespace = &topology.gateway_a.namespace;
+    let mut browser = Browser::start(namespace, pair.scratch.path());
+    browser.shape(1280, 900, "light");
+    browser.open(&format!("http://{ADDRESS}/"));
+    browser.wait_for("document.getElementById('live').textContent === 'live'");
+    let tile = |number: usize, words: &str| {
+        format!("document.querySelectorAll('.relations .tile')[{number}].innerText.includes('{words}')")
+    };
+    for (number, words) in [(0, "in session, no frame yet"), (1, "IN CLEAR"), (2, "key out")] {
+        browser.wait_for(&tile(number, words));
+    }
+    let exchange = Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap();
+    exchange.wait_for(20, super::DEADLINE).unwrap();
+    for (number, words) in [
+        (0, "protected"),
+        (0, "running"),
+        (0, "p99.9"),
+        (0, "of 2000\\u00a0ms"),
+        (1, "shadow: frames pass IN CLEAR"),
+        (2, "protected"),
+    ] {
+        browser.wait_for(&tile(number, words));
+    }
+    browser.wait_for(
+        "document.querySelector('.relations .tile').innerText.includes('02:00:00:00:01:01 0xbb01')",
+    );
+    // Loud: a banner, the relation's own pill, the link's, and its reason.
+    browser.wait_for("!document.querySelector('.fieldbus .banner').hidden && document.querySelector('.fieldbus .banner').innerText.includes('1 of 3 relations pass in clear')");
+    browser.wait_for("document.querySelectorAll('.relations .pill.bad').length === 1");
+    browser.wait_for("document.querySelector('.link .pill').textContent === 'not protecting'");
+    browser.wait_for("document.querySelector('.reasons').innerText.includes('is in shadow mode')");
+    looks(&mut browser, "status-fieldbus");
+    exchange.stop().unwrap();
+
+    // Nothing comes any more: each relation has its alarm, and says that it is silent.
+    for number in [0, 2] {
+        browser.wait_for(&tile(number, "silent for longer than its watchdog"));
+        browser.wait_for(&format!(
+            "/alarms\\s+[1-9]/.test(document.querySelectorAll('.relations .tile')[{number}].innerText)"
+        ));
+    }
+    browser.wait_for("document.querySelectorAll('.relations .pill.warn').length === 2");
+    let end = std::time::Instant::now() + super::DEADLINE;
+    loop {
+        let report: GatewayReport = serde_json::from_str(&get(namespace, "/status")).unwrap();
+        let shown: Vec<(String, Vec<(String, u64)>)> = serde_json::from_value(browser.value(SHOWN)).unwrap();
+        let cell = cells::only_cell(&report).unwrap();
+        let said: Vec<_> = cell.groups().into_iter().map(|(_, name, of)| (name, rows(of))).collect();
+        if said.iter().all(|group| shown.contains(group)) {
+            assert_eq!(said.len(), 2 + 2 * 3);
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{shown:#?}\ninstead of\n{said:#?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+    let samples = parse_metrics(&pair.scratch, &get(namespace, "/metrics"));
+    alerts_name_metrics_that_exist(&samples, Whose::Cells);
+    for (name, expected) in [("relations", 3), ("relations_in_shadow", 1), ("relations_without_session", 0)] {
+        assert_eq!(samples[&format!("frameward_fieldbus_{name}")][0].1, expected, "{name}");
+    }
+    // The log says it, and that they are back.
+    pair.a.program().wait_for_line("fieldbus \"cell-4\": no verified frame", super::DEADLINE).unwrap();
+    let exchange = Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap();
+    browser.wait_for("document.querySelectorAll('.relations .pill.good').length === 2");
+    let back = "verified frames of all relations come again";
+    pair.a.program().wait_for_line(back, super::DEADLINE).unwrap();
+    exchange.stop().unwrap();
+    drop(browser);
+    pair.stop().unwrap();
 }
 
 fn rows(counters: &Counters) -> Vec<(String, u64)> {

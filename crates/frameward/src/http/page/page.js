@@ -339,7 +339,7 @@
     cardOf("link", name,
       make("section", "agreement", make("h3", "", "Key agreement"), make("div", "tiles agreed"), make("dl", "pairs changes")),
       make("section", "secys", make("h3", "", "Keys and packet numbers"), make("div", "tiles sas")),
-      make("section", "fieldbus", make("h3", "", "Fieldbus"), make("p", "quiet cell"), make("div", "tiles relations")));
+      make("section", "fieldbus", make("h3", "", "Fieldbus"), make("p", "banner"), make("p", "quiet cell"), make("div", "tiles relations")));
   const siteCard = (name) => cardOf("site", name,
     make("section", "", make("h3", "", "Other sites"), make("div", "tiles peers")),
     make("section", "", make("h3", "", "Stations"), make("dl", "pairs stations")));
@@ -372,7 +372,7 @@
   // ---- a link's fieldbus -------------------------------------------------------------------------------------
 
   const RELATIONS = 50;     // that are listed
-  const span = (ns) => (ns >= 1e6 ? `${+(ns / 1e6).toPrecision(3)} ms` : `${+(ns / 1e3).toPrecision(3)} \u00b5s`);
+  const span = (ns) => (ns >= 1e6 ? `${+(ns / 1e6).toPrecision(3)}\u00a0ms` : `${+(ns / 1e3).toPrecision(3)}\u00a0\u00b5s`);
   // Percentiles are the bounds of buckets, or the worst if that is less.
   const times = ({ count, worst_ns: worst, buckets }, bounds) => {
     if (count === 0) return "\u2013";
@@ -381,30 +381,46 @@
       const bucket = buckets.findIndex((more) => (seen += more) >= count * share);
       return span(bucket < bounds.length ? Math.min(bounds[bucket], worst) : worst);
     };
-    return `p50 ${at(0.5)}, p99.9 ${at(0.999)}, worst ${span(worst)}`;
+    return `p50\u00a0${at(0.5)}, p99.9\u00a0${at(0.999)}, worst\u00a0${span(worst)}`;
+  };
+  // How a relation is, in a word; what needs somebody has another colour.
+  const howIs = ({ mode, state, silent_ns: silent, watchdog_ns: watchdog }) => {
+    if (mode === "shadow") return ["bad", "shadow: frames pass IN CLEAR"];
+    if (state === "no session") return ["bad", "no session: no frame passes"];
+    if (silent >= watchdog) return ["warn", "silent for longer than its watchdog"];
+    return state === "running" ? ["good", "protected"] : ["wait", "in session, no frame yet"];
   };
   const drawCell = (section, cell) => {
     section.hidden = !cell;
     if (!cell) return;
-    const shown = cell.relations.slice(0, RELATIONS);
-    const more = cell.relations.length - shown.length;
+    const judged = cell.relations.map((relation) => [relation, ...howIs(relation)]);
+    const more = judged.length - RELATIONS;
+    // Of many, those are listed that need somebody.
+    if (more > 0) judged.sort(([, one], [, other]) => (RANK[other] || 0) - (RANK[one] || 0));
+    const clear = cell.relations.filter(({ mode }) => mode === "shadow").length;
+    const banner = section.querySelector(".banner");
+    banner.hidden = clear === 0;
+    write(banner, `Shadow mode: the cyclic frames of ${whole(clear)} of ${whole(cell.relations.length)} relations pass in clear.`);
     write(section.querySelector(".cell"),
       `${cell.name}: ${cell.suite}, ${cell.protect}, rest ${cell.rest === "drop" ? "dropped" : "through this link"}, ` +
       `${whole(cell.relations.length)} relations${more > 0 ? `, ${whole(more)} of them only in /status` : ""}`);
-    keep(section.querySelector(".relations"), shown.map((relation) => {
+    keep(section.querySelector(".relations"), judged.slice(0, RELATIONS).map(([relation, level, words]) => {
       const { own, sends, peer, receives } = relation;
       return [`${own} ${sends} ${peer} ${receives}`, () => make("div", "tile"), (tile) => {
         const key = (key) => (key ? `${key.key_id}, epoch ${whole(key.epoch)}, Seq ${whole(key.seq || 0)}` : "none");
-        const state = relation.mode === "shadow" ? `${relation.state}, SHADOW: IN CLEAR` : relation.state;
-        tile.replaceChildren(make("strong", "", `${own} ${sends} \u2194 ${peer} ${receives}`), pairs([
-          ["state", state], ["cycle", span(relation.cycle_ns)],
-          ["key out", key(relation.transmit_key)], ["key in", key(relation.receive_key)],
-          ["inside, out", times(relation.residence_outward, cell.bounds_ns)],
-          ["inside, in", times(relation.residence_inward, cell.bounds_ns)],
-          ["jitter", times(relation.jitter, cell.bounds_ns)],
-          ["longest gap", `${span(relation.worst_gap_ns)} of ${span(relation.watchdog_ns)}`],
-          ["alarms", whole(relation.receive.InAlarms || 0)],
-        ]));
+        const alarms = relation.receive.InAlarms || 0;
+        tile.replaceChildren(
+          make("strong", "", `${own} ${sends}`), make("strong", "", `\u2194 ${peer} ${receives}`),
+          make("p", `pill ${level}`, words),
+          pairs([
+            ["state", relation.state], ["cycle", span(relation.cycle_ns)],
+            ["key out", key(relation.transmit_key)], ["key in", key(relation.receive_key)],
+            ["inside, out", times(relation.residence_outward, cell.bounds_ns)],
+            ["inside, in", times(relation.residence_inward, cell.bounds_ns)],
+            ["jitter", times(relation.jitter, cell.bounds_ns)],
+            ["longest gap", `${span(relation.worst_gap_ns)} of ${span(relation.watchdog_ns)}`],
+            ["alarms", whole(alarms)],
+          ]));
       }];
     }));
   };
