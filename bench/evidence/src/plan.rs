@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bench::Row;
 use bench::divided::DividedEnds;
+use frameward::bench::fieldbus::end_to_end;
 use frameward::bench::precompute::{Device, Measured};
 use frameward::bench::rivals::Rival;
 use frameward::bench::{Bench, BenchError, Effort, fieldbus, suites};
@@ -112,7 +113,7 @@ pub fn steps(extent: Extent) -> Vec<Step> {
         let expected = expected[usize::from(!quick)];
         steps.push(Step::new(name, name, expected, move |tools| measure(tools, effort)));
     }
-    steps.push(Step::new(FIELDBUS, FIELDBUS, if quick { 2 } else { 60 }, move |tools| {
+    steps.push(Step::new(FIELDBUS, FIELDBUS, if quick { 8 } else { 240 }, move |tools| {
         measure_fieldbus(extent, tools)
     }));
     steps
@@ -213,7 +214,19 @@ fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, St
     let mut rows = Vec::new();
     fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()))
         .map_err(|error| error.to_string())?;
-    Ok(Outcome { rows, ..Outcome::default() })
+    let effort = match extent {
+        Extent::Full => end_to_end::FULL,
+        Extent::Quick => fieldbus::Effort { rounds: 1, time: Duration::from_millis(500) },
+    };
+    let gaps = match end_to_end::measure(tools.frameward, effort, tools.say) {
+        Ok(more) => {
+            rows.extend(more);
+            Vec::new()
+        }
+        // What needs no network is measured all the same.
+        Err(error) => vec![format!("end to end: {error}")],
+    };
+    Ok(Outcome { rows, gaps, ..Outcome::default() })
 }
 
 fn measure_precompute(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, String> {

@@ -294,9 +294,9 @@ fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
     }
     let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
-    let Effort { rounds, time, .. } = if quick { Effort::QUICK } else { Effort::FULL };
+    let effort = if quick { fieldbus::end_to_end::QUICK } else { fieldbus::end_to_end::FULL };
     let mut progress = |line: &dyn Display| tell(&format_args!("bench: {line}"));
-    let rows = fieldbus::end_to_end::measure(&frameward, rounds, time, &mut progress);
+    let rows = fieldbus::end_to_end::measure(&frameward, effort, &mut progress);
     let rows = rows.map_err(|error| failed(&error))?;
     if json {
         return rows.iter().try_for_each(|row| print(&format_args!("{}\n", row.line())));
