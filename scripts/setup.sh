@@ -4,8 +4,8 @@
 #   scripts/setup.sh demo    to build, and for network namespaces with traffic in them
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
-#                            reads what inspect writes, nftables, a browser, Prometheus' own parser, and scapy, which
-#                            builds PROFINET frames
+#                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
+#                            PROFINET frames, and the tunnels of packages that make bench compares with
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
 #                            cbindgen, and what mcu installs
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
@@ -14,7 +14,8 @@
 #                            linker, an emulator
 #   scripts/setup.sh bench   the tunnels that ours is compared with: wireguard-go (from the Go module proxy), boringtun and
 #                            vpncloud (from crates.io), into target/rivals/bin; fastd, tinc, OpenVPN, WireGuard's tools;
-#                            and iperf3. FRAMEWARD_RIVALS=packages leaves out what would have to be built
+#                            a Linux kernel with macsec (user-mode-linux, kmod); and iperf3. FRAMEWARD_RIVALS=packages
+#                            leaves out what would have to be built
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -43,16 +44,19 @@ needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:etht
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
 [[ $profile != mcu && $profile != ci ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
-[[ $profile != bench ]] || needs+=(wg:wireguard-tools fastd:fastd tincd:tinc openvpn:openvpn openssl:openssl iperf3:iperf3)
+[[ $profile != bench ]] || needs+=(wg:wireguard-tools)
+# Started by tests too: whether each of them carries full frames.
+[[ $profile != bench && $profile != test && $profile != ci ]] || needs+=(fastd:fastd tincd:tinc openvpn:openvpn openssl:openssl)
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || needs+=(go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
-if [[ $profile == test || $profile == ci ]]; then
+if [[ $profile == test || $profile == ci || $profile == bench ]]; then
     needs+=(insmod:kmod iperf3:iperf3)
-    # wpa_supplicant runs in the guest alone.
-    [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux wpa_supplicant:wpasupplicant)
+    [[ $(uname -m) != x86_64 ]] || needs+=(linux.uml:user-mode-linux)
 fi
+# wpa_supplicant runs in the guest alone.
+[[ ($profile != test && $profile != ci) || $(uname -m) != x86_64 ]] || needs+=(wpa_supplicant:wpasupplicant)
 # A site behind a router that masquerades.
 [[ $profile != test && $profile != ci ]] || needs+=(nft:nftables)
 # The status page is tested in a real browser.

@@ -30,7 +30,7 @@ pub fn here() -> Machine {
 
 /// What the programs that take part say of their version. What is not installed is left out.
 pub fn programs() -> BTreeMap<String, String> {
-    let asked: [(&str, &[&str]); 8] = [
+    let asked: [(&str, &[&str]); 9] = [
         ("Frameward", &["", env!("CARGO_PKG_VERSION")]),
         ("fastd", &["fastd", "--version"]),
         ("tinc", &["tincd", "--version"]),
@@ -39,6 +39,7 @@ pub fn programs() -> BTreeMap<String, String> {
         ("wireguard-go", &["wireguard", "--version"]),
         ("boringtun", &["boringtun-cli", "--version"]),
         ("iperf3", &["iperf3", "--version"]),
+        ("User-Mode Linux", &[lab::guest::PROGRAM, "--version"]),
     ];
     let mut versions = BTreeMap::new();
     for (name, command) in asked {

@@ -1,8 +1,9 @@
 //! The command line of the evidence.
 //!
 //! ```text
-//! evidence run [--quick] [--fresh] [--only BENCH]...   measure what is not stored, write evidence.json and index.html
-//! evidence page EVIDENCE.JSON INDEX.HTML              draw the page anew
+//! evidence run [--quick] [--fresh] [--only BENCH]... [--step WORDS]...   measure what is not stored, write evidence.json
+//!                                                                       and index.html
+//! evidence page EVIDENCE.JSON INDEX.HTML                               draw the page anew
 //! ```
 
 use std::fmt::Display;
@@ -14,7 +15,7 @@ use clap::{Parser, Subcommand};
 use evidence::document::Document;
 use evidence::page;
 use evidence::plan::{self, Extent};
-use evidence::run::Run;
+use evidence::run::{Choice, Run};
 use evidence::store::Store;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -39,6 +40,10 @@ enum Command {
         /// Measure only this bench now, and take of the others what is stored; may be given several times
         #[arg(long, value_name = "BENCH")]
         only: Vec<String>,
+        /// Measure only steps with these words in their names, such as a contestant's name or `round 1,`; may be given
+        /// several times
+        #[arg(long, value_name = "WORDS")]
+        step: Vec<String>,
         /// Where steps, evidence.json and index.html stand
         #[arg(long, value_name = "DIRECTORY", default_value = "target/evidence")]
         out: PathBuf,
@@ -60,9 +65,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run { quick, fresh, only, out, frameward, rows } => {
+        Command::Run { quick, fresh, only, step, out, frameward, rows } => {
             let extent = if quick { Extent::Quick } else { Extent::Full };
-            run(extent, fresh, &only, &out, &frameward, &rows)
+            run(extent, fresh, Choice { benches: &only, words: &step }, &out, &frameward, &rows)
         }
         Command::Page { evidence, page } => draw(&evidence, &page),
     };
@@ -78,7 +83,7 @@ fn main() -> ExitCode {
 fn run(
     extent: Extent,
     fresh: bool,
-    only: &[String],
+    choice: Choice<'_>,
     out: &Path,
     frameward: &Path,
     rows: &Path,
@@ -86,16 +91,24 @@ fn run(
     let failed = |error: io::Error| error.to_string();
     abandon_when_interrupted().map_err(failed)?;
     let steps = plan::steps(extent);
-    if let Some(unknown) = only.iter().find(|name| !steps.iter().any(|step| step.bench == name.as_str())) {
+    if let Some(unknown) =
+        choice.benches.iter().find(|name| !steps.iter().any(|step| step.bench == name.as_str()))
+    {
         let mut known: Vec<_> = steps.iter().map(|step| step.bench).collect();
         known.dedup();
         return Err(format!("there is no bench {unknown}; these are: {}", known.join(", ")));
+    }
+    if let Some(unknown) =
+        choice.words.iter().find(|words| !steps.iter().any(|step| step.name.contains(words.as_str())))
+    {
+        let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+        return Err(format!("no step has `{unknown}` in its name; these are: {}", names.join("; ")));
     }
     let store = Store::open(out).map_err(failed)?;
     let frameward = frameward.canonicalize().unwrap_or_else(|_| frameward.to_owned());
     let mut tell = |line: &dyn Display| eprintln!("evidence: {line}");
     let mut run =
-        Run { frameward: &frameward, precompute: rows, extent, only, store: &store, tell: &mut tell };
+        Run { frameward: &frameward, precompute: rows, extent, choice, store: &store, tell: &mut tell };
     for step in steps.iter().filter(|step| fresh && run.wants(step)) {
         store.forget(&step.name).map_err(failed)?;
     }

@@ -10,6 +10,7 @@ mod fieldbus;
 mod figure;
 mod ink;
 mod iot;
+mod kernel;
 mod lines;
 mod papers;
 mod pick;

@@ -15,6 +15,22 @@ use crate::outcome::Outcome;
 use crate::plan::{Extent, Step, Tools};
 use crate::store::{Finished, Origin, Store};
 
+/// What is measured now; of all else there is what is stored. Empty: everything is.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Choice<'c> {
+    /// Benches.
+    pub benches: &'c [String],
+    /// Words of which a step's name has to have one.
+    pub words: &'c [String],
+}
+
+impl Choice<'_> {
+    fn has(&self, step: &Step) -> bool {
+        (self.benches.is_empty() || self.benches.iter().any(|name| name == step.bench))
+            && (self.words.is_empty() || self.words.iter().any(|words| step.name.contains(words.as_str())))
+    }
+}
+
 /// What a run needs.
 pub struct Run<'r> {
     /// The program, to be run as gateways.
@@ -23,8 +39,8 @@ pub struct Run<'r> {
     pub precompute: &'r Path,
     /// How much is measured.
     pub extent: Extent,
-    /// Benches that are measured now; of the others there is what is stored. Empty: all are.
-    pub only: &'r [String],
+    /// What is measured now.
+    pub choice: Choice<'r>,
     /// Where finished steps are kept.
     pub store: &'r Store,
     /// Told each line of progress.
@@ -34,7 +50,7 @@ pub struct Run<'r> {
 impl Run<'_> {
     /// Whether a step is to be done now, if it is not stored.
     pub fn wants(&self, step: &Step) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == step.bench)
+        self.choice.has(step)
     }
 
     /// Does all of `steps` that is wanted and not stored, and returns what there is of all. A step that fails is a gap.
@@ -51,7 +67,7 @@ impl Run<'_> {
             let stored = self.store.finished(&step.name, &origin);
             let head = format!("[{}/{}, {} left]", number + 1, steps.len(), clock.left());
             let (seconds, gap) = match stored {
-                None if !self.wants(step) => (0.0, Some("left out of this run (--only)".to_owned())),
+                None if !self.wants(step) => (0.0, Some("left out of this run (--only, --step)".to_owned())),
                 Some(finished) => {
                     if self.wants(step) {
                         (self.tell)(&format_args!("{head} {}: stored", step.name));
@@ -175,19 +191,19 @@ mod tests {
         let store = Store::open(scratch.path()).unwrap();
         let told = RefCell::new(Vec::new());
         let own = std::env::current_exe().unwrap();
-        let go_only = |steps: &[Step], only: &[String]| {
+        let go_only = |steps: &[Step], choice: Choice<'_>| {
             let mut tell = |line: &dyn Display| told.borrow_mut().push(line.to_string());
             let mut run = Run {
                 frameward: &own,
                 precompute: scratch.path(),
                 extent: Extent::Quick,
-                only,
+                choice,
                 store: &store,
                 tell: &mut tell,
             };
             run.go(steps).unwrap()
         };
-        let go = |steps: &[Step]| go_only(steps, &[]);
+        let go = |steps: &[Step]| go_only(steps, Choice::default());
         let first = go(&[
             step("works", measured),
             step("fails", || Err("no network".into())),
@@ -200,15 +216,19 @@ mod tests {
         assert!(second.gaps("b").is_empty());
         assert!(told.borrow()[0].ends_with("works: stored"), "{:?}", told.borrow());
         // Of what is not asked for there is what is stored, and the rest is said to be missing.
-        let third =
-            go_only(&[step("works", || panic!("not wanted")), step("new", measured)], &["other".into()]);
-        assert_eq!(third.gaps("b"), ["left out of this run (--only)"]);
-        assert_eq!(third.figure("b", "case").unwrap().value, 1.0);
+        let (other, words) = (["other".to_owned()], ["not".to_owned(), "els".to_owned()]);
+        for choice in [Choice { benches: &other, words: &[] }, Choice { benches: &[], words: &words }] {
+            let third = go_only(&[step("works", || panic!("not wanted")), step("new", measured)], choice);
+            assert_eq!(third.gaps("b"), ["left out of this run (--only, --step)"]);
+            assert_eq!(third.figure("b", "case").unwrap().value, 1.0);
+        }
+        let fourth = go_only(&[step("something else", measured)], Choice { benches: &[], words: &words });
+        assert!(fourth.gaps("b").is_empty());
         let missing = Run {
             frameward: Path::new("/nowhere/frameward"),
             precompute: scratch.path(),
             extent: Extent::Quick,
-            only: &[],
+            choice: Choice::default(),
             store: &store,
             tell: &mut |_| {},
         }

@@ -2,8 +2,9 @@
 //! length, a higher rate after one that passed, a lower one after one that did not.
 //!
 //! Departures, since sender, boxes and receiver share one machine: a rate fails only if it fails twice, because others
-//! may hold the machine up for a moment; the rate of a trial is what was sent, not what was asked for; and the trials
-//! of a search end when two rates are within a few per cent of each other.
+//! may hold the machine up for a moment; the rate of a trial is what was sent, not what was asked for; the trials
+//! of a search end when two rates are within a few per cent of each other; and where to search is found with trials of a
+//! quarter of the length. What is found has passed a trial of the full length.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -20,6 +21,8 @@ const DISCARD: u16 = 9;
 /// How long nothing may arrive before all that is still under way counts as lost, and how long is waited for that.
 const QUIET: Duration = Duration::from_millis(60);
 const MOST_QUIET: Duration = Duration::from_secs(2);
+/// Trials that only tell where to look are so many times shorter.
+const BRIEF: u32 = 4;
 /// How long a sender may take beyond its trial.
 const GRACE: Duration = Duration::from_secs(10);
 /// Octets of Ethernet, IPv4 and UDP headers.
@@ -107,44 +110,91 @@ impl Search {
             .namespace
             .enter(|| UdpSocket::bind((to.ipv4, DISCARD)))?
             .map_err(Error::system("open a UDP socket"))?;
-        self.by(stream.mean_octets(), |rate| trial(from, to, stream, rate, self.time))
+        self.by(stream.mean_octets(), |rate, time| trial(from, to, stream, rate, time))
     }
 
     /// The search itself, whatever a trial is.
     fn by(
         &self,
         mean_octets: f64,
-        mut trial: impl FnMut(Option<u32>) -> Result<Trial, Error>,
+        trial: impl FnMut(Option<u32>, Duration) -> Result<Trial, Error>,
     ) -> Result<Found, Error> {
-        // What arrives of as many as go: hardly more is possible without loss.
-        let flood = trial(None)?;
-        let mut found = Found { rate: 0.0, mean_octets, trials: vec![flood] };
-        if flood.loss() <= self.loss {
-            found.rate = flood.rate();
-            return Ok(found);
+        let found = Found { rate: 0.0, mean_octets, trials: Vec::new() };
+        let mut hunt = Hunt { search: *self, trial, found };
+        let brief = self.time / BRIEF;
+        // As many as go; who loses none of them has nothing to be searched for.
+        if !(hunt.passes(None, brief, 1)? && hunt.passes(None, self.time, 1)?) {
+            let (near, failed) = hunt.guide(brief)?;
+            hunt.settle(near, failed)?;
         }
+        Ok(hunt.found)
+    }
+}
+
+/// A search under way.
+struct Hunt<T> {
+    search: Search,
+    trial: T,
+    found: Found,
+}
+
+impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
+    /// Whether a rate passes one of so many trials.
+    fn passes(&mut self, rate: Option<f64>, time: Duration, chances: usize) -> Result<bool, Error> {
+        for _ in 0..chances {
+            let tried = (self.trial)(rate.map(|rate| rate as u32), time)?;
+            self.found.trials.push(tried);
+            if tried.loss() <= self.search.loss {
+                if time == self.search.time {
+                    self.found.rate = self.found.rate.max(tried.rate());
+                }
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Halves with brief trials; returns the highest rate that passed, 0 if none did, and one close by that failed.
+    fn guide(&mut self, brief: Duration) -> Result<(f64, f64), Error> {
+        let flood = self.found.trials[0];
+        // What arrives of too many may be less than what would arrive of fewer.
         let (mut passed, mut failed) =
             (0.0, 1.25 * flood.received as f64 / flood.elapsed.as_secs_f64().max(1e-9));
-        let least = failed / 256.0;
-        while failed - passed > self.precision * failed && failed > least.max(1.0) {
-            let rate = f64::midpoint(passed, failed);
-            let mut good = false;
-            for _ in 0..2 {
-                let tried = trial(Some(rate as u32))?;
-                found.trials.push(tried);
-                good = tried.loss() <= self.loss;
-                if good {
-                    found.rate = found.rate.max(tried.rate());
-                    break;
-                }
+        let least = (failed / 256.0).max(1.0);
+        let mut tried = false;
+        loop {
+            let close = failed - passed <= 2.0 * self.search.precision * failed || failed <= least;
+            if close && tried {
+                return Ok((passed, failed));
             }
-            if good {
-                passed = rate;
+            // Every rate has passed: whether the end does is not known.
+            let rate = if close { failed } else { f64::midpoint(passed, failed) };
+            match (self.passes(Some(rate), brief, 2)?, close) {
+                (true, false) => passed = rate,
+                (true, true) => (passed, failed) = (rate, 1.5 * rate),
+                (false, _) => (failed, tried) = (rate, true),
+            }
+        }
+    }
+
+    /// Looks with trials of the full length between what seems to pass and what fails, and below if it does not.
+    fn settle(&mut self, near: f64, mut failed: f64) -> Result<(), Error> {
+        let (mut sure, mut rate, mut step) = (0.0, near, 2.0 * self.search.precision);
+        let least = (failed / 256.0).max(1.0);
+        while failed - sure > self.search.precision * failed && rate >= least {
+            if self.passes(Some(rate), self.search.time, 2)? {
+                sure = rate;
             } else {
                 failed = rate;
             }
+            if sure > 0.0 {
+                rate = f64::midpoint(sure, failed);
+            } else {
+                rate = failed * (1.0 - step);
+                step = (2.0 * step).min(0.5);
+            }
         }
-        Ok(found)
+        Ok(())
     }
 }
 
@@ -204,15 +254,21 @@ mod tests {
 
     const SEARCH: Search = Search { time: Duration::from_secs(2), loss: 1e-4, precision: 0.02 };
 
-    /// A box that passes `capacity` frames a second, and drops the rest; every `flaky`th trial loses some all the same.
-    fn found(capacity: f64, sender: f64, flaky: usize) -> Found {
+    /// A box that passes `capacity` frames a second, under overload only a part of that; every `flaky`th trial loses some
+    /// all the same, and a brief one hides the loss of what is up to `hidden` times too much.
+    fn found(capacity: f64, sender: f64, flaky: usize, [under_overload, hidden]: [f64; 2]) -> Found {
         let mut number = 0;
-        let trial = |rate: Option<u32>| {
+        let trial = |rate: Option<u32>, time: Duration| {
             number += 1;
             let sent = rate.map_or(sender, |rate| f64::from(rate).min(sender));
-            let passed = if number % flaky == 0 { 0.99 * sent.min(capacity) } else { sent.min(capacity) };
-            let count = |rate: f64| (2.0 * rate) as u64;
-            Ok(Trial { sent: count(sent), received: count(passed), elapsed: Duration::from_secs(2) })
+            let queue = if time < SEARCH.time { hidden } else { 1.0 };
+            let mut passed =
+                if sent > 2.0 * capacity { under_overload * capacity } else { sent.min(capacity * queue) };
+            if number % flaky == 0 {
+                passed *= 0.99;
+            }
+            let count = |rate: f64| (rate * time.as_secs_f64()) as u64;
+            Ok(Trial { sent: count(sent), received: count(passed), elapsed: time })
         };
         SEARCH.by(60.0, trial).unwrap()
     }
@@ -221,25 +277,28 @@ mod tests {
     fn the_rate_that_just_passes_is_found() {
         for capacity in [900.0, 50_000.0, 300_000.0] {
             for flaky in [usize::MAX, 3] {
-                let found = found(capacity, 500_000.0, flaky);
-                assert!(
-                    (0.97 * capacity..=capacity + 1.0).contains(&found.rate),
-                    "{capacity}: {}",
-                    found.rate
-                );
-                assert!(found.trials.len() <= 20, "{}", found.trials.len());
+                for box_ in [[1.0, 1.0], [0.5, 1.0], [1.0, 1.1]] {
+                    let found = found(capacity, 700_000.0, flaky, box_);
+                    assert!(
+                        (0.96 * capacity..=capacity + 1.0).contains(&found.rate),
+                        "{capacity}, {box_:?}: {}",
+                        found.rate
+                    );
+                    let long = found.trials.iter().filter(|trial| trial.elapsed == SEARCH.time).count();
+                    assert!(found.trials.len() <= 24 && long <= 9, "{}, {long}", found.trials.len());
+                }
             }
         }
         // Who can take more than the sender has is not searched at all.
-        let all = found(500_000.0, 400_000.0, usize::MAX);
-        assert_eq!((all.rate, all.trials.len()), (400_000.0, 1));
+        let all = found(500_000.0, 400_000.0, usize::MAX, [1.0, 1.0]);
+        assert_eq!((all.rate, all.trials.len()), (400_000.0, 2));
     }
 
     #[test]
     fn what_always_loses_passes_nothing() {
-        let lossy = |rate: Option<u32>| {
+        let lossy = |rate: Option<u32>, time: Duration| {
             let sent = u64::from(rate.unwrap_or(100_000));
-            Ok(Trial { sent, received: sent - sent / 100 - 1, elapsed: Duration::from_secs(1) })
+            Ok(Trial { sent, received: sent - sent / 100 - 1, elapsed: time })
         };
         let found = SEARCH.by(60.0, lossy).unwrap();
         assert_eq!(found.rate, 0.0);

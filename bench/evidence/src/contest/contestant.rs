@@ -12,15 +12,13 @@ use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Machine, Shape, Topology};
 
 use super::daemon::{Daemon, RunningDaemon};
+use super::kernel::RunningKernel;
 
 /// Octets of the machines' MTU, and of the network's: room for the headers of all.
 const PLAIN_MTU: u32 = 1500;
 const NETWORK_MTU: u32 = 1700;
 /// How long a tunnel may take until it carries.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What programs do behind their first frame (probing the path, learning addresses) is over by then; none of them says so.
-const SETTLED: Duration = Duration::from_millis(1500);
-
 /// What can stand in both boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contestant {
@@ -36,11 +34,13 @@ pub enum Contestant {
     Tunnel(Rival),
     /// A program that bridges a TAP interface to another one.
     Daemon(Daemon),
+    /// The kernel's macsec, in a guest in each box.
+    KernelMacsec,
 }
 
 impl Contestant {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Bridge,
         Self::Tunnel(Rival::Vxlan),
         Self::BareForwarder,
@@ -52,6 +52,7 @@ impl Contestant {
         Self::Daemon(Daemon::Tinc),
         Self::Daemon(Daemon::OpenVpn),
         Self::Daemon(Daemon::Vpncloud),
+        Self::KernelMacsec,
     ];
 
     /// What it is called in figures.
@@ -63,7 +64,19 @@ impl Contestant {
             Self::Concatenating => "Frameward, concatenating",
             Self::Tunnel(rival) => rival.name(),
             Self::Daemon(daemon) => daemon.name(),
+            Self::KernelMacsec => "kernel macsec in User-Mode Linux",
         }
+    }
+
+    /// Whether it runs in a kernel that is a process, and so is no measure for anybody else.
+    pub const fn in_a_guest(self) -> bool {
+        matches!(self, Self::KernelMacsec)
+    }
+
+    /// Whether a figure is measured of it.
+    pub fn has(self, figure: &str) -> bool {
+        // The memory of a guest is what its kernel was given.
+        !self.in_a_guest() || figure != super::MEMORY
     }
 
     /// Whether what it carries is encrypted.
@@ -81,6 +94,9 @@ impl Contestant {
         let own = match self {
             Self::Tunnel(rival) => rival.missing(),
             Self::Daemon(daemon) => daemon.programs().iter().copied().find(|program| find(program).is_none()),
+            Self::KernelMacsec => {
+                [lab::guest::PROGRAM, "insmod"].into_iter().find(|program| find(program).is_none())
+            }
             _ => None,
         };
         own.or_else(|| find("iperf3").is_none().then_some("iperf3"))
@@ -97,6 +113,7 @@ enum Inside {
     Stand(Box<Stand>),
     Tunnel(RunningRival, Box<Topology>),
     Daemon(RunningDaemon, Box<Topology>),
+    Kernel(RunningKernel, Box<Topology>),
 }
 
 impl Running {
@@ -133,6 +150,11 @@ impl Running {
                 let running = daemon.start(places(&topology))?;
                 Inside::Daemon(running, topology.into())
             }
+            Contestant::KernelMacsec => {
+                let topology = Topology::build(&shape)?;
+                let running = RunningKernel::start(places(&topology))?;
+                Inside::Kernel(running, topology.into())
+            }
         };
         let running = Self { inside };
         running.wait_until_it_carries(name)?;
@@ -142,7 +164,9 @@ impl Running {
     fn topology(&self) -> &Topology {
         match &self.inside {
             Inside::Stand(stand) => &stand.topology,
-            Inside::Tunnel(_, topology) | Inside::Daemon(_, topology) => topology,
+            Inside::Tunnel(_, topology) | Inside::Daemon(_, topology) | Inside::Kernel(_, topology) => {
+                topology
+            }
         }
     }
 
@@ -158,6 +182,7 @@ impl Running {
             Inside::Stand(stand) => stand.processes(),
             Inside::Tunnel(running, _) => running.processes(),
             Inside::Daemon(running, _) => running.processes(),
+            Inside::Kernel(running, _) => running.processes(),
         }
     }
 
@@ -170,6 +195,7 @@ impl Running {
             Inside::Stand(stand) => stand.stop(),
             Inside::Tunnel(running, _topology) => Ok(running.stop()?),
             Inside::Daemon(running, _topology) => Ok(running.stop()?),
+            Inside::Kernel(running, _topology) => Ok(running.stop()?),
         }
     }
 
@@ -183,7 +209,6 @@ impl Running {
                 return Err(Error::Unexpected(format!("{name} carries no full packets: {error}")).into());
             }
         }
-        std::thread::sleep(SETTLED);
         Ok(())
     }
 }

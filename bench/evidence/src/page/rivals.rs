@@ -4,6 +4,7 @@ use frameward::bench::rivals::Rival;
 
 use super::bars::{Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind};
+use super::kernel;
 use super::lines::{Across, Lines, Series};
 use super::pick::{Pick, command, group};
 use crate::contest::{BENCH, Contestant};
@@ -109,7 +110,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         ]
         .map(|(what, title)| percentiles(document, what, title)),
     );
-    figures.push(kernel_macsec());
+    figures.push(kernel::figure(document));
     figures
 }
 
@@ -117,6 +118,7 @@ fn bars(document: &Document, shown: &Shown) -> Figure {
     let mut pick = Pick::new(document, BENCH);
     let groups: Vec<Group> = Contestant::ALL
         .into_iter()
+        .filter(|one| !one.in_a_guest())
         .filter_map(|one| {
             let bar = pick.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
             // What is all in the kernel has no memory of its own to show.
@@ -181,18 +183,5 @@ fn percentiles(document: &Document, what: &str, title: &str) -> Figure {
         command: command(document, BENCH),
         body: if nothing { Body::Nothing } else { Body::Lines(lines) },
         gaps: if missing.is_empty() { Vec::new() } else { vec![format!("{}: {reason}.", missing.join("; "))] },
-    }
-}
-
-fn kernel_macsec() -> Figure {
-    Figure {
-        id: "rivals-kernel-macsec".into(),
-        title: "Kernel macsec".into(),
-        caption: "The other implementation of MACsec for Linux. The kernels that these namespaces run on mostly have no such driver; a User-Mode Linux guest has, but is so slow that its figures would show nothing but the guest.".into(),
-        units: "Mbit/s".into(),
-        source: "interoperability, frame by frame: tests/interop".into(),
-        command: "cargo test -p frameward --test interop".into(),
-        body: Body::Nothing,
-        gaps: vec!["not measured beside the others: that run boots a kernel for each round.".into()],
     }
 }
