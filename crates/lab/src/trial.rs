@@ -164,7 +164,7 @@ impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
         let mut tried = false;
         loop {
             let close = failed - passed <= 2.0 * self.search.precision * failed || failed <= least;
-            if close && tried {
+            if (close && tried) || failed < 1.0 {
                 return Ok((passed, failed));
             }
             // Every rate has passed: whether the end does is not known.
