@@ -49,14 +49,18 @@ impl Sites {
         Self::many(mode, octets, 1, 1)
     }
 
+    /// Flows towards one peer at most: there are twice as many numbers, so that none has to be given twice in an epoch.
+    pub const FLOWS_OF_A_PEER: u32 = 32_768;
+
     /// The same with `flows` flows, each with an SCI and a source address of its own, spread over `peers` peers. All of
     /// them are announced, and come in turn.
     ///
     /// # Panics
-    /// As [`Self::new`].
+    /// As [`Self::new`]; or if a peer has more than [`Self::FLOWS_OF_A_PEER`].
     pub fn many(mode: Mode, octets: usize, peers: usize, flows: u32) -> Self {
         assert!((PREFIX + 16..=LAN_FRAME).contains(&octets), "frames of {octets} octets");
         let most = flows as usize;
+        assert!(flows.div_ceil(peers as u32) <= Self::FLOWS_OF_A_PEER, "{flows} flows for {peers} peers");
         let limits = Limits {
             flows: most.max(Limits::default().flows),
             new_flows_per_second: u32::MAX,
@@ -194,6 +198,18 @@ impl Sites {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_flow_comes_again_when_there_are_as_many_as_there_can_be() {
+        let flows: u32 = 60_000;
+        let mut sites =
+            Sites::many(Mode::Identifier, 60, flows.div_ceil(Sites::FLOWS_OF_A_PEER) as usize, flows);
+        for _ in 0..2 * flows.div_ceil(BURST as u32) {
+            sites.number();
+            sites.send();
+            sites.receive();
+        }
+    }
 
     #[test]
     fn every_frame_of_every_burst_arrives() {

@@ -285,7 +285,8 @@ mod tests {
                         found.rate
                     );
                     let long = found.trials.iter().filter(|trial| trial.elapsed == SEARCH.time).count();
-                    assert!(found.trials.len() <= 24 && long <= 9, "{}, {long}", found.trials.len());
+                    let most = if (flaky, box_) == (usize::MAX, [1.0, 1.0]) { (16, 5) } else { (30, 12) };
+                    assert!(found.trials.len() <= most.0 && long <= most.1, "{}, {long}", found.trials.len());
                 }
             }
         }
