@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evidence::contest::{BENCH, Contestant, Effort, FIGURES, Running, round};
@@ -17,16 +18,27 @@ fn program() -> PathBuf {
     folder.parent().unwrap().parent().unwrap().join("frameward")
 }
 
+/// Guests and daemons of the one test would take the machine from the round trips of the other.
+static MACHINE: Mutex<()> = Mutex::new(());
+
 #[test]
 fn a_round_has_every_figure() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     let effort = Effort {
         search: Search { time: Duration::from_millis(50), loss: 1e-4, precision: 0.5 },
         round_trips: 20,
         ..Effort::QUICK
     };
-    let mut said = 0;
-    // A bridge: it needs no program of ours, and none of anybody else's.
-    let outcome = round(Path::new("none"), Contestant::Bridge, &effort, &mut |_| said += 1).unwrap();
+    // A bridge: it needs no program of ours, and none of anybody else's. On a busy machine all of the few round trips may be lost
+    // beside the load, which is an error, as it should be.
+    let mut last = String::new();
+    let (outcome, said) = (0..5)
+        .find_map(|_| {
+            let mut said = 0;
+            let outcome = round(Path::new("none"), Contestant::Bridge, &effort, &mut |_| said += 1);
+            outcome.map_err(|error| last = error).ok().map(|outcome| (outcome, said))
+        })
+        .unwrap_or_else(|| panic!("five times: {last}"));
     let names: BTreeSet<&str> = outcome.rows.iter().map(|row| row.case.as_str()).collect();
     for figure in FIGURES {
         let name = format!("{figure}, {}", Contestant::Bridge.name());
@@ -49,6 +61,7 @@ fn a_round_has_every_figure() {
 /// Started, full frames carried without being fragmented, ended; the next one finds the machine as this one did.
 #[test]
 fn every_contestant_carries_full_frames_and_ends() {
+    let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     // Programs that are no packages are looked for in target/rivals of the repository.
     std::env::set_current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")).unwrap();
     let mut left_out = Vec::new();

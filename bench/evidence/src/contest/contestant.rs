@@ -68,6 +68,20 @@ impl Contestant {
         }
     }
 
+    /// What it is set to, for its best.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::Bridge => "learning off, no snooping",
+            Self::BareForwarder => "our ports, nothing done to the frames",
+            Self::Frameward => "GCM-AES-128, AF_XDP, one worker",
+            Self::Concatenating => "the same, fragment and concatenate on",
+            Self::Tunnel(Rival::Vxlan) => "MTU 1500 inside, UDP checksums off",
+            Self::Tunnel(_) => "ChaCha20-Poly1305, the only cipher there is; MTU 1500 inside",
+            Self::Daemon(daemon) => daemon.setting(),
+            Self::KernelMacsec => "GCM-AES-128, replay window 64, MTU 1532 below",
+        }
+    }
+
     /// Whether it runs in a kernel that is a process, and so is no measure for anybody else.
     pub const fn in_a_guest(self) -> bool {
         matches!(self, Self::KernelMacsec)

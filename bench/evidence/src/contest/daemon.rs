@@ -24,7 +24,7 @@ pub(super) const TAP: &str = "tap0";
 /// A program of that kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Daemon {
-    /// fastd 22, method `aes128-gcm`.
+    /// fastd 22, method `aes128-ctr+umac`, which takes less CPU time here than its `aes128-gcm`.
     Fastd,
     /// tinc 1.0 in mode `switch`, AES-128 in CBC with HMAC-SHA-1: it has no AEAD.
     Tinc,
@@ -49,6 +49,18 @@ impl Daemon {
             Self::Tinc => "tinc",
             Self::OpenVpn => "OpenVPN",
             Self::Vpncloud => "vpncloud",
+        }
+    }
+
+    /// What it is set to.
+    pub const fn setting(self) -> &'static str {
+        match self {
+            Self::Fastd => "aes128-ctr+umac",
+            Self::Tinc => {
+                "AES-128-CBC with HMAC-SHA-1, MAC of 10 octets: version 1.0 has no AEAD; no compression"
+            }
+            Self::OpenVpn => "TAP over UDP, AES-128-GCM, socket buffers of 2 MiB, fast-io, no compression",
+            Self::Vpncloud => "TAP, AES-128-GCM",
         }
     }
 
@@ -137,7 +149,7 @@ fn fastd(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], 
     let mut commands = Vec::new();
     for (own, other) in [(0, 1), (1, 0)] {
         let text = format!(
-            "log level error;\ninterface \"{TAP}\";\nmode tap;\nmethod \"aes128-gcm\";\nmtu 1500;\n\
+            "log level error;\ninterface \"{TAP}\";\nmode tap;\nmethod \"aes128-ctr+umac\";\nmtu 1500;\n\
              bind {}:10000;\nsecret \"{}\";\npeer \"other\" {{ key \"{}\"; remote {}:10000; }}\n",
             places[own].address,
             part(own, "Secret:"),

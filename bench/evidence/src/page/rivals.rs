@@ -3,7 +3,7 @@
 use frameward::bench::rivals::Rival;
 
 use super::bars::{Bars, Group, Scale};
-use super::figure::{Body, Figure, Kind};
+use super::figure::{Body, Figure, Kind, Table};
 use super::kernel;
 use super::lines::{Across, Lines, Series};
 use super::pick::{Pick, command, group};
@@ -88,7 +88,7 @@ const SHOWN: [Shown; 8] = [
         figure: "CPU of TCP, one stream",
         title: "CPU for a gigabit",
         unit: "s/Gbit",
-        caption: "CPU seconds of both boxes' processes and of all softirqs for each gigabit of the single stream; less is better. Softirqs are those of the whole machine, so each bar holds the same share of sender and receiver.",
+        caption: "CPU seconds of both boxes' processes and of softirqs for each gigabit of the single stream, each counted once; less is better. Softirqs are those of the whole machine, so each bar holds the same share of sender and receiver.",
         scale: Scale::Linear,
     },
     Shown {
@@ -111,7 +111,23 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         .map(|(what, title)| percentiles(document, what, title)),
     );
     figures.push(kernel::figure(document));
+    figures.push(settings(document));
     figures
+}
+
+/// Who takes part, and how.
+fn settings(document: &Document) -> Figure {
+    let rows = Contestant::ALL.map(|contestant| [contestant.name().into(), contestant.setting().into()]);
+    Figure {
+        id: "rivals-settings".into(),
+        title: "Who takes part, and set to what".into(),
+        caption: "Each with its fastest cipher that authenticates, and such an MTU that nothing is fragmented. Versions stand with the machine, at the end of the page.".into(),
+        units: "none".into(),
+        source: SOURCE.into(),
+        command: command(document, BENCH),
+        body: Body::Table(Table::new(["", "set to"], rows.into())),
+        gaps: Vec::new(),
+    }
 }
 
 fn bars(document: &Document, shown: &Shown) -> Figure {
