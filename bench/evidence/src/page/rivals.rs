@@ -121,7 +121,7 @@ fn settings(document: &Document) -> Figure {
     Figure {
         id: "rivals-settings".into(),
         title: "Who takes part, and set to what".into(),
-        caption: "Each with its fastest cipher that authenticates, and such an MTU that nothing is fragmented. Versions stand with the machine, at the end of the page.".into(),
+        caption: "Each with its fastest cipher that authenticates, and such an MTU that nothing is fragmented. Versions stand with the machine, at the top of the page.".into(),
         units: "none".into(),
         source: SOURCE.into(),
         command: command(document, BENCH),
