@@ -263,7 +263,7 @@ mod tests {
             .map(|round| round[0].split_once(", ").map(|(_, name)| name))
             .collect();
         assert_eq!(firsts.len(), 5);
-        // What is promised: about an hour and a quarter, and about four minutes.
+        // What is promised: about 100 minutes, and about four.
         let minutes =
             |extent| super::steps(extent).iter().map(|step| step.expected).sum::<Duration>().as_secs() / 60;
         assert!((90..=105).contains(&minutes(Extent::Full)), "{}", minutes(Extent::Full));

@@ -121,7 +121,8 @@ pub enum RelationState {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Keys {
-    /// A session was entered, and no frame was verified in it yet.
+    /// A session was entered, and no frame was verified in it yet: whether `apart` has one, told here so that no frame need look
+    /// there.
     is_entered: bool,
     /// It protects already.
     enabled: bool,
