@@ -109,7 +109,8 @@ impl Cells {
             burst.push(Outgoing::new(frame, found));
         }
         self.sender.protect(&mut burst);
-        for (outgoing, place) in burst.into_iter().zip(&mut self.places) {
+        // Drained, as a gateway does it: consumed, it would be moved with all its empty room.
+        for (outgoing, place) in burst.drain(..).zip(&mut self.places) {
             *place = (outgoing.frame().start(), outgoing.frame().len());
             outgoing.into_outcome().expect("protected");
         }
@@ -129,7 +130,7 @@ impl Cells {
             burst.push(Incoming::new(frame, found));
         }
         self.receiver.verify(self.now, &mut burst);
-        for (incoming, place) in burst.into_iter().zip(&mut self.places) {
+        for (incoming, place) in burst.drain(..).zip(&mut self.places) {
             *place = (incoming.frame().start(), incoming.frame().len());
             incoming.into_outcome().expect("verified");
         }

@@ -197,7 +197,7 @@ impl Cell {
 
     /// Fills a part of the report; something, once it is complete.
     fn fill(&mut self) -> Option<()> {
-        let now = self.moment();
+        let now = self.report.is_some().then(|| self.moment())?;
         let snapshot = self.report.as_mut()?;
         let next = snapshot.relations.len();
         let most = self.relations.count().min(snapshot.relations.capacity());

@@ -103,8 +103,8 @@ impl Link {
         let mut next = NextAction::GoOn;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
+            path.ask();
         }
-        path.ask();
         protected.receive(pool, burst);
         received += burst.len();
         if !burst.is_empty() {

@@ -255,7 +255,9 @@ impl Path {
                 give_refused(kept.push(slot), pool);
             }
         }
-        *burst = kept;
+        for slot in kept.drain() {
+            give_refused(burst.push(slot), pool);
+        }
     }
 
     /// Until when SDUs are held at most, if any are.
@@ -309,30 +311,34 @@ impl Path {
         out: &mut ToProtected,
     ) -> NextAction {
         let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
-        let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
-        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
-        for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
-            let frame = Frame::new(chunk, *start, *len);
-            let division = divisions.get(index).copied().flatten();
-            // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
-            let bypass =
-                division.is_none() && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
-            verdicts.push(bypass.then_some(MayLeave::Bypass));
-            self.counters.out_pkts_bypass += u64::from(bypass);
-            if let (Some(frame), false) = (frame, bypass) {
-                sdus.push(match division {
-                    None => Outgoing::new(frame),
-                    Some(division) => Outgoing::divided(frame, division),
-                });
-                places.push((index, start, len));
+        let next = {
+            let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
+                let frame = Frame::new(chunk, *start, *len);
+                let division = divisions.get(index).copied().flatten();
+                // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
+                let bypass = division.is_none()
+                    && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
+                verdicts.push(bypass.then_some(MayLeave::Bypass));
+                self.counters.out_pkts_bypass += u64::from(bypass);
+                if let (Some(frame), false) = (frame, bypass) {
+                    sdus.push(match division {
+                        None => Outgoing::new(frame),
+                        Some(division) => Outgoing::divided(frame, division),
+                    });
+                    places.push((index, start, len));
+                }
             }
-        }
-        let next = self.secy.protect(&mut sdus);
-        for (sdu, (index, start, len)) in sdus.into_iter().zip(places) {
-            (*start, *len) = (sdu.frame().start(), sdu.frame().len());
-            verdicts[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
-        }
-        for (slot, verdict) in burst.drain().zip(verdicts) {
+            let next = self.secy.protect(&mut sdus);
+            // Drained, not consumed: what is consumed is moved, all the kilobytes that a burst has room for.
+            for (sdu, (index, start, len)) in sdus.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (sdu.frame().start(), sdu.frame().len());
+                verdicts[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
+            }
+            next
+        };
+        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
             match verdict {
                 Some(proof) => out.push(slot, proof, pool),
                 None => pool.give(slot),
@@ -360,34 +366,36 @@ impl Path {
         let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| untagged_ethertype(pool.frame(slot))).collect();
         let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
-        let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
-        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
-        let views = pool.views(burst.slots_mut()).zip(ethertypes).enumerate();
-        for (index, (FrameView { chunk, start, len }, ethertype)) in views {
-            let Some(frame) = Frame::new(chunk, *start, *len) else {
-                verdicts.push(None);
-                continue;
-            };
-            let control = ethertype == Some(EtherType::MAC_CONTROL);
-            let bypass = !control && ethertype.is_some_and(|ethertype| self.bypass.contains(&ethertype));
-            verdicts.push(bypass.then_some(MayEnter::Bypass));
-            if control {
-                self.counters.in_pkts_mac_control += 1;
-            } else if bypass {
-                self.counters.in_pkts_bypass += 1;
-            } else if ethertype == Some(EtherType::EAPOL) {
-                kay::take(self.kay.as_mut(), frame.octets(), &mut self.counters);
-            } else {
-                frames.push(Incoming::new(frame));
-                places.push((index, start, len));
+        {
+            let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            let views = pool.views(burst.slots_mut()).zip(&ethertypes).enumerate();
+            for (index, (FrameView { chunk, start, len }, &ethertype)) in views {
+                let Some(frame) = Frame::new(chunk, *start, *len) else {
+                    verdicts.push(None);
+                    continue;
+                };
+                let control = ethertype == Some(EtherType::MAC_CONTROL);
+                let bypass = !control && ethertype.is_some_and(|ethertype| self.bypass.contains(&ethertype));
+                verdicts.push(bypass.then_some(MayEnter::Bypass));
+                if control {
+                    self.counters.in_pkts_mac_control += 1;
+                } else if bypass {
+                    self.counters.in_pkts_bypass += 1;
+                } else if ethertype == Some(EtherType::EAPOL) {
+                    kay::take(self.kay.as_mut(), frame.octets(), &mut self.counters);
+                } else {
+                    frames.push(Incoming::new(frame));
+                    places.push((index, start, len));
+                }
+            }
+            self.secy.verify(now, &mut frames, &mut self.outbox);
+            for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (frame.frame().start(), frame.frame().len());
+                verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
             }
         }
-        self.secy.verify(now, &mut frames, &mut self.outbox);
-        for (frame, (index, start, len)) in frames.into_iter().zip(places) {
-            (*start, *len) = (frame.frame().start(), frame.frame().len());
-            verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
-        }
-        for (slot, verdict) in burst.drain().zip(verdicts) {
+        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
             match verdict {
                 Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
                     pool.give(slot);

@@ -113,13 +113,13 @@ impl Path {
         port: &mut dyn Port,
     ) {
         let Some(cell) = &mut self.cell else { return };
-        let found: ArrayVec<Option<Found>, BURST_FRAMES> =
+        let mut found: ArrayVec<Option<Found>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_outward(pool.frame(slot))).collect();
         if cell.rest == Rest::Link && found.iter().all(Option::is_none) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
-        for (slot, found) in burst.drain().zip(found) {
+        for (slot, found) in burst.drain().zip(found.drain(..)) {
             let Some(found) = found else {
                 if cell.rest == Rest::Link {
                     give_refused(rest.push(slot), pool);
@@ -142,11 +142,13 @@ impl Path {
             twin.into_iter().for_each(|twin| pool.give(twin));
             out.push(slot, MayLeave::Shadow(in_clear), pool);
         }
-        *burst = rest;
+        for slot in rest.drain() {
+            give_refused(burst.push(slot), pool);
+        }
         if !out.0.is_empty() {
             out.transmit(port, pool);
         }
-        cell.protect(pool, cyclic, out, port);
+        cell.protect(pool, &mut cyclic, out, port);
     }
 
     /// Takes what is the cell's out of a burst from the protected port, and delivers it. With [`Rest::Drop`] nothing is left.
@@ -158,13 +160,13 @@ impl Path {
         port: &mut dyn Port,
     ) {
         let Some(cell) = &mut self.cell else { return };
-        let found: ArrayVec<Inward, BURST_FRAMES> =
+        let mut found: ArrayVec<Inward, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_inward(pool.frame(slot))).collect();
         if cell.rest == Rest::Link && found.iter().all(|found| *found == Inward::Rest) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
-        for (slot, found) in burst.drain().zip(found) {
+        for (slot, found) in burst.drain().zip(found.drain(..)) {
             match found {
                 Inward::Protected(found) => {
                     cyclic.push(slot, found, pool);
@@ -186,40 +188,44 @@ impl Path {
             }
             pool.give(slot);
         }
-        *burst = rest;
+        for slot in rest.drain() {
+            give_refused(burst.push(slot), pool);
+        }
         if !out.0.is_empty() {
             out.transmit(port, pool);
         }
-        cell.verify(pool, cyclic, out, port);
+        cell.verify(pool, &mut cyclic, out, port);
     }
 }
 
 impl Cell {
     /// Protects frames and sends them; how long they were here is known then.
-    fn protect(&mut self, pool: &mut Pool, cyclic: Cyclic, out: &mut ToProtected, port: &mut dyn Port) {
-        let Cyclic { mut burst, found } = cyclic;
+    fn protect(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToProtected, port: &mut dyn Port) {
+        let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {
             return;
         }
         let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
-        let mut frames: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
-        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
-        for (index, (FrameView { chunk, start, len }, found)) in
-            pool.views(burst.slots_mut()).zip(&found).enumerate()
         {
-            verdicts.push(None);
-            if let Some(frame) = Frame::new(chunk, *start, *len) {
-                frames.push(Outgoing::new(frame, *found));
-                places.push((index, start, len));
+            let mut frames: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            for (index, (FrameView { chunk, start, len }, found)) in
+                pool.views(burst.slots_mut()).zip(&*found).enumerate()
+            {
+                verdicts.push(None);
+                if let Some(frame) = Frame::new(chunk, *start, *len) {
+                    frames.push(Outgoing::new(frame, *found));
+                    places.push((index, start, len));
+                }
+            }
+            self.relations.protect(&mut frames);
+            for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (frame.frame().start(), frame.frame().len());
+                verdicts[index] = frame.into_outcome().ok().map(MayLeave::Cyclic);
             }
         }
-        self.relations.protect(&mut frames);
-        for (frame, (index, start, len)) in frames.into_iter().zip(places) {
-            (*start, *len) = (frame.frame().start(), frame.frame().len());
-            verdicts[index] = frame.into_outcome().ok().map(MayLeave::Cyclic);
-        }
         let mut sent: ArrayVec<usize, BURST_FRAMES> = ArrayVec::new();
-        for ((slot, verdict), found) in burst.drain().zip(verdicts).zip(found) {
+        for ((slot, verdict), found) in burst.drain().zip(verdicts.drain(..)).zip(&*found) {
             if let Some(proof) = verdict {
                 out.push(slot, proof, pool);
                 sent.push(found.relation());
@@ -232,30 +238,32 @@ impl Cell {
     }
 
     /// Verifies frames and delivers them; how long they were here is known then.
-    fn verify(&mut self, pool: &mut Pool, cyclic: Cyclic, out: &mut ToPlain, port: &mut dyn Port) {
-        let Cyclic { mut burst, found } = cyclic;
+    fn verify(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToPlain, port: &mut dyn Port) {
+        let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {
             return;
         }
         let mut verdicts: ArrayVec<Result<MayEnter, ReceiveDiscard>, BURST_FRAMES> = ArrayVec::new();
-        let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
-        let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
-        for (index, (FrameView { chunk, start, len }, found)) in
-            pool.views(burst.slots_mut()).zip(&found).enumerate()
         {
-            verdicts.push(Err(ReceiveDiscard::TooShort));
-            if let Some(frame) = Frame::new(chunk, *start, *len) {
-                frames.push(Incoming::new(frame, *found));
-                places.push((index, start, len));
+            let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            for (index, (FrameView { chunk, start, len }, found)) in
+                pool.views(burst.slots_mut()).zip(&*found).enumerate()
+            {
+                verdicts.push(Err(ReceiveDiscard::TooShort));
+                if let Some(frame) = Frame::new(chunk, *start, *len) {
+                    frames.push(Incoming::new(frame, *found));
+                    places.push((index, start, len));
+                }
+            }
+            self.relations.verify(self.asked(), &mut frames);
+            for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (frame.frame().start(), frame.frame().len());
+                verdicts[index] = frame.into_outcome().map(MayEnter::Cyclic);
             }
         }
-        self.relations.verify(self.asked(), &mut frames);
-        for (frame, (index, start, len)) in frames.into_iter().zip(places) {
-            (*start, *len) = (frame.frame().start(), frame.frame().len());
-            verdicts[index] = frame.into_outcome().map(MayEnter::Cyclic);
-        }
         let mut done: ArrayVec<usize, BURST_FRAMES> = ArrayVec::new();
-        for ((slot, verdict), found) in burst.drain().zip(verdicts).zip(found) {
+        for ((slot, verdict), found) in burst.drain().zip(verdicts.drain(..)).zip(&*found) {
             // A twin would leave now.
             if matches!(verdict, Ok(_) | Err(ReceiveDiscard::Shadow)) {
                 done.push(found.relation());

@@ -11,6 +11,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::burst::BURST_FRAMES;
 use engine::cell::Rest;
 use engine::control::{CellSettings, Gateway};
 use engine::lease::LeaseStore;
@@ -37,8 +38,11 @@ const CYCLE: Duration = Duration::from_millis(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Nothing of what is measured is an alarm.
 const NEVER: Duration = Duration::from_secs(86_400);
-/// Frames that a wire holds: a burst, or two HELLOs of each relation.
-const WIRE: usize = 4096;
+/// Frames that a wire holds while handshakes are made: two HELLOs of each relation.
+const HANDSHAKES: usize = 4096;
+/// Frames that it holds while times are taken: no more, since its buffers go round, and each that has not been used for long would
+/// cost a miss that no ring of an interface has.
+const WIRE: usize = BURST_FRAMES;
 const CHUNKS: usize = 512;
 const MTU: usize = 1532;
 
@@ -66,7 +70,7 @@ impl WholePath {
             let link = Link::closed(path(side));
             gateway.add_without_keys(name.into(), link).map_err(|error| failed(&error))?;
             gateway.add_cell(name, settings(side, relations, protection)).map_err(|error| failed(&error))?;
-            let ((plain, _), (protected, wire)) = (MemoryPort::pair(1), MemoryPort::pair(WIRE));
+            let ((plain, _), (protected, wire)) = (MemoryPort::pair(1), MemoryPort::pair(HANDSHAKES));
             gateway.open(name, ports(plain, protected)?).map_err(|error| failed(&error))?;
             wires.push(wire);
         }
