@@ -14,6 +14,7 @@
 //! | CPU of TCP | seconds of the boxes' processes and of all softirqs, for each gigabit of the single stream |
 //! | 64-octet frames, IMIX | the highest rate at which at most 0.01 % is lost: [`lab::trial`] |
 //! | round trip | UDP echoes of 64-octet frames, idle and beside half of the contestant's own 64-octet rate |
+//! | round trip, side by side | the same through our gateways and the bare forwarder, which stand at the same time and take turns |
 //! | memory | what the processes of both boxes have in RAM behind the transfers |
 
 mod contestant;
@@ -27,6 +28,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bench::Row;
+use frameward::bench::BenchError;
 use lab::flood::Load;
 use lab::traffic::{self, Ip, RoundTrips};
 use lab::trial::{IMIX, SHORTEST, Search, Stream};
@@ -60,6 +62,13 @@ const COST: &str = "CPU of TCP, one stream";
 const SMALL: &str = "64-octet frames";
 const MIX: &str = "IMIX";
 const MEMORY: &str = "memory";
+/// The median round trip through two that stand at the same time: a difference of some microseconds is told only by those who share
+/// the machine's moods, which change within the minute between one contestant's turn and the next one's.
+pub const SIDE_BY_SIDE: &str = "round trip p50, side by side";
+/// Who stands side by side.
+pub const PAIR: [Contestant; 2] = [Contestant::BareForwarder, Contestant::Frameward];
+/// Round trips before the other one's turn.
+const SLICE: u64 = 25;
 /// Octets of the datagrams whose round trip is taken: with its headers a frame of 64 octets and FCS.
 const DATAGRAM: usize = 24;
 /// Between two round trips, so that whoever sleeps between frames is asleep when one comes.
@@ -121,6 +130,42 @@ pub fn round(
     let stopped = running.stop().map_err(|error| error.to_string());
     let outcome = measured?;
     stopped?;
+    Ok(outcome)
+}
+
+/// Takes round trips through [`PAIR`] in turns, idle.
+///
+/// # Errors
+/// In words: what does not start or does not carry.
+pub fn side_by_side(
+    frameward: &Path,
+    effort: &Effort,
+    say: &mut dyn FnMut(&dyn Display),
+) -> Result<Outcome, String> {
+    let start = |one| Running::start(frameward, one).map_err(|error: BenchError| error.to_string());
+    let pair = [start(PAIR[0])?, start(PAIR[1])?];
+    std::thread::sleep(SETTLED);
+    let mut all: [Option<RoundTrips>; 2] = [None, None];
+    for _ in 0..effort.round_trips.div_ceil(SLICE) {
+        for (running, all) in pair.iter().zip(&mut all) {
+            let (a, b) = running.machines();
+            let trips = round_trips(a, b, SLICE, None).map_err(|error| error.to_string())?;
+            match all {
+                Some(all) => all.times.add(&trips.times).map_err(|error| error.to_string())?,
+                None => *all = Some(trips),
+            }
+        }
+    }
+    let mut outcome = Outcome::default();
+    for (contestant, trips) in PAIR.iter().zip(all.into_iter().flatten()) {
+        let (value, name) = (trips.percentile(50.0).as_secs_f64() * 1e6, contestant.name());
+        let row = Row::new(BENCH, &format!("{SIDE_BY_SIDE}, {name}"), value, "us", 1);
+        outcome.rows.push(Row { values: vec![value], ..row });
+        say(&format_args!("{name}: {SIDE_BY_SIDE}: {value:.1} us"));
+    }
+    for running in pair {
+        running.stop().map_err(|error| error.to_string())?;
+    }
     Ok(outcome)
 }
 

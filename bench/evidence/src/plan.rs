@@ -130,7 +130,7 @@ pub const FIELDBUS: &str = "fieldbus";
 /// One short round of what takes a network.
 const SHORT: Effort = Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 20 };
 
-/// Each round has every contestant once; who begins moves on, so that nobody always comes behind the same one.
+/// Each round has every contestant once, and two side by side at its end; who begins moves on, so that nobody always comes behind the same one.
 fn rivals(extent: Extent) -> Vec<Step> {
     let effort = match extent {
         Extent::Full => contest::Effort::FULL,
@@ -147,6 +147,11 @@ fn rivals(extent: Extent) -> Vec<Step> {
                 contest::round(tools.frameward, contestant, &effort, tools.say)
             }));
         }
+        let name = format!("rivals: round {}, side by side", round + 1);
+        let expected = if extent == Extent::Full { 10 } else { 5 };
+        steps.push(Step::new(contest::BENCH, &name, expected, move |tools| {
+            contest::side_by_side(tools.frameward, &effort, tools.say)
+        }));
     }
     steps
 }
@@ -257,11 +262,10 @@ mod tests {
         assert_eq!(names.len(), steps.len(), "a name is a place in the store");
         let rounds: Vec<&str> =
             steps.iter().filter(|step| step.bench == contest::BENCH).map(|step| step.name.as_str()).collect();
-        assert_eq!(rounds.len(), 5 * Contestant::ALL.len());
-        let firsts: BTreeSet<_> = rounds
-            .chunks(Contestant::ALL.len())
-            .map(|round| round[0].split_once(", ").map(|(_, name)| name))
-            .collect();
+        let a_round = Contestant::ALL.len() + 1;
+        assert_eq!(rounds.len(), 5 * a_round);
+        let firsts: BTreeSet<_> =
+            rounds.chunks(a_round).map(|round| round[0].split_once(", ").map(|(_, name)| name)).collect();
         assert_eq!(firsts.len(), 5);
         // What is promised: about 100 minutes, and about four.
         let minutes =

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::contest::{BENCH, Contestant};
+use crate::contest::{BENCH, Contestant, SIDE_BY_SIDE};
 use crate::document::Figure;
 
 /// A verdict.
@@ -88,7 +88,7 @@ const WANTED: [Wanted; 5] = [
     },
     Wanted {
         name: "Round trip",
-        figure: "round trip p50",
+        figure: SIDE_BY_SIDE,
         beside: Beside::BareForwarder,
         more: false,
         limit: |theirs| theirs + 10.0,
@@ -156,8 +156,8 @@ mod tests {
             ("CPU of TCP, one stream, Frameward", 1.0),
             ("CPU of TCP, one stream, fastd", 2.5),
             ("CPU of TCP, one stream, tinc", 4.0),
-            ("round trip p50, Frameward", 111.0),
-            ("round trip p50, bare AF_XDP forwarder, unprotected", 100.0),
+            ("round trip p50, side by side, Frameward", 111.0),
+            ("round trip p50, side by side, bare AF_XDP forwarder, unprotected", 100.0),
             ("64-octet frames, Frameward", 1.0),
             ("64-octet frames, fastd", 0.0),
         ];

@@ -300,6 +300,8 @@ fn paced_round_trips(
         });
         let measured = measure(&socket, target, payload_octets, count, pause);
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        // One more, so that it looks now; should it be lost, it looks when its patience ends.
+        let _ = socket.send_to(&[], target);
         measured
     })
 }
