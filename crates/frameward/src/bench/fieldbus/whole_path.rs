@@ -146,9 +146,13 @@ fn agree(gateway: &mut Gateway, wires: &mut [MemoryPort]) -> Result<(), BenchErr
         if look.elapsed() > Duration::from_millis(2) {
             if let [(_, one), (_, other)] = &gateway.cell_statuses()[..] {
                 let mut pairs = one.relations.iter().zip(&other.relations);
+                // Who sends in a newer session than it was last heard in listens in both, and the peer has confirmed the newer one.
                 let meet = |from: &RelationStatus, to: &RelationStatus| {
-                    let keys = from.transmit_key.zip(to.receive_key);
-                    keys.is_some_and(|(sends, listens)| sends.key_id == listens.key_id)
+                    let (Some(sends), Some(listens)) = (from.transmit_key, to.receive_key) else {
+                        return false;
+                    };
+                    sends.key_id == listens.key_id
+                        || to.transmit_key.is_some_and(|key| key.session != listens.session)
                 };
                 if pairs.all(|(one, other)| meet(one, other) && meet(other, one)) {
                     return Ok(());
