@@ -61,8 +61,9 @@ impl Run<'_> {
         let origin = self.origin()?;
         let mut done = Vec::new();
         let mut all = Outcome::default();
-        let wanted: Vec<&Step> = steps.iter().filter(|step| self.wants(step)).collect();
-        let mut clock = Clock::new(&wanted);
+        let missing = |step: &&Step| self.store.finished(&step.name, &origin).is_none();
+        let ahead: Vec<&Step> = steps.iter().filter(|step| self.wants(step)).filter(missing).collect();
+        let mut clock = Clock::new(&ahead);
         for (number, step) in steps.iter().enumerate() {
             let stored = self.store.finished(&step.name, &origin);
             let head = format!("[{}/{}, {} left]", number + 1, steps.len(), clock.left());
@@ -71,7 +72,6 @@ impl Run<'_> {
                 Some(finished) => {
                     if self.wants(step) {
                         (self.tell)(&format_args!("{head} {}: stored", step.name));
-                        clock.skip(step.expected);
                     }
                     (finished.seconds, add(&mut all, finished.outcome))
                 }
@@ -150,12 +150,8 @@ impl Clock {
         Self { expected_left, expected_done: Duration::ZERO, took: Duration::ZERO }
     }
 
-    fn skip(&mut self, expected: Duration) {
-        self.expected_left = self.expected_left.saturating_sub(expected);
-    }
-
     fn did(&mut self, expected: Duration, took: Duration) {
-        self.skip(expected);
+        self.expected_left = self.expected_left.saturating_sub(expected);
         self.expected_done += expected;
         self.took += took;
     }
@@ -243,7 +239,7 @@ mod tests {
         assert_eq!(clock.left(), "30 s");
         clock.did(Duration::from_secs(10), Duration::from_secs(90));
         assert_eq!(clock.left(), "60 s");
-        clock.skip(Duration::from_secs(10));
-        assert_eq!(clock.left(), "30 s");
+        clock.did(Duration::from_secs(10), Duration::from_secs(10));
+        assert_eq!(clock.left(), "26 s");
     }
 }
