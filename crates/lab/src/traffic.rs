@@ -291,15 +291,20 @@ fn paced_round_trips(
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut buffer = [0; LONGEST_DATAGRAM];
-            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                if let Ok((octets, peer)) = echo.recv_from(&mut buffer) {
+            loop {
+                let received = echo.recv_from(&mut buffer);
+                if stop.load(std::sync::atomic::Ordering::Acquire) {
+                    // Nobody waits for an answer: one would be a frame behind the last, and so would be the refusal.
+                    break;
+                }
+                if let Ok((octets, peer)) = received {
                     // What cannot be sent back is a lost round trip, and is seen as one.
                     let _ = echo.send_to(&buffer[..octets], peer);
                 }
             }
         });
         let measured = measure(&socket, target, payload_octets, count, pause);
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        stop.store(true, std::sync::atomic::Ordering::Release);
         // One more, so that it looks now; should it be lost, it looks when its patience ends.
         let _ = socket.send_to(&[], target);
         measured
