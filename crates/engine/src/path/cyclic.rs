@@ -206,6 +206,7 @@ impl Cell {
             return;
         }
         let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
+        // A block and drain() end the borrows: drop() and into_iter() would move a burst's kilobytes, of whatever few frames.
         {
             let mut frames: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
             let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
