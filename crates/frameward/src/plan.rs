@@ -285,7 +285,7 @@ struct Costs {
 }
 
 impl From<Percentiles> for Cost {
-    fn from(Percentiles { p50, p99_9, worst, samples }: Percentiles) -> Self {
+    fn from(Percentiles { p50, p99_9, worst, samples, .. }: Percentiles) -> Self {
         Self { p50_ns: p50, p99_9_ns: p99_9, worst_ns: worst, samples }
     }
 }

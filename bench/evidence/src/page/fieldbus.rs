@@ -41,6 +41,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         table_2(document),
         relations(document),
         whole_path(document),
+        tails(document),
         end_to_end(document),
         frames(document),
     ]
@@ -197,6 +198,60 @@ fn whole_path(document: &Document) -> Figure {
                 scale: Scale::Logarithmic,
                 groups,
                 mark: None,
+            })
+        },
+        gaps: pick.gaps(),
+    }
+}
+
+/// Lengths of the empty loops, in nanoseconds.
+const LOOPS: [u32; 5] = [100, 200, 400, 800, 1600];
+
+/// What p99.9 of single frames is made of: that of loops which do nothing for as long.
+fn tails(document: &Document) -> Figure {
+    let mut pick = Pick::new(document, FIELDBUS);
+    let empty =
+        pick.points(LOOPS.map(|length| (f64::from(length), format!("an empty loop of {length} ns p99.9"))));
+    let mut frames = |extent: &str, verbs: [&str; 2]| {
+        let cases =
+            verbs.into_iter().flat_map(|verb| ROWS.map(|(.., case)| format!("{verb} {case}, {extent}")));
+        let cases = cases.flat_map(|case| RELATIONS.map(|number| format!("{case}, {number} relations")));
+        let point = |case: String| {
+            let middle = pick.value(&format!("{case} p50 of single frames"))?;
+            Some((middle, pick.value(&format!("{case} p99.9"))?))
+        };
+        let mut points: Vec<_> = cases.filter_map(point).collect();
+        points.sort_by(|one, other| one.0.total_cmp(&other.0));
+        points
+    };
+    let cipher = frames("cipher, the paper's lengths", ["seal", "open"]);
+    let cell = frames("a cell", ["protect", "verify"]);
+    let whole = frames("receive to transmit descriptor", ["protect", "verify"]);
+    let mut series = vec![Series::new(Kind::Limit, "an empty loop", empty)];
+    for (kind, name, points) in [
+        (Kind::OursThree, "AES-GCM alone", cipher),
+        (Kind::Ours, "a cell", cell),
+        (Kind::OursToo, "from receive to transmit descriptor", whole),
+    ] {
+        series.push(Series { scattered: true, ..Series::new(kind, name, points) });
+    }
+    series.retain(|series| !series.points.is_empty());
+    Figure {
+        id: "fieldbus-tails".into(),
+        title: "What p99.9 is made of".into(),
+        caption: "Each point is a length of frame, a mode and a number of relations: how long a single frame usually takes, and how long one of a thousand takes or longer. The line is a loop that only reads the clock until so much time has passed: what it has at p99.9 are interruptions by timers, the hypervisor and others, and no work that takes as long can have less on this machine. What stands above the line is ours.".into(),
+        units: "nanoseconds, p99.9 over p50".into(),
+        source: format!("this run, for the verdicts on t_max of {PAPER}: table II; the paper gives no percentiles"),
+        command: command(document, FIELDBUS),
+        body: if series.is_empty() {
+            Body::Nothing
+        } else {
+            Body::Lines(Lines {
+                x: "ns, p50".into(),
+                y: "ns, p99.9".into(),
+                x_axis: Across::Logarithmic,
+                logarithmic: true,
+                series,
             })
         },
         gaps: pick.gaps(),

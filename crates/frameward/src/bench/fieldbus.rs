@@ -9,6 +9,8 @@
 //! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
 //! | added delay | a pair of gateways in namespaces, beside a Linux bridge in the same place ([`end_to_end`]) |
 //!
+//! | an empty loop | nothing: what interrupts this machine makes of a p99.9 ([`EmptyLoop`]) |
+//!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
 //! else the machine does hits all alike. How frames are timed: [`super::frame_times`]. Times are compared with t_max, which
 //! follows from the paper's equations for half of 100 Mbit/s and a cycle of 1 ms: 125 us for the large frames, 8.77 us
@@ -26,10 +28,11 @@ use ::bench::ciphers::{Ciphers, Lengths};
 use ::bench::order::shuffled;
 use ::bench::{Row, Target};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
+use hdrhistogram::Histogram;
 use wire::fieldbus::{HEADER_OCTETS, KeyBits, Protect, Protection};
 
 use super::BenchError;
-use super::frame_times::{Clock, FrameTimes, Percentiles, Work, round};
+use super::frame_times::{Clock, FrameTimes, Percentiles, Work, empty_loop, round};
 use super::samples::Samples;
 use whole_path::WholePath;
 
@@ -42,6 +45,8 @@ pub const RELATIONS: [usize; 5] = [1, 16, 57, 256, 1024];
 const TURN: usize = 1024;
 /// Octets of the two addresses.
 const ADDRESSES: usize = 12;
+/// Lengths of the loops that do nothing, in nanoseconds: those of single frames, from the shortest cipher to the whole path.
+const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];
 /// How much longer frames may take with more relations than with one.
 const FLAT: f64 = 1.1;
 
@@ -189,8 +194,8 @@ impl Figure {
         self.headroom() >= self.row.wanted
     }
 
-    /// The rows of this figure: p50, p99.9 and worst.
-    pub fn rows(&self) -> [Row; 3] {
+    /// The rows of this figure: p50, and of single frames p50, p99.9 and worst.
+    pub fn rows(&self) -> [Row; 4] {
         let mut middle = self.middles.row(BENCH, "ns/frame", self.alone.as_ref());
         middle.target = self.growth().map(|_| Target {
             wanted: format!("at most {FLAT} times that with one relation"),
@@ -204,11 +209,35 @@ impl Figure {
         let (wanted, t_max) = (self.row.wanted, self.row.t_max() / 1e3);
         high.target =
             Some(Target { wanted: format!("{wanted} times inside {t_max:.2} us"), met: self.is_inside() });
-        [middle, high, tail("worst", self.times.worst)]
+        [middle, tail("p50 of single frames", self.times.single_p50), high, tail("worst", self.times.worst)]
     }
 }
 
-/// Measures every row of the paper to every extent; tells each figure as it is there.
+/// What a loop took that did nothing ([`empty_loop`]), in turns with all that was measured.
+#[derive(Clone, PartialEq, Debug)]
+pub struct EmptyLoop {
+    nanoseconds: u64,
+    taken: Histogram<u64>,
+}
+
+impl EmptyLoop {
+    fn p99_9(&self) -> u64 {
+        self.taken.value_at_quantile(0.999)
+    }
+
+    /// The rows: p99.9 and worst.
+    pub fn rows(&self) -> [Row; 2] {
+        let samples = self.taken.len();
+        let row = |what: &str, value: u64| {
+            let case = format!("an empty loop of {} ns {what}", self.nanoseconds);
+            Row::new(BENCH, &case, value as f64, "ns", samples)
+        };
+        [row("p99.9", self.p99_9()), row("worst", self.taken.max())]
+    }
+}
+
+/// Measures every row of the paper to every extent; tells each figure as it is there, and in the end what empty loops took
+/// meanwhile.
 ///
 /// # Errors
 /// If gateways in memory do not agree on sessions.
@@ -216,8 +245,10 @@ pub fn measure(
     effort: Effort,
     progress: &mut dyn FnMut(&dyn Display),
     figure: &mut dyn FnMut(Figure),
-) -> Result<(), BenchError> {
+) -> Result<[EmptyLoop; LOOPS.len()], BenchError> {
     let clock = Clock::measure();
+    let empty = |nanoseconds| empty_loop(clock, Duration::from_nanos(nanoseconds), effort.time);
+    let mut loops = LOOPS.map(|nanoseconds| EmptyLoop { nanoseconds, taken: empty(nanoseconds) });
     for extent in Extent::ALL {
         for row in PAPER {
             progress(&format_args!("{}: {} {} octets", extent.name(), row.mode(), row.payload.octets()));
@@ -236,9 +267,12 @@ pub fn measure(
                 }),
             };
             figures?.into_iter().for_each(&mut *figure);
+            for EmptyLoop { nanoseconds, taken } in &mut loops {
+                taken.add(empty(*nanoseconds)).expect("invariant: all histograms have the same bounds");
+            }
         }
     }
-    Ok(())
+    Ok(loops)
 }
 
 fn ciphers(row: PaperRow, relations: usize, in_front: usize) -> Ciphers {
@@ -333,7 +367,7 @@ mod tests {
             relations: 57,
             middles: samples(middles),
             alone: Some(samples(alone)),
-            times: Percentiles { p50: 100.0, p99_9, worst: 9999.0, samples: 10 },
+            times: Percentiles { p50: 100.0, single_p50: 150.0, p99_9, worst: 9999.0, samples: 10 },
             clock_ns: 20,
         }
     }
@@ -341,12 +375,13 @@ mod tests {
     #[test]
     fn targets_are_headroom_and_flatness() {
         for (middles, p99_9, met) in [
-            (&[110.0, 220.0, 110.0], 438.0, [Some(true), Some(true), None]),
-            (&[111.0, 222.0, 90.0], 439.0, [Some(false), Some(false), None]),
+            (&[110.0, 220.0, 110.0], 438.0, [Some(true), None, Some(true), None]),
+            (&[111.0, 222.0, 90.0], 439.0, [Some(false), None, Some(false), None]),
         ] {
             let rows = figure(middles, &[100.0, 200.0, 100.0], p99_9).rows();
             assert_eq!(rows.each_ref().map(|row| row.target.as_ref().map(|target| target.met)), met);
-            assert_eq!(rows[1].case, "protect, p99.9");
+            assert_eq!((&*rows[1].case, rows[1].value), ("protect, p50 of single frames", 150.0));
+            assert_eq!(rows[2].case, "protect, p99.9");
         }
     }
 
@@ -355,12 +390,12 @@ mod tests {
     fn every_row_is_measured_to_every_extent_with_every_number_of_relations() {
         let mut figures = Vec::new();
         let effort = Effort { rounds: 1, time: Duration::ZERO };
-        measure(effort, &mut |_| {}, &mut |figure| figures.push(figure)).unwrap();
+        let loops = measure(effort, &mut |_| {}, &mut |figure| figures.push(figure)).unwrap();
         assert_eq!(figures.len(), 4 * 4 * 2 * 5);
-        for row in figures.iter().flat_map(Figure::rows) {
+        for row in figures.iter().flat_map(Figure::rows).chain(loops.iter().flat_map(EmptyLoop::rows)) {
             assert!(row.value > 0.0 && row.value.is_finite(), "{row:?}");
         }
-        let table = FieldbusTable(&figures).to_string();
+        let table = FieldbusTable(&figures, &loops).to_string();
         for line in ["encrypt           1444      13.00       5.23     243.50     125.00", "a cell, "] {
             assert!(table.contains(line), "{table}");
         }

@@ -4,11 +4,11 @@ use std::fmt;
 
 use ::bench::Row;
 
-use super::{BENCH, Extent, FLAT, Figure, PAPER, RELATIONS};
+use super::{BENCH, EmptyLoop, Extent, FLAT, Figure, PAPER, RELATIONS};
 
-/// Figures that print as tables.
+/// Figures that print as tables, and what empty loops took meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub struct FieldbusTable<'f>(pub &'f [Figure]);
+pub struct FieldbusTable<'f>(pub &'f [Figure], pub &'f [EmptyLoop]);
 
 impl fmt::Display for FieldbusTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +26,7 @@ impl fmt::Display for FieldbusTable<'_> {
         )?;
         self.paper(f)?;
         Extent::ALL.into_iter().try_for_each(|extent| self.extent(f, extent))?;
+        self.loops(f)?;
         self.targets(f)
     }
 }
@@ -59,8 +60,8 @@ impl FieldbusTable<'_> {
         writeln!(f, "\n{:40} p50 in ns with so many relations", format!("{}, ns a frame", extent.name()))?;
         write!(f, "{:12} {:>7} {:>8}", "", "payload", "")?;
         RELATIONS.iter().try_for_each(|relations| write!(f, " {relations:>7}"))?;
-        writeln!(f, " {:>8} {:>9} {:>10} {:>10}", "growth", "p99.9", "worst", "t_max by")?;
-        writeln!(f, "{:102} {:>10}", "", "p99.9")?;
+        writeln!(f, " {:>8} {:>7} {:>9} {:>10} {:>10}", "growth", "single", "p99.9", "worst", "t_max by")?;
+        writeln!(f, "{:110} {:>10}", "", "p99.9")?;
         // One line for all numbers of relations.
         let same = |one: &&Figure, other: &&Figure| (one.row, one.operation) == (other.row, other.operation);
         for line in figures.chunk_by(same) {
@@ -74,17 +75,32 @@ impl FieldbusTable<'_> {
             line.iter().try_for_each(|figure| write!(f, " {:7.0}", figure.times.p50))?;
             let most = |of: fn(&Figure) -> f64| line.iter().map(|figure| of(figure)).fold(0.0, f64::max);
             let growth = most(|figure| figure.growth().unwrap_or(0.0));
+            let single = most(|figure| figure.times.single_p50);
             let (high, worst) = (most(|figure| figure.times.p99_9), most(|figure| figure.times.worst));
             let headroom = line[0].row.t_max() / high;
-            writeln!(f, " {growth:8.2} {high:9.0} {worst:10.0} {headroom:10.1}")?;
+            writeln!(f, " {growth:8.2} {single:7.0} {high:9.0} {worst:10.0} {headroom:10.1}")?;
         }
         Ok(())
+    }
+
+    /// Below what no work of the same length can come.
+    fn loops(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f)?;
+        let mut line = |name: &str, value: fn(&EmptyLoop) -> u64| {
+            write!(f, "{name:29}")?;
+            self.1.iter().try_for_each(|one| write!(f, " {:>7}", value(one)))?;
+            writeln!(f)
+        };
+        line("an empty loop of so many ns", |one| one.nanoseconds)?;
+        line("p99.9, ns", EmptyLoop::p99_9)?;
+        line("worst, ns", |one| one.taken.max())
     }
 
     fn targets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\np99.9 and worst are those of the number of relations with the greatest; growth likewise, beside one relation"
+            "\nsingle (the p50 of single frames), p99.9 and worst are those of the number of relations with the greatest; growth\n\
+             likewise, beside one relation. An empty loop reads the clock and does nothing: what takes as long has no better p99.9 here."
         )?;
         for (what, met) in [
             (
