@@ -8,7 +8,6 @@
 //! | protect and verify | what a cell does: relation found, header, cipher, counters ([`Cells`]) |
 //! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
 //! | added delay | a pair of gateways in namespaces, beside a Linux bridge in the same place ([`end_to_end`]) |
-//!
 //! | an empty loop | nothing: what interrupts this machine makes of a p99.9 ([`EmptyLoop`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
