@@ -171,14 +171,14 @@ impl Relations {
         if header.ethertype != EtherType::PROFINET {
             return None;
         }
-        self.find(&self.outward, &header, frame_id(frame, &header)?)
+        self.find(&self.outward, frame, &header, frame_id(frame, &header)?)
     }
 
     /// What a frame from the protected side is. Reads a header and a bucket of a table.
     pub fn find_inward(&self, frame: &[u8]) -> Inward {
         let Ok(header) = ethernet::Header::parse(frame) else { return Inward::Rest };
         if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
-            let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, &header, id));
+            let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, frame, &header, id));
             return found.map_or(Inward::Rest, Inward::Clear);
         }
         if header.ethertype != self.settings.ethertype {
@@ -187,7 +187,7 @@ impl Relations {
         let Ok(says) = Header::parse(&frame[header.octets()..]) else {
             return Inward::Foreign(Foreign::TooShort);
         };
-        match self.find(&self.inward, &header, says.frame_id) {
+        match self.find(&self.inward, frame, &header, says.frame_id) {
             None => Inward::Foreign(Foreign::UnknownRelation),
             Some(found) if found.vlan_tags > 1 => Inward::Foreign(Foreign::TooManyTags),
             Some(found) if says.seq.is_none() => Inward::Hello(found),
@@ -201,7 +201,7 @@ impl Relations {
         let Ok(header) = ethernet::Header::parse(frame) else { return false };
         header.ethertype == EtherType::PROFINET
             && frame_id(frame, &header)
-                .and_then(|id| self.find(&self.inward, &header, id))
+                .and_then(|id| self.find(&self.inward, frame, &header, id))
                 .is_some_and(|found| found.mode == Mode::Protect)
     }
 
@@ -210,8 +210,15 @@ impl Relations {
         self.watched
     }
 
-    fn find(&self, table: &Table, header: &ethernet::Header, frame_id: FrameId) -> Option<Found> {
-        let relation = table.find(Address::new(header.destination, header.source, frame_id))?;
+    #[inline]
+    fn find(
+        &self,
+        table: &Table,
+        frame: &[u8],
+        header: &ethernet::Header,
+        frame_id: FrameId,
+    ) -> Option<Found> {
+        let relation = table.find(Address::of(frame.first_chunk()?, frame_id))?;
         let mode = self.modes[relation];
         Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }

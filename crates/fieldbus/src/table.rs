@@ -11,6 +11,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 
 use wire::MacAddr;
+use wire::ethernet::ADDRESSES_OCTETS;
 use wire::fieldbus::FrameId;
 
 /// Bits of a relation's number.
@@ -20,22 +21,38 @@ const TRIES: u64 = 64;
 /// Buckets of the largest table, many times what any set of keys needs.
 const MOST_BUCKETS: usize = 1 << 20;
 
-/// What a frame is found by.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Address(u128);
+/// What a frame is found by: eight octets of the addresses, and the other four with the FrameID behind them, and room for a number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub(crate) struct Address {
+    high: u64,
+    low: u64,
+}
 
 impl Address {
     pub(crate) fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
-        let number =
-            |address: MacAddr| address.0.iter().fold(0u128, |sum, octet| sum << 8 | u128::from(*octet));
-        Self(number(destination) << 80 | number(source) << 32 | u128::from(frame_id.0) << NUMBER_BITS)
+        let mut addresses = [0; ADDRESSES_OCTETS];
+        addresses[..6].copy_from_slice(&destination.0);
+        addresses[6..].copy_from_slice(&source.0);
+        Self::of(&addresses, frame_id)
+    }
+
+    /// That of a frame that begins with these octets.
+    #[inline]
+    pub(crate) fn of(addresses: &[u8; ADDRESSES_OCTETS], frame_id: FrameId) -> Self {
+        let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
+        let low = u64::from(u32::from_be_bytes([i, j, k, l])) << 32 | u64::from(frame_id.0) << NUMBER_BITS;
+        Self { high: u64::from_be_bytes([a, b, c, d, e, f, g, h]), low }
+    }
+
+    const fn is_zero(self) -> bool {
+        self.high == 0 && self.low == 0
     }
 }
 
 /// Empty places are 0: no relation has two stations at the address 0.
 #[derive(Clone, Default)]
 #[repr(align(64))]
-struct Bucket([u128; 4]);
+struct Bucket([Address; 4]);
 
 /// Relations by what their frames are found by.
 pub(crate) struct Table {
@@ -67,27 +84,26 @@ impl Table {
         // look-ups behind it.
         let one_more = self.buckets[self.bucket(address)].0.iter().fold(0, |found, place| {
             // Of the relation's place its number is left, of others more.
-            let differs = place ^ address.0;
-            let is_it = (differs >> 64 == 0) & (differs as u64 >> NUMBER_BITS == 0);
-            found | (((differs as u32).wrapping_add(1)) & u32::from(is_it).wrapping_neg())
+            let differs = place.low ^ address.low;
+            let is_it = (place.high ^ address.high) | (differs >> NUMBER_BITS) == 0;
+            if is_it { differs + 1 } else { found }
         });
-        if address.0 == 0 { None } else { one_more.checked_sub(1).map(|number| number as usize) }
+        if address.is_zero() { None } else { one_more.checked_sub(1).map(|number| number as usize) }
     }
 
     fn insert(&mut self, address: Address, number: usize) -> bool {
         let bucket = self.bucket(address);
-        match self.buckets[bucket].0.iter_mut().find(|place| **place == 0) {
+        match self.buckets[bucket].0.iter_mut().find(|place| place.is_zero()) {
             Some(place) => {
-                *place = address.0 | number as u128;
+                *place = Address { low: address.low | number as u64, ..address };
                 true
             }
             None => false,
         }
     }
 
-    fn bucket(&self, Address(octets): Address) -> usize {
-        let product = u128::from((octets >> 64) as u64 ^ self.seed)
-            * u128::from(octets as u64 ^ self.seed.rotate_left(32));
+    fn bucket(&self, Address { high, low }: Address) -> usize {
+        let product = u128::from(high ^ self.seed) * u128::from(low ^ self.seed.rotate_left(32));
         let hash = (product >> 64) as u64 ^ product as u64;
         hash as usize & (self.buckets.len() - 1)
     }
@@ -115,7 +131,11 @@ mod tests {
         }
         for address in addresses.iter().take(64) {
             for bit in NUMBER_BITS..128 {
-                let other = Address(address.0 ^ 1 << bit);
+                let other = if bit < 64 {
+                    Address { low: address.low ^ 1 << bit, ..*address }
+                } else {
+                    Address { high: address.high ^ 1 << (bit - 64), ..*address }
+                };
                 assert_eq!(table.find(other), known.get(&other).copied());
             }
         }
@@ -140,8 +160,8 @@ mod tests {
             addresses: BTreeSet<(u64, u64, u16)>, others in prop::collection::vec(any::<(u64, u64, u16)>(), 0..50),
         ) {
             let of = |(destination, source, frame_id): (u64, u64, u16)| address(destination, source, frame_id);
-            let mut all: Vec<Address> = addresses.into_iter().map(of).filter(|address| address.0 != 0).collect();
-            all.sort_by_key(|address| address.0);
+            let mut all: Vec<Address> = addresses.into_iter().map(of).filter(|address| !address.is_zero()).collect();
+            all.sort_unstable();
             all.dedup();
             holds(&all);
             let table = Table::new(all.iter().copied()).unwrap();
