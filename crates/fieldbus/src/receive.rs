@@ -26,7 +26,7 @@ use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
 use crate::member::{Member, Payload};
 use crate::moment::Moment;
-use crate::relations::{Found, Relations, Way};
+use crate::relations::{Found, GROUP, Relations, Way};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
 
@@ -108,8 +108,14 @@ impl<'b> Incoming<'b> {
 impl Relations {
     /// Verifies a burst of frames that came at `now`, in place, in order.
     pub fn verify(&mut self, now: Moment, burst: &mut [Incoming<'_>]) {
-        self.touch(Way::Inward, burst.iter().map(|incoming| incoming.found));
-        for Incoming { frame, found, open, outcome } in &mut *burst {
+        for group in burst.chunks_mut(GROUP) {
+            self.verify_group(now, group);
+        }
+    }
+
+    fn verify_group(&mut self, now: Moment, group: &mut [Incoming<'_>]) {
+        self.touch(Way::Inward, group.iter().map(|incoming| incoming.found));
+        for Incoming { frame, found, open, outcome } in &mut *group {
             let (settings, member, _) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok(admitted) => *open = Some(admitted),
@@ -119,7 +125,7 @@ impl Relations {
                 }
             }
         }
-        for Incoming { frame, found, open, outcome } in burst {
+        for Incoming { frame, found, open, outcome } in group {
             let Some(open) = open else { continue };
             let verdict = self.settle(now, *found, open, frame);
             self.member_mut(found.relation()).1.received.count(verdict);

@@ -24,6 +24,9 @@ use crate::table::{Address, Table};
 
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
+/// Frames of a burst that go through all passes together. What they need, a dozen cache lines each, is still in the nearest cache
+/// when the last pass begins; that of a whole burst is not.
+pub(crate) const GROUP: usize = 8;
 /// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
 const CLEAR_AHEAD: u8 = 64;
 

@@ -25,7 +25,7 @@ use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header,
 use crate::counters::TransmitCounters;
 use crate::keys::{Epoch, Taken, Under};
 use crate::member::Member;
-use crate::relations::{Found, Relations, Way};
+use crate::relations::{Found, GROUP, Relations, Way};
 use crate::settings::Settings;
 
 /// Addresses, FrameID, KeyID and Seq.
@@ -104,8 +104,14 @@ impl<'b> Outgoing<'b> {
 impl Relations {
     /// Protects a burst of frames in place, in order.
     pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) {
-        self.touch(Way::Outward, burst.iter().map(|outgoing| outgoing.found));
-        for Outgoing { frame, found, seal, outcome } in &mut *burst {
+        for group in burst.chunks_mut(GROUP) {
+            self.protect_group(group);
+        }
+    }
+
+    fn protect_group(&mut self, group: &mut [Outgoing<'_>]) {
+        self.touch(Way::Outward, group.iter().map(|outgoing| outgoing.found));
+        for Outgoing { frame, found, seal, outcome } in &mut *group {
             let (settings, member, news) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok((admitted, begun)) => {
@@ -121,7 +127,7 @@ impl Relations {
                 }
             }
         }
-        for Outgoing { frame, found, seal, .. } in &mut *burst {
+        for Outgoing { frame, found, seal, .. } in &mut *group {
             let Some(seal) = seal else { continue };
             let (_, member, _) = self.member_mut(found.relation());
             let Some(key) = member.keys.transmit_key(seal.under) else { continue };
@@ -129,7 +135,7 @@ impl Relations {
             key.key.key().seal_each(core::iter::once(SealJob { nonce: seal.nonce, aad, text, icv }));
             seal.sealed = true;
         }
-        for Outgoing { frame, found, seal, outcome } in burst {
+        for Outgoing { frame, found, seal, outcome } in group {
             let Some(seal) = seal.as_ref().filter(|seal| seal.sealed) else { continue };
             let (settings, member, _) = self.member_mut(found.relation());
             if put_back(settings, member, frame, &seal.tags).is_none() {
