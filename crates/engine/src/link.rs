@@ -5,6 +5,7 @@
 
 use std::mem;
 use std::os::fd::RawFd;
+use std::time;
 
 use secy::{GoesOn, NextAction};
 use wire::Instant;
@@ -85,9 +86,9 @@ impl Link {
         mem::swap(&mut self.path, path);
     }
 
-    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. Returns how many frames came in, and what the
-    /// transmit SA needs.
-    pub fn turn(&mut self, now: Instant) -> (usize, NextAction) {
+    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
+    /// what the clock was `read` for. Returns how many frames came in, and what the transmit SA needs.
+    pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else {
             path.fall_silent();
@@ -97,13 +98,12 @@ impl Link {
         let Ports { pool, plain, protected } = &mut **ports;
         path.speak(pool, to_protected, &mut **protected);
         let held = waiting.len();
-        path.ask();
+        path.ask(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
         let mut next = NextAction::GoOn;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
-            path.ask();
         }
         protected.receive(pool, burst);
         received += burst.len();

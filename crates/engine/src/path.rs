@@ -22,6 +22,7 @@ mod cyclic;
 mod kay;
 
 use std::mem;
+use std::time;
 
 use arrayvec::ArrayVec;
 use secy::reassemble::SDU_OCTETS;
@@ -222,6 +223,23 @@ impl Path {
         if burst.is_empty() {
             return NextAction::GoOn;
         }
+        let next = self.rest_outward(now, pool, burst, out, port);
+        // The other port is asked later by as much as that took.
+        if self.cell.is_some() {
+            self.ask(time::Instant::now());
+        }
+        next
+    }
+
+    /// What is not of a relation, through the SecY or past it.
+    fn rest_outward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToProtected,
+        port: &mut dyn Port,
+    ) -> NextAction {
         let Some(mut divider) = self.divider.take() else {
             let next = self.protect(pool, burst, &[], out);
             out.transmit(port, pool);

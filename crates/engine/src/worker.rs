@@ -231,8 +231,9 @@ impl Worker {
         let start = time::Instant::now();
         let mut idle_since = None;
         while self.obey() {
-            let now = Instant::after_start(start.elapsed());
-            if self.turn(now) > 0 || !self.commands.is_empty() {
+            let read = time::Instant::now();
+            let now = Instant::after_start(read.saturating_duration_since(start));
+            if self.turn(now, read) > 0 || !self.commands.is_empty() {
                 idle_since = None;
                 continue;
             }
@@ -289,13 +290,13 @@ impl Worker {
     }
 
     /// One turn of each link and site. Returns how many frames came in.
-    fn turn(&mut self, now: Instant) -> usize {
+    fn turn(&mut self, now: Instant, read: time::Instant) -> usize {
         let mut received = 0;
         for (number, seat) in self.seats.iter_mut().enumerate() {
             let Some(Seat { occupant, told }) = seat else { continue };
             let (frames, action) = match occupant {
                 Occupant::Link(link) => {
-                    let turned = link.turn(now);
+                    let turned = link.turn(now, read);
                     if let Some(snapshot) = link.path_mut().tend_cell(now) {
                         let _ = self.events.push(Event::ReportCell { seat: number, snapshot });
                     }

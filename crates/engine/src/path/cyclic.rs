@@ -6,6 +6,8 @@
 //!
 //! In shadow mode a frame goes on in clear as it came, and a protected twin beside it, in a chunk of its own.
 
+use std::time;
+
 use arrayvec::ArrayVec;
 use fieldbus::{Found, Incoming, Inward, Outgoing, ReceiveDiscard, Way};
 use wire::{Frame, Instant};
@@ -52,10 +54,10 @@ impl Path {
         self.cell.as_deref_mut()
     }
 
-    /// A port is about to be asked for frames.
-    pub(crate) fn ask(&mut self) {
+    /// The ports are about to be asked for frames, and the clock was `read`.
+    pub(crate) fn ask(&mut self, read: time::Instant) {
         if let Some(cell) = &mut self.cell {
-            cell.ask();
+            cell.ask(read);
         }
     }
 
@@ -282,7 +284,7 @@ impl Cell {
 
     /// Frames of these relations are on their way.
     fn left(&mut self, relations: &[usize], way: Way) {
-        let residence = self.moment().since(self.asked());
+        let residence = self.leave();
         for &relation in relations {
             self.relations.left_after(relation, way, residence);
         }

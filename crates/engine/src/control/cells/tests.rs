@@ -100,7 +100,7 @@ impl Side {
             changes.carry_out(&mut self.link.path_mut().cell_mut().unwrap().relations);
         }
         let moment = wire::Instant::after_start(now);
-        self.link.turn(moment);
+        self.link.turn(moment, std::time::Instant::now());
         assert!(self.link.path_mut().tend_cell(moment).is_none());
         if self.link.path_mut().knocked() {
             self.control_at = self.control_at.min(now + WAKE);

@@ -113,7 +113,7 @@ impl Side {
     }
 
     fn turn_at(&mut self, now: Instant) {
-        self.link.turn(now);
+        self.link.turn(now, std::time::Instant::now());
         assert!(self.link.path_mut().tend_cell(now).is_none());
     }
 

@@ -105,8 +105,8 @@ impl WholePath {
     }
 
     fn turn(&mut self, link: usize) {
-        let now = wire::Instant::after_start(self.start.elapsed());
-        self.links[link].turn(now);
+        let read = Instant::now();
+        self.links[link].turn(wire::Instant::after_start(read - self.start), read);
     }
 }
 
