@@ -239,7 +239,7 @@ fn tails(document: &Document) -> Figure {
     Figure {
         id: "fieldbus-tails".into(),
         title: "What p99.9 is made of".into(),
-        caption: "Each point is a length of frame, a mode and a number of relations: how long a single frame usually takes, and how long one of a thousand takes or longer. The line is a loop that only reads the clock until so much time has passed: what it has at p99.9 are interruptions by timers, the hypervisor and others, and no work that takes as long can have less on this machine. What stands above the line is ours, and what an interruption leaves behind: colder caches, which a loop that needs no memory does not feel.".into(),
+        caption: "Each point is a length of frame, a mode and a number of relations: how long a single frame usually takes, and how long one of a thousand takes or longer. The line is a loop that only reads the clock until so much time has passed: what it has at p99.9 are interruptions by timers, the hypervisor and others, and no work that takes as long can have less on this machine. What the loop does not feel, since it waits for the clock: at times the CPU itself is slower, for many frames on end, as it is when a core works for somebody else too. AES-GCM alone feels it as all work does; how far its points stand above the line is what this machine does to any work of that length. What a gateway's points stand above those is ours.".into(),
         units: "nanoseconds, p99.9 over p50".into(),
         source: format!("this run, for the verdicts on t_max of {PAPER}: table II; the paper gives no percentiles"),
         command: command(document, FIELDBUS),
