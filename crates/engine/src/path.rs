@@ -8,8 +8,8 @@
 //! EtherTypes mean something on the protected side only: whatever enters the plain port is an SDU, also a frame
 //! of EtherType 0x88E5 or 0x888E, and whatever its destination address. The exception is MAC control (IEEE 802.3
 //! clause 31: PAUSE, priority-based flow control): it speaks to the other end of one cable and never goes further. At
-//! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is collected in [`ToProtected`] and [`ToPlain`], which take a frame
-//! only with the proof that it may go there: no way around the SecY but the configured bypass.
+//! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is
+//! collected with the proof that it may go there (`proven.rs`): no way around the SecY but the configured bypass.
 //!
 //! Where the link has a cell, frames of its relations go through that instead, before all others (`cyclic.rs`).
 //!
@@ -20,15 +20,14 @@
 
 mod cyclic;
 mod kay;
+mod proven;
 
 use std::mem;
 use std::time;
 
 use arrayvec::ArrayVec;
 use secy::reassemble::SDU_OCTETS;
-use secy::{
-    Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, Protected, SecY, Settings,
-};
+use secy::{Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, SecY, Settings};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
@@ -36,8 +35,10 @@ use crate::burst::{BURST_FRAMES, Burst};
 use crate::cell::Cell;
 use crate::divide::{Divider, DividerCounters, Dividing};
 use crate::eapol::LinkEnd;
-use crate::pool::{FrameView, Pool, Slot};
+use crate::pool::{FrameView, Pool};
 use crate::port::Port;
+use proven::{MayEnter, MayLeave, give_refused};
+pub use proven::{ToPlain, ToProtected};
 
 wire::counters! {
     /// Frames that were counted outside the SecY.
@@ -64,81 +65,6 @@ wire::counters! {
         out_pkts_kay_no_chunk = "OutPktsKayNoChunk" [discard],
         /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
         in_sdus_no_chunk = "InSdusNoChunk" [discard],
-    }
-}
-
-/// Why a frame may go to the protected side.
-enum MayLeave {
-    Protected(Protected),
-    Bypass,
-    /// The KaY speaks in clear: what it says has an ICV of its own.
-    Mkpdu,
-    Cyclic(fieldbus::Protected),
-    /// In clear: its relation is in shadow mode.
-    Shadow(fieldbus::InClear),
-    /// Of a handshake: it has a MAC of its own.
-    Hello,
-}
-
-/// Why a frame may go to the plain side.
-enum MayEnter {
-    Verified(Delivered),
-    Bypass,
-    Cyclic(fieldbus::Verified),
-    /// In clear: its relation is in shadow mode.
-    Shadow(fieldbus::InClear),
-}
-
-/// Frames that may go to the protected side, in order.
-#[derive(Debug, Default)]
-pub struct ToProtected(Burst);
-
-/// Frames that may go to the plain side, in order.
-#[derive(Debug, Default)]
-pub struct ToPlain(Burst);
-
-impl ToProtected {
-    /// Sends them.
-    pub fn transmit(&mut self, port: &mut dyn Port, pool: &mut Pool) {
-        port.transmit(pool, &mut self.0);
-    }
-
-    fn push(&mut self, slot: Slot, _proof: MayLeave, pool: &mut Pool) {
-        give_refused(self.0.push(slot), pool);
-    }
-}
-
-impl ToPlain {
-    /// Sends them.
-    pub fn transmit(&mut self, port: &mut dyn Port, pool: &mut Pool) {
-        port.transmit(pool, &mut self.0);
-    }
-
-    fn push(&mut self, slot: Slot, _proof: MayEnter, pool: &mut Pool) {
-        give_refused(self.0.push(slot), pool);
-    }
-}
-
-impl ToPlain {
-    /// Puts an SDU from the outbox, which holds verified ones only, into a chunk. False if there is no chunk for it.
-    fn copy(&mut self, sdu: &[u8], pool: &mut Pool, port: &mut dyn Port) -> bool {
-        if self.0.is_full() {
-            self.transmit(port, pool);
-        }
-        let Some(mut slot) = pool.take() else { return false };
-        if !pool.append(&mut slot, sdu) {
-            pool.give(slot);
-            return false;
-        }
-        give_refused(self.0.push(slot), pool);
-        true
-    }
-}
-
-/// Who pushes has looked for room, so nothing is refused; if it were, no chunk is lost.
-fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
-    if let Err(slot) = pushed {
-        pool.give(slot);
     }
 }
 
@@ -425,7 +351,7 @@ impl Path {
                 }
                 Some(_) if is_kept(&mut self.cell, pool.frame(&slot)) => pool.give(slot),
                 Some(proof) => {
-                    if out.0.is_full() {
+                    if out.is_full() {
                         out.transmit(port, pool);
                     }
                     out.push(slot, proof, pool);

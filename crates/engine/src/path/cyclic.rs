@@ -147,7 +147,7 @@ impl Path {
         for slot in rest.drain() {
             give_refused(burst.push(slot), pool);
         }
-        if !out.0.is_empty() {
+        if !out.is_empty() {
             out.transmit(port, pool);
         }
         cell.protect(pool, &mut cyclic, out, port);
@@ -193,7 +193,7 @@ impl Path {
         for slot in rest.drain() {
             give_refused(burst.push(slot), pool);
         }
-        if !out.0.is_empty() {
+        if !out.is_empty() {
             out.transmit(port, pool);
         }
         cell.verify(pool, &mut cyclic, out, port);
@@ -276,7 +276,7 @@ impl Cell {
                 Err(_) => pool.give(slot),
             }
         }
-        if !out.0.is_empty() {
+        if !out.is_empty() {
             out.transmit(port, pool);
         }
         self.left(&done, Way::Inward);

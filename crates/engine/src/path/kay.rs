@@ -36,7 +36,7 @@ impl Path {
             }
             slot.into_iter().for_each(|slot| pool.give(slot));
         }
-        if !out.0.is_empty() {
+        if !out.is_empty() {
             out.transmit(port, pool);
         }
     }
