@@ -66,7 +66,7 @@ const MEMORY: &str = "memory";
 /// the machine's moods, which change within the minute between one contestant's turn and the next one's.
 pub const SIDE_BY_SIDE: &str = "round trip p50, side by side";
 /// Who stands side by side.
-pub const PAIR: [Contestant; 2] = [Contestant::BareForwarder, Contestant::Frameward];
+const PAIR: [Contestant; 2] = [Contestant::BareForwarder, Contestant::Frameward];
 /// Round trips before the other one's turn.
 const SLICE: u64 = 25;
 /// Octets of the datagrams whose round trip is taken: with its headers a frame of 64 octets and FCS.
@@ -133,7 +133,7 @@ pub fn round(
     Ok(outcome)
 }
 
-/// Takes round trips through [`PAIR`] in turns, idle.
+/// Takes round trips through bare forwarder and gateways in turns, idle.
 ///
 /// # Errors
 /// In words: what does not start or does not carry.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
+use frameward::bench::fieldbus::{LOOPS, RELATIONS};
 
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table, number};
@@ -21,15 +22,14 @@ const ROWS: [(&str, [u32; 2], [f64; 4], &str); 4] = [
     ("authentication, 44 octets", [0, 51], [2.6, 0.36, 10.0, 8.77], "44 octets, authenticate"),
 ];
 
-/// As many relations as the paper's equation 2 allows for the shortest frames, and all numbers that are measured.
-const PAPER_RELATIONS: u32 = 57;
-const RELATIONS: [u32; 5] = [1, 16, 57, 256, 1024];
+/// As many relations as the paper's equation 2 allows for the shortest frames.
+const PAPER_RELATIONS: usize = 57;
 
-fn cipher(verb: &str, frame: &str, relations: u32) -> String {
+fn cipher(verb: &str, frame: &str, relations: usize) -> String {
     format!("{verb} {frame}, cipher, the paper's lengths, {relations} relations p50")
 }
 
-fn cell(verb: &str, frame: &str, relations: u32) -> String {
+fn cell(verb: &str, frame: &str, relations: usize) -> String {
     format!("{verb} {frame}, a cell, {relations} relations p50")
 }
 
@@ -204,14 +204,11 @@ fn whole_path(document: &Document) -> Figure {
     }
 }
 
-/// Lengths of the empty loops, in nanoseconds.
-const LOOPS: [u32; 5] = [100, 200, 400, 800, 1600];
-
 /// What p99.9 of single frames is made of: that of loops which do nothing for as long.
 fn tails(document: &Document) -> Figure {
     let mut pick = Pick::new(document, FIELDBUS);
     let empty =
-        pick.points(LOOPS.map(|length| (f64::from(length), format!("an empty loop of {length} ns p99.9"))));
+        pick.points(LOOPS.map(|length| (length as f64, format!("an empty loop of {length} ns p99.9"))));
     let mut frames = |extent: &str, verbs: [&str; 2]| {
         let cases =
             verbs.into_iter().flat_map(|verb| ROWS.map(|(.., case)| format!("{verb} {case}, {extent}")));
@@ -317,7 +314,7 @@ fn end_to_end(document: &Document) -> Figure {
 /// The paper says that the number of relations makes no difference to a frame; it draws nothing of it.
 fn relations(document: &Document) -> Figure {
     let mut pick = Pick::new(document, FIELDBUS);
-    type Name = fn(&str, &str, u32) -> String;
+    type Name = fn(&str, &str, usize) -> String;
     let shown: [(&str, Kind, Name, &str); 3] = [
         ("protect", Kind::Ours, cell, "protect"),
         ("verify", Kind::OursToo, cell, "verify"),
@@ -326,7 +323,7 @@ fn relations(document: &Document) -> Figure {
     let series: Vec<Series> = shown
         .into_iter()
         .map(|(name, kind, case, verb)| {
-            let cases = RELATIONS.map(|number| (f64::from(number), case(verb, "44 octets, encrypt", number)));
+            let cases = RELATIONS.map(|number| (number as f64, case(verb, "44 octets, encrypt", number)));
             Series::new(kind, name, pick.points(cases))
         })
         .filter(|series| !series.points.is_empty())

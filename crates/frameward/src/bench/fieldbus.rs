@@ -45,7 +45,7 @@ const TURN: usize = 1024;
 /// Octets of the two addresses.
 const ADDRESSES: usize = 12;
 /// Lengths of the loops that do nothing, in nanoseconds: those of single frames, from the shortest cipher to the whole path.
-const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];
+pub const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];
 /// How much longer frames may take with more relations than with one.
 const FLAT: f64 = 1.1;
 

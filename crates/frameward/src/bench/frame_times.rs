@@ -171,13 +171,13 @@ pub(crate) fn empty_loop(clock: Clock, length: Duration, time: Duration) -> Hist
     let start = Instant::now();
     while start.elapsed() < time || taken.is_empty() {
         let begin = Instant::now();
-        let taken_once = loop {
-            let passed = begin.elapsed();
-            if u128::from(clock.between(passed)) >= length.as_nanos() {
+        let passed = loop {
+            let passed = clock.between(begin.elapsed());
+            if u128::from(passed) >= length.as_nanos() {
                 break passed;
             }
         };
-        taken.saturating_record(clock.between(taken_once));
+        taken.saturating_record(passed);
     }
     taken
 }
