@@ -314,7 +314,7 @@ impl Relations {
         self.watched |= predecessor.watched;
     }
 
-    /// Reads what the frames of a burst need, before anything is done with the first of them.
+    /// Reads what the frames of a group need, before anything is done with the first of them.
     pub(crate) fn touch(&self, way: Way, burst: impl Iterator<Item = Found>) {
         core::hint::black_box(burst.fold(0, |sum, found| sum ^ self.members[found.relation()].touch(way)));
     }
