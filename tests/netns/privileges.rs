@@ -1,12 +1,14 @@
 //! What the gateway asks of the operating system, granted and refused.
 
 use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use frameward::privilege::PRIORITY;
-use lab::{Shape, Topology};
+use lab::{PacketSocket, Program, Shape, Topology};
 
-use super::{EXPERIMENT, exchange, lab, marked, program};
+use super::{DEADLINE, EXPERIMENT, exchange, lab, marked, program};
 
 /// Neither capability nor limit for real time, nor for locked memory.
 const NEITHER: &[&str] =
@@ -31,10 +33,30 @@ fn schedules(process: u32) -> Vec<(String, u32, u32)> {
     threads.filter_map(|thread| of(thread.ok()?)).collect()
 }
 
+/// A number of a process's or thread's directory in /proc (proc(5), status).
+fn status(directory: &Path, key: &str) -> u64 {
+    let status = fs::read_to_string(directory.join("status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
 fn locked_kib(process: u32) -> u64 {
-    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmLck:")).unwrap();
-    line.trim().strip_suffix(" kB").unwrap().trim().parse().unwrap()
+    status(&PathBuf::from(format!("/proc/{process}")), "VmLck")
+}
+
+/// The threads of a process that carry frames, as directories in /proc.
+fn workers(process: u32) -> Vec<PathBuf> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().map(|thread| thread.unwrap().path());
+    let is_worker = |thread: &PathBuf| {
+        fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.starts_with("fw-worker"))
+    };
+    threads.filter(is_worker).collect()
+}
+
+/// Has a thread, a directory in /proc, run on one CPU alone.
+fn pin(thread: &Path, cpu: &str) {
+    let number = thread.file_name().unwrap().to_str().unwrap();
+    Program::spawn(&["taskset", "--cpu-list", "--pid", cpu, number]).unwrap().wait(DEADLINE).unwrap();
 }
 
 fn choice(gateway: &'static str) -> Choice {
@@ -54,6 +76,37 @@ fn workers_alone_go_first_and_all_memory_stays() {
     assert!(privileges.realtime.granted && privileges.locked_memory.granted, "{privileges:?}");
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 90, 1)]);
+    pair.stop().unwrap();
+}
+
+/// Frames come faster than a worker that looks for more would ever give up. While one that goes first does not sleep, nobody else
+/// runs on its CPU, not even the thread of the kernel that hands frames over.
+#[test]
+fn a_worker_that_goes_first_sleeps_each_millisecond() {
+    const FRAMES: u64 = 10_000;
+    const GAP: Duration = Duration::from_micros(50);
+    let (topology, mut pair) = lab(&Shape::default(), &choice("realtime = \"on\"\npolling = \"adaptive\""));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    let workers = [pair.a.program().id(), pair.b.program().id()].map(workers).concat();
+    assert_eq!(workers.len(), 2);
+    workers.iter().for_each(|worker| pin(worker, "0"));
+    // As another box would, the machine sends whatever the workers do.
+    pin(&fs::read_link("/proc/thread-self").unwrap(), "1");
+    let sleeps = || workers.iter().map(|worker| status(worker, "voluntary_ctxt_switches")).sum::<u64>();
+    let sender = PacketSocket::open(&a.namespace, a.ifname).unwrap();
+    let frame = marked(b.mac, a.mac, EXPERIMENT, 60, 1);
+    let before = sleeps();
+    for _ in 0..FRAMES {
+        // Never sooner, whatever held the one before up: each comes alone.
+        let due = Instant::now() + GAP;
+        sender.send(&frame).unwrap();
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+    }
+    let slept = sleeps() - before;
+    // Of each worker once in 20 frames, or more often; hardly ever if they looked for the next one.
+    assert!(slept > FRAMES / 25, "{slept} times in {FRAMES} frames");
     pair.stop().unwrap();
 }
 

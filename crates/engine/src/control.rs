@@ -261,10 +261,8 @@ impl Gateway {
             Some((taken, worker)) if taken == 0 || self.workers.len() >= most => worker,
             _ => {
                 let number = self.workers.len();
-                let worker =
-                    WorkerHandle::start(format!("fw-worker-{number}"), self.polling, self.attendant.clone())?;
-                worker.schedule(self.scheduling)?;
-                self.workers.push(worker);
+                let (name, attendant) = (format!("fw-worker-{number}"), self.attendant.clone());
+                self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, attendant)?);
                 number
             }
         };

@@ -10,6 +10,7 @@
 
 #[cfg(test)]
 pub(crate) mod held;
+mod polling;
 
 use std::io;
 use std::sync::Arc;
@@ -30,24 +31,7 @@ use crate::scheduling::Scheduling;
 use crate::site::{Lan, Site, SiteSnapshot};
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
-
-/// How a worker waits for frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Polling {
-    /// Looks again for [`SPIN`] after the last frame, then sleeps: low latency within a burst of traffic, an idle
-    /// CPU without.
-    #[default]
-    Adaptive,
-    /// Never sleeps: the lowest latency, and a whole CPU for each worker.
-    Busy,
-    /// Sleeps as soon as there is nothing to do.
-    Interrupt,
-}
-
-/// How long a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
-/// from 10,000 frames/s up, and twice what one sleep and wake-up costs. While it looks, it offers its CPU to whoever
-/// else wants it: on a box with few CPUs the frame that it waits for may have to pass a thread on this very CPU.
-pub const SPIN: Duration = Duration::from_micros(100);
+pub use polling::{Polling, SPIN};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -144,7 +128,15 @@ pub(crate) struct WorkerHandle {
 impl WorkerHandle {
     /// Starts a worker without links and sites. `attendant` is the thread that hears its events: it is woken for those
     /// of them, and for those EAPOL frames, that should not wait for its next turn.
-    pub(crate) fn start(name: String, polling: Polling, attendant: Thread) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If the thread cannot be started, or not be scheduled so.
+    pub(crate) fn start(
+        name: String,
+        polling: Polling,
+        scheduling: Scheduling,
+        attendant: Thread,
+    ) -> io::Result<Self> {
         let (commands, command_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
@@ -155,10 +147,12 @@ impl WorkerHandle {
             events: event_ring,
             waiter,
             polling,
+            looks_for: polling.looks_for(scheduling),
             attendant,
             antedated: 0,
         };
         let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
+        scheduling.apply_to(&thread)?;
         Ok(Self { commands, events, waker, thread })
     }
 
@@ -177,11 +171,6 @@ impl WorkerHandle {
     /// The next event, if there is one.
     pub(crate) fn event(&mut self) -> Option<Event> {
         self.events.pop().ok()
-    }
-
-    /// Schedules the thread so from now on.
-    pub(crate) fn schedule(&self, scheduling: Scheduling) -> io::Result<()> {
-        scheduling.apply_to(&self.thread)
     }
 
     /// False once the thread has ended.
@@ -216,6 +205,7 @@ struct Worker {
     events: Producer<Event>,
     waiter: Waiter,
     polling: Polling,
+    looks_for: [Duration; 2],
     attendant: Thread,
     /// The seat for which a keystream was made last.
     antedated: usize,
@@ -229,10 +219,12 @@ impl Worker {
             drop(Key::prepare(CipherSuite::GcmAes128, &sak));
         }
         let start = time::Instant::now();
-        let mut idle_since = None;
+        let [idle_at_most, awake_at_most] = self.looks_for;
+        let (mut idle_since, mut awake_since) = (None, None);
         while self.obey() {
             let read = time::Instant::now();
             let now = Instant::after_start(read.saturating_duration_since(start));
+            let awake = now.since(*awake_since.get_or_insert(now));
             if self.turn(now, read) > 0 || !self.commands.is_empty() {
                 idle_since = None;
                 continue;
@@ -242,14 +234,14 @@ impl Worker {
                 continue;
             }
             let idle = now.since(*idle_since.get_or_insert(now));
-            match self.polling {
-                Polling::Busy => std::hint::spin_loop(),
-                Polling::Adaptive if idle < SPIN => std::thread::yield_now(),
-                Polling::Adaptive | Polling::Interrupt => {
-                    self.waiter.wait(self.sleep(now));
-                    self.silence();
-                    idle_since = None;
-                }
+            if idle >= idle_at_most || awake >= awake_at_most {
+                self.waiter.wait(self.sleep(now));
+                self.silence();
+                (idle_since, awake_since) = (None, None);
+            } else if self.polling == Polling::Busy {
+                std::hint::spin_loop();
+            } else {
+                std::thread::yield_now();
             }
         }
         self.seats
