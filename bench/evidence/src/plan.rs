@@ -217,9 +217,9 @@ fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, St
         Extent::Quick => fieldbus::Effort { rounds: 3, time: Duration::from_millis(2) },
     };
     let mut rows = Vec::new();
-    let loops = fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()))
+    let meanwhile = fieldbus::measure(effort, tools.say, &mut |figure| rows.extend(figure.rows()))
         .map_err(|error| error.to_string())?;
-    rows.extend(loops.iter().flat_map(fieldbus::EmptyLoop::rows));
+    rows.extend(meanwhile.rows());
     let effort = match extent {
         Extent::Full => end_to_end::FULL,
         Extent::Quick => fieldbus::Effort { rounds: 1, time: Duration::from_millis(500) },

@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wire::Ckn;
 
-use frameward::bench::fieldbus::{self, EmptyLoop, FieldbusTable};
+use frameward::bench::fieldbus::{self, FieldbusTable};
 use frameward::bench::forwarder;
 use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
 use frameward::bench::suites::{self, SuitesTable};
@@ -279,12 +279,12 @@ fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
             }
             figures.push(figure);
         });
-    let loops = measured.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?;
-    for row in loops.iter().flat_map(EmptyLoop::rows).filter(|_| json) {
+    let meanwhile = measured.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?;
+    for row in meanwhile.rows().iter().filter(|_| json) {
         printed = printed.and_then(|()| print(&format_args!("{}\n", row.line())));
     }
     if !json {
-        printed = print(&FieldbusTable(&figures, &loops));
+        printed = print(&FieldbusTable(&figures, &meanwhile));
     }
     printed.and_then(|()| bench_fieldbus_delay(quick, json))
 }

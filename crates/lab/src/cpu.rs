@@ -1,5 +1,5 @@
-//! What the CPUs have been used for, by some processes and by the kernel's network softirqs; and what memory the
-//! processes have.
+//! What the CPUs have been used for, by some processes and by the kernel's network softirqs; what the hypervisor took of them; and what
+//! memory the processes have.
 //!
 //! The kernel counts in ticks (mostly of 10 ms): a difference over a second or more is good to about a percent.
 //! Softirqs are those of the whole machine; nobody can tell on whose behalf one ran. A comparison of two cases with
@@ -14,7 +14,7 @@
 use std::time::Duration;
 
 use procfs::process::{Process, Stat};
-use procfs::{CurrentSI as _, KernelStats};
+use procfs::{CpuTime, CurrentSI as _, KernelStats};
 
 use crate::Error;
 
@@ -75,6 +75,35 @@ fn softirqs_are_apart() -> bool {
     })
 }
 
+/// CPU time of the whole machine since it began to count, all CPUs together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MachineTimes {
+    all: u64,
+    stolen: u64,
+}
+
+impl MachineTimes {
+    /// The times at this moment.
+    ///
+    /// # Errors
+    /// If `/proc` cannot be read.
+    pub fn now() -> Result<Self, Error> {
+        let stats = KernelStats::current()
+            .map_err(|error| Error::Unexpected(format!("CPU times from /proc: {error}")))?;
+        let CpuTime { user, nice, system, idle, iowait, irq, softirq, steal, .. } = stats.total;
+        let stolen = steal.unwrap_or_default();
+        let others = [iowait, irq, softirq].into_iter().flatten().sum::<u64>();
+        Ok(Self { all: user + nice + system + idle + others + stolen, stolen })
+    }
+
+    /// The percentage of the time since `earlier` in which this machine wanted to run and the hypervisor let others run (steal time); 0 on
+    /// hardware, and under a hypervisor that does not tell.
+    pub fn stolen_since(self, earlier: Self) -> f64 {
+        let all = self.all.saturating_sub(earlier.all).max(1);
+        100.0 * self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64
+    }
+}
+
 /// Octets of memory that a process has in RAM now (VmRSS).
 ///
 /// # Errors
@@ -108,6 +137,19 @@ mod tests {
         assert!(CpuTimes::now(&[u32::MAX]).is_err());
         assert!(resident(std::process::id()).unwrap() > 100_000);
         assert!(resident(u32::MAX).is_err());
+    }
+
+    #[test]
+    fn stolen_time_is_a_share_of_all_time() {
+        let times = |all, stolen| MachineTimes { all, stolen };
+        for (later, earlier, percent) in [((300, 40), (100, 20), 10.0), ((100, 20), (100, 20), 0.0)] {
+            let told = times(later.0, later.1).stolen_since(times(earlier.0, earlier.1));
+            assert!((told - percent).abs() < 1e-9, "{told}");
+        }
+        let now = MachineTimes::now().unwrap();
+        assert!(
+            now.all > now.stolen && (0.0..=100.0).contains(&MachineTimes::now().unwrap().stolen_since(now))
+        );
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub mod traffic;
 pub mod trial;
 
 pub use capture::{Capture, Captured};
-pub use cpu::CpuTimes;
+pub use cpu::{CpuTimes, MachineTimes};
 pub use error::{Error, require_root};
 pub use flood::Flood;
 pub use guest::Guest;

@@ -236,9 +236,14 @@ fn tails(document: &Document) -> Figure {
     Figure {
         id: "fieldbus-tails".into(),
         title: "What p99.9 is made of".into(),
-        caption: "Each point is a length of frame, a mode and a number of relations: how long a single frame usually takes, and how long one of a thousand takes or longer. The line is a loop that only reads the clock until so much time has passed: what it has at p99.9 are interruptions by timers, the hypervisor and others, and no work that takes as long can have less on this machine. What the loop does not feel, since it waits for the clock: at times the CPU itself is slower, for many frames on end, as it is when a core works for somebody else too. AES-GCM alone feels it as all work does; how far its points stand above the line is what this machine does to any work of that length. What a gateway's points stand above those is ours.".into(),
+        caption: format!(
+            "Each point is a length of frame, a mode and a number of relations: how long a single frame usually takes, and how long one of a thousand takes or longer. The line is a loop that only reads the clock until so much time has passed: what it has at p99.9 are interruptions by timers, the hypervisor and others, and no work that takes as long can have less on this machine. What the loop does not feel, since it waits for the clock: at times the CPU itself is slower, for many frames on end, as it is when a core works for somebody else too. AES-GCM alone feels it as all work does; how far its points stand above the line is what this machine does to any work of that length. What a gateway's points stand above those is ours.{}",
+            spells(document)
+        ),
         units: "nanoseconds, p99.9 over p50".into(),
-        source: format!("this run, for the verdicts on t_max of {PAPER}: table II; the paper gives no percentiles"),
+        source: format!(
+            "this run, for the verdicts on t_max of {PAPER}: table II; the paper gives no percentiles"
+        ),
         command: command(document, FIELDBUS),
         body: if series.is_empty() {
             Body::Nothing
@@ -253,6 +258,33 @@ fn tails(document: &Document) -> Figure {
         },
         gaps: pick.gaps(),
     }
+}
+
+/// A sentence with a figure of both places, if the run has it.
+fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> String {
+    let told = ["Linux bridge", "gateways"].into_iter().filter_map(|place| {
+        let figure = document.figure(FIELDBUS, &format!("{case}{place}{end}"))?;
+        Some(format!("{place}: {}", number(figure.value)))
+    });
+    let told: Vec<_> = told.collect();
+    if told.is_empty() { String::new() } else { format!("{begin}{}.", told.join(", ")) }
+}
+
+/// How many frames were slow, and how many of these stood together, if the run has it.
+fn spells(document: &Document) -> String {
+    let told = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
+        let percent = |what: &str| {
+            let figure = document.figure(FIELDBUS, &format!("slow single frames{what}, {extent}"))?;
+            Some(number(figure.value))
+        };
+        Some(format!(
+            " Of single frames ({extent}) {} % took a third longer than the median of their round; of these, {} % stood beside another such ({} % if by chance).",
+            percent("")?,
+            percent(" beside a slow one")?,
+            percent(" beside a slow one by chance")?
+        ))
+    });
+    told.collect()
 }
 
 /// One-way delay through two gateways, beside bridges in their place.
@@ -270,17 +302,13 @@ fn end_to_end(document: &Document) -> Figure {
         })
         .collect();
     let nothing = groups.is_empty();
-    let missing = ["Linux bridge", "gateways"]
-        .map(|place| (place, document.figure(FIELDBUS, &format!("frames lost, {place}{AT}"))));
-    let told: Vec<String> = missing
-        .into_iter()
-        .filter_map(|(place, figure)| Some(format!("{place}: {}", number(figure?.value))))
-        .collect();
-    let told = if told.is_empty() {
-        String::new()
-    } else {
-        format!(" Frames that never came: {}.", told.join(", "))
-    };
+    let told = of_each_place(document, " Frames that never came: ", "frames lost, ", AT)
+        + &of_each_place(
+            document,
+            " Percent of all CPU time that the hypervisor gave to others meanwhile: ",
+            "CPU time stolen from this machine, ",
+            "",
+        );
     Figure {
         id: "fieldbus-end-to-end".into(),
         title: "End to end: what gateways add to a cyclic frame's way".into(),

@@ -8,7 +8,7 @@
 //! | protect and verify | what a cell does: relation found, header, cipher, counters ([`Cells`]) |
 //! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
 //! | added delay | a pair of gateways in namespaces, beside a Linux bridge in the same place ([`end_to_end`]) |
-//! | an empty loop | nothing: what interrupts this machine makes of a p99.9 ([`EmptyLoop`]) |
+//! | an empty loop, slow frames, stolen time | nothing: what this machine makes of a p99.9 ([`machine`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
 //! else the machine does hits all alike. How frames are timed: [`super::frame_times`]. Times are compared with t_max, which
@@ -16,6 +16,7 @@
 //! for the small ones.
 
 pub mod end_to_end;
+mod machine;
 mod table;
 mod whole_path;
 
@@ -27,14 +28,14 @@ use ::bench::ciphers::{Ciphers, Lengths};
 use ::bench::order::shuffled;
 use ::bench::{Row, Target};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
-use hdrhistogram::Histogram;
 use wire::fieldbus::{HEADER_OCTETS, KeyBits, Protect, Protection};
 
 use super::BenchError;
-use super::frame_times::{Clock, FrameTimes, Percentiles, Work, empty_loop, round};
+use super::frame_times::{Clock, FrameTimes, Percentiles, SlowFrames, Work, round};
 use super::samples::Samples;
 use whole_path::WholePath;
 
+pub use machine::{LOOPS, Meanwhile};
 pub use table::FieldbusTable;
 
 const BENCH: &str = "fieldbus";
@@ -44,8 +45,6 @@ pub const RELATIONS: [usize; 5] = [1, 16, 57, 256, 1024];
 const TURN: usize = 1024;
 /// Octets of the two addresses.
 const ADDRESSES: usize = 12;
-/// Lengths of the loops that do nothing, in nanoseconds: those of single frames, from the shortest cipher to the whole path.
-pub const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];
 /// How much longer frames may take with more relations than with one.
 const FLAT: f64 = 1.1;
 
@@ -171,6 +170,7 @@ pub struct Figure {
     /// The same with one relation.
     alone: Option<Samples>,
     pub(crate) times: Percentiles,
+    slow: SlowFrames,
     pub(crate) clock_ns: u64,
 }
 
@@ -212,30 +212,7 @@ impl Figure {
     }
 }
 
-/// What a loop took that did nothing ([`empty_loop`]), in turns with all that was measured.
-#[derive(Clone, PartialEq, Debug)]
-pub struct EmptyLoop {
-    nanoseconds: u64,
-    taken: Histogram<u64>,
-}
-
-impl EmptyLoop {
-    fn p99_9(&self) -> u64 {
-        self.taken.value_at_quantile(0.999)
-    }
-
-    /// The rows: p99.9 and worst.
-    pub fn rows(&self) -> [Row; 2] {
-        let samples = self.taken.len();
-        let row = |what: &str, value: u64| {
-            let case = format!("an empty loop of {} ns {what}", self.nanoseconds);
-            Row::new(BENCH, &case, value as f64, "ns", samples)
-        };
-        [row("p99.9", self.p99_9()), row("worst", self.taken.max())]
-    }
-}
-
-/// Measures every row of the paper to every extent; tells each figure as it is there, and in the end what empty loops took
+/// Measures every row of the paper to every extent; tells each figure as it is there, and in the end what the machine did
 /// meanwhile.
 ///
 /// # Errors
@@ -244,10 +221,9 @@ pub fn measure(
     effort: Effort,
     progress: &mut dyn FnMut(&dyn Display),
     figure: &mut dyn FnMut(Figure),
-) -> Result<[EmptyLoop; LOOPS.len()], BenchError> {
+) -> Result<Meanwhile, BenchError> {
     let clock = Clock::measure();
-    let empty = |nanoseconds| empty_loop(clock, Duration::from_nanos(nanoseconds), effort.time);
-    let mut loops = LOOPS.map(|nanoseconds| EmptyLoop { nanoseconds, taken: empty(nanoseconds) });
+    let mut meanwhile = Meanwhile::begin(clock, effort.time);
     for extent in Extent::ALL {
         for row in PAPER {
             progress(&format_args!("{}: {} {} octets", extent.name(), row.mode(), row.payload.octets()));
@@ -265,13 +241,14 @@ pub fn measure(
                     WholePath::new(relations, row.protection(), usize::from(row.payload.octets()))
                 }),
             };
-            figures?.into_iter().for_each(&mut *figure);
-            for EmptyLoop { nanoseconds, taken } in &mut loops {
-                taken.add(empty(*nanoseconds)).expect("invariant: all histograms have the same bounds");
+            for measured in figures? {
+                meanwhile.saw(&measured);
+                figure(measured);
             }
+            meanwhile.look(clock, effort.time);
         }
     }
-    Ok(loops)
+    Ok(meanwhile)
 }
 
 fn ciphers(row: PaperRow, relations: usize, in_front: usize) -> Ciphers {
@@ -332,6 +309,7 @@ fn compare<W: Work>(
                 middles: case.middles[number].clone(),
                 alone: (case.relations > 1).then(|| alone[number].clone()),
                 times: case.times[number].percentiles(),
+                slow: case.times[number].slow(),
                 clock_ns: clock.nanoseconds,
             });
         }
@@ -367,6 +345,7 @@ mod tests {
             middles: samples(middles),
             alone: Some(samples(alone)),
             times: Percentiles { p50: 100.0, single_p50: 150.0, p99_9, worst: 9999.0, samples: 10 },
+            slow: SlowFrames::default(),
             clock_ns: 20,
         }
     }
@@ -389,12 +368,18 @@ mod tests {
     fn every_row_is_measured_to_every_extent_with_every_number_of_relations() {
         let mut figures = Vec::new();
         let effort = Effort { rounds: 1, time: Duration::ZERO };
-        let loops = measure(effort, &mut |_| {}, &mut |figure| figures.push(figure)).unwrap();
+        let meanwhile = measure(effort, &mut |_| {}, &mut |figure| figures.push(figure)).unwrap();
         assert_eq!(figures.len(), 4 * 4 * 2 * 5);
-        for row in figures.iter().flat_map(Figure::rows).chain(loops.iter().flat_map(EmptyLoop::rows)) {
-            assert!(row.value > 0.0 && row.value.is_finite(), "{row:?}");
+        for row in figures.iter().flat_map(Figure::rows).chain(meanwhile.rows()) {
+            // There may have been no slow frame, and no time stolen.
+            assert!((row.value > 0.0 || row.unit == "percent") && row.value.is_finite(), "{row:?}");
         }
-        let table = FieldbusTable(&figures, &loops).to_string();
+        for (extent, slow) in meanwhile.slow {
+            let frames =
+                figures.iter().filter(|figure| figure.extent == extent).map(|figure| figure.times.samples);
+            assert_eq!(slow.frames, frames.sum::<u64>(), "{extent:?}");
+        }
+        let table = FieldbusTable(&figures, &meanwhile).to_string();
         for line in ["encrypt           1444      13.00       5.23     243.50     125.00", "a cell, "] {
             assert!(table.contains(line), "{table}");
         }

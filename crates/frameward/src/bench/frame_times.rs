@@ -4,7 +4,7 @@
 //! |---|---|
 //! | p50 | bursts of 64 frames, timed as a whole: the median of the bursts, for each frame |
 //! | p50 of single frames, p99.9, worst | single frames, each timed by itself |
-//! | what a p99.9 is made of | a loop that is as long and does nothing ([`empty_loop`]) |
+//! | what a p99.9 is made of | a loop that is as long and does nothing ([`empty_loop`]); slow frames that stand together ([`SlowFrames`]) |
 //!
 //! Reading the clock takes about as long as the cipher does for a short frame. What two readings without anything between
 //! them take, the median of many, is taken off each single frame; of a burst it is a hundredth, and stays.
@@ -55,6 +55,67 @@ pub(crate) struct FrameTimes {
     /// Of each burst, for each of its frames.
     bursts: Vec<f64>,
     singles: Histogram<u64>,
+    /// Of the rounds before.
+    slow: SlowFrames,
+    /// Single frames of the round, in the order they came.
+    in_order: Vec<u32>,
+}
+
+/// How many of single frames were slow, and how many of these stood beside another slow one. A frame that is slow of itself, or was
+/// interrupted, stands alone; those of a CPU that is slower for a while stand together.
+///
+/// Slow is a frame that takes a third longer than the median of its round. Where the CPU is slower for more than half of a
+/// round, the frames of that time are no slow ones: there are more spells than these figures tell.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) struct SlowFrames {
+    pub(crate) frames: u64,
+    pub(crate) slow: u64,
+    together: u64,
+}
+
+impl SlowFrames {
+    /// Of one round, in the order they came.
+    fn of(times: &[u32]) -> Self {
+        let mut sorted = times.to_vec();
+        let middle = match sorted.len() {
+            0 => 0,
+            len => *sorted.select_nth_unstable(len / 2).1,
+        };
+        let is_slow = |time: &u32| u64::from(*time) * 3 > u64::from(middle) * 4;
+        let mut count = Self { frames: times.len() as u64, ..Self::default() };
+        for run in times.chunk_by(|one, next| is_slow(one) == is_slow(next)).filter(|run| is_slow(&run[0])) {
+            count.slow += run.len() as u64;
+            count.together += if run.len() > 1 { run.len() as u64 } else { 0 };
+        }
+        count
+    }
+
+    /// Adds those of others.
+    pub(crate) const fn add(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.slow += other.slow;
+        self.together += other.together;
+    }
+
+    /// Slow ones of 100 frames.
+    pub(crate) fn percent(self) -> f64 {
+        percent(self.slow, self.frames)
+    }
+
+    /// Of 100 slow ones, those beside another.
+    pub(crate) fn percent_together(self) -> f64 {
+        percent(self.together, self.slow)
+    }
+
+    /// The same, if as many were spread by chance.
+    pub(crate) fn percent_by_chance(self) -> f64 {
+        let quick = 1.0 - self.percent() / 100.0;
+        100.0 * (1.0 - quick * quick)
+    }
+}
+
+fn percent(part: u64, whole: u64) -> f64 {
+    100.0 * part as f64 / whole.max(1) as f64
 }
 
 /// What is said of them, in nanoseconds a frame.
@@ -72,7 +133,12 @@ pub(crate) struct Percentiles {
 impl FrameTimes {
     pub(crate) fn new() -> Self {
         let singles = Histogram::new_with_bounds(1, LONGEST.as_nanos() as u64, DIGITS);
-        Self { bursts: Vec::new(), singles: singles.expect("invariant: bounds and digits are possible") }
+        Self {
+            bursts: Vec::new(),
+            singles: singles.expect("invariant: bounds and digits are possible"),
+            slow: SlowFrames::default(),
+            in_order: Vec::new(),
+        }
     }
 
     /// The median of all bursts.
@@ -94,6 +160,20 @@ impl FrameTimes {
     pub(crate) fn add(&mut self, other: &Self) {
         self.bursts.extend_from_slice(&other.bursts);
         self.singles.add(&other.singles).expect("invariant: all histograms have the same bounds");
+        self.slow.add(other.slow());
+    }
+
+    /// The slow ones of all rounds.
+    pub(crate) fn slow(&self) -> SlowFrames {
+        let mut slow = self.slow;
+        slow.add(SlowFrames::of(&self.in_order));
+        slow
+    }
+
+    /// Takes in a single frame.
+    fn single(&mut self, nanoseconds: u64) {
+        self.singles.saturating_record(nanoseconds);
+        self.in_order.push(u32::try_from(nanoseconds).unwrap_or(u32::MAX));
     }
 }
 
@@ -149,7 +229,7 @@ pub(crate) fn round(clock: Clock, order: &[usize], time: Duration, work: &mut im
                 let end = Instant::now();
                 for (times, time) in times.iter_mut().zip([middle - begin, end - middle]) {
                     if frames == 1 {
-                        times.singles.saturating_record(clock.between(time));
+                        times.single(clock.between(time));
                     } else {
                         times.bursts.push(time.as_nanos() as f64 / relations.len() as f64);
                     }
@@ -228,6 +308,29 @@ mod tests {
         protect.add(&verify);
         let Percentiles { p99_9, worst, samples, .. } = protect.percentiles();
         assert!(samples == 260 && p99_9 <= worst && worst > 0.0);
+    }
+
+    #[test]
+    fn slow_frames_are_told_from_spells() {
+        for (times, slow, together) in [
+            (&[][..], 0, 0),
+            (&[300], 0, 0),
+            (&[300, 400, 300, 300], 0, 0),
+            (&[300, 401, 300, 300, 9000], 2, 0),
+            (&[300, 401, 500, 300, 300, 9000, 300], 3, 2),
+            (&[600, 600, 300, 300, 300, 300, 600], 3, 2),
+        ] {
+            let expected = SlowFrames { frames: times.len() as u64, slow, together };
+            assert_eq!(SlowFrames::of(times), expected, "{times:?}");
+        }
+        let mut all = SlowFrames { frames: 60, slow: 0, together: 0 };
+        all.add(SlowFrames { frames: 40, slow: 10, together: 9 });
+        let told = [all.percent(), all.percent_together(), all.percent_by_chance()];
+        assert!(
+            told.iter().zip([10.0, 90.0, 19.0]).all(|(told, right)| (told - right).abs() < 1e-9),
+            "{told:?}"
+        );
+        assert_eq!(SlowFrames::default().percent_together().to_bits(), 0.0_f64.to_bits());
     }
 
     #[test]

@@ -10,7 +10,9 @@
 //! sends them, so the last of them waits for the others. Both networks stand side by side, and each round measures both.
 //!
 //! Every frame of the time is accounted for: how many were sent, arrived, were lost, came later than the next was due, came out of
-//! order or changed; and of the lost ones, how many no counter between the machines names.
+//! order or changed; and of the lost ones, how many no counter between the machines names. Machines and gateways are programs that
+//! want a CPU each millisecond: while the hypervisor gives it to others, queues grow, and where that lasts, overflow. How much of the time
+//! it did is told for each round.
 
 use std::path::Path;
 use std::time::Duration;
@@ -19,7 +21,7 @@ use ::bench::Row;
 use hdrhistogram::Histogram;
 use lab::cyclic::{Exchange, Relation};
 use lab::topology::{LEFT, Mac, PLAIN, PROTECTED, RIGHT};
-use lab::{InterfaceCounters, Shape, Topology};
+use lab::{InterfaceCounters, MachineTimes, Shape, Topology};
 
 use super::super::samples::{Samples, median};
 use super::super::{BenchError, PAUSE};
@@ -64,6 +66,8 @@ struct Place {
     topology: Topology,
     /// One for each of [`WHAT`].
     samples: [Samples; 3],
+    /// Percent of all CPU time that the hypervisor gave to others.
+    stolen: Samples,
     frames: Frames,
     /// How long they were sent.
     time: Duration,
@@ -90,8 +94,9 @@ pub fn measure(
                 progress(&format_args!("round {number}: {}: again: a machine was too slow", place.case));
             }
             let [middle, high, worst] = place.samples.each_ref().map(|samples| samples.values[number - 1]);
+            let stolen = place.stolen.values[number - 1];
             progress(&format_args!(
-                "round {number}: {}: {middle:.1} us, p99.9 {high:.1}, worst {worst:.1}",
+                "round {number}: {}: {middle:.1} us, p99.9 {high:.1}, worst {worst:.1}; {stolen:.1} % of CPU time stolen",
                 place.case
             ));
         }
@@ -104,6 +109,7 @@ pub fn measure(
     }
     let mut rows = rows(&places);
     for place in &places {
+        rows.push(place.stolen.row(BENCH, "percent", None));
         rows.extend(place.accounts()?);
     }
     for place in places {
@@ -127,7 +133,8 @@ fn rows([bridges, gateways]: &[Place; 2]) -> Vec<Row> {
 
 fn place(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Place {
     let samples = WHAT.map(|what| Samples::new(&format!("one-way delay {what}, {case}")));
-    Place { case, gateways, topology, samples, frames: Frames::default(), time: Duration::ZERO }
+    let stolen = Samples::new(&format!("CPU time stolen from this machine, {case}"));
+    Place { case, gateways, topology, samples, stolen, frames: Frames::default(), time: Duration::ZERO }
 }
 
 fn bridges(shape: &Shape) -> Result<Place, BenchError> {
@@ -190,10 +197,12 @@ impl Place {
     /// Cyclic frames for so long; the delays of all relations both ways together.
     fn round(&mut self, time: Duration) -> Result<(), BenchError> {
         let Topology { machine_a, machine_b, .. } = &self.topology;
+        let begin = MachineTimes::now()?;
         let exchange = Exchange::start(machine_a, machine_b, &relations(&self.topology))?;
         exchange.wait_for(1, PATIENCE)?;
         std::thread::sleep(time.max(PAUSE));
         let heard = exchange.stop()?;
+        let stolen = MachineTimes::now()?.stolen_since(begin);
         self.time += time;
         let mut delays: Option<Histogram<u64>> = None;
         for heard in heard.into_iter().flatten() {
@@ -215,6 +224,7 @@ impl Place {
         for (samples, nanoseconds) in self.samples.iter_mut().zip(values) {
             samples.push(nanoseconds as f64 / 1e3);
         }
+        self.stolen.push(stolen);
         Ok(())
     }
 

@@ -4,11 +4,12 @@ use std::fmt;
 
 use ::bench::Row;
 
-use super::{BENCH, EmptyLoop, Extent, FLAT, Figure, PAPER, RELATIONS};
+use super::machine::{EmptyLoop, Meanwhile};
+use super::{BENCH, Extent, FLAT, Figure, PAPER, RELATIONS};
 
-/// Figures that print as tables, and what empty loops took meanwhile.
+/// Figures that print as tables, and what the machine did meanwhile.
 #[derive(Clone, Copy, Debug)]
-pub struct FieldbusTable<'f>(pub &'f [Figure], pub &'f [EmptyLoop]);
+pub struct FieldbusTable<'f>(pub &'f [Figure], pub &'f Meanwhile);
 
 impl fmt::Display for FieldbusTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -27,6 +28,7 @@ impl fmt::Display for FieldbusTable<'_> {
         self.paper(f)?;
         Extent::ALL.into_iter().try_for_each(|extent| self.extent(f, extent))?;
         self.loops(f)?;
+        self.machine(f)?;
         self.targets(f)
     }
 }
@@ -88,19 +90,44 @@ impl FieldbusTable<'_> {
         writeln!(f)?;
         let mut line = |name: &str, value: fn(&EmptyLoop) -> u64| {
             write!(f, "{name:29}")?;
-            self.1.iter().try_for_each(|one| write!(f, " {:>7}", value(one)))?;
+            self.1.loops.iter().try_for_each(|one| write!(f, " {:>7}", value(one)))?;
             writeln!(f)
         };
         line("an empty loop of so many ns", |one| one.nanoseconds)?;
         line("p99.9, ns", EmptyLoop::p99_9)?;
-        line("worst, ns", |one| one.taken.max())
+        line("worst, ns", EmptyLoop::worst)
+    }
+
+    /// How much of the time this machine had a whole CPU.
+    fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "\n{:40} {:>8} {:>14} {:>10}",
+            "slow single frames, %", "of all", "beside another", "by chance"
+        )?;
+        for (extent, slow) in &self.1.slow {
+            writeln!(
+                f,
+                "{:40} {:8.2} {:14.1} {:10.1}",
+                extent.name(),
+                slow.percent(),
+                slow.percent_together(),
+                slow.percent_by_chance()
+            )?;
+        }
+        match self.1.stolen {
+            Some(percent) => writeln!(f, "CPU time that the hypervisor gave to others: {percent:.1} %"),
+            None => Ok(()),
+        }
     }
 
     fn targets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "\nsingle (the p50 of single frames), p99.9 and worst are those of the number of relations with the greatest; growth\n\
-             likewise, beside one relation. An empty loop reads the clock and does nothing: what takes as long has no better p99.9 here."
+             likewise, beside one relation. An empty loop reads the clock and does nothing: what takes as long has no better p99.9 here.\n\
+             Slow is a frame that takes a third longer than the median of its round. Where slow ones stand together more often than\n\
+             chance would have it, it was not they that were slow, but this CPU for a while."
         )?;
         for (what, met) in [
             (
