@@ -25,8 +25,8 @@ use crate::secys::{BURST, CHUNK, HEADROOM};
 /// Addresses, VLAN tag, EtherType and FrameID.
 const FRONT: usize = 20;
 const CYCLE: Duration = Duration::from_millis(1);
-/// Half of a watchdog of three cycles.
-const ALARM: Duration = Duration::from_micros(1500);
+/// Nothing of what is measured is an alarm.
+const NEVER: Duration = Duration::from_secs(86_400);
 
 /// A cell that sends, a cell that receives, and a burst of frames with one length of payload.
 pub struct Cells {
@@ -53,7 +53,7 @@ impl Cells {
                     let (plc, device) = stations(number);
                     let (local, remote) = if plc_is_local { (plc, device) } else { (device, plc) };
                     let relation = Relation::new(local, remote, CYCLE).expect("two stations");
-                    RelationSettings { relation, mode: Mode::Protect, alarm: ALARM }
+                    RelationSettings { relation, mode: Mode::Protect, alarm: NEVER }
                 })
                 .collect();
             let mut cell = Relations::new(Settings::new(protection, CHUNK), &settings)
@@ -87,14 +87,15 @@ impl Cells {
         cells
     }
 
-    /// Puts a frame of the machine into a chunk for each of these relations, up to 64: not to be measured.
+    /// Puts a frame of the machine into a chunk for each of these relations, up to 64: not to be measured. The clock goes on by as
+    /// much as lets every relation have a frame a cycle.
     pub fn prepare(&mut self, relations: &[usize]) {
         self.places.clear();
         for (relation, chunk) in relations.iter().zip(self.chunks.chunks_exact_mut(CHUNK)) {
             chunk[HEADROOM..HEADROOM + FRONT].copy_from_slice(&self.fronts[*relation]);
             self.places.push((HEADROOM, FRONT + self.payload));
         }
-        self.now = self.now.later(CYCLE);
+        self.now = self.now.later(CYCLE * relations.len() as u32 / self.fronts.len() as u32);
     }
 
     /// Finds the relations of these frames, and protects them.
