@@ -1,7 +1,11 @@
 //! Histograms of times, with fixed bounds: the classic buckets of a Prometheus histogram.
 //!
-//! Work to add a time: two look-ups. Times of up to 50 µs, sum and worst stand in one cache line: so a frame that goes as it
+//! Work to add a time: two look-ups. Times of up to 5 ms, sum and worst stand in one cache line: so a frame that goes as it
 //! should touches one.
+//!
+//! ```text
+//!  line 1: sum 8 | worst 8 | 12 counts of 4, of times up to 5 ms     lines 2, 3: 8 counts of 4, of longer ones | wraps, 20 of 4
+//! ```
 
 use core::time::Duration;
 
@@ -13,7 +17,9 @@ use crate::moment::Moment;
 pub struct Histogram {
     sum: u64,
     worst: u64,
-    counts: [u64; Self::BUCKETS],
+    counts: [u32; Self::BUCKETS],
+    /// How often each count has come to its end: after 49 days of frames each millisecond.
+    wraps: [u32; Self::BUCKETS],
 }
 
 /// Bounds below each power of two: between two of these there is one bound at most, since each is twice the one before
@@ -68,7 +74,11 @@ impl Histogram {
         let nanoseconds = Moment::after_start(time).since_start();
         let below = usize::from(BELOW[(nanoseconds | 1).ilog2() as usize]);
         let bucket = below + usize::from(nanoseconds > NANOSECONDS[below]);
-        self.counts[bucket] += 1;
+        let (count, wrapped) = self.counts[bucket].overflowing_add(1);
+        self.counts[bucket] = count;
+        if wrapped {
+            self.wraps[bucket] = self.wraps[bucket].saturating_add(1);
+        }
         self.sum = self.sum.saturating_add(nanoseconds);
         self.worst = self.worst.max(nanoseconds);
     }
@@ -80,13 +90,13 @@ impl Histogram {
     }
 
     /// How many times lie in each bucket, in the order of [`Histogram::BOUNDS`], those above the last one at the end.
-    pub const fn counts(&self) -> &[u64; Self::BUCKETS] {
-        &self.counts
+    pub fn counts(&self) -> [u64; Self::BUCKETS] {
+        core::array::from_fn(|bucket| u64::from(self.wraps[bucket]) << 32 | u64::from(self.counts[bucket]))
     }
 
     /// How many times there are.
     pub fn count(&self) -> u64 {
-        self.counts.iter().sum()
+        self.counts().iter().sum()
     }
 
     /// All of them together.
@@ -138,6 +148,22 @@ mod tests {
             assert_eq!(histogram.counts()[below], 1, "{time}");
         }
         assert!(Histogram::BOUNDS.is_sorted());
+    }
+
+    #[test]
+    fn counts_go_on_behind_32_bits() {
+        let mut histogram = Histogram::default();
+        histogram.counts[2] = u32::MAX - 1;
+        (0..3).for_each(|_| histogram.add(Duration::from_micros(5)));
+        histogram.add(Duration::from_micros(6));
+        assert_eq!(histogram.counts()[1..4], [0, (1 << 32) + 1, 1]);
+        assert_eq!(histogram.count(), (1 << 32) + 2);
+    }
+
+    #[test]
+    fn a_frame_that_goes_as_it_should_touches_one_line() {
+        let behind = Histogram::BOUNDS.iter().filter(|bound| **bound <= Duration::from_millis(5)).count();
+        assert_eq!(core::mem::offset_of!(Histogram, counts) + 4 * behind, 64);
     }
 
     #[test]
