@@ -312,13 +312,22 @@ pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
 fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
     let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
     let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
-    let mut text = Zeroizing::new(String::new());
+    let mut octets = Zeroizing::new(Vec::new());
     let source = std::fs::File::open(file).map_err(unreadable)?;
-    source.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(unreadable)?;
-    if text.len() as u64 > LARGEST_FILE {
+    source.take(LARGEST_FILE + 1).read_to_end(&mut octets).map_err(unreadable)?;
+    if octets.len() as u64 > LARGEST_FILE {
         return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
     }
-    Ok(text)
+    match std::str::from_utf8(&octets) {
+        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+        Err(error) => {
+            let (before, from) = octets.split_at(error.valid_up_to());
+            let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
+            let octet = from.first().copied().unwrap_or_default();
+            let text = format!("octet {octet:#04x} is no UTF-8; save the file as UTF-8");
+            Err(vec![Finding { file: file.to_owned(), line: Some(line), text }])
+        }
+    }
 }
 
 /// Reads a key file for a suite; [`key_file::read`], or a test's.

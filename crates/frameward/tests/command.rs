@@ -229,8 +229,11 @@ fn bad_configurations_end_with_2_and_one_line() {
         )
     };
     directory.write("large.toml", &"# much\n".repeat(200_000));
+    // As an editor saves it that takes German for ISO 8859-1.
+    fs::write(directory.0.join("latin.toml"), b"[gateway]\n# f\xfcr die Presse\nname = \"x\"\n").unwrap();
     for (file, expected) in [
         ("large.toml", "large.toml: is larger than 1048576 octets; name a configuration file\n".to_owned()),
+        ("latin.toml", "latin.toml:2: octet 0xfc is no UTF-8; save the file as UTF-8\n".to_owned()),
         ("gw.toml", open(11) + &open(15)),
         ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, io, polling, realtime, allow_experimental, http, antedate, state_max_age\n".to_owned()),
         ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
