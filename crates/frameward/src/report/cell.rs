@@ -243,7 +243,7 @@ impl CellReport {
             return format!(": {why}");
         }
         if self.hello_lately.value("InHello") == 0 {
-            return ": none of its HELLOs has come of late; does the other gateway run, and does the network pass the EtherType?".to_owned();
+            return ": none of its HELLOs has come of late; see whether the other gateway runs and the network passes the EtherType".to_owned();
         }
         String::new()
     }
