@@ -117,7 +117,9 @@ fn io_data_flows(io: &'static str, protect: &'static str) {
             assert_eq!(relation.jitter.count, heard[end].received - 1);
         }
     }
-    pair.stop().unwrap();
+    let Pair { a, b, scratch: _kept } = pair;
+    let (said, _) = (a.stop().unwrap(), b.stop().unwrap());
+    assert!(said.contains("fieldbus \"cell-4\": in link \"press\", gcm-aes-128, "), "{said}");
 }
 
 #[test]
@@ -162,7 +164,13 @@ fn without_a_link_the_rest_is_dropped() {
     let report = pair.a.report().unwrap();
     assert_eq!((report.links[0].name.as_str(), report.links[0].has_secy()), ("cell-4", false));
     assert!(!report.links[0].concerns.iter().any(|concern| concern.grave), "{:?}", report.links[0].concerns);
-    pair.stop().unwrap();
+    let Pair { a, b, scratch: _kept } = pair;
+    let (said, _) = (a.stop().unwrap(), b.stop().unwrap());
+    let line = said.lines().find(|line| line.contains("bursts of")).unwrap();
+    assert!(
+        line.contains("fieldbus \"cell-4\": ") && line.contains("gcm-aes-128, encrypted, 3 relations"),
+        "{line}"
+    );
 }
 
 /// All in clear, with the figures beside; then one relation is switched over, at one gateway after the other.

@@ -10,7 +10,7 @@
 //! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
 //! here and in `run`.
 
-mod cell;
+pub(crate) mod cell;
 pub(crate) mod keys;
 pub mod site;
 

@@ -77,7 +77,7 @@ pub(crate) fn time(time: Duration) -> String {
 }
 
 /// How a cell protects, in words.
-pub(crate) fn protection(cell: &Cell) -> String {
+fn protection(cell: &Cell) -> String {
     let what = match cell.protection.protect {
         Protect::Encrypt => "encrypted",
         Protect::Authenticate => "authenticated, NOT encrypted",
@@ -87,6 +87,18 @@ pub(crate) fn protection(cell: &Cell) -> String {
         KeyBits::Bits256 => "gcm-aes-256",
     };
     format!("{suite}, {what}")
+}
+
+/// How many relations a cell protects, and how.
+pub(crate) fn summary(cell: &Cell) -> String {
+    format!("{}, {}", protection(cell), count(cell))
+}
+
+fn count(cell: &Cell) -> String {
+    match cell.relations.len() {
+        1 => "1 relation".into(),
+        many => format!("{many} relations"),
+    }
 }
 
 pub(super) fn write(
@@ -152,11 +164,7 @@ fn write_load(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {
         let load = Payload::new(payload).map_or(0.0, |payload| load(cell, payload));
         format!("{:.1}% with {payload} octets{}", 100.0 * load, if load > 1.0 { " (TOO MUCH)" } else { "" })
     });
-    let count = match cell.relations.len() {
-        1 => "1 relation".into(),
-        many => format!("{many} relations"),
-    };
-    writeln!(f, "  load       {count}; of 100 Mbit/s, each way: {}", shares.join(", "))
+    writeln!(f, "  load       {}; of 100 Mbit/s, each way: {}", count(cell), shares.join(", "))
 }
 
 fn write_shadow(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {

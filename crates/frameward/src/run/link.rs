@@ -322,10 +322,22 @@ impl RunningLink {
             tell(&format_args!("link {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
         }
         let About { plain_engine, protected_engine, .. } = &self.about;
-        let (plain, protected, suite) = (&link.plain, &link.protected, check::keys::suite(link));
-        tell(&format_args!(
-            "link {name:?}: {plain} ({plain_engine}) to {protected} ({protected_engine}), {suite}, bursts of {BURST_FRAMES}"
-        ));
+        let (plain, protected) = (&link.plain, &link.protected);
+        let from_to = format!("{plain} ({plain_engine}) to {protected} ({protected_engine})");
+        let cell = link.cell.as_ref().map(|cell| (&cell.name, check::cell::summary(cell)));
+        match (cell, &link.keys) {
+            // A cell that drops the rest has no link but its own, which no other frame passes.
+            (Some((cell, summary)), Keys::None) => {
+                tell(&format_args!("fieldbus {cell:?}: {from_to}, {summary}, bursts of {BURST_FRAMES}"));
+            }
+            (cell, _) => {
+                let suite = check::keys::suite(link);
+                tell(&format_args!("link {name:?}: {from_to}, {suite}, bursts of {BURST_FRAMES}"));
+                if let Some((cell, summary)) = cell {
+                    tell(&format_args!("fieldbus {cell:?}: in link {name:?}, {summary}"));
+                }
+            }
+        }
         if let Some(warning) = self.unmarked_key() {
             tell(&warning);
         }
