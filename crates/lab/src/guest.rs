@@ -41,8 +41,8 @@ const END: Duration = Duration::from_secs(15);
 const LIFE: &str = "600";
 
 /// MACsec and its ciphers, in the order in which they need each other.
-pub const MACSEC: [&str; 5] =
-    ["crypto/ctr", "crypto/gf128mul", "crypto/ghash-generic", "crypto/gcm", "drivers/net/macsec"];
+pub const MACSEC: [&str; 5] = ["crypto/ctr", "crypto/gf128mul", "crypto/ghash-generic", "crypto/gcm", DRIVER];
+const DRIVER: &str = "drivers/net/macsec";
 
 /// How a guest is started.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Plan<'p> {
     pub places: &'p str,
     /// Modules below the kernel's folder, without their ending, in the order in which they need each other.
     pub modules: &'p [&'p str],
-    /// Devices, as the kernel's command line spells them: `vec0:transport=tap,ifname=tap0,depth=64`.
+    /// Devices, as the kernel's command line spells them: `vec0:transport=tap,ifname=tap0,depth=64`. With MACsec there is a `vec0`.
     pub devices: &'p [&'p str],
     /// A folder that outlives the guest: its control socket stands there.
     pub folder: &'p Path,
@@ -77,7 +77,7 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest and waits until it listens; `stdin` and `stderr` are for [`Plan::places`].
+    /// Boots a guest and waits until it listens, and with [`MACSEC`] until it takes keys; `stdin` and `stderr` are for [`Plan::places`].
     ///
     /// # Errors
     /// If there is no User-Mode Linux, it lacks a module, or it does not boot.
@@ -115,7 +115,25 @@ impl Guest {
         if boot.contains("@@LACKS") {
             return Err(Error::Unexpected(format!("the guest's kernel lacks something: {}", boot.trim())));
         }
+        if plan.modules.contains(&DRIVER) {
+            guest.await_cipher()?;
+        }
         Ok(guest)
+    }
+
+    /// Waits until the first key is taken. The kernel puts ciphers together and tests them in the background when they are first
+    /// asked for, and may say so soon after their modules were loaded that there is no such cipher; once there, it stays.
+    fn await_cipher(&mut self) -> Result<(), Error> {
+        let begin = Instant::now();
+        self.run("ip link add link vec0 first0 type macsec")?;
+        let key = "00".repeat(16);
+        while let Err(error) = self.run(&format!("ip macsec add first0 tx sa 0 pn 1 off key 00 {key}")) {
+            if !error.to_string().contains("No such file or directory") || begin.elapsed() > BOOT {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        self.run("ip link delete first0").map(drop)
     }
 
     /// The name in the command line of all of its processes, as `umid=NAME`.
