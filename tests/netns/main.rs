@@ -20,6 +20,7 @@ mod demo;
 mod division;
 mod doctor;
 mod exchange;
+mod exchanged;
 mod fieldbus;
 mod hostile;
 mod http;

@@ -1,23 +1,33 @@
 //! Starts that must fail: one clear line each, the right exit status, and nothing changed.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, Scratch, configure};
 use lab::program::Output;
 use lab::topology::{PLAIN, PROTECTED};
-use lab::{Shape, Topology};
+use lab::{Namespace, Program, Shape, Topology};
 
 use super::{DEADLINE, program};
 
 /// Runs `frameward run a.toml` in gateway A's namespace until it ends by itself.
 fn run(topology: &Topology, scratch: &Scratch) -> Output {
-    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
-    let config = scratch.path().join("a.toml");
-    let command = ["env", &variable, program().to_str().unwrap(), "run", config.to_str().unwrap()];
-    topology.gateway_a.namespace.spawn(&command).unwrap().wait(DEADLINE).unwrap()
+    run_in(&topology.gateway_a.namespace, scratch, "a")
 }
 
-fn refused(output: &Output, status: i32, words: &[&str]) {
+/// Runs a gateway until it ends by itself.
+pub(crate) fn run_in(namespace: &Namespace, scratch: &Scratch, name: &str) -> Output {
+    start(namespace, scratch, name).wait(DEADLINE).unwrap()
+}
+
+fn start(namespace: &Namespace, scratch: &Scratch, name: &str) -> Program {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
+    let config = scratch.path().join(format!("{name}.toml"));
+    let command = ["env", &variable, program().to_str().unwrap(), "run", config.to_str().unwrap()];
+    namespace.spawn(&command).unwrap()
+}
+
+pub(crate) fn refused(output: &Output, status: i32, words: &[&str]) {
     assert_eq!(output.status.code(), Some(status), "{}", output.stderr);
     let line = output.stderr.lines().last().unwrap_or_default();
     for word in words {
@@ -64,6 +74,37 @@ fn an_interface_that_another_gateway_has() {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
     pair.stop().unwrap();
+}
+
+/// What a gateway said that has ended, or ends now.
+fn ended(mut gateway: Program) -> Output {
+    let running = gateway.is_running();
+    if running { gateway.terminate(DEADLINE) } else { gateway.wait(DEADLINE) }.unwrap()
+}
+
+/// Key files that were copied, and two state directories: the second one finds the mark beside the key.
+#[test]
+fn two_gateways_that_start_at_once_with_one_key_file() {
+    let topologies = [0, 1].map(|_| Topology::build(&Shape::default()).unwrap());
+    for _ in 0..4 {
+        let scratch = Scratch::new().unwrap();
+        configure(&scratch, &Choice { io: "af_packet", ..Choice::default() }).unwrap();
+        let text = std::fs::read_to_string(scratch.path().join("a.toml")).unwrap();
+        scratch.write("c.toml", &text.replace("\"a\"", "\"c\"").replace("state-a", "state-c")).unwrap();
+        let mut both =
+            [(0, "a"), (1, "c")].map(|(at, name)| start(&topologies[at].gateway_a.namespace, &scratch, name));
+        let end = Instant::now() + DEADLINE;
+        while both.iter_mut().all(Program::is_running) {
+            assert!(Instant::now() < end, "two gateways count the packet numbers of one key");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        for one in both {
+            let output = ended(one);
+            if !output.status.success() {
+                refused(&output, 1, &["a.key", "has been used for sending", "used/a.key"]);
+            }
+        }
+    }
 }
 
 #[test]

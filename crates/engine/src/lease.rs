@@ -6,14 +6,16 @@
 //! what is left of one block and never repeats a number.
 //!
 //! **Floors.** What a receive SA has accepted is written down while it runs (see [`crate::control`] for when), and a
-//! start accepts nothing below.
+//! start accepts nothing below. A floor of 1 is written when the SA is installed: a name that was sent under is never
+//! received under, nor the other way round (`roles.rs`).
 //!
 //! ```text
 //! STATE/leases          the highest PNs reserved (`record.rs` has the octets), replaced as a whole
 //! STATE/floors          the lowest PNs to be accepted, and the heartbeat, replaced as a whole
 //! STATE/*.new           the next of either while it is being written; means nothing by itself
 //! STATE/leases.created  says that both have existed: if one is gone, the numbers are lost
-//! KEYS/used/FILE        marks a key that was used for sending: if no lease knows it, the state is lost (`used.rs`)
+//! KEYS/used/FILE        marks a key that was used for sending: if no lease knows it, the state is lost (`used.rs`);
+//!                       and by whom it was used for receiving
 //!
 //! replace:  write FILE.new, sync it, rename it to FILE, sync the directory
 //! ```
@@ -38,6 +40,7 @@
 
 mod disk;
 mod record;
+mod roles;
 mod store;
 mod used;
 
@@ -53,8 +56,10 @@ use wire::{Pn, Sci, Ssci};
 use disk::Directory;
 use record::MAX_RECORDS;
 pub use record::RecordError;
+use roles::Known;
+pub use roles::{Glance, Role};
 use store::{Opening, Store};
-use used::UsedMark;
+use used::{Mark, Marks};
 
 /// PNs reserved at a time: 2^20.
 ///
@@ -186,6 +191,33 @@ pub enum LeaseError {
         /// The state directory.
         path: PathBuf,
     },
+    /// This box has received under the name that it is to send under.
+    #[error(
+        "this box has received under this key and SCI before, {} says: the two boxes' configurations were exchanged; \
+         {EXCHANGED}", record.display()
+    )]
+    Received {
+        /// The file that says so.
+        record: PathBuf,
+    },
+    /// This box has sent under the name that it is to receive under.
+    #[error(
+        "this box has sent under this key and SCI before, {} says: the two boxes' configurations were exchanged; \
+         {EXCHANGED}", record.display()
+    )]
+    Sent {
+        /// The file that says so.
+        record: PathBuf,
+    },
+    /// Another gateway reads or writes the marks beside the keys, and does not end.
+    #[error(
+        "another gateway has held {} for seconds, as it does while it starts; stop that one, or start again",
+        marks.display()
+    )]
+    MarksHeld {
+        /// The marks of the key.
+        marks: PathBuf,
+    },
     /// More keys than the file holds.
     #[error("{} is full ({MAX_RECORDS} keys); {ANEW}", path.display())]
     Full {
@@ -197,13 +229,25 @@ pub enum LeaseError {
 /// What is to be done when nobody knows which PNs are used.
 const ANEW: &str = "change all static keys, then remove leases* and floors* from the state directory";
 
+/// What is to be done when two boxes have each other's names.
+const EXCHANGED: &str = "put them back, or make new keys on both";
+
 /// How a transmit SA begins.
 #[derive(Debug)]
 pub struct Begin {
     /// Its first block.
     pub reservation: Reservation,
-    /// Why the key has no mark beside it: a loss of the state directory as a whole would go unnoticed.
-    pub unmarked: Option<io::Error>,
+    /// If the key has no mark beside it.
+    pub unmarked: Option<Unmarked>,
+}
+
+/// A key that has no mark beside it: a loss of the state directory as a whole would go unnoticed.
+#[derive(Debug)]
+pub struct Unmarked {
+    /// The key's file.
+    pub key_file: PathBuf,
+    /// Why.
+    pub error: io::Error,
 }
 
 /// The leases and floors of one gateway. Holds the state directory for itself alone as long as it lives.
@@ -243,23 +287,49 @@ impl LeaseStore {
         self.store.clock_behind()
     }
 
-    /// Reserves the first block of a transmit SA whose key stands in `key_file`, as [`LeaseStore::reserve`] does, and
-    /// marks the key as used. A key that has a mark and no lease is refused.
+    /// Whether an SA may be installed whose key stands in `key_file`. Changes nothing: to be asked of all SAs before the
+    /// first of them begins.
     ///
     /// # Errors
     ///
-    /// `KeyUsed`, `Read`, `Write` and `Full`.
+    /// `KeyUsed`: the key has a mark and no lease. `Received`: this box has received under the name, and is to send;
+    /// `Sent`: the other way round. `Read`.
+    pub fn judge(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
+        let known = Known { sent: self.store.knows(name), received: self.store.received(name) };
+        roles::judge(&self.path, role, name, known, key_file)
+    }
+
+    /// Reserves the first block of a transmit SA whose key stands in `key_file`, as [`LeaseStore::reserve`] does, and
+    /// marks the key as used for sending.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
     pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<Begin, LeaseError> {
-        let read_error = |source| LeaseError::Read { path: key_file.to_owned(), source };
-        let mark = UsedMark::new(key_file, name).map_err(read_error)?;
-        let marked = mark.is_set().map_err(|source| LeaseError::Read { path: mark.path(), source })?;
-        if marked && !self.store.knows(name) {
-            let (key_file, path) = (key_file.to_owned(), self.path.clone());
-            return Err(LeaseError::KeyUsed { key_file, mark: mark.path(), path });
-        }
+        let locked = lock_marks(key_file)?;
+        self.judge(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, BLOCK_PNS)?;
-        let unmarked = if marked { None } else { mark.set().err() };
+        let unmarked = locked.set(&Mark::sent(name), key_file);
         Ok(Begin { reservation, unmarked })
+    }
+
+    /// Writes down that receive SAs with these names may receive from now on, and marks their keys, which stand in these
+    /// files. What is written is on disk when this returns; it is little but the first time. The first key without a
+    /// mark, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
+    pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<Unmarked>, LeaseError> {
+        sas.iter().try_for_each(|(name, key_file)| self.judge(Role::Receive, *name, key_file))?;
+        let names: Vec<_> = sas.iter().map(|(name, _)| *name).collect();
+        self.store.receive(&names, unix_seconds())?;
+        let mut first = None;
+        for (name, key_file) in sas {
+            let unmarked = lock_marks(key_file)?.set(&Mark::received(*name, &self.path), key_file);
+            first = first.or(unmarked);
+        }
+        Ok(first)
     }
 
     /// Whether a running gateway holds the state directory `path`. Changes nothing, and makes no directory.
@@ -303,6 +373,35 @@ impl LeaseStore {
     /// `Write` and `Full`. What could not be written is written by the next call that can.
     pub fn keep_floors(&mut self, floors: &[(LeaseName, Pn)]) -> Result<bool, LeaseError> {
         self.store.keep_floors(floors, unix_seconds())
+    }
+}
+
+/// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.
+struct LockedMarks {
+    marks: Marks,
+    lock: io::Result<File>,
+}
+
+fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
+    let marks = Marks::of(key_file);
+    let marks = marks.map_err(|source| LeaseError::Read { path: key_file.to_owned(), source })?;
+    match marks.lock() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(LeaseError::MarksHeld { marks: marks.path() })
+        }
+        lock => Ok(LockedMarks { marks, lock }),
+    }
+}
+
+impl LockedMarks {
+    /// Sets a mark unless it is there.
+    fn set(self, mark: &Mark, key_file: &Path) -> Option<Unmarked> {
+        if self.marks.have(mark).unwrap_or(false) {
+            return None;
+        }
+        // Where there is no lock, its error says why nothing can be written.
+        let set = self.lock.and_then(|_held| self.marks.set(mark));
+        set.err().map(|error| Unmarked { key_file: key_file.to_owned(), error })
     }
 }
 

@@ -20,6 +20,7 @@ use std::path::Path;
 
 use engine::divide::Dividing;
 use engine::interface::{Interface, InterfaceError};
+use engine::lease::Glance;
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
@@ -184,6 +185,17 @@ impl<'c> Plan<'c> {
         let of_cell = |(link, mtus)| cell::not_carried(&self.config.file, link, mtus);
         let of_cells = self.config.links.iter().zip(mtus).filter_map(of_cell);
         self.config.sites.iter().zip(lans).flat_map(of).chain(of_cells).collect()
+    }
+
+    /// Static keys that this box has used for something else before, as far as its state directory can be read.
+    pub fn misused_keys(&self) -> Vec<Finding> {
+        let state = Glance::at(&self.config.gateway.state);
+        let found = |state: Glance| {
+            keys::misused(&self.config.file, &self.config.links, &|role, name, key| {
+                state.judge(role, name, key)
+            })
+        };
+        state.map(found).unwrap_or_default()
     }
 
     /// The same plan, that also tells how fast the suites are on this CPU.

@@ -92,6 +92,11 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
             tell_all("", &errors);
             Failure::Failed
         }
+        // They stay so until somebody changes the configuration.
+        run::RunError::Misused(errors) => {
+            tell_all("", &errors);
+            Failure::Usage
+        }
         other => told(&other, Failure::Failed),
     })
 }
@@ -113,6 +118,11 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
         Failure::Failed
     })?;
     tell_all("warning: ", &plan.not_carried());
+    let misused = if offline { Vec::new() } else { plan.misused_keys() };
+    if !misused.is_empty() {
+        tell_all("", &misused);
+        return Err(Failure::Usage);
+    }
     // Without its interfaces this is not the gateway's machine, and its CPU says nothing.
     if offline {
         return print(&plan);

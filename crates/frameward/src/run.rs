@@ -36,6 +36,7 @@ use engine::lease::{LeaseError, LeaseStore};
 use engine::open::OpenError;
 use engine::worker;
 
+use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Keys, Polling};
@@ -64,6 +65,9 @@ pub enum RunError {
     /// The state directory cannot be used.
     #[error(transparent)]
     Lease(#[from] LeaseError),
+    /// Static keys were used for something else before.
+    #[error("{}", Lines(.0))]
+    Misused(Vec<Finding>),
     /// A static key has no PNs left.
     #[error("link {link:?}: the static key has no packet numbers left; change the key at both ends")]
     PnExhausted {
@@ -209,6 +213,10 @@ impl Running {
                 behind.as_secs(),
                 gateway.state.display()
             ));
+        }
+        let found = misused(&file, &links, &|role, name, key| leases.judge(role, name, key));
+        if !found.is_empty() {
+            return Err(RunError::Misused(found));
         }
         Prepared::restore_stale(&gateway.state)?;
         // Before any interface is touched: frames would wait for it.

@@ -78,11 +78,47 @@ fn where_nothing_can_be_written_nothing_starts() {
     assert!(matches!(open(&disk), Err(LeaseError::Write { .. })));
 }
 
+#[test]
+fn a_name_is_sent_under_or_received_under_and_never_both() {
+    let disk = SharedDisk::default();
+    let mut store = open(&disk).unwrap();
+    let exchanged =
+        "the two boxes' configurations were exchanged; put them back, or make new keys on both".to_owned();
+    let received =
+        Err(format!("this box has received under this key and SCI before, state/floors says: {exchanged}"));
+    let sent =
+        Err(format!("this box has sent under this key and SCI before, state/leases says: {exchanged}"));
+    let receive = |store: &mut Store<SharedDisk>, names: &[u8]| {
+        let names: Vec<_> = names.iter().map(|number| name(*number)).collect();
+        store.receive(&names, 0).map_err(|error| error.to_string())
+    };
+    let send = |store: &mut Store<SharedDisk>, number| {
+        let reserved = store.reserve(name(number), Pn::LAST_32, NonZeroU64::MIN);
+        reserved.map(|_| true).map_err(|error| error.to_string())
+    };
+    assert_eq!(receive(&mut store, &[1, 2]), Ok(true));
+    assert_eq!(receive(&mut store, &[1, 2]), Ok(false), "written once");
+    assert_eq!(send(&mut store, 3), Ok(true));
+    // Nothing is written of a list with a name that was sent under.
+    assert_eq!(receive(&mut store, &[4, 3]), sent);
+    assert_eq!(send(&mut store, 4), Ok(true));
+    for life in 0..2 {
+        assert_eq!(send(&mut store, 1), received, "life {life}");
+        assert_eq!(receive(&mut store, &[3]), sent, "life {life}");
+        assert_eq!(receive(&mut store, &[1, 2]), Ok(false));
+        assert_eq!(send(&mut store, 3), Ok(true));
+        assert_eq!(store.floor(name(1)), pn(1), "no frame was received");
+        store = open(&disk).unwrap();
+    }
+}
+
 /// What happens in a life, besides its end.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// So many frames come in for one of two SAs.
     Receive(usize, u64),
+    /// A receive SA is installed.
+    Install(u8),
     /// Control brings the floors to disk.
     Keep,
     /// A block is reserved.
@@ -96,6 +132,7 @@ type Lives<'l> = &'l [(Option<u32>, u32)];
 fn live_through(lives: Lives<'_>, steps: &[Step]) -> Result<(), TestCaseError> {
     let disk = SharedDisk::default();
     let (mut kept, mut received, mut handed_out) = ([1_u64; 2], [1_u64; 2], 0);
+    let mut installed = std::collections::BTreeSet::new();
     for &(fuel, luck) in lives {
         FakeDisk::reboot(&mut disk.borrow_mut(), fuel, luck);
         let mut store = match open(&disk) {
@@ -113,8 +150,17 @@ fn live_through(lives: Lives<'_>, steps: &[Step]) -> Result<(), TestCaseError> {
             );
             kept[sa] = floor;
         }
+        for &number in &installed {
+            prop_assert!(store.received(name(number)), "{} was installed", number);
+        }
         for step in steps {
             match *step {
+                Step::Install(number) => {
+                    if store.receive(&[name(number)], 0).is_err() {
+                        break;
+                    }
+                    installed.insert(number);
+                }
                 Step::Receive(sa, frames) => received[sa] += frames,
                 Step::Keep => {
                     let floors = [(name(0), pn(received[0])), (name(1), pn(received[1]))];
@@ -140,9 +186,9 @@ fn live_through(lives: Lives<'_>, steps: &[Step]) -> Result<(), TestCaseError> {
 /// Two lives, each ended at each of its operations, in each way; then one that nothing ends.
 #[test]
 fn a_crash_at_every_boundary_loses_no_floor_that_was_kept() {
-    use Step::{Keep, Receive, Reserve};
-    let steps =
-        [Reserve, Receive(0, 5), Keep, Receive(1, 7), Receive(0, 1), Keep, Reserve, Receive(1, 1), Keep];
+    use Step::{Install, Keep, Receive, Reserve};
+    let begin = [Install(5), Reserve, Receive(0, 5), Keep, Receive(1, 7), Install(6)];
+    let steps = [&begin[..], &[Receive(0, 1), Keep, Reserve, Receive(1, 1), Keep]].concat();
     for number in 0..32 {
         for (first, second) in (1..28).flat_map(|first| (1..28).map(move |second| (first, second))) {
             live_through(&[(Some(first), luck(!number)), (Some(second), luck(number)), (None, 0)], &steps)
@@ -159,6 +205,7 @@ proptest! {
             prop_oneof![
                 (0..2_usize, 1..9_u64).prop_map(|(sa, frames)| Step::Receive(sa, frames)),
                 Just(Step::Keep),
+                (5..8_u8).prop_map(Step::Install),
                 Just(Step::Reserve),
             ],
             1..12,
@@ -207,6 +254,77 @@ fn a_key_that_was_used_is_refused_where_the_state_does_not_know_it() {
 }
 
 #[test]
+fn what_was_received_under_is_not_forgotten_with_the_state() {
+    let directory = TestDirectory::new("received");
+    let (state, other) = (directory.0.join("state"), directory.0.join("other"));
+    let key = directory.0.join("peer.key");
+    let open = |state: &Path| LeaseStore::open(state, None).unwrap();
+    assert!(open(&state).receive(&[(name(1), &key)]).unwrap().is_none());
+    let marks = std::fs::read_to_string(directory.0.join("used/peer.key")).unwrap();
+    assert!(open(&state).receive(&[(name(1), &key)]).unwrap().is_none());
+    assert_eq!(std::fs::read_to_string(directory.0.join("used/peer.key")).unwrap(), marks, "marked once");
+    let refused = |state: &Path, by: &str| {
+        let judged = open(state).judge(Role::Send, name(1), &key).unwrap_err();
+        let begun = open(state).begin(name(1), Pn::LAST_32, &key).unwrap_err();
+        let glanced = Glance::at(state).unwrap().judge(Role::Send, name(1), &key).unwrap_err();
+        for error in [judged, begun, glanced] {
+            assert!(matches!(&error, LeaseError::Received { record } if record.ends_with(by)), "{error}");
+        }
+    };
+    refused(&state, "state/floors");
+    std::fs::remove_dir_all(&state).unwrap();
+    refused(&state, "used/peer.key");
+    // The peer may have its state and its keys beside ours, as in a laboratory.
+    open(&other).begin(name(1), Pn::LAST_32, &key).unwrap();
+    let error = open(&other).receive(&[(name(2), &key), (name(1), &key)]).unwrap_err();
+    assert!(matches!(&error, LeaseError::Sent { record } if record.ends_with("other/leases")), "{error}");
+    open(&other).begin(name(2), Pn::LAST_32, &key).unwrap();
+}
+
+#[test]
+fn a_glance_at_a_state_directory_needs_none_and_makes_none() {
+    let directory = TestDirectory::new("glance");
+    let (state, key) = (directory.0.join("state"), directory.0.join("own.key"));
+    let judge = |role| Glance::at(&state).unwrap().judge(role, name(1), &key);
+    judge(Role::Send).unwrap();
+    assert!(!state.exists());
+    // Beside the gateway that holds it.
+    let mut store = LeaseStore::open(&state, None).unwrap();
+    store.begin(name(1), Pn::LAST_32, &key).unwrap();
+    judge(Role::Send).unwrap();
+    assert!(matches!(judge(Role::Receive), Err(LeaseError::Sent { .. })));
+    std::fs::write(state.join("leases"), "no leases").unwrap();
+    assert!(Glance::at(&state).is_none());
+}
+
+/// Gateways with a state directory each and one key file, all at once: one begins.
+#[test]
+fn of_many_that_begin_with_one_key_at_once_one_does() {
+    let directory = TestDirectory::new("race");
+    let key = directory.0.join("own.key");
+    for round in 0..8 {
+        let begun = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..6)
+                .map(|number| {
+                    let (state, key) = (directory.0.join(format!("state-{round}-{number}")), &key);
+                    scope.spawn(move || {
+                        let begun =
+                            LeaseStore::open(&state, None).unwrap().begin(name(round), Pn::LAST_32, key);
+                        match begun {
+                            Ok(begin) => begin.unmarked.is_none(),
+                            Err(LeaseError::KeyUsed { .. }) => false,
+                            Err(error) => panic!("{error}"),
+                        }
+                    })
+                })
+                .collect();
+            all.into_iter().map(|one| one.join().unwrap()).filter(|begun| *begun).count()
+        });
+        assert_eq!(begun, 1, "round {round}");
+    }
+}
+
+#[test]
 fn a_key_on_a_read_only_place_is_used_without_a_mark() {
     let directory = TestDirectory::new("unmarked");
     let mut store = LeaseStore::open(&directory.0.join("state"), None).unwrap();
@@ -214,4 +332,6 @@ fn a_key_on_a_read_only_place_is_used_without_a_mark() {
     let begin = store.begin(name(1), Pn::LAST_32, Path::new("/proc/own.key")).unwrap();
     assert!(matches!(begin.reservation, Reservation::Block(_)));
     assert!(begin.unmarked.is_some());
+    let unmarked = store.receive(&[(name(2), Path::new("/proc/peer.key"))]).unwrap();
+    assert_eq!(unmarked.unwrap().key_file, Path::new("/proc/peer.key"));
 }

@@ -9,7 +9,7 @@
 //! | file | magic | written | PN |
 //! |---|---|---|---|
 //! | `leases` | `FWLEASE\0` | no | the highest that was ever reserved |
-//! | `floors` | `FWFLOOR\0` | yes: the heartbeat, seconds since 1970 | the lowest that is accepted after a start |
+//! | `floors` | `FWFLOOR\0` | yes: the heartbeat, seconds since 1970 | the lowest that is accepted after a start; 1 from the first installation on |
 //!
 //! `machine` is the SHA-256 of the machine-id with a label, or zero if the machine has none. The checksum is
 //! against a failing disk, not against an attacker, who could put an older file back.
@@ -50,7 +50,7 @@ pub enum RecordError {
 pub(super) type Pns = BTreeMap<[u8; 32], u64>;
 
 /// The content of the file `leases`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Leases {
     /// The machine that wrote it.
     pub(super) machine: [u8; 32],
@@ -70,7 +70,7 @@ impl Leases {
 }
 
 /// The content of the file `floors`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub(super) struct Floors {
     /// The machine that wrote it.
     pub(super) machine: [u8; 32],

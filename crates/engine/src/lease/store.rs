@@ -104,12 +104,37 @@ impl<D: Disk> Store<D> {
         self.leases.ends.contains_key(&name.0)
     }
 
+    /// Whether frames were ever received under `name`, or could have been.
+    pub(super) fn received(&self, name: LeaseName) -> bool {
+        self.floors.lowest.contains_key(&name.0)
+    }
+
+    /// Writes down that frames may be received under these names from now on: a floor of 1 for those without one. If one
+    /// of them was ever sent under, nothing is written. True if something was.
+    pub(super) fn receive(&mut self, names: &[LeaseName], now: u64) -> Result<bool, LeaseError> {
+        if names.iter().any(|name| self.knows(*name)) {
+            return Err(LeaseError::Sent { record: self.path.join(LEASES) });
+        }
+        let fresh: Vec<_> = names.iter().filter(|name| !self.received(**name)).collect();
+        if self.floors.lowest.len() + fresh.len() > MAX_RECORDS {
+            return Err(LeaseError::Full { path: self.path.join(FLOORS) });
+        }
+        for name in fresh {
+            self.floors.lowest.insert(name.0, Pn::FIRST.number());
+            self.unwritten = true;
+        }
+        self.keep_floors(&[], now)
+    }
+
     pub(super) fn reserve(
         &mut self,
         name: LeaseName,
         last: Pn,
         pns: NonZeroU64,
     ) -> Result<Reservation, LeaseError> {
+        if self.received(name) {
+            return Err(LeaseError::Received { record: self.path.join(FLOORS) });
+        }
         let reserved = self.leases.ends.get(&name.0).copied();
         if reserved.is_none() && self.leases.ends.len() >= MAX_RECORDS {
             return Err(LeaseError::Full { path: self.path.join(LEASES) });

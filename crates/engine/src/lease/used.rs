@@ -1,4 +1,4 @@
-//! A mark beside a key file: this key has been used for sending.
+//! Marks beside a key file: this key has been used for sending, or for receiving.
 //!
 //! A state directory that is gone as a whole takes all its own marks with it, and a box that was replaced starts with
 //! the configuration and the keys of the old one, but without its state: both would begin again at PN 1. So the mark
@@ -6,62 +6,114 @@
 //!
 //! ```text
 //! KEYS/FILE         the key
-//! KEYS/used/FILE    lines "sent NAME", the lease's name in hexadecimal, once for each SCI the key was used with
+//! KEYS/used/FILE    lines "sent NAME", the lease's name in hexadecimal, once for each SCI the key was used with;
+//!                   lines "received NAME STATE", by whom: the two ends of a link may have one directory of keys
+//! KEYS/used/.lock   held while marks are read and written
 //! ```
 //!
 //! A directory of its own, so that the keys' can stay read-only for the gateway. The mark is made after the first block
 //! is on disk: a crash between the two leaves a key without its mark, which the next start makes good, and never a mark
 //! without its lease. Another key in the same file has another name and finds no mark. Where nothing can be written
 //! there is no mark, and the start says so: then nothing but the state directory remembers.
+//!
+//! Of two gateways that start at once with one key file, the second reads the marks when the first has made its own: the
+//! lock is held from before marks are read until they are written. It can be opened by who may read the directory's
+//! secrets alone, and is waited for no longer than [`PATIENCE`].
 
 use std::fmt::Write as _;
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use super::LeaseName;
 use super::disk::{Directory, Disk};
 
 const EXPLANATION: &str = "\
-# The key in the file of this name, one directory up, has been used for sending. The gateway's state directory says up
-# to which packet number. Where that is lost, a new key has to be made, under a new name.
+# The key in the file of this name, one directory up, has been used, for sending or for receiving. The gateway's state
+# directory says up to which packet number. Where that is lost, a new key has to be made, under a new name.
 ";
 
-/// The mark of one lease beside one key file.
-pub(super) struct UsedMark {
+/// How long others may take for their marks.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The marks beside one key file.
+pub(super) struct Marks {
     directory: PathBuf,
     file: String,
-    line: String,
 }
 
-impl UsedMark {
-    pub(super) fn new(key_file: &Path, name: LeaseName) -> io::Result<Self> {
+/// One line of them.
+#[derive(PartialEq, Eq)]
+pub(super) struct Mark(String);
+
+impl Mark {
+    /// The key was used for sending under this name.
+    pub(super) fn sent(name: LeaseName) -> Self {
+        Self(format!("sent {}", hexadecimal(name)))
+    }
+
+    /// The gateway with this state may have received under this name.
+    pub(super) fn received(name: LeaseName, state: &Path) -> Self {
+        let state = state.canonicalize().unwrap_or_else(|_| state.to_owned());
+        Self(format!("received {} {}", hexadecimal(name), state.display()))
+    }
+}
+
+fn hexadecimal(name: LeaseName) -> String {
+    let mut digits = String::new();
+    for octet in name.0 {
+        let _ = write!(digits, "{octet:02x}");
+    }
+    digits
+}
+
+impl Marks {
+    pub(super) fn of(key_file: &Path) -> io::Result<Self> {
         let directory = key_file.parent().unwrap_or(Path::new("")).join("used");
         let file = key_file.file_name().and_then(|file| file.to_str());
         let file = file.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "no file name"))?;
-        let mut line = String::from("sent ");
-        for octet in name.0 {
-            let _ = write!(line, "{octet:02x}");
-        }
-        Ok(Self { directory, file: file.to_owned(), line })
+        Ok(Self { directory, file: file.to_owned() })
     }
 
-    /// The file that marks are in.
+    /// The file that they are in.
     pub(super) fn path(&self) -> PathBuf {
         self.directory.join(&self.file)
     }
 
-    /// Whether the lease was ever begun, as far as the mark tells.
-    pub(super) fn is_set(&self) -> io::Result<bool> {
-        Ok(self.text()?.lines().any(|line| line == self.line))
+    /// Keeps others from reading and writing marks of this directory until the file is closed. `WouldBlock`: somebody
+    /// else does that to us.
+    pub(super) fn lock(&self) -> io::Result<File> {
+        Directory::open(&self.directory)?;
+        let path = self.directory.join(".lock");
+        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
     }
 
-    /// Sets the mark; durable at return.
-    pub(super) fn set(&self) -> io::Result<()> {
+    /// Whether this mark is there.
+    pub(super) fn have(&self, mark: &Mark) -> io::Result<bool> {
+        Ok(self.text()?.lines().any(|line| line == mark.0))
+    }
+
+    /// Sets a mark; durable at return. To be called under the lock.
+    pub(super) fn set(&self, mark: &Mark) -> io::Result<()> {
         let text = self.text()?;
         let text = if text.is_empty() { EXPLANATION } else { &text };
         let next = format!("{}.new", self.file);
         let mut directory = Directory::open(&self.directory)?;
-        directory.write_synced(&next, format!("{text}{}\n", self.line).as_bytes())?;
+        directory.write_synced(&next, format!("{text}{}\n", mark.0).as_bytes())?;
         directory.rename(&next, &self.file)?;
         directory.sync_directory()
     }

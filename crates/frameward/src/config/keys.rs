@@ -44,6 +44,8 @@ pub struct StaticSa {
     pub key: Sak,
     /// The file it came from; empty if it stood in the text itself, as it may for `inspect`.
     pub key_file: PathBuf,
+    /// The line of the configuration that names it.
+    pub line: usize,
     /// With XPN suites, and only with them.
     pub xpn: Option<XpnBinding>,
     /// Of a peer's SA: whether what was received before a restart is refused after it.

@@ -150,7 +150,7 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
     };
     let line = findings.line(&span);
     let (key, key_file) = key?;
-    let sa = StaticSa { an: an?, sci: sci?, key, key_file, xpn: xpn?, replay_floor: true };
+    let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
     Some(FileSa { line, suite, sa, offset: offset?, lowest_pn: lowest_pn? })
 }
 

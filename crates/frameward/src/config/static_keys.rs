@@ -90,9 +90,11 @@ impl Scope<'_> {
         let key_and_file = self.key(raw, &span, suite, keys, findings);
         let xpn = self.xpn(raw, &span, suite, findings);
         let (key, key_file) = key_and_file?;
-        let sa = StaticSa { an: an?, sci: sci?, key, key_file, xpn: xpn?, replay_floor: true };
+        let span = raw.key_file.as_ref().map_or(span, Spanned::span);
+        let line = findings.line(&span);
+        let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
         places.push(Place {
-            span: raw.key_file.as_ref().map_or(span, Spanned::span),
+            span,
             label: self.label.to_owned(),
             suite,
             key: sa.key.clone(),

@@ -1,13 +1,12 @@
 //! One link, from its configuration to a SecY between two open ports.
 
 use std::fmt;
-use std::io;
 use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
 use engine::control::{KeyAgreement, StaticKeys};
 use engine::interface::{InterfaceError, Prepared, Seen};
-use engine::lease::{LeaseStore, PnBlock};
+use engine::lease::{LeaseStore, PnBlock, Unmarked};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
 use engine::path::Path;
@@ -53,7 +52,7 @@ pub(super) struct RunningLink {
     /// Why a side could not be taken down or up, and when that is tried again.
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
-    unmarked: Option<io::Error>,
+    unmarked: Option<Unmarked>,
 }
 
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
@@ -282,18 +281,19 @@ impl RunningLink {
         )
     }
 
-    /// A warning, if the key of the transmit SA could not be marked as used.
+    /// A warning, if a key could not be marked as used.
     pub(super) fn unmarked_key(&self) -> Option<String> {
-        let (error, sas) = (self.unmarked.as_ref()?, self.config.static_sas()?);
+        let Unmarked { key_file, error } = self.unmarked.as_ref()?;
+        self.config.static_sas()?;
         Some(format!(
             "warning: link {:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
             self.config.name,
-            sas.transmit.key_file.display()
+            key_file.display()
         ))
     }
 
     /// Its transmit SA has just begun.
-    pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<io::Error>) {
+    pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<Unmarked>) {
         (self.about.began, self.unmarked) = ((Instant::now(), block.first), unmarked);
     }
 

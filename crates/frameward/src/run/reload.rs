@@ -12,7 +12,8 @@
 //! | anything about a site, `io` | that site alone is stopped and started: see below |
 //! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
 //!
-//! Everything that can be wrong is looked for before anything is changed: configuration, key files, MTUs, PNs. What the
+//! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
+//! for before, MTUs, PNs. What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
 //! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 //!
@@ -29,8 +30,9 @@ use secy::GoesOn;
 
 use super::link::{About, RunningLink, StartedLink, path};
 use super::presence::RETRY;
-use super::static_keys::{Begun, floors, secy};
+use super::static_keys::{Begun, floors, receive, secy};
 use super::{RunError, Running, Tell};
+use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{Mtus, interface_mtu, link_mtus};
 use crate::config::{self, Config, Keys, Link, Mka, Site, StaticSas};
@@ -159,8 +161,9 @@ impl Running {
                 fixed.join(", ")
             )]);
         }
+        let leases = self.control.leases();
+        let mut errors = as_lines(misused(&file, &links, &|role, name, key| leases.judge(role, name, key)));
         let mut judged = Vec::new();
-        let mut errors = Vec::new();
         for link in links {
             match link_mtus(&file, &link, &|interface| self.mtu(interface)) {
                 Ok(mtus) => judged.push((link, mtus)),
@@ -366,7 +369,9 @@ impl Running {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
         let begun = match goes_on.transmit {
-            Some(_) => None,
+            Some(_) => {
+                receive(sas, self.control.leases()).map(|_| None).map_err(|error| error.to_string())?
+            }
             None => {
                 Some(Begun::new(&link.name, sas, self.control.leases()).map_err(|error| error.to_string())?)
             }

@@ -1,9 +1,7 @@
 //! Static keys of a link: the PNs that they begin with, and a SecY with their SAs.
 
-use std::io;
-
 use engine::control::{ReceiveFloor, TransmitLease};
-use engine::lease::{Begin, LeaseStore, PnBlock, Reservation};
+use engine::lease::{Begin, LeaseError, LeaseStore, PnBlock, Reservation, Unmarked};
 use secy::{InstallError, ReceiveSa, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
@@ -23,19 +21,26 @@ pub(super) fn floors(sas: &StaticSas) -> Vec<ReceiveFloor> {
 pub(super) struct Begun {
     pub(super) lease: TransmitLease,
     pub(super) block: PnBlock,
-    /// Why the key could not be marked as used.
-    pub(super) unmarked: Option<io::Error>,
+    /// A key that could not be marked as used.
+    pub(super) unmarked: Option<Unmarked>,
+}
+
+/// Writes down under which names frames may come from now on, before the first one can. A key that could not be marked.
+pub(super) fn receive(sas: &StaticSas, leases: &mut LeaseStore) -> Result<Option<Unmarked>, LeaseError> {
+    let names: Vec<_> = sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.as_path())).collect();
+    leases.receive(&names)
 }
 
 impl Begun {
     pub(super) fn new(link: &str, sas: &StaticSas, leases: &mut LeaseStore) -> Result<Self, RunError> {
+        let unmarked_peer = receive(sas, leases)?;
         let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
         let Begin { reservation, unmarked } = leases.begin(name, last, &sas.transmit.key_file)?;
         let Reservation::Block(block) = reservation else {
             return Err(RunError::PnExhausted { link: link.to_owned() });
         };
         let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
-        Ok(Self { lease, block, unmarked })
+        Ok(Self { lease, block, unmarked: unmarked.or(unmarked_peer) })
     }
 }
 
