@@ -19,7 +19,7 @@ use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
 use crate::status::Status;
 use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, STARVED, TRANSMIT_DELAY};
-use crate::trouble::Hindrances;
+use crate::trouble::{Noted, Strangers};
 
 /// Octets of the longest MKPDU with its Ethernet header.
 pub const FRAME_OCTETS: usize = 1514;
@@ -44,7 +44,7 @@ pub struct Kay {
     pub(crate) draw: Draw,
     pub(crate) out: Outbox,
     pub(crate) counters: KayCounters,
-    pub(crate) hindrances: Hindrances,
+    pub(crate) strangers: Strangers,
     /// As a member: another SAK than this one is asked for.
     pub(crate) asks_to_replace: Option<Ki>,
     /// As key server: who is live and gets no SAK.
@@ -78,7 +78,7 @@ impl Kay {
             draw: Draw::new(seed),
             out: Outbox::default(),
             counters: KayCounters::default(),
-            hindrances: Hindrances::default(),
+            strangers: Strangers::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
             alone: false,
@@ -102,6 +102,10 @@ impl Kay {
             // Another SCI is another station: nothing that was agreed on is its.
             self.cp.retire_all(self.now, &mut self.out);
             self.begin_anew(NewMiReason::Sci);
+            // So is who has the one before.
+            self.participants
+                .iter_mut()
+                .for_each(|participant| participant.hindrances.sci_in_use = Noted::default());
         }
         self.participants.iter_mut().for_each(|participant| participant.pace.news());
         self.settle();

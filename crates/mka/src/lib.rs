@@ -43,3 +43,4 @@ pub use reason::{NewMiReason, Reason, Refusal, SakReason};
 pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
 pub use status::{MemberStatus, SakStatus, Status};
 pub use told::Told;
+pub use trouble::Trouble;

@@ -14,6 +14,7 @@ use crate::peers::{Peer, Peers};
 use crate::reason::Refusal;
 use crate::settings::CakEntry;
 use crate::timers::{LIFE, LOST};
+use crate::trouble::Hindrances;
 
 /// Sent MNs are noted so far apart.
 const APART: Duration = Duration::from_millis(500);
@@ -37,6 +38,8 @@ pub(crate) struct Participant {
     pub(crate) refused: Option<(Ki, Refusal)>,
     /// Since when it is live with a key server without any SAK.
     pub(crate) starved: Option<Instant>,
+    /// What is in its way.
+    pub(crate) hindrances: Hindrances,
 }
 
 /// The MNs of an MI: which was sent last, and which ones of late.
@@ -100,6 +103,7 @@ impl Participant {
             serving: Serving::default(),
             refused: None,
             starved: None,
+            hindrances: Hindrances::default(),
         }
     }
 

@@ -7,7 +7,6 @@ use crate::kay::Kay;
 use crate::message::Message;
 use crate::peers::Change;
 use crate::reason::{NewMiReason, Reason, SakReason};
-use crate::trouble::Hindrance;
 
 impl Kay {
     /// Takes in a frame.
@@ -29,18 +28,22 @@ impl Kay {
     fn verify(&mut self, mkpdu: &Mkpdu<'_>) -> Result<usize, Discard> {
         let (ckn, source, agility) = (mkpdu.basic.ckn, mkpdu.source, mkpdu.basic.agility);
         if agility != ALGORITHM_AGILITY {
-            self.hinder(Hindrance::OtherAgility, Reason::OtherAgility { agility, source });
+            if self.strangers.other_agility.note(self.now) {
+                self.out.tell(self.now, Reason::OtherAgility { agility, source });
+            }
             return Err(Discard::OtherAgility);
         }
-        if !self.participants.iter().any(|participant| participant.ckn == ckn) {
-            self.hinder(Hindrance::OtherCkn, Reason::OtherCkn { ckn, source });
+        let Some(named) = self.participants.iter().position(|participant| participant.ckn == ckn) else {
+            if self.strangers.note_ckn(self.now, ckn) {
+                self.out.tell(self.now, Reason::OtherCkn { ckn, source });
+            }
             return Err(Discard::UnknownCkn);
-        }
+        };
         let verified = self.participants.iter().position(|participant| {
             participant.ckn == ckn && participant.ick.verifies(mkpdu.authenticated(), mkpdu.icv())
         });
-        if verified.is_none() {
-            self.hinder(Hindrance::WrongCak, Reason::WrongCak { ckn, source });
+        if verified.is_none() && self.participants[named].hindrances.wrong_cak.note(self.now) {
+            self.out.tell(self.now, Reason::WrongCak { ckn, source });
         }
         verified.ok_or(Discard::WrongIcv)
     }
@@ -57,7 +60,9 @@ impl Kay {
         let own_sci = basic.sci == self.settings.sci;
         let listing = message.listing(participant.mi);
         if own_sci && listing.is_some() && basic.mi != participant.mi {
-            self.hinder(Hindrance::SciInUse, Reason::SciInUse { source: mkpdu.source });
+            if self.participants[i].hindrances.sci_in_use.note(self.now) {
+                self.out.tell(self.now, Reason::SciInUse { source: mkpdu.source });
+            }
             return Err(Discard::Reflected);
         }
         let participant = &self.participants[i];
@@ -74,8 +79,8 @@ impl Kay {
         let participant = &mut self.participants[i];
         let own = participant.mi;
         let taken = participant.peers.take(now, message, heard_mn, own);
-        if taken == Err(Discard::TooManyPeers) {
-            self.hinder(Hindrance::TooManyPeers, Reason::TooManyPeers { sci });
+        if taken == Err(Discard::TooManyPeers) && participant.hindrances.too_many_peers.note(now) {
+            self.out.tell(now, Reason::TooManyPeers { sci });
         }
         let change = taken?;
         self.counters.mkpdus_rx += 1;

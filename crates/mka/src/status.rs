@@ -12,6 +12,7 @@ use crate::event::Division;
 use crate::kay::Kay;
 use crate::peers::Peer;
 use crate::reason::Reason;
+use crate::trouble::Trouble;
 
 /// A member of the group, as this KaY sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -68,8 +69,8 @@ pub struct Status {
     pub next_rekey: Option<Instant>,
     /// The last changes with their times, newest last; a few dozen.
     pub changes: Vec<(Instant, Reason)>,
-    /// What stands in the way of a secured link, in words; `None` if it is secured with all who are heard.
-    pub trouble: Option<&'static str>,
+    /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
+    pub trouble: Option<Trouble>,
 }
 
 /// The state of a KaY.

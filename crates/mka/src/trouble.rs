@@ -1,104 +1,189 @@
-//! What stands in the way of a secured link, in words for those who run the network.
+//! What stands in the way of a secured link, for those who run the network.
+//!
+//! What was heard and explains a state is kept where that state is: with the participant whose CAK a wrong one was heard
+//! of, with the CKN that was heard. It goes with it: another CAK knows nothing of the trouble that the one before had.
 
+use core::fmt;
 use core::time::Duration;
 
-use wire::Instant;
 use wire::mkpdu::Capability;
+use wire::{Ckn, Instant};
 
 use crate::announcement::is_eligible;
 use crate::election::Server;
 use crate::kay::Kay;
-use crate::reason::{Reason, Refusal};
+use crate::reason::Refusal;
 use crate::timers::TROUBLE;
 
 /// The same thing is told again after this time, if it goes on.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What was heard, and does not belong to a group that works.
+/// What stands in the way of a secured link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Hindrance {
-    WrongCak,
-    OtherCkn,
-    OtherAgility,
+pub enum Trouble {
+    /// No CAK is configured.
+    NoCak,
+    /// Another station has our SCI.
     SciInUse,
+    /// There are more stations than a SecY can receive from.
     TooManyPeers,
+    /// Nobody is live, and MKPDUs under our CKN have wrong ICVs.
+    WrongCak,
+    /// Nobody is live, and MKPDUs under another CKN are heard.
+    OtherCkn,
+    /// Nobody is live, and MKPDUs with other algorithms are heard.
+    OtherAgility,
+    /// Nobody is live, and somebody is heard who does not show to hear us.
+    OneWay,
+    /// Nobody is heard.
+    Alone,
+    /// Nobody may be key server.
+    NoKeyServer,
+    /// A live station gets no SAK.
+    LeftOut,
+    /// The key server's SAK is not taken.
+    Refused(Refusal),
+    /// This station may not do MACsec.
+    NoMacsec,
+    /// The SAK waits for stations to accept it.
+    NotAccepted,
+    /// This station is to make a SAK.
+    SakDue,
+    /// The key server is to make a SAK.
+    SakAwaited,
 }
 
-/// When each of them was noticed last, and told last.
-#[derive(Debug, Default)]
-pub(crate) struct Hindrances([Option<(Instant, Instant)>; 5]);
+impl fmt::Display for Trouble {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoCak => "no CAK is configured",
+            Self::SciInUse => {
+                "another station uses the SCI of this one: give each its own MAC address or sci"
+            }
+            Self::TooManyPeers => "more than 33 stations share this CAK: one of them at least is left out",
+            Self::WrongCak => "a station with the same CKN has another CAK: compare the cak of both ends",
+            Self::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
+            Self::OtherAgility => {
+                "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
+            }
+            Self::OneWay => {
+                "a station is heard, but has not shown to hear this one: frames may pass in one direction alone"
+            }
+            Self::Alone => {
+                "no other station is heard: link, VLAN, or a switch that does not forward the MKPDUs' destination address"
+            }
+            Self::NoKeyServer => "no key server: all stations have priority 255, or none can do MACsec",
+            Self::LeftOut => {
+                "a station is left out: it does no MACsec, or does not have the configured cipher suite"
+            }
+            Self::Refused(why) => refused(*why),
+            Self::NoMacsec => "this station is configured without MACsec",
+            Self::NotAccepted => "a SAK is there, and protects as soon as all stations accept it",
+            Self::SakDue => "a SAK is due: stations of the group are still missing",
+            Self::SakAwaited => "waiting for the key server's SAK",
+        })
+    }
+}
 
-impl Hindrances {
-    /// Notes one. True if people should be told.
-    fn note(&mut self, now: Instant, hindrance: Hindrance) -> bool {
-        let noted = &mut self.0[hindrance as usize];
-        match noted {
+/// Something that was heard and does not belong to a group that works: when last, and when that was told last.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Noted(Option<(Instant, Instant)>);
+
+impl Noted {
+    /// Notes it. True if people should be told.
+    pub(crate) fn note(&mut self, now: Instant) -> bool {
+        match &mut self.0 {
             Some((noticed, told)) if now < *told + AGAIN => {
                 *noticed = now;
                 false
             }
-            _ => {
+            noted => {
                 *noted = Some((now, now));
                 true
             }
         }
     }
 
-    fn is_recent(&self, now: Instant, hindrance: Hindrance) -> bool {
-        self.0[hindrance as usize].is_some_and(|(noticed, _)| now < noticed + TROUBLE)
+    fn is_recent(self, now: Instant) -> bool {
+        self.0.is_some_and(|(noticed, _)| now < noticed + TROUBLE)
+    }
+}
+
+/// What is in the way of one participant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hindrances {
+    /// MKPDUs under its CKN have wrong ICVs.
+    pub(crate) wrong_cak: Noted,
+    /// Another station has its SCI.
+    pub(crate) sci_in_use: Noted,
+    /// There are more stations than can be live.
+    pub(crate) too_many_peers: Noted,
+}
+
+/// Those who speak otherwise than any participant.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Strangers {
+    other_ckn: (Option<Ckn>, Noted),
+    pub(crate) other_agility: Noted,
+}
+
+impl Strangers {
+    /// Notes another CKN. True if people should be told.
+    pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn) -> bool {
+        self.other_ckn.0 = Some(ckn);
+        self.other_ckn.1.note(now)
     }
 }
 
 impl Kay {
-    pub(crate) fn hinder(&mut self, hindrance: Hindrance, reason: Reason) {
-        if self.hindrances.note(self.now, hindrance) {
-            self.out.tell(self.now, reason);
-        }
-    }
-
     /// What stands in the way, if anything does.
-    pub(crate) fn trouble(&self, now: Instant) -> Option<&'static str> {
-        let recent = |hindrance| self.hindrances.is_recent(now, hindrance);
-        let Some(principal) = self.principal() else { return Some("no CAK is configured") };
-        if recent(Hindrance::SciInUse) {
-            return Some("another station uses the SCI of this one: give each its own MAC address or sci");
+    pub(crate) fn trouble(&self, now: Instant) -> Option<Trouble> {
+        let recent = |of: fn(&Hindrances) -> Noted| {
+            self.participants.iter().any(|participant| of(&participant.hindrances).is_recent(now))
+        };
+        let Some(principal) = self.principal() else { return Some(Trouble::NoCak) };
+        if recent(|hindrances| hindrances.sci_in_use) {
+            return Some(Trouble::SciInUse);
         }
-        if recent(Hindrance::TooManyPeers) {
-            return Some("more than 33 stations share this CAK: one of them at least is left out");
+        if recent(|hindrances| hindrances.too_many_peers) {
+            return Some(Trouble::TooManyPeers);
         }
         if principal.peers.live().next().is_none() {
-            return Some(if recent(Hindrance::WrongCak) {
-                "a station with the same CKN has another CAK: compare the cak of both ends"
-            } else if recent(Hindrance::OtherCkn) {
-                "a station speaks under another CKN: compare the ckn of both ends"
-            } else if recent(Hindrance::OtherAgility) {
-                "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
+            return Some(if recent(|hindrances| hindrances.wrong_cak) {
+                Trouble::WrongCak
+            } else if self.hears_other_ckn(now) {
+                Trouble::OtherCkn
+            } else if self.strangers.other_agility.is_recent(now) {
+                Trouble::OtherAgility
             } else if principal.peers.potential().next().is_some() {
-                "a station is heard, but has not shown to hear this one: frames may pass in one direction alone"
+                Trouble::OneWay
             } else {
-                "no other station is heard: link, VLAN, or a switch that does not forward the MKPDUs' destination address"
+                Trouble::Alone
             });
         }
         let left_out = || principal.peers.live().any(|peer| !is_eligible(&self.settings, peer));
         let secured = self.cp.transmitting().is_some();
         match principal.server() {
-            Server::None if !secured => {
-                Some("no key server: all stations have priority 255, or none can do MACsec")
-            }
-            Server::Me if left_out() => {
-                Some("a station is left out: it does no MACsec, or does not have the configured cipher suite")
-            }
-            Server::Peer(_) if let Some((_, why)) = principal.refused => Some(refused(why)),
+            Server::None if !secured => Some(Trouble::NoKeyServer),
+            Server::Me if left_out() => Some(Trouble::LeftOut),
+            Server::Peer(_) if let Some((_, why)) = principal.refused => Some(Trouble::Refused(why)),
             Server::Me | Server::Peer(_) if !secured && self.settings.capability == Capability::None => {
-                Some("this station is configured without MACsec")
+                Some(Trouble::NoMacsec)
             }
             Server::Me | Server::Peer(_) if !secured && self.cp.latest().is_some() => {
-                Some("a SAK is there, and protects as soon as all stations accept it")
+                Some(Trouble::NotAccepted)
             }
-            Server::Me if !secured => Some("a SAK is due: stations of the group are still missing"),
-            Server::Peer(_) if !secured => Some("waiting for the key server's SAK"),
+            Server::Me if !secured => Some(Trouble::SakDue),
+            Server::Peer(_) if !secured => Some(Trouble::SakAwaited),
             _ => None,
         }
+    }
+
+    /// A CKN that has become one of ours meanwhile is no stranger's.
+    fn hears_other_ckn(&self, now: Instant) -> bool {
+        let (ckn, noted) = self.strangers.other_ckn;
+        let is_ours = self.participants.iter().any(|participant| Some(participant.ckn) == ckn);
+        !is_ours && noted.is_recent(now)
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) const MEETING: Duration = Duration::from_millis(400);
 const LEFT_ALONE: Duration = Duration::from_secs(2);
 /// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
 const SEARCHING: Duration = Duration::from_secs(5);
+/// An address that moves to and fro is a notice at most so often.
+const MOVES: Duration = Duration::from_secs(5);
 /// Messages that are heeded in one turn.
 const MESSAGES: usize = 64;
 
@@ -39,16 +41,25 @@ pub(super) struct Peer {
     line: Option<Line>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
-    reach: Reach,
-    since: wire::Instant,
-    reason: String,
+    reached: Reached,
     address: Told<Option<SocketAddr>>,
     payload: Told<Option<u16>>,
     proof: Option<Proof>,
     /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
     seen_at: Option<SocketAddr>,
     told_seen: Option<SocketAddr>,
+    /// When a move was told last.
+    moved: Option<wire::Instant>,
     shared: Arc<Shared>,
+}
+
+/// How its channel is, since when, and why: a reason goes with the state that it explains.
+#[derive(Debug)]
+struct Reached {
+    reach: Reach,
+    since: wire::Instant,
+    /// Why the channel was lost, or could not be had; empty if nothing went wrong since it was there.
+    why: String,
 }
 
 /// Something that the worker has to know: what it is, and what it was told last.
@@ -105,14 +116,13 @@ impl Peer {
             line: None,
             dial,
             dialling: None,
-            reach: at_first(settings),
-            since: shared.now(),
-            reason: String::new(),
+            reached: Reached { reach: at_first(settings), since: shared.now(), why: String::new() },
             address: Told::default(),
             payload: Told::default(),
             proof: None,
             seen_at: None,
             told_seen: None,
+            moved: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
@@ -134,11 +144,10 @@ impl Peer {
         }
     }
 
-    fn enter(&mut self, reach: Reach) {
-        if self.reach != reach {
-            self.reach = reach;
-            self.since = self.shared.now();
-        }
+    fn enter(&mut self, reach: Reach, why: String) {
+        let same = self.reached.reach == reach;
+        let since = if same { self.reached.since } else { self.shared.now() };
+        self.reached = Reached { reach, since, why };
     }
 
     /// A connection with the peer. It replaces the one that is there, or is turned away.
@@ -173,20 +182,30 @@ impl Peer {
         if self.line.is_some() {
             return;
         }
-        if self.reason != why.text {
-            let known = std::mem::replace(&mut self.reason, why.text.clone());
-            // A peer that was lost and does not answer is no news.
-            if why.refused || known.is_empty() {
-                self.notice(format!("cannot connect: {}", why.advice()));
-            }
+        let known = &self.reached.why;
+        // A peer that was lost and does not answer is no news.
+        if *known != why.text && (why.refused || known.is_empty()) {
+            self.notice(format!("cannot connect: {}", why.advice()));
         }
-        if self.session.is_some() {
-            self.enter(if why.refused { Reach::Refused } else { Reach::Connecting });
-        }
+        let reach = match (self.session.is_some(), why.refused) {
+            (false, _) => self.reached.reach,
+            (true, true) => Reach::Refused,
+            (true, false) => Reach::Connecting,
+        };
+        self.enter(reach, why.text.clone());
     }
 
     fn notice(&self, text: String) {
         self.shared.board.notice(&self.shared.tally, Some(self.id), text);
+    }
+
+    /// Somebody is elsewhere than before.
+    fn notice_move(&mut self, now: wire::Instant, whose: &str, before: SocketAddr, is: SocketAddr) {
+        if before != is && self.moved.is_none_or(|told| now.since(told) >= MOVES) {
+            self.moved = Some(now);
+            let (before, is) = (canonical(before), canonical(is));
+            self.notice(format!("{whose} {is}, {before} before: a NAT on the way or an address has changed"));
+        }
     }
 
     /// Where a peer with a fixed endpoint is: it stays where it is for as long as its name says so.
@@ -206,21 +225,21 @@ impl Peer {
         }
         self.proof = None;
         // What a peer is refused for again and again is said once.
-        if !why.superseded && (greeted || self.reason != why.text) {
+        if !why.superseded && (greeted || self.reached.why != why.text) {
             self.notice(format!("lost: {}", why.advice()));
         }
         let endpoint = self.dial.is_some();
-        self.enter(match (why.refused, endpoint) {
+        let reach = match (why.refused, endpoint) {
             (true, _) => Reach::Refused,
             (false, true) => Reach::Connecting,
             (false, false) => Reach::Waiting,
-        });
+        };
         let delay = match (why.refused, self.caller || ours) {
             (true, _) => LEFT_ALONE,
             (false, true) => Duration::ZERO,
             (false, false) => GRACE,
         };
-        self.reason = why.text;
+        self.enter(reach, why.text);
         self.call(delay);
     }
 
@@ -247,7 +266,7 @@ impl Peer {
             return false;
         }
         let Some(session) = &mut self.session else { return false };
-        let mut left = MESSAGES;
+        let (mut left, mut moves) = (MESSAGES, Vec::new());
         let fault = loop {
             if left == 0 {
                 break None;
@@ -256,13 +275,16 @@ impl Peer {
             let heeded = match line.heard.try_recv() {
                 Ok(Heard::Message(message)) => {
                     self.shared.tally.count(|counters| counters.in_messages += 1);
-                    if let Message::SeenAt { address } = message {
-                        self.seen_at = Some(address);
+                    if let Message::SeenAt { address } = message
+                        && let Some(before) = self.seen_at.replace(address)
+                    {
+                        moves.push(("it sees this site at", before, address));
                     }
                     if let Message::Pong { token } = message
                         && let Some(proof) = self.proof.take()
                         && proof.is_proved_by(token, line.connection.remote_address())
                     {
+                        moves.extend(self.address.is.map(|before| ("it is now at", before, proof.address)));
                         self.address.is = Some(proof.address);
                         self.shared.expect_connection(self.id, proof.address.ip());
                     }
@@ -283,6 +305,9 @@ impl Peer {
                 break Some(fault);
             }
         };
+        for (whose, before, is) in moves {
+            self.notice_move(now, whose, before, is);
+        }
         if let Some(fault) = fault {
             self.shared.tally.count(|counters| counters.in_faults += 1);
             self.lose(line, Why::fault(&fault));
@@ -342,8 +367,7 @@ impl Peer {
         }
         if !line.greeted {
             line.greeted = true;
-            self.enter(Reach::Connected);
-            self.since = now;
+            self.reached = Reached { reach: Reach::Connected, since: now, why: String::new() };
             self.notice(format!("connected at {at}"));
         }
     }
@@ -375,9 +399,9 @@ impl Peer {
         let connected = self.line.as_ref();
         PeerStatus {
             peer: self.id,
-            reach: self.reach,
-            since: self.since,
-            reason: self.reason.clone(),
+            reach: self.reached.reach,
+            since: self.reached.since,
+            reason: self.reached.why.clone(),
             address: self.address.is.map(canonical),
             round_trip: connected.map(|line| line.connection.rtt()),
             path_payload: self.payload.is,

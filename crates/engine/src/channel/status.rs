@@ -32,7 +32,7 @@ pub struct PeerStatus {
     pub reach: Reach,
     /// Since when it is so, on the clock of [`ManagerStatus::now`].
     pub since: wire::Instant,
-    /// Why the channel was lost, or could not be had, last; in words. Empty as long as nothing went wrong.
+    /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
     pub reason: String,
     /// Where its data goes.
     pub address: Option<SocketAddr>,

@@ -63,16 +63,25 @@ impl Why {
                     .cured_by("if it is the right site, write this key as its public_key here")
             }
             ConnectionError::TransportError(error) => Self::handshake(error.code, "this site")
-                .unwrap_or_else(|| Self::plain(format!("QUIC: {}", printable(error.reason.as_bytes())))),
-            ConnectionError::ConnectionClosed(close) => Self::handshake(close.error_code, PEER)
-                .unwrap_or_else(|| Self::plain(format!("closed by the peer: {}", printable(&close.reason)))),
+                .unwrap_or_else(|| {
+                    Self::plain(match printable(error.reason.as_bytes()).trim() {
+                        "" => format!("QUIC: {}", error.code),
+                        reason => format!("QUIC: {reason}"),
+                    })
+                }),
+            ConnectionError::ConnectionClosed(close) => {
+                Self::handshake(close.error_code, PEER).unwrap_or_else(|| Self::plain(closed(&close.reason)))
+            }
             ConnectionError::ApplicationClosed(close) => match close.error_code {
                 code::STOPPED => Self::plain("the peer has stopped"),
                 code::SUPERSEDED => {
                     Self { superseded: true, ..Self::plain("the peer prefers another connection") }
                 }
+                code::FAULT if close.reason.is_empty() => {
+                    Self::refused("the peer takes what this site said for a fault, and does not say which")
+                }
                 code::FAULT => Self::refused(format!("the peer says: {}", printable(&close.reason))),
-                _ => Self::plain(format!("closed by the peer: {}", printable(&close.reason))),
+                _ => Self::plain(closed(&close.reason)),
             },
             ConnectionError::Reset => Self::plain("the peer has restarted"),
             ConnectionError::TimedOut => Self::silent(format!("nothing heard for {} s", DEAD.as_secs())),
@@ -105,6 +114,14 @@ impl Why {
     }
 }
 
+/// The peer has closed the connection, and says why or does not.
+fn closed(reason: &[u8]) -> String {
+    match printable(reason).trim() {
+        "" => "the peer has closed the connection without a reason".to_owned(),
+        reason => format!("closed by the peer: {reason}"),
+    }
+}
+
 /// What a peer says goes to a terminal: short, and nothing that moves a cursor.
 fn printable(octets: &[u8]) -> String {
     octets
@@ -112,4 +129,32 @@ fn printable(octets: &[u8]) -> String {
         .take(120)
         .map(|octet| if (0x20..0x7f).contains(octet) { *octet as char } else { '?' })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use quinn::{ApplicationClose, ConnectionClose, VarInt};
+
+    use super::*;
+
+    #[test]
+    fn a_reason_that_is_not_given_leaves_no_colon_behind() {
+        let application = |code: VarInt, reason: &'static [u8]| {
+            let close = ApplicationClose { error_code: code, reason: reason.into() };
+            Why::of(&ConnectionError::ApplicationClosed(close), None).text
+        };
+        let unknown = VarInt::from_u32(77);
+        assert_eq!(application(unknown, b""), "the peer has closed the connection without a reason");
+        assert_eq!(application(unknown, b"late"), "closed by the peer: late");
+        for code in [unknown, code::FAULT, code::STOPPED, code::SUPERSEDED] {
+            assert!(!application(code, b"").trim().ends_with(':'));
+        }
+        let close = ConnectionClose {
+            error_code: TransportErrorCode::NO_ERROR,
+            frame_type: None,
+            reason: (&b""[..]).into(),
+        };
+        let text = Why::of(&ConnectionError::ConnectionClosed(close), None).text;
+        assert_eq!(text, "the peer has closed the connection without a reason");
+    }
 }

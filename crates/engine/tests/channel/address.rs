@@ -27,6 +27,11 @@ fn data_follows_a_nat_that_changed_its_mind() {
     }
     assert!(near.is_up(0) && far.is_up(0));
     assert_eq!(far.status().counters.connections, 1, "the connection is the same");
+    let notices = far.manager.as_ref().expect("it runs").notices();
+    let moved = |port: usize| {
+        notices.iter().any(|notice| notice.text.starts_with(&format!("it is now at {}, ", relay.outer[port])))
+    };
+    assert!(moved(1), "{notices:?}");
 }
 
 #[test]

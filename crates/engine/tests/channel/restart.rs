@@ -73,6 +73,9 @@ fn a_site_that_stops_says_so() {
     let took = until("waiting", || far.status().peers[0].reach == Reach::Waiting);
     println!("known after {took:?}");
     assert_eq!(far.status().peers[0].reason, "the peer has stopped");
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    until("up again", || near.is_up(0) && far.is_up(0));
+    assert_eq!(far.status().peers[0].reason, "", "it is not said beside a connection");
 }
 
 #[test]
@@ -92,6 +95,7 @@ fn a_channel_that_was_cut_heals_and_keys_stay() {
     relay.fate.cut.store(false, Ordering::Relaxed);
     let took = until("up again", || near.is_up(0) && far.is_up(0));
     println!("healed after {took:?}");
+    assert_eq!([&near, &far].map(|site| site.status().peers[0].reason.clone()), ["", ""]);
     assert_eq!((generations(&near), generations(&far)), (1, 1));
     let begins = |word: &&ToWorker| matches!(word, ToWorker::Tunnel(Command::Begin { .. }));
     assert_eq!(near.told(|heard| heard.words.iter().filter(begins).count()), 1, "nothing was voided");

@@ -126,6 +126,11 @@ impl MkaReport {
         self.members.iter().filter(|member| member.live).count()
     }
 
+    /// Whether the SAK that protects was agreed on under this CKN.
+    pub fn is_agreed_under(&self, ckn: &str) -> bool {
+        self.secured && self.ckn.as_deref() == Some(ckn)
+    }
+
     /// The SAK that protects.
     pub fn sak(&self) -> Option<&SakReport> {
         self.saks.iter().find(|sak| sak.transmits)

@@ -1,6 +1,6 @@
 //! More than one CAK: a fallback, a change while everything runs, wrong ones.
 
-use mka::Reason;
+use mka::{Reason, Trouble};
 
 use crate::station::{cak, ms, named_cak, seconds, settings};
 use crate::world::World;
@@ -88,10 +88,10 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         world.add(settings(0));
         world.add(settings(1));
         world.switch_on(0, vec![cak(1)]);
-        assert!(world.status(0).trouble.expect("nobody is there").contains("no other station"));
+        assert_eq!(world.status(0).trouble, Some(Trouble::Alone));
         world.switch_on(1, vec![other]);
         world.run(seconds(10));
-        let trouble = world.status(0).trouble.expect("there is trouble");
+        let trouble = world.status(0).trouble.expect("there is trouble").to_string();
         assert!(trouble.contains(words), "{trouble}");
         let counters = world.kay(0).counters();
         assert_eq!([counters.mkpdus_wrong_icv, counters.mkpdus_unknown_ckn].map(|n| n.min(1)), count);
@@ -106,5 +106,26 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         world.switch_on(1, vec![cak(1)]);
         world.secure(&[0, 1], seconds(6));
         assert_eq!(world.status(0).trouble, None);
+    }
+}
+
+/// What explains a state goes with it: a CAK that is changed knows nothing of what was heard of the one before.
+#[test]
+fn another_cak_has_no_trouble_of_the_one_before() {
+    for (other, before) in [(named_cak(&[1], 2), Trouble::WrongCak), (named_cak(&[2], 1), Trouble::OtherCkn)]
+    {
+        let mut world = World::new(24);
+        world.add(settings(0));
+        world.add(settings(1));
+        world.switch_on(0, vec![cak(1)]);
+        world.switch_on(1, vec![other]);
+        world.run(seconds(4));
+        assert_eq!(world.status(0).trouble, Some(before));
+        // The other one is off, and the CKN changed to a third one, or to that which was heard.
+        world.switch_off(1);
+        let third = if before == Trouble::WrongCak { named_cak(&[3], 3) } else { named_cak(&[2], 1) };
+        let settings = world.stations[0].settings.clone();
+        world.with(0, |kay, now| kay.change(now, settings, vec![third]));
+        assert_eq!(world.status(0).trouble, Some(Trouble::Alone));
     }
 }

@@ -144,7 +144,7 @@ fn a_configured_suite_of_ours_leaves_strangers_out() {
     assert!(world.run_until(end, both));
     world.run(seconds(20));
     let status = world.status(0);
-    assert!(status.trouble.expect("there is trouble").contains("left out"));
+    assert!(status.trouble.expect("there is trouble").to_string().contains("left out"));
     assert!(world.status(guest).trouble.is_some());
     assert!(world.stations[guest].secy.saks.is_empty());
     // Keys roll, and a station that has the suite joins.

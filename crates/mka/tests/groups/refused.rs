@@ -46,7 +46,11 @@ fn saks_that_cannot_be_used_are_refused_with_a_reason() {
         }
         assert_eq!(alone.installed(), [], "{told}");
         assert_eq!(alone.told(told), 1, "{told}: {:?}", status.changes);
-        assert!(status.trouble.expect("there is trouble").contains(trouble), "{:?}", status.trouble);
+        assert!(
+            status.trouble.expect("there is trouble").to_string().contains(trouble),
+            "{:?}",
+            status.trouble
+        );
         assert_eq!(alone.kay.counters().saks_refused, 1);
     }
 }

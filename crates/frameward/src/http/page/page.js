@@ -256,7 +256,7 @@
     const server = mka.is_key_server ? "this box" : mka.key_server || "none";
     const own = [["state", mka.secured ? "secured" : "NOT SECURED"], ["key server", server], ["priority", mka.priority]];
     own.push(...mka.caks.map(({ ckn, key }, at) =>
-      [at ? "fallback CAK" : "CAK", `${key}, ckn ${ckn}${ckn === mka.ckn ? ", in use" : ""}`]));
+      [at ? "fallback CAK" : "CAK", `${key}, ckn ${ckn}${mka.secured && ckn === mka.ckn ? ", in use" : ""}`]));
     if (mka.secured) {
       const { fragment, concatenate, why_not: why } = mka.dividing;
       const on = (on) => (on ? "on" : "off");

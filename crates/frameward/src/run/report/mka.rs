@@ -36,7 +36,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     };
     MkaReport {
         secured: transmitting(agreement).is_some(),
-        trouble: status.trouble.map(str::to_owned),
+        trouble: status.trouble.map(|trouble| trouble.to_string()),
         ckn: mka.caks().any(|cak| cak.ckn() == status.ckn).then(|| status.ckn.to_string()),
         caks: mka
             .caks()

@@ -21,7 +21,7 @@ impl StatusText<'_> {
         )?;
         for (number, CakReport { ckn, key }) in mka.caks.iter().enumerate() {
             let word = if number == 0 { "CAK" } else { "fallback CAK" };
-            let used = if mka.ckn.as_ref() == Some(ckn) { ", its group agrees on the keys" } else { "" };
+            let used = if mka.is_agreed_under(ckn) { ", its group agrees on the keys" } else { "" };
             writeln!(f, "      {word} {key}, ckn {ckn}{used}")?;
         }
         if mka.members.is_empty() {
