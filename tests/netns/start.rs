@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, Scratch, configure};
+use frameward::keygen;
 use lab::program::Output;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Namespace, Program, Shape, Topology};
@@ -65,21 +66,68 @@ fn an_interface_that_belongs_to_a_bridge() {
 #[test]
 fn an_interface_that_another_gateway_has() {
     let topology = Topology::build(&Shape::default()).unwrap();
-    let pair = super::Pair::start(program(), &topology, &Choice::default()).unwrap();
-    let scratch = Scratch::new().unwrap();
-    configure(&scratch, &Choice::default()).unwrap();
-    refused(&run(&topology, &scratch), 1, &["press", PLAIN]);
-    // The same state directory, and the same name.
-    refused(&run(&topology, &pair.scratch), 1, &["state-a", "another gateway"]);
     let (a, b) = (&topology.machine_a, &topology.machine_b);
-    super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
-    pair.stop().unwrap();
+    for first in ["af_packet", "af_xdp"] {
+        let pair =
+            super::Pair::start(program(), &topology, &Choice { io: first, ..Choice::default() }).unwrap();
+        // Its state and its keys are others: nothing but the interface is common.
+        for second in ["af_packet", "af_xdp"] {
+            let scratch = Scratch::new().unwrap();
+            configure(&scratch, &Choice { io: second, ..Choice::default() }).unwrap();
+            refused(&run(&topology, &scratch), 1, &["press", PLAIN, "busy", "stop"]);
+            super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
+        }
+        let site = Scratch::new().unwrap();
+        configure_site(&site, PROTECTED);
+        refused(&run(&topology, &site), 1, &["dresden", PROTECTED, "busy", "stop"]);
+        // The same state directory, and the same name.
+        refused(&run(&topology, &pair.scratch), 1, &["state-a", "another gateway"]);
+        super::exchange(a, b, &[super::marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
+        pair.stop().unwrap();
+    }
+}
+
+/// A gateway `a.toml` with a site, on AF_PACKET.
+fn configure_site(scratch: &Scratch, lan: &str) {
+    let own = keygen::site(&scratch.path().join("own.key")).unwrap();
+    let peer = keygen::site(&scratch.path().join("peer.key")).unwrap();
+    assert_ne!(own, peer);
+    let text = format!(
+        "[gateway]\nname = \"a\"\nstate = \"{}\"\nio = \"af_packet\"\nrealtime = \"off\"\n[[site]]\nname = \"dresden\"\n\
+         lan = \"{lan}\"\nbind = \"127.0.0.1:7788\"\nidentity = \"own.key\"\n[[site.peer]]\nname = \"berlin\"\n\
+         public_key = \"{peer}\"\n",
+        scratch.path().join("state").display(),
+    );
+    scratch.write("a.toml", &text).unwrap();
 }
 
 /// What a gateway said that has ended, or ends now.
 fn ended(mut gateway: Program) -> Output {
     let running = gateway.is_running();
     if running { gateway.terminate(DEADLINE) } else { gateway.wait(DEADLINE) }.unwrap()
+}
+
+/// Whoever comes second is refused; of two that come at once never both stay.
+#[test]
+fn two_gateways_that_start_at_once_on_one_interface() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let choice = Choice { io: "af_packet", ..Choice::default() };
+    let home = &topology.gateway_a.namespace;
+    for _ in 0..4 {
+        let scratches = [Scratch::new().unwrap(), Scratch::new().unwrap()];
+        scratches.iter().for_each(|scratch| configure(scratch, &choice).unwrap());
+        let mut both = [0, 1].map(|at| start(home, &scratches[at], "a"));
+        let end = Instant::now() + DEADLINE;
+        let ready = |scratch: &Scratch| scratch.path().join("run/a.sock").exists();
+        // One runs and the other has gone, or both have.
+        while both.iter_mut().zip(&scratches).any(|(one, scratch)| one.is_running() && !ready(scratch)) {
+            assert!(Instant::now() < end, "two gateways neither run nor end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let stay = both.iter_mut().filter_map(|one| one.is_running().then_some(())).count();
+        assert!(stay < 2, "two gateways have {PLAIN}");
+        both.into_iter().for_each(|one| drop(ended(one)));
+    }
 }
 
 /// Key files that were copied, and two state directories: the second one finds the mark beside the key.

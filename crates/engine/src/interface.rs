@@ -9,6 +9,7 @@
 mod control;
 mod link;
 mod offload;
+mod owner;
 mod prepared;
 mod record;
 mod survey;
@@ -89,6 +90,14 @@ pub enum InterfaceError {
         name: String,
         /// The record that the other one has locked.
         record: PathBuf,
+    },
+    /// Another running gateway has it, with a state directory of its own.
+    #[error(
+        "interface {name} is busy: another running gateway has it ('ss -0 -p' as root names it); stop that one first"
+    )]
+    Taken {
+        /// Its name.
+        name: String,
     },
     /// The state directory cannot be used.
     #[error(

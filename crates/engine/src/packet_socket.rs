@@ -40,6 +40,26 @@ pub(crate) fn bind_to<A>(socket: &OwnedFd, address: &A) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
+/// Has the kernel drop whatever the socket would receive, before it is queued.
+pub(crate) fn drop_all(socket: &OwnedFd) -> io::Result<()> {
+    let mut keep_nothing =
+        libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: 0 };
+    let program = libc::sock_fprog { len: 1, filter: &raw mut keep_nothing };
+    let octets = mem::size_of_val(&program) as libc::socklen_t;
+    // SAFETY: the program is as long as said, and so is the filter that it points to; the kernel only reads both, and
+    // keeps neither.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const program).cast(),
+            octets,
+        )
+    };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
 /// Makes the interface promiscuous for as long as the socket is open: the kernel ends it with the process.
 pub(crate) fn promiscuous(socket: &OwnedFd, interface_index: u32) -> io::Result<()> {
     // SAFETY: all zero is a valid request.

@@ -100,7 +100,7 @@ fn settings_are_changed_and_put_back() {
         }
         assert!(prepared.still_on().is_empty() && prepared.is_guarded(), "{prepared:?}");
         let second = Prepared::apply(Interface::open("plain").unwrap(), &state.0).unwrap_err();
-        assert!(matches!(second, InterfaceError::InUse { .. }), "{second}");
+        assert!(matches!(second, InterfaceError::Taken { .. }), "{second}");
         prepared.restore().unwrap();
         assert_eq!(settings("plain"), before);
         assert!(state.is_empty(), "no record is left");
@@ -145,7 +145,10 @@ fn hold_and_kill(state: &StateDirectory) {
     assert!(held, "the helper ended early");
     assert!(settings("plain").contains("generic-receive-offload: off"));
     let in_use = Prepared::apply(Interface::open("plain").unwrap(), &state.0).unwrap_err();
-    assert!(in_use.to_string().starts_with("interface plain is busy: a running process holds "), "{in_use}");
+    assert!(
+        in_use.to_string().starts_with("interface plain is busy: another running gateway has it"),
+        "{in_use}"
+    );
     assert!(run("ip -d link show plain").contains("promiscuity 1"));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -222,6 +225,54 @@ fn records_of_another_boot_or_of_somebody_else_change_nothing() {
         fs::write(&path, &record).unwrap();
         Prepared::restore_stale(&state.0).unwrap();
         assert_ne!(settings("plain"), during);
+    });
+}
+
+#[test]
+fn an_interface_is_one_gateways_whatever_the_state_directory() {
+    in_namespace(|| {
+        let states = ["one", "other"].map(StateDirectory::new);
+        let apply = |at: usize| Prepared::apply(Interface::open("plain").unwrap(), &states[at].0);
+        a_wire_to_be_changed();
+        // What the other one has left of it when it was killed stays as it is while the first has it.
+        hold_and_kill(&states[1]);
+        let first = apply(0).unwrap();
+        let during = settings("plain");
+        let error = apply(1).unwrap_err();
+        assert!(matches!(error, InterfaceError::Taken { .. }), "{error}");
+        Prepared::restore_stale(&states[1].0).unwrap();
+        assert_eq!(settings("plain"), during);
+        assert!(!states[1].is_empty());
+        first.restore().unwrap();
+        apply(1).unwrap().restore().unwrap();
+        assert!(states.iter().all(StateDirectory::is_empty));
+    });
+}
+
+#[test]
+fn of_many_that_take_an_interface_at_once_one_does() {
+    const MANY: usize = 8;
+    in_namespace(|| {
+        a_wire_to_be_changed();
+        let states: [StateDirectory; MANY] =
+            std::array::from_fn(|number| StateDirectory::new(&format!("many-{number}")));
+        for round in 0..4 {
+            let (begin, end) = (std::sync::Barrier::new(MANY), std::sync::Barrier::new(MANY));
+            let taken = std::thread::scope(|scope| {
+                let all = states.each_ref().map(|state| {
+                    let (begin, end) = (&begin, &end);
+                    scope.spawn(move || {
+                        begin.wait();
+                        let prepared = Prepared::apply(Interface::open("plain").unwrap(), &state.0);
+                        // Nobody lets go before all have tried.
+                        end.wait();
+                        prepared.is_ok()
+                    })
+                });
+                all.map(|one| one.join().unwrap()).into_iter().filter(|taken| *taken).count()
+            });
+            assert_eq!(taken, 1, "round {round}");
+        }
     });
 }
 

@@ -8,6 +8,7 @@
 //! | interface up | nothing is received | recorded |
 //! | interface down, while it is held down | the other end is to see that the link is lost | recorded |
 //! | tc hooks drop, both ways | whatever else of the host hears or speaks here | by the kernel, with the process |
+//! | a marker (see `owner`) | another gateway would take it as well | by the kernel, with the process |
 //!
 //! The hooks (tcx, Linux 6.6 and later) stop everything that goes through the host's stack; AF_XDP and a packet
 //! socket that bypasses the queueing disciplines do not. An older kernel goes without them: there the first two
@@ -21,6 +22,7 @@ use std::path::Path;
 
 use super::control::{self, Control};
 use super::link::{self, Which};
+use super::owner::Owner;
 use super::record::{self, Record, RecordFile};
 use super::{Interface, InterfaceError, offload, system};
 use crate::bpf::{Hook, Link, Program};
@@ -37,6 +39,8 @@ pub struct Prepared {
     still_on: Vec<String>,
     held_down: bool,
     restored: bool,
+    /// Let go of when everything is put back.
+    _owner: Owner,
 }
 
 impl Prepared {
@@ -44,9 +48,11 @@ impl Prepared {
     /// recorded is what was before that one.
     ///
     /// # Errors
-    /// If another running process has prepared it, if the record cannot be written (then nothing is changed), or
+    /// If another running process has prepared it, whatever its state directory, if the record cannot be written (then nothing is changed), or
     /// if a setting cannot be changed (then what was changed is put back).
     pub fn apply(interface: Interface, state_dir: &Path) -> Result<Self, InterfaceError> {
+        // First of all: nothing is changed, nor put right, on an interface that is somebody else's.
+        let owner = Owner::take(interface.name(), interface.index())?;
         let mut file = RecordFile::lock(state_dir, interface.name())?;
         let interface = match file.read()? {
             None => interface,
@@ -71,6 +77,7 @@ impl Prepared {
             still_on: Vec::new(),
             held_down: false,
             restored: false,
+            _owner: owner,
         };
         prepared.change()?;
         Ok(prepared)
@@ -85,7 +92,7 @@ impl Prepared {
     }
 
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
-    /// are left alone. To be called at start, for those that are no longer configured.
+    /// are left alone, also those with other state directories, and their records stay. To be called at start, for those that are no longer configured.
     ///
     /// # Errors
     /// The first failure; the other records have been seen to nevertheless.
@@ -93,7 +100,7 @@ impl Prepared {
         let mut result = Ok(());
         for name in record::recorded(state_dir) {
             match restore_stale_one(state_dir, &name) {
-                Err(InterfaceError::InUse { .. }) => {}
+                Err(InterfaceError::InUse { .. } | InterfaceError::Taken { .. }) => {}
                 other => result = result.and(other),
             }
         }
@@ -214,6 +221,12 @@ impl Drop for Prepared {
 fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError> {
     let mut file = RecordFile::lock(state_dir, name)?;
     if let Some(stale) = file.read()? {
+        // Another gateway may have taken it since.
+        let _owner = match link::query(Which::Index(stale.index)) {
+            Ok(facts) if stale.boot == record::this_boot() => Some(Owner::take(&facts.name, stale.index)?),
+            // There is nothing to put right.
+            _ => None,
+        };
         put_back(&stale)?;
     }
     file.remove()
