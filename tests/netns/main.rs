@@ -30,6 +30,7 @@ mod links;
 mod loss;
 mod mka;
 mod neighbours;
+mod order;
 mod page;
 mod plants;
 mod privileges;

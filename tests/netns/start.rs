@@ -44,15 +44,6 @@ fn replace(path: &Path, from: &str, to: &str) {
 }
 
 #[test]
-fn a_missing_interface() {
-    let topology = Topology::build(&Shape::default()).unwrap();
-    let scratch = Scratch::new().unwrap();
-    configure(&scratch, &Choice::default()).unwrap();
-    replace(&scratch.path().join("a.toml"), "\"prot\"", "\"enp9s9\"");
-    refused(&run(&topology, &scratch), 1, &["a.toml:", "press", "enp9s9", "ip link"]);
-}
-
-#[test]
 fn an_interface_that_belongs_to_a_bridge() {
     let topology = Topology::build(&Shape::default()).unwrap();
     let scratch = Scratch::new().unwrap();

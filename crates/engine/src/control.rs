@@ -37,7 +37,7 @@ pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 use static_keys::StaticControl;
 pub use static_keys::{StaticKeys, TransmitLease};
 
-use crate::lease::{LeaseError, LeaseStore};
+use crate::lease::{LeaseError, LeaseStore, Unused};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::scheduling::Scheduling;
@@ -183,6 +183,14 @@ impl LinkControl {
             Keys::Agreed(_) | Keys::None => Arc::default(),
         }
     }
+
+    /// The PNs that its transmit SA has not used; the link has come back from its worker.
+    fn unused(&self, link: &Link) -> Option<Unused> {
+        match &self.keys {
+            Keys::Static(keys) => keys.lease.unused(&link.path().secy),
+            Keys::Agreed(_) | Keys::None => None,
+        }
+    }
 }
 
 impl Gateway {
@@ -235,7 +243,32 @@ impl Gateway {
     pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
         let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
-        self.exchange(number, path, GoesOn::default(), &[])
+        self.exchange(number, path, GoesOn::default()).map(drop)
+    }
+
+    /// Starts the workers that so many links and sites will go to, so that none of them fails for want of a thread.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or not be scheduled as it should.
+    pub fn start_workers(&mut self, occupants: usize) -> io::Result<()> {
+        while self.workers.len() < occupants.min(self.most_workers()) {
+            self.start_worker()?;
+        }
+        Ok(())
+    }
+
+    /// Workers under real-time scheduling leave a CPU free.
+    fn most_workers(&self) -> usize {
+        match self.scheduling {
+            Scheduling::Ordinary => cpus(),
+            Scheduling::Fifo(_) => cpus().saturating_sub(1).max(1),
+        }
+    }
+
+    fn start_worker(&mut self) -> io::Result<()> {
+        let (name, attendant) = (format!("fw-worker-{}", self.workers.len()), self.attendant.clone());
+        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, attendant)?);
+        Ok(())
     }
 
     /// Gives a link to a worker.
@@ -253,17 +286,11 @@ impl Gateway {
         let seats: Vec<(usize, usize)> = self.seats().collect();
         let taken_of = |worker| seats.iter().filter(|seat| seat.0 == worker).count();
         let fewest = (0..self.workers.len()).map(|worker| (taken_of(worker), worker)).min();
-        let most = match self.scheduling {
-            Scheduling::Ordinary => cpus(),
-            Scheduling::Fifo(_) => cpus().saturating_sub(1),
-        };
         let worker = match fewest {
-            Some((taken, worker)) if taken == 0 || self.workers.len() >= most => worker,
+            Some((taken, worker)) if taken == 0 || self.workers.len() >= self.most_workers() => worker,
             _ => {
-                let number = self.workers.len();
-                let (name, attendant) = (format!("fw-worker-{number}"), self.attendant.clone());
-                self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, attendant)?);
-                number
+                self.start_worker()?;
+                self.workers.len() - 1
             }
         };
         let seat = (0..).find(|seat| !seats.contains(&(worker, *seat))).unwrap_or(0);
@@ -287,9 +314,10 @@ impl Gateway {
             Event::Removed { occupant } => Ok(occupant),
             other => Err(other),
         });
-        let floors = self.links.remove(number).floors();
+        let control = self.links.remove(number);
         let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
-        self.keep_last_floors(&link.path().secy, &floors);
+        self.keep_last_floors(&link.path().secy, &control.floors());
+        self.give_back(control.unused(&link));
         Ok(link)
     }
 
@@ -309,21 +337,17 @@ impl Gateway {
         self.replace(name, |seat| Command::Close { seat })
     }
 
-    /// Puts another path in the place of a link's own, and frees that one here, where time does not matter.
-    fn exchange(
-        &mut self,
-        number: usize,
-        path: Box<Path>,
-        goes_on: GoesOn,
-        floors: &[ReceiveFloor],
-    ) -> Result<(), Unanswered> {
+    /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
+    /// matter.
+    fn exchange(&mut self, number: usize, path: Box<Path>, goes_on: GoesOn) -> Result<Box<Path>, Unanswered> {
         let LinkControl { worker, seat, .. } = self.links[number];
-        let (before, _) = self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
-            Event::Changed { path, goes_on } => Ok((path, goes_on)),
-            other => Err(other),
-        })?;
-        self.keep_last_floors(&before.secy, floors);
-        Ok(())
+        let (before, _freed, done) =
+            self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
+                Event::Changed { path, goes_on, done } => Ok((path, goes_on, done)),
+                other => Err(other),
+            })?;
+        // Otherwise it is what was given, whose PNs and floors are not those of the link before.
+        if done { Ok(before) } else { Err(Unanswered) }
     }
 
     fn replace(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {
@@ -395,12 +419,12 @@ impl Gateway {
         std::mem::take(&mut self.notices)
     }
 
-    /// Stops all workers, brings the last floors to disk and closes the links.
+    /// Stops all workers, brings the last floors to disk, gives back the PNs that were not used and closes the links.
     ///
     /// # Errors
-    /// If the floors cannot be written.
+    /// If floors or leases cannot be written.
     pub fn stop(mut self) -> Result<(), LeaseError> {
-        let mut last = Vec::new();
+        let (mut last, mut unused) = (Vec::new(), Vec::new());
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let links = worker.stop();
             for control in self.links.iter().filter(|link| link.worker == number) {
@@ -408,10 +432,12 @@ impl Gateway {
                 last.reserve(floors.len());
                 if let Some(Some(link)) = links.get(control.seat) {
                     read_floors(&link.path().secy, &floors, &mut last);
+                    unused.extend(control.unused(link));
                 }
             }
         }
-        self.leases.keep_floors(&last).map(drop)
+        let kept = self.leases.keep_floors(&last).map(drop);
+        kept.and(self.leases.give_back(&unused))
     }
 
     fn look_for_ended_workers(&mut self) {

@@ -2,12 +2,15 @@
 //! what was received before a crash is not accepted after it. Wire formats section 7.
 //!
 //! **Leases.** Before a transmit SA sends a frame with a static key, the block of PNs from which it takes its numbers
-//! is written to the state directory and synced. A start begins above all that was ever reserved, so a crash costs
+//! is written to the state directory and synced. A start begins above all that is reserved, so a crash costs
 //! what is left of one block and never repeats a number.
 //!
 //! **Floors.** What a receive SA has accepted is written down while it runs (see [`crate::control`] for when), and a
 //! start accepts nothing below. A floor of 1 is written when the SA is installed: a name that was sent under is never
 //! received under, nor the other way round (`roles.rs`).
+//!
+//! An SA that ends in order gives back what it has not used of its block, so that starts and stops, however many, use up
+//! no more PNs than frames.
 //!
 //! ```text
 //! STATE/leases          the highest PNs reserved (`record.rs` has the octets), replaced as a whole
@@ -64,7 +67,7 @@ use used::{Mark, Marks};
 /// PNs reserved at a time: 2^20.
 ///
 /// At 1.5 million frames a second a block lasts 0.7 s, and the next is asked for at its half, so a disk has
-/// 350 ms to sync. A start burns at most one block: 4,096 starts fit into the 32 bits of a PN.
+/// 350 ms to sync. A crash burns at most one block: 4,096 of them fit into the 32 bits of a PN.
 pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
     Some(pns) => pns,
     None => NonZeroU64::MIN,
@@ -73,7 +76,7 @@ pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
 /// Names the PNs of one SC under one key by what its nonces are made of besides the PN: SHA-256 over key and SCI,
 /// or over key and SSCI with an XPN suite. The salt of an XPN suite is left out, so that a changed salt goes on
 /// counting.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LeaseName([u8; 32]);
 
 impl LeaseName {
@@ -100,6 +103,17 @@ pub struct PnBlock {
     pub first: Pn,
     /// The highest PN of the block.
     pub last: Pn,
+}
+
+/// PNs of a transmit SA that is gone: reserved, and never used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unused {
+    /// The record on disk.
+    pub name: LeaseName,
+    /// The PN that the next frame would have had.
+    pub next: Pn,
+    /// The last PN that was reserved.
+    pub through: Pn,
 }
 
 /// What became of a wish for PNs.
@@ -357,6 +371,17 @@ impl LeaseStore {
     /// `Write` and `Full`; the PNs of a failed call are never handed out twice, and a later call may succeed.
     pub fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> Result<Reservation, LeaseError> {
         self.store.reserve(name, last, pns)
+    }
+
+    /// Takes back PNs that were reserved and not used, unless others were reserved behind them. To be called only when
+    /// the SA that they were reserved for is gone, and the thread that used it has ended or handed it over: the next
+    /// block begins with them. On disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// `Write`; the PNs are then lost, as after a crash.
+    pub fn give_back(&mut self, unused: &[Unused]) -> Result<(), LeaseError> {
+        self.store.give_back(unused)
     }
 
     /// The lowest PN that a receive SA accepts when it is installed: 1 for a key that nothing was received under.

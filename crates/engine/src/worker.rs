@@ -97,7 +97,7 @@ pub(crate) enum Event {
     /// The LAN port that a site had; it has the one now that it was to be given, or none.
     LanReplaced { lan: Option<Box<Lan>> },
     /// The path that a link had, or was to be given if there is no such link.
-    Changed { path: Box<Path>, goes_on: GoesOn },
+    Changed { path: Box<Path>, goes_on: GoesOn, done: bool },
     /// The changes were carried out; what they took out is in them.
     SasChanged { seat: usize, changes: Box<SaChanges> },
     /// The cell that a link had, or was to be given if there is no such link.
@@ -357,11 +357,11 @@ impl Worker {
                     let _ = self.events.push(Event::LanReplaced { lan });
                 }
                 Command::Change { seat, mut path, goes_on } => {
-                    if let Some((link, told)) = self.link(seat) {
+                    let found = self.link(seat).map(|(link, told)| {
                         link.change(&mut path, &goes_on);
                         *told = NextAction::GoOn;
-                    }
-                    let _ = self.events.push(Event::Changed { path, goes_on });
+                    });
+                    let _ = self.events.push(Event::Changed { path, goes_on, done: found.is_some() });
                 }
                 Command::ChangeSas { seat, mut changes } => {
                     if let Some((link, told)) = self.link(seat) {

@@ -319,12 +319,22 @@ fn leases_follow_the_traffic_and_a_restart_begins_above_them() {
             }
         }
     }
-    let reserved = a.snapshot().transmit_sas[0].reserved.number();
+    let sa = &a.snapshot().transmit_sas[0];
+    let (used, reserved) = (sa.next_pn.unwrap().number() - 1, sa.reserved.number());
+    // A crash: the state as it stands on disk now.
+    let crashed = State::new("lease-crashed");
+    std::fs::create_dir_all(&crashed.0).unwrap();
+    for file in ["leases", "floors", "leases.created"] {
+        std::fs::copy(a.state.0.join(file), crashed.0.join(file)).unwrap();
+    }
+    // An end in order gives back what was not used.
     let Station { gateway, state, .. } = a;
     gateway.stop().unwrap();
-    let mut a = start(state, (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
-    assert!(a.machine.inject(&sdu));
-    assert_eq!(pn(&next(&mut a.wire)), reserved + 1);
+    for (state, highest) in [(state, used), (crashed, reserved)] {
+        let mut a = start(state, (SCI_A, KEY_A), (SCI_B, KEY_B), &[], None);
+        assert!(a.machine.inject(&sdu));
+        assert_eq!(pn(&next(&mut a.wire)), highest + 1);
+    }
 }
 
 #[test]

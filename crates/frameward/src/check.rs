@@ -83,6 +83,18 @@ pub struct Mtus {
     pub protected: usize,
 }
 
+/// What an interface has, unless somebody changes it.
+pub const ETHERNET_MTU: usize = 1500;
+
+/// The MTUs that a link is taken to have while its interfaces are missing: those of Ethernet, or as configured.
+pub fn usual_mtus(link: &Link) -> Mtus {
+    let protected = match link.mtu {
+        Mtu::Interface => ETHERNET_MTU + overhead_octets(link),
+        Mtu::Octets(octets) => usize::from(octets),
+    };
+    Mtus { plain: ETHERNET_MTU, protected }
+}
+
 /// The smallest MTU of a protected side that carries fragments.
 const LEAST_PROTECTED_MTU: usize = 576;
 

@@ -1,4 +1,4 @@
-//! How long the packet numbers of a static key last: 2^32 - 1 frames, and each start uses up to a block of them.
+//! How long the packet numbers of a static key last: 2^32 - 1 frames, and each crash uses up to a block of them.
 //!
 //! ```text
 //! shortest frame, on the wire:  preamble 8 | 60 octets of the machine's frame + overhead | FCS 4 | gap 12
@@ -24,8 +24,8 @@ const SHORTEST_OCTETS: u64 = 60;
 /// Preamble with start delimiter, FCS and gap.
 const AROUND_OCTETS: u64 = 8 + 4 + 12;
 
-/// Starts after which the PNs of a key are used, if each uses all of its first block.
-pub const STARTS: u64 = Pn::LAST_32.number() / BLOCK_PNS.get();
+/// Crashes after which the PNs of a key are used, if each costs a whole block. A stop in order gives its block back.
+pub const CRASHES: u64 = Pn::LAST_32.number() / BLOCK_PNS.get();
 
 /// The speed of an interface in Mbit/s, if it tells one.
 pub fn interface_mbits(interface: &str) -> Option<u32> {
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(line_rate(1000, 32), 1_077_586);
         assert_eq!(at_rate(line_rate(1000, 32)), Duration::from_secs(3985));
         assert_eq!(line_rate(100, 0), 148_809, "the rate that everybody knows");
-        assert_eq!(STARTS, 4095);
+        assert_eq!(CRASHES, 4095);
         assert_eq!(at_rate(0), Duration::from_secs(u64::from(u32::MAX)));
     }
 

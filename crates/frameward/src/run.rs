@@ -8,8 +8,7 @@
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
 //!
-//! Order of a start: state directory, how fast the cipher suites are here, MTUs, leases, interfaces, ports, workers,
-//! status socket. Frames flow only when all of it stands; whatever fails before leaves nothing behind.
+//! `start.rs` has the order of a start.
 
 mod agreement;
 mod cell;
@@ -20,6 +19,7 @@ mod presence;
 mod reload;
 mod report;
 pub(crate) mod site;
+mod start;
 mod static_keys;
 mod supervisor;
 
@@ -32,22 +32,18 @@ use std::time::{Duration, Instant};
 
 use engine::control::{Gateway, Notice};
 use engine::interface::{InterfaceError, Prepared};
-use engine::lease::{LeaseError, LeaseStore};
+use engine::lease::LeaseError;
 use engine::open::OpenError;
 use engine::worker;
 
-use crate::check::keys::misused;
-use crate::check::site::{lan_mtu, not_carried};
-use crate::check::{interface_mtu, link_mtus};
 use crate::config::{self, Config, Finding, Keys, Polling};
 use crate::http::Listening;
-use crate::privilege;
 use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::Request;
-use crate::suite_speed::{self, Advice, Antedating, SuiteSpeeds};
+use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use cell::CellNews;
 use door::{Asked, Questions};
-use link::{RunningLink, StartedLink};
+use link::RunningLink;
 use presence::Looks;
 use site::RunningSite;
 use supervisor::Supervisor;
@@ -141,24 +137,26 @@ pub fn run(
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
-    let mut running = Running::start(config, locked, tell)?;
+    let leases = start::open_state(&config, tell)?;
     let (door, asked) = door::open();
-    let served = match door::serve(&name, runtime_dir, listening, &door) {
-        Err(error) => Err(error),
-        Ok(server) => {
+    let server = door::serve(&name, runtime_dir, listening, &door)?;
+    let (running, outcome) = match Running::start(config, leases, locked, tell) {
+        Err(error) => (None, Err(error)),
+        Ok(mut running) => {
             running.advise(tell);
             if let Some(http) = http {
                 tell(&format_args!("status and metrics: http://{}/", http.address));
             }
             tell(&format_args!("gateway {name} is running: frameward status {name}"));
             let outcome = running.forward(&asked, asks, tell);
-            // No request may wait for the main thread any more.
-            drop(asked);
-            drop(server);
-            outcome
+            (Some(running), outcome)
         }
     };
-    served.and(running.stop())
+    // No request may wait for the main thread any more.
+    drop(asked);
+    drop(server);
+    let stopped = running.map_or(Ok(()), Running::stop);
+    outcome.and(stopped)
 }
 
 /// What is asked of a running gateway from outside, by signals.
@@ -196,79 +194,6 @@ struct Running {
 }
 
 impl Running {
-    /// Starts all links and sites. Frames flow only when all links stand.
-    fn start(config: Config, locked: Result<(), String>, tell: Tell<'_>) -> Result<Self, RunError> {
-        let Config { file, gateway, links, sites } = config;
-        let started = Instant::now();
-        let (scheduling, privileges) =
-            privilege::ask(gateway.realtime, gateway.polling, links.len() + sites.len(), locked)
-                .map_err(RunError::NotGranted)?;
-        for (what, grant) in privileges.named() {
-            tell(&format_args!("{what}: {grant}"));
-        }
-        let mut leases = LeaseStore::open(&gateway.state, gateway.state_max_age)?;
-        if let Some(behind) = leases.clock_behind() {
-            tell(&format_args!(
-                "warning: this box's clock is {} s behind the state in {}; correct the clock",
-                behind.as_secs(),
-                gateway.state.display()
-            ));
-        }
-        let found = misused(&file, &links, &|role, name, key| leases.judge(role, name, key));
-        if !found.is_empty() {
-            return Err(RunError::Misused(found));
-        }
-        Prepared::restore_stale(&gateway.state)?;
-        // Before any interface is touched: frames would wait for it.
-        let measured =
-            Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
-        let mut lans = Vec::new();
-        for site in &sites {
-            let mtu =
-                lan_mtu(&file, site, &interface_mtu).map_err(|found| RunError::Configuration(vec![found]))?;
-            not_carried(&file, site, mtu)
-                .iter()
-                .for_each(|warning| tell(&format_args!("warning: {warning}")));
-            lans.push(mtu);
-        }
-        let mut ready = Vec::new();
-        for link in links {
-            let mtus = link_mtus(&file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-            let link = StartedLink::start(&gateway, link, mtus, &mut leases, &measured)?;
-            link.running.announce(tell);
-            ready.push(link);
-        }
-        let control = Gateway::new(leases, polling(gateway.polling), scheduling);
-        let mut running = Self {
-            file,
-            started,
-            gateway,
-            privileges,
-            measured,
-            reloaded: None,
-            control,
-            links: Vec::new(),
-            sites: Vec::new(),
-        };
-        for started in ready {
-            let (link, added) = started.give_to(&mut running.control);
-            running.links.push(link);
-            if let Err(error) = added {
-                return running.stop().and(Err(error));
-            }
-        }
-        for (site, mtu) in sites.into_iter().zip(lans) {
-            let site = RunningSite::start(&running.gateway, site, mtu, &mut running.control);
-            if let Some(why) = site.fallen() {
-                let error = RunError::Site(format!("site {:?}: {why}", site.config.name));
-                return running.stop().and(Err(error));
-            }
-            site.announce(tell);
-            running.sites.push(site);
-        }
-        Ok(running)
-    }
-
     /// Says how fast the cipher suites are here, whether it pays to make keystreams ahead, and for which links another one is worth a thought.
     fn advise(&self, tell: Tell<'_>) {
         let Measured { speeds, antedating } = &self.measured;

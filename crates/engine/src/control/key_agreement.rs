@@ -226,7 +226,7 @@ impl Gateway {
             let _ = self.workers[*worker].command(Command::ChangeSas { seat: *seat, changes });
         }
         agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
-        self.exchange(number, path, secy::GoesOn { all: true, ..Default::default() }, &[])
+        self.exchange(number, path, secy::GoesOn { all: true, ..Default::default() }).map(drop)
     }
 
     /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use secy::{GoesOn, NextAction};
+use secy::{GoesOn, NextAction, SecY};
 use wire::{An, Pn};
 
 use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
-use crate::lease::{BLOCK_PNS, LeaseName, Reservation};
+use crate::lease::{BLOCK_PNS, LeaseName, Reservation, Unused};
 use crate::path::Path;
 use crate::worker::Command;
 
@@ -25,6 +25,17 @@ pub struct TransmitLease {
     pub last: Pn,
     /// The last PN that is reserved for it.
     pub through: Pn,
+}
+
+impl TransmitLease {
+    /// The PNs that its SA has not used; the SecY has come back from its worker, so nobody can use them any more.
+    pub(super) fn unused(&self, secy: &SecY) -> Option<Unused> {
+        let Self { name, an, through, .. } = *self;
+        let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
+        // What it was allowed, not what was asked for: a block that never reached it is no matter of its own.
+        let reserved = sa.pns().reserved();
+        sa.pns().next().filter(|_| reserved <= through).map(|next| Unused { name, next, through })
+    }
 }
 
 /// What is kept on disk of a link's SAs with static keys.
@@ -77,13 +88,22 @@ impl Gateway {
         let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
         let transmit = transmit.unwrap_or(keys.lease);
         let floors = std::mem::replace(&mut keys.floors, receive.into());
+        let lease = std::mem::replace(&mut keys.lease, transmit);
         // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
-        (keys.lease, keys.retry_at, keys.changing) = (transmit, None, true);
-        self.exchange(number, path, goes_on, &floors)?;
+        (keys.retry_at, keys.changing) = (None, true);
+        let before = self.exchange(number, path, goes_on)?;
+        self.keep_last_floors(&before.secy, &floors);
+        self.give_back(lease.unused(&before.secy));
         if let Keys::Static(keys) = &mut self.links[number].keys {
             keys.changing = false;
         }
         Ok(())
+    }
+
+    /// Takes back what an SA has not used that is gone.
+    pub(super) fn give_back(&mut self, unused: Option<Unused>) {
+        // What cannot be written is lost, as after a crash; that nothing can be written has its own notices.
+        let _ = self.leases.give_back(unused.as_slice());
     }
 
     /// Does what a worker asks for.

@@ -152,6 +152,14 @@ fn live_through(lives: &[(Option<u32>, u32)], reservations: u64) -> Result<(), T
                         handed_out[sa]
                     );
                     handed_out[sa] = block.last.number();
+                    // Every other SA ends in order, having used one PN of its block.
+                    let next = Pn::new(block.first.number() + 1).unwrap();
+                    let unused = Unused { name: name(sa as u8), next, through: block.last };
+                    if (luck >> round) & 1 == 0 {
+                        // A crash on the way may have given them back or not.
+                        let _ = store.give_back(&[unused]);
+                        handed_out[sa] = block.first.number();
+                    }
                 }
                 Ok(Reservation::Exhausted) => return Err(TestCaseError::fail("not exhausted")),
                 Err(_) => break,
@@ -159,6 +167,33 @@ fn live_through(lives: &[(Option<u32>, u32)], reservations: u64) -> Result<(), T
         }
     }
     Ok(())
+}
+
+#[test]
+fn what_was_not_used_comes_again_and_nothing_else_does() {
+    let disk = SharedDisk::default();
+    let mut store = open(&disk).unwrap();
+    let unused = |name, next, through| Unused {
+        name,
+        next: Pn::new(next).unwrap(),
+        through: Pn::new(through).unwrap(),
+    };
+    assert_eq!(store.reserve(name(1), Pn::LAST_32, pns(100)).unwrap(), block(1, 100));
+    assert_eq!(store.reserve(name(2), Pn::LAST_32, pns(100)).unwrap(), block(1, 100));
+    store.give_back(&[unused(name(1), 8, 100), unused(name(2), 1, 100)]).unwrap();
+    // A block behind it is somebody's, a key that nothing was reserved for is no key, and nothing is given back twice.
+    for unused in [unused(name(1), 3, 100), unused(name(3), 1, 100), unused(name(1), 200, 7)] {
+        store.give_back(&[unused]).unwrap();
+    }
+    let mut store = open(&disk).unwrap();
+    assert_eq!(store.reserve(name(1), Pn::LAST_32, pns(100)).unwrap(), block(8, 107));
+    assert_eq!(store.reserve(name(2), Pn::LAST_32, pns(100)).unwrap(), block(2, 101));
+    assert!(!store.knows(name(3)));
+    // What cannot be written is lost, and nothing more.
+    disk.borrow_mut().fuel = Some(0);
+    assert!(matches!(store.give_back(&[unused(name(1), 9, 107)]), Err(LeaseError::Write { .. })));
+    disk.borrow_mut().fuel = None;
+    assert_eq!(store.reserve(name(1), Pn::LAST_32, pns(1)).unwrap(), block(108, 108));
 }
 
 /// A directory of its own for one test, removed at its end.

@@ -11,7 +11,7 @@ use wire::MacAddr;
 use super::overhead_octets;
 use crate::config::{Finding, Keys, Link, Mka, StaticSa, StaticSas};
 use crate::key_file::{NamedCak, fingerprint};
-use crate::lifetime::{ASSUMED_MBITS, STARTS, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
+use crate::lifetime::{ASSUMED_MBITS, CRASHES, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
 
 /// Says whether an SA may have its key: what the state directory knows of it.
 pub(crate) type JudgeUse<'u> = &'u dyn Fn(Role, LeaseName, &Path) -> Result<(), LeaseError>;
@@ -145,7 +145,7 @@ pub(super) fn write_lifetime(
     let fastest = line_rate(speed, overhead_octets(link) as u64);
     writeln!(
         f,
-        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {STARTS} starts",
+        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {CRASHES} crashes",
         Span(at_rate(fastest)),
         Span(at_rate(USUAL_FRAMES_A_SECOND))
     )

@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
-use engine::control::{KeyAgreement, StaticKeys};
+use engine::control::{KeyAgreement, Recorder, StaticKeys};
 use engine::interface::{InterfaceError, Prepared, Seen};
 use engine::lease::{LeaseStore, PnBlock, Unmarked};
 use engine::link::{Link as Forwarding, Ports};
@@ -21,13 +21,28 @@ use super::{Measured, RunError};
 use crate::check::{self, Mtus};
 use crate::config::{Gateway, Io, Keys, Link};
 
+/// A link whose interfaces are prepared and whose ports are open: all that can fail but its keys.
+pub(super) struct ReadyLink {
+    ports: Box<Ports>,
+    /// Behind the ports: they are closed before their interfaces are put back.
+    prepared: [Option<Prepared>; 2],
+    mtus: Mtus,
+    /// The address of the protected interface.
+    source: MacAddr,
+    fallback: Option<String>,
+    record: Option<Recorder>,
+}
+
 /// A link that is ready to be given to a worker.
 pub(super) struct StartedLink {
     path: Path,
     ports: Box<Ports>,
     keys: StartedKeys,
+    about: About,
     /// Behind the ports: they are closed before their interfaces are put back.
-    pub(super) running: RunningLink,
+    prepared: [Option<Prepared>; 2],
+    fallback: Option<String>,
+    unmarked: Option<Unmarked>,
 }
 
 /// Where its keys come from.
@@ -41,6 +56,8 @@ enum StartedKeys {
 pub(super) struct RunningLink {
     pub(super) config: Link,
     pub(super) about: About,
+    /// Whether a worker has it. Not so, it was never started, since an interface has been missing all the time.
+    pub(super) is_seated: bool,
     /// Its interfaces, plain and protected, as far as they are there; to be restored when no port is open on them.
     prepared: [Option<Prepared>; 2],
     /// Why it has no ports, if it has none.
@@ -77,68 +94,75 @@ pub(super) struct About {
     pub(super) began: (Instant, Pn),
 }
 
-impl StartedLink {
-    pub(super) fn start(
-        gateway: &Gateway,
-        link: Link,
-        mtus: Mtus,
-        leases: &mut LeaseStore,
-        measured: &Measured,
-    ) -> Result<Self, RunError> {
+impl ReadyLink {
+    /// Prepares a link's interfaces and opens its ports.
+    pub(super) fn open(gateway: &Gateway, link: &Link, mtus: Mtus) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
         let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
         let source = MacAddr(protected.interface().mac());
         let OpenPorts { ports, fallback } =
             open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
-        let prepared = [Some(plain), Some(protected)];
+        let record = match &link.keys {
+            Keys::Agreed(mka) => recorder(&link.name, mka).map_err(RunError::Record)?,
+            Keys::Static(_) | Keys::None => None,
+        };
+        Ok(Self {
+            ports: Box::new(ports),
+            prepared: [Some(plain), Some(protected)],
+            mtus,
+            source,
+            fallback,
+            record,
+        })
+    }
+
+    /// Gives it keys: static ones begin with a block of PNs that is on disk when this returns.
+    pub(super) fn begin(
+        self,
+        link: &Link,
+        leases: &mut LeaseStore,
+        measured: &Measured,
+    ) -> Result<StartedLink, RunError> {
+        let Self { ports, prepared, mtus, source, fallback, record } = self;
         let (secy, keys, began, unmarked) = match &link.keys {
             Keys::Static(sas) => {
-                // After the ports: a start that fails there burns no block.
                 let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
-                let secy = secy(&link, sas, mtus, Some(block), leases, measured.antedating.on);
+                let secy = secy(link, sas, mtus, Some(block), leases, measured.antedating.on);
                 let keys = StaticKeys { transmit: lease, receive: floors(sas) };
                 (secy, StartedKeys::Static(keys), block.first, unmarked)
             }
             Keys::Agreed(mka) => {
                 let sci = mka.sci_on(source);
-                let record = recorder(&link.name, mka).map_err(RunError::Record)?;
                 let agreement =
-                    KeyAgreement { record, ..key_agreement(&link, mka, (sci, source), mtus, measured) };
+                    KeyAgreement { record, ..key_agreement(link, mka, (sci, source), mtus, measured) };
                 let keys = StartedKeys::Agreed(Box::new(agreement));
-                (bare_secy(&link, sci, mtus), keys, Pn::FIRST, None)
+                (bare_secy(link, sci, mtus), keys, Pn::FIRST, None)
             }
             // Nothing reaches this SecY: any SCI does.
             Keys::None => {
                 let sci = Sci::new(source, Sci::PORT_END_STATION);
-                (bare_secy(&link, sci, mtus), StartedKeys::None, Pn::FIRST, None)
+                (bare_secy(link, sci, mtus), StartedKeys::None, Pn::FIRST, None)
             }
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        let path = path(&link, secy);
-        let loss = LossForwarding::new(link.link_loss, Instant::now());
-        let running = RunningLink {
-            config: link,
-            about,
-            prepared,
-            waiting: None,
-            loss,
-            carriers: [false; 2],
-            not_held: None,
-            fallback,
-            unmarked,
-        };
-        Ok(Self { path, ports: Box::new(ports), keys, running })
+        Ok(StartedLink { path: path(link, secy), ports, keys, about, prepared, fallback, unmarked })
     }
+}
 
+impl StartedLink {
     /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are
     /// closed.
     pub(super) fn give_to(
         self,
+        running: &mut RunningLink,
         control: &mut engine::control::Gateway,
-    ) -> (RunningLink, Result<(), RunError>) {
-        let Self { path, ports, keys, running } = self;
+    ) -> Result<(), RunError> {
+        let Self { path, ports, keys, about, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
+        (running.about, running.prepared) = (about, prepared);
+        (running.fallback, running.unmarked) = (fallback, unmarked);
+        running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
         // A cell is there before the first frame: none of its relations' goes another way.
         let forwarding = Forwarding::closed(path);
         let added = match keys {
@@ -156,8 +180,12 @@ impl StartedLink {
         if started.is_err() {
             // If it does not answer either, there is nothing of it to take away.
             let _ = control.remove(&name);
+            // It may be started again; what cannot be put back now is put back by the next start.
+            let _ = running.put_back();
+            return started;
         }
-        (running, started)
+        (running.is_seated, running.waiting) = (true, None);
+        Ok(())
     }
 }
 
@@ -167,6 +195,25 @@ pub(super) fn path(link: &Link, secy: SecY) -> Path {
 }
 
 impl About {
+    /// Of a link that was never started.
+    fn unknown(link: &Link) -> Self {
+        let source = MacAddr([0; 6]);
+        let sci = match &link.keys {
+            Keys::Static(sas) => sas.transmit.sci,
+            Keys::Agreed(mka) => mka.sci_on(source),
+            Keys::None => Sci::new(source, Sci::PORT_END_STATION),
+        };
+        let engine = String::from("not opened");
+        Self {
+            mtus: check::usual_mtus(link),
+            plain_engine: engine.clone(),
+            protected_engine: engine,
+            sci,
+            source,
+            began: (Instant::now(), Pn::FIRST),
+        }
+    }
+
     fn new(mtus: Mtus, ports: &Ports, sci: Sci, source: MacAddr, began: (Instant, Pn)) -> Self {
         Self {
             mtus,
@@ -180,6 +227,23 @@ impl About {
 }
 
 impl RunningLink {
+    /// A link that is not started yet, and why. Nothing of it is begun or prepared.
+    pub(super) fn absent(link: Link, why: String) -> Self {
+        let now = Instant::now();
+        Self {
+            about: About::unknown(&link),
+            is_seated: false,
+            prepared: [None, None],
+            waiting: Some(Waiting { since: now, why, try_at: now }),
+            loss: LossForwarding::new(link.link_loss, now),
+            carriers: [false; 2],
+            not_held: None,
+            fallback: None,
+            unmarked: None,
+            config: link,
+        }
+    }
+
     /// Opens interfaces and ports anew, as the configuration says; no port may be open on those before. Interfaces
     /// that stay are not put back in between; without success some may be prepared.
     pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, String> {

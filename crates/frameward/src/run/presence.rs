@@ -8,6 +8,7 @@
 //! | an interface is back | it is prepared at once, so that nothing of the host gets out on it |
 //! | both are there, and none is held down | the ports are opened |
 //! | that fails | it is tried again every second, and told once |
+//! | one was missing at the start, and both are there | the link is started, with a first block of PNs |
 //!
 //! Carriers are seen here, too, and a side is held down as `loss.rs` decides. A site's LAN is looked after in `site.rs`.
 //!
@@ -19,10 +20,10 @@ use std::time::{Duration, Instant};
 use engine::interface::{Watch, look};
 use secy::GoesOn;
 
-use super::link::RunningLink;
+use super::link::{ReadyLink, RunningLink};
 use super::{Running, Tell};
 use crate::check::{interface_mtu, link_mtus};
-use crate::config::{Keys, Link};
+use crate::config::{Finding, Keys, Link};
 
 /// How often interfaces are looked at if the kernel says nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -91,6 +92,9 @@ impl Running {
             return None;
         }
         let there = seen.map(|seen| seen.is_some());
+        if !link.is_seated {
+            return self.start_absent(link, there, now);
+        }
         let (why, try_at) = match (link.prepare(&self.gateway, there), missing(&link.config, there)) {
             (Err(error), _) => (error.to_string(), now + RETRY),
             (Ok(()), Some(missing)) => (missing, now),
@@ -107,13 +111,32 @@ impl Running {
         line
     }
 
+    /// Starts a link whose interfaces were missing until now, if both are there.
+    fn start_absent(&mut self, link: &mut RunningLink, there: [bool; 2], now: Instant) -> Option<String> {
+        let (why, try_at) = match missing(&link.config, there) {
+            Some(missing) => (missing, now),
+            None => match self.start_link(link) {
+                Ok(()) => {
+                    return Some(format!("frames pass: {}", link.engines()));
+                }
+                Err(why) => (why, now + RETRY),
+            },
+        };
+        let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
+        link.wait(why.clone(), try_at);
+        (!known).then(|| format!("no frame passes: {why}"))
+    }
+
+    /// Starts a link whose interfaces are there.
+    fn start_link(&mut self, link: &mut RunningLink) -> Result<(), String> {
+        let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(lines)?;
+        let ready = ReadyLink::open(&self.gateway, &link.config, mtus).map_err(|error| error.to_string())?;
+        self.begin(link, ready).map_err(|error| error.to_string())
+    }
+
     /// Opens the ports of a link whose interfaces are both there.
     fn take_up(&mut self, link: &mut RunningLink) -> Result<(), String> {
-        let findings = |findings: Vec<_>| {
-            let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
-            lines.join("; ")
-        };
-        let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(findings)?;
+        let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(lines)?;
         if mtus != link.about.mtus {
             match &link.config.keys {
                 Keys::Static(sas) => {
@@ -133,6 +156,11 @@ impl Running {
         }
         self.reopen(link, mtus)
     }
+}
+
+fn lines(findings: Vec<Finding>) -> String {
+    let lines: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    lines.join("; ")
 }
 
 /// Takes a side down whose other side has lost its carrier, or up again. Returns what a person should know.
@@ -160,7 +188,7 @@ fn forward_loss(link: &mut RunningLink, now: Instant) -> Option<String> {
 }
 
 /// Says which interfaces are missing, if any is.
-fn missing(link: &Link, there: [bool; 2]) -> Option<String> {
+pub(super) fn missing(link: &Link, there: [bool; 2]) -> Option<String> {
     let names: Vec<_> =
         [&link.plain, &link.protected].into_iter().zip(there).filter(|(_, there)| !there).collect();
     match names.as_slice() {

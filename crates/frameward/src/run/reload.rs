@@ -28,13 +28,13 @@ use std::time::Instant;
 use engine::interface::{InterfaceError, look};
 use secy::GoesOn;
 
-use super::link::{About, RunningLink, StartedLink, path};
-use super::presence::RETRY;
+use super::link::{About, ReadyLink, RunningLink, path};
+use super::presence::{RETRY, missing};
 use super::static_keys::{Begun, floors, receive, secy};
 use super::{RunError, Running, Tell};
 use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
-use crate::check::{Mtus, interface_mtu, link_mtus};
+use crate::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
 use crate::config::{self, Config, Keys, Link, Mka, Site, StaticSas};
 use crate::report::ReloadReport;
 
@@ -165,7 +165,11 @@ impl Running {
         let mut errors = as_lines(misused(&file, &links, &|role, name, key| leases.judge(role, name, key)));
         let mut judged = Vec::new();
         for link in links {
-            match link_mtus(&file, &link, &|interface| self.mtu(interface)) {
+            let mtus = match self.waits_from_the_start(&link) {
+                true => Ok(usual_mtus(&link)),
+                false => link_mtus(&file, &link, &|interface| self.mtu(interface)),
+            };
+            match mtus {
                 Ok(mtus) => judged.push((link, mtus)),
                 Err(found) => errors.extend(as_lines(found)),
             }
@@ -194,6 +198,13 @@ impl Running {
         Ok(New { gateway, steps, sites: lans, io_changes })
     }
 
+    /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.
+    fn waits_from_the_start(&self, link: &Link) -> bool {
+        let is_there = |name: &String| look(name).is_ok_and(|seen| seen.is_some());
+        let absent = |running: &RunningLink| running.config.name == link.name && !running.is_seated;
+        self.links.iter().any(absent) && !(is_there(&link.plain) && is_there(&link.protected))
+    }
+
     /// A key that goes from one link to another would for a moment be used by both.
     fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
         let own = link.static_sas()?.transmit.lease_name();
@@ -217,7 +228,8 @@ impl Running {
             return match (look(interface)?, site.lan_mtu()) {
                 (Some(seen), _) => Ok(seen.mtu as usize),
                 (None, Some(before)) => Ok(before),
-                (None, None) => interface_mtu(interface),
+                // It waits, and its MTU is judged when it is there.
+                (None, None) => Ok(ETHERNET_MTU),
             };
         }
         let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
@@ -231,7 +243,8 @@ impl Running {
     }
 
     fn step(&self, link: Link, mtus: Mtus, io: bool, lines: &mut Vec<String>) -> Step {
-        let Some(running) = self.links.iter().find(|running| running.config.name == link.name) else {
+        let found = self.links.iter().find(|running| running.config.name == link.name);
+        let Some(running) = found.filter(|running| running.is_seated) else {
             return Step { link, mtus, what: What::Add };
         };
         let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
@@ -294,9 +307,14 @@ impl Running {
                     }
                     self.links.push(running);
                 }
-                (What::Add, _) | (_, None) => match self.start_link(link, mtus) {
+                (What::Add, _) | (_, None) => match self.start_or_wait(link, mtus) {
                     Ok(started) => {
-                        started.announce(&mut |line| lines.push(line.to_string()));
+                        match &started.waiting {
+                            Some(waiting) => {
+                                lines.push(format!("link {name:?}: no frame passes: {}", waiting.why))
+                            }
+                            None => started.announce(&mut |line| lines.push(line.to_string())),
+                        }
                         self.links.push(started);
                     }
                     Err(error) => errors.push(error.to_string()),
@@ -317,6 +335,9 @@ impl Running {
         for running in go {
             let name = running.config.name.clone();
             // Its ports are closed here, before its interfaces are put back.
+            if !running.is_seated {
+                continue;
+            }
             errors.extend(self.control.remove(&name).map(drop).err().map(|error| error.to_string()));
             let again = if step(&running).is_some() { ", to start with keys of another origin" } else { "" };
             errors.extend(running.restore().err().map(|error| error.to_string()));
@@ -400,10 +421,15 @@ impl Running {
         opened.map_err(|why| format!("link {name:?}: {why}; tried again every second"))
     }
 
-    fn start_link(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
-        let started = StartedLink::start(&self.gateway, link, mtus, self.control.leases(), &self.measured)?;
-        let (running, added) = started.give_to(&mut self.control);
-        added?;
+    /// Starts a link, or has it wait for an interface that was missing before, too.
+    fn start_or_wait(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
+        let there = [look(&link.plain)?.is_some(), look(&link.protected)?.is_some()];
+        if let Some(missing) = missing(&link, there) {
+            return Ok(RunningLink::absent(link, missing));
+        }
+        let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
+        let mut running = RunningLink::absent(link, String::new());
+        self.begin(&mut running, ready)?;
         Ok(running)
     }
 }

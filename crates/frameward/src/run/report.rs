@@ -51,10 +51,12 @@ impl Running {
         let snapshots = self.control.snapshots();
         let any_cell = self.links.iter().any(|link| link.config.cell.is_some());
         let cells = if any_cell { self.control.cell_statuses() } else { Vec::new() };
-        let control = &self.control;
+        let (control, nothing) = (&self.control, LinkSnapshot::default());
         let reports = self.links.iter().filter_map(|running| {
             let RunningLink { config, about, .. } = running;
-            let (_, snapshot) = snapshots.iter().find(|(name, _)| *name == config.name)?;
+            let of_link =
+                snapshots.iter().find(|(name, _)| *name == config.name).map(|(_, snapshot)| snapshot);
+            let snapshot = if running.is_seated { of_link? } else { &nothing };
             let agreement = control.key_agreement_status(&config.name);
             let waiting = waiting(running);
             let secy = secy_report(config, about, snapshot, agreement.as_ref());
@@ -63,7 +65,7 @@ impl Running {
             let mka = agreed.as_ref().map(|(report, wishes)| (report, *wishes));
             let status = cells.iter().find(|(link, _)| *link == config.name).map(|(_, status)| status);
             let fieldbus = config.cell.as_ref().map(|cell| cell_report(cell, status));
-            let of_secy = config.has_secy().then_some(&secy);
+            let of_secy = (config.has_secy() && running.is_seated).then_some(&secy);
             let mut concerns = concerns(of_secy, waiting.as_ref(), mka);
             concerns.extend(fieldbus.iter().flat_map(CellReport::concerns));
             Some(LinkReport {

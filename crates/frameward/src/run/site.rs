@@ -89,8 +89,18 @@ struct Bound {
 impl RunningSite {
     /// Prepares the LAN's interface, binds the sockets, and gives the site to a worker and a manager. If that fails the
     /// site has [`fallen`](Self::fallen), and is started by [`attend`](Self::attend) as soon as that can be done.
-    pub(super) fn start(gateway: &Gateway, config: Site, lan_mtu: usize, control: &mut Control) -> Self {
-        match Works::start(gateway, &config, lan_mtu, control) {
+    /// Without the MTU of the LAN its interface is missing, and it waits for that.
+    pub(super) fn start(
+        gateway: &Gateway,
+        config: Site,
+        lan_mtu: Option<usize>,
+        control: &mut Control,
+    ) -> Self {
+        let works = match lan_mtu {
+            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, control),
+            None => Err(missing(&config)),
+        };
+        match works {
             Ok(works) => Self { config, works: Some(works), waiting: None },
             Err(why) => {
                 let since = Instant::now();
@@ -217,9 +227,7 @@ impl RunningSite {
         }
         let taken_up = match seen {
             Some(seen) => self.take_up(file, gateway, control, seen),
-            None => {
-                Err(format!("interface {} is missing; the site goes on when it is back", self.config.lan))
-            }
+            None => Err(missing(&self.config)),
         };
         let (why, try_at) = match taken_up {
             Ok(()) => {
@@ -262,6 +270,10 @@ impl RunningSite {
         let since = self.waiting.as_ref().map_or_else(Instant::now, |before| before.since);
         self.waiting = Some(Waiting { since, why, try_at });
     }
+}
+
+fn missing(site: &Site) -> String {
+    format!("interface {} is missing; the site goes on when it is back", site.lan)
 }
 
 impl Works {

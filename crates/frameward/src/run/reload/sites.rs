@@ -24,7 +24,9 @@ impl Running {
             let found = before.iter().position(|running| running.config.name == config.name);
             let running = found.map(|found| before.remove(found));
             let goes_on = |running: &RunningSite| {
-                !io_changes && running.config.is_like(&config) && running.lan_mtu() == Some(lan_mtu)
+                // One that could not be started yet is tried each second.
+                let same_mtu = running.lan_mtu().is_none_or(|before| before == lan_mtu);
+                !io_changes && running.config.is_like(&config) && same_mtu
             };
             match running {
                 Some(mut running) if goes_on(&running) => {
@@ -58,7 +60,8 @@ impl Running {
             match site {
                 NewSite::GoesOn(running) => self.sites.push(*running),
                 NewSite::Start { config, lan_mtu, what } => {
-                    let running = RunningSite::start(&self.gateway, *config, lan_mtu, &mut self.control);
+                    let running =
+                        RunningSite::start(&self.gateway, *config, Some(lan_mtu), &mut self.control);
                     let name = &running.config.name;
                     if let Some(why) = running.fallen() {
                         lines.push(format!("error: site {name:?}: {why}; tried again every second"));

@@ -1,0 +1,148 @@
+//! The order of a start: all that can be wrong or fail comes before the first frame, and before the first packet number.
+//!
+//! | step | what can fail |
+//! |---|---|
+//! | HTTP, state directory, status sockets | they are another gateway's, or cannot be written; a key that must not be used |
+//! | privileges, how fast the cipher suites are here | what `realtime = "on"` wants |
+//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (presence.rs) |
+//! | workers, sites | threads, sockets |
+//! | leases, links | a disk that fails |
+//!
+//! Whatever fails leaves nothing behind: interfaces are put back, and so are the PNs that a link began with before another
+//! one failed.
+
+use std::time::Instant;
+
+use engine::control::Gateway;
+use engine::interface::{Prepared, look};
+use engine::lease::LeaseStore;
+
+use super::link::{ReadyLink, RunningLink};
+use super::presence::missing;
+use super::site::RunningSite;
+use super::{Measured, RunError, Running, Tell, polling};
+use crate::check::interface_mtu;
+use crate::check::keys::misused;
+use crate::check::link_mtus;
+use crate::check::site::{lan_mtu, not_carried};
+use crate::config::{Config, Link, Site};
+use crate::privilege;
+use crate::suite_speed::{self, Antedating};
+
+/// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
+/// interfaces.
+pub(super) fn open_state(config: &Config, tell: Tell<'_>) -> Result<LeaseStore, RunError> {
+    let Config { file, gateway, links, .. } = config;
+    let leases = LeaseStore::open(&gateway.state, gateway.state_max_age)?;
+    if let Some(behind) = leases.clock_behind() {
+        tell(&format_args!(
+            "warning: this box's clock is {} s behind the state in {}; correct the clock",
+            behind.as_secs(),
+            gateway.state.display()
+        ));
+    }
+    let found = misused(file, links, &|role, name, key| leases.judge(role, name, key));
+    if !found.is_empty() {
+        return Err(RunError::Misused(found));
+    }
+    Prepared::restore_stale(&gateway.state)?;
+    Ok(leases)
+}
+
+impl Running {
+    /// Starts all links and sites. Frames flow only when all links stand.
+    pub(super) fn start(
+        config: Config,
+        leases: LeaseStore,
+        locked: Result<(), String>,
+        tell: Tell<'_>,
+    ) -> Result<Self, RunError> {
+        let Config { file, gateway, links, sites } = config;
+        let (started, occupants) = (Instant::now(), links.len() + sites.len());
+        let (scheduling, privileges) = privilege::ask(gateway.realtime, gateway.polling, occupants, locked)
+            .map_err(RunError::NotGranted)?;
+        for (what, grant) in privileges.named() {
+            tell(&format_args!("{what}: {grant}"));
+        }
+        // Before any interface is touched: frames would wait for it.
+        let measured =
+            Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
+        let mut control = Gateway::new(leases, polling(gateway.polling), scheduling);
+        control.start_workers(occupants).map_err(RunError::Thread)?;
+        let mut running = Self {
+            file,
+            started,
+            gateway,
+            privileges,
+            measured,
+            reloaded: None,
+            control,
+            links: Vec::new(),
+            sites: Vec::new(),
+        };
+        let begun = running.start_all(links, sites, tell);
+        match begun {
+            Ok(()) => Ok(running),
+            Err(error) => running.stop().and(Err(error)),
+        }
+    }
+
+    fn start_all(&mut self, links: Vec<Link>, sites: Vec<Site>, tell: Tell<'_>) -> Result<(), RunError> {
+        let lans = sites.iter().map(|site| self.judge_lan(site, tell)).collect::<Result<Vec<_>, _>>()?;
+        let links = links.into_iter().map(|link| self.open_link(link)).collect::<Result<Vec<_>, _>>()?;
+        for (site, lan) in sites.into_iter().zip(lans) {
+            let site = RunningSite::start(&self.gateway, site, lan, &mut self.control);
+            let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
+            match (lan, fallen) {
+                (Some(_), Some(why)) => return Err(RunError::Site(format!("site {name:?}: {why}"))),
+                (None, Some(why)) => tell(&format_args!("site {name:?}: no frame passes: {why}")),
+                (_, None) => site.announce(tell),
+            }
+            self.sites.push(site);
+        }
+        // Last: a link that has begun has frames, and PNs that nobody else gets.
+        for (mut running, ready) in links {
+            let begun = match ready {
+                None => {
+                    let why = running.waiting.as_ref().map_or("", |waiting| &waiting.why);
+                    tell(&format_args!("link {:?}: no frame passes: {why}", running.config.name));
+                    Ok(())
+                }
+                Some(ready) => self.begin(&mut running, ready).map(|()| running.announce(tell)),
+            };
+            self.links.push(running);
+            begun?;
+        }
+        Ok(())
+    }
+
+    /// The MTU of a site's LAN; none if its interface is missing.
+    fn judge_lan(&self, site: &Site, tell: Tell<'_>) -> Result<Option<usize>, RunError> {
+        if look(&site.lan)?.is_none() {
+            return Ok(None);
+        }
+        let mtu = lan_mtu(&self.file, site, &interface_mtu)
+            .map_err(|found| RunError::Configuration(vec![found]))?;
+        not_carried(&self.file, site, mtu)
+            .iter()
+            .for_each(|warning| tell(&format_args!("warning: {warning}")));
+        Ok(Some(mtu))
+    }
+
+    /// Opens a link's interfaces and ports, if its interfaces are there.
+    fn open_link(&self, link: Link) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
+        let there = [look(&link.plain)?.is_some(), look(&link.protected)?.is_some()];
+        if let Some(missing) = missing(&link, there) {
+            return Ok((RunningLink::absent(link, missing), None));
+        }
+        let mtus = link_mtus(&self.file, &link, &interface_mtu).map_err(RunError::Configuration)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
+        Ok((RunningLink::absent(link, String::new()), Some(ready)))
+    }
+
+    /// Gives a link keys and then a worker.
+    pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
+        let started = ready.begin(&link.config, self.control.leases(), &self.measured)?;
+        started.give_to(link, &mut self.control)
+    }
+}
