@@ -1,9 +1,11 @@
 //! The order of a start: all that can fail comes before the first packet number, what is not there is waited for, and a
 //! stop gives back what it has not used.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::time::Instant;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, Scratch, Station, configure};
 use frameward::keygen::{self, KeyLength};
@@ -105,7 +107,7 @@ fn a_link_waits_for_its_interface_and_starts_use_up_nothing() {
     let end = Instant::now() + DEADLINE;
     while a.report().unwrap().links.iter().any(|link| link.waiting.is_some()) {
         assert!(Instant::now() < end, "{:?}", a.report().unwrap().links[1].waiting);
-        std::thread::sleep(std::time::Duration::from_millis(20));
+        std::thread::sleep(Duration::from_millis(20));
     }
     let report = a.report().unwrap();
     assert!(next_pn(&report, 0) < FEW && next_pn(&report, 1) < FEW);
@@ -162,4 +164,52 @@ fn a_start_that_fails_uses_no_packet_number() {
         a.stop().unwrap();
     }
     drop((udp, tcp));
+}
+
+/// A lock on a directory is for whoever may read it. Nothing of the gateway's may depend on one.
+#[test]
+fn another_account_cannot_keep_a_gateway_from_starting() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &CHOICE).unwrap();
+    let open = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    open(scratch.path(), 0o755);
+    let home = &topology.gateway_a.namespace;
+    start(home, &scratch, "a").stop().unwrap();
+    // As an administrator may make them.
+    let mut held =
+        vec![scratch.path().join("run"), scratch.path().join("state-a"), scratch.path().join("used")];
+    held.iter().for_each(|directory| open(directory, 0o755));
+    for directory in held.clone() {
+        let files = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+        held.extend(files.filter(|path| path.is_file()));
+    }
+    let stranger = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "flock", "--shared"];
+    let holders: Vec<_> = held
+        .iter()
+        .map(|path| home.spawn(&[&stranger[..], &[path.to_str().unwrap(), "sleep", "60"]].concat()).unwrap())
+        .collect();
+    let locked = |path: &Path| matches!(File::open(path).unwrap().try_lock(), Err(TryLockError::WouldBlock));
+    let end = Instant::now() + DEADLINE;
+    while !held[..3].iter().all(|path| locked(path)) {
+        assert!(Instant::now() < end, "the stranger could not lock what anybody can");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let a = start(home, &scratch, "a");
+    let b = start(&topology.gateway_b.namespace, &scratch, "b");
+    // Control turns: floors come to disk, and the figures are there.
+    let floors = || fs::read(scratch.path().join("state-a/floors")).unwrap();
+    let before = floors();
+    both_ways(&topology, 1);
+    assert_eq!(a.report().unwrap().links.len(), 1);
+    while floors() == before {
+        assert!(Instant::now() < end, "no floor is written");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // A second gateway of the name finds out at once.
+    let output = run(home, &scratch);
+    assert!(output.stderr.contains("another gateway"), "{}", output.stderr);
+    a.stop().unwrap();
+    b.stop().unwrap();
+    drop(holders);
 }

@@ -17,6 +17,7 @@
 //! STATE/floors          the lowest PNs to be accepted, and the heartbeat, replaced as a whole
 //! STATE/*.new           the next of either while it is being written; means nothing by itself
 //! STATE/leases.created  says that both have existed: if one is gone, the numbers are lost
+//! STATE/leases.lock     empty; locked while a gateway runs
 //! KEYS/used/FILE        marks a key that was used for sending: if no lease knows it, the state is lost (`used.rs`);
 //!                       and by whom it was used for receiving
 //!
@@ -64,6 +65,8 @@ pub use roles::{Glance, Role};
 use store::{Opening, Store};
 use used::{Mark, Marks};
 
+use crate::own_lock;
+
 /// PNs reserved at a time: 2^20.
 ///
 /// At 1.5 million frames a second a block lasts 0.7 s, and the next is asked for at its half, so a disk has
@@ -72,6 +75,9 @@ pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
     Some(pns) => pns,
     None => NonZeroU64::MIN,
 };
+
+/// Locked while a gateway has the state directory.
+const LOCK: &str = "leases.lock";
 
 /// Names the PNs of one SC under one key by what its nonces are made of besides the PN: SHA-256 over key and SCI,
 /// or over key and SSCI with an XPN suite. The salt of an XPN suite is left out, so that a changed salt goes on
@@ -283,14 +289,9 @@ impl LeaseStore {
     pub fn open(path: &Path, max_age: Option<Duration>) -> Result<Self, LeaseError> {
         let directory_error = |source| LeaseError::Directory { path: path.to_owned(), source };
         let directory = Directory::open(path).map_err(directory_error)?;
-        let lock = File::open(path).map_err(directory_error)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(LeaseError::InUse { path: path.to_owned() });
-            }
-            Err(std::fs::TryLockError::Error(source)) => return Err(directory_error(source)),
-        }
+        // Not on the directory: whoever may list it could hold that.
+        let lock = own_lock::take(&path.join(LOCK)).map_err(directory_error)?;
+        let lock = lock.ok_or_else(|| LeaseError::InUse { path: path.to_owned() })?;
         let machine = machine_digest(std::fs::read("/etc/machine-id").ok().as_deref());
         let opening = Opening { machine, now: unix_seconds(), max_age };
         Ok(Self { store: Store::open(directory, path, opening)?, path: path.to_owned(), _lock: lock })
@@ -351,15 +352,7 @@ impl LeaseStore {
     /// # Errors
     /// If it exists and cannot be opened.
     pub fn is_held(path: &Path) -> io::Result<bool> {
-        let directory = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            other => other?,
-        };
-        match directory.try_lock_shared() {
-            Ok(()) => Ok(false),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(true),
-            Err(std::fs::TryLockError::Error(error)) => Err(error),
-        }
+        own_lock::is_taken(&path.join(LOCK))
     }
 
     /// Reserves up to `pns` PNs for `name`, above all that was ever reserved for it and none above `last`

@@ -19,6 +19,7 @@ pub mod link;
 mod mapping;
 pub mod memory;
 pub mod open;
+pub mod own_lock;
 mod packet_socket;
 pub mod path;
 pub mod pool;

@@ -21,9 +21,9 @@
 //! ends.
 
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::{InterfaceError, MacAddress};
@@ -127,8 +127,13 @@ impl RecordFile {
                 .write(true)
                 .create(true)
                 .truncate(false)
+                .mode(0o600)
                 .open(&path)
                 .map_err(failed("open"))?;
+            // Whoever may open it could hold its lock. One that was left by an earlier release may be open to all.
+            if file.metadata().map_err(failed("look at"))?.mode() & 0o077 != 0 {
+                file.set_permissions(Permissions::from_mode(0o600)).map_err(failed("close to others"))?;
+            }
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {

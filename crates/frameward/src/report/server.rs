@@ -1,7 +1,8 @@
 //! The gateway's side of its sockets: who connects to the status socket is sent one report.
 //!
 //! The socket is made under another name, closed to others, and renamed, so that it is never open to all and a
-//! dead gateway's socket is replaced in one step. A thread answers one client after the other; a client that does
+//! dead gateway's socket is replaced in one step. A lock beside it, which no other account can hold, says that its
+//! gateway lives: nothing here waits for anybody. A thread answers one client after the other; a client that does
 //! not read is dropped after a second. Nothing is read from clients of the status socket; the other one is for requests
 //! (`request.rs`).
 
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use super::GatewayReport;
 use crate::status::socket_path;
+use engine::own_lock;
 
 /// How long a client may take to read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,6 +45,8 @@ pub struct SocketServer {
     path: PathBuf,
     stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+    /// Whoever has it has the socket.
+    _lock: File,
 }
 
 impl SocketServer {
@@ -76,8 +80,8 @@ impl SocketServer {
         serve: impl FnMut(UnixStream) + Send + 'static,
     ) -> Result<Self, ServeError> {
         let failed = |source| ServeError::Socket { path: path.to_owned(), source };
-        let listener = match listen(directory, path, mode) {
-            Ok(Some(listener)) => listener,
+        let (listener, lock) = match listen(directory, path, mode) {
+            Ok(Some(listening)) => listening,
             Ok(None) => return Err(ServeError::AlreadyRunning(name.to_owned())),
             Err(source) => return Err(failed(source)),
         };
@@ -89,7 +93,7 @@ impl SocketServer {
                 move || answer(&listener, &stopping, serve)
             })
             .map_err(failed)?;
-        Ok(Self { path: path.to_owned(), stopping, thread: Some(thread) })
+        Ok(Self { path: path.to_owned(), stopping, thread: Some(thread), _lock: lock })
     }
 }
 
@@ -106,14 +110,11 @@ impl Drop for SocketServer {
 }
 
 /// Listens on `path`, or not if somebody does already.
-fn listen(directory: &Path, path: &Path, mode: u32) -> io::Result<Option<UnixListener>> {
+fn listen(directory: &Path, path: &Path, mode: u32) -> io::Result<Option<(UnixListener, File)>> {
     DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-    // Of two gateways that start at once, one waits here for the other.
-    let starting = File::open(directory)?;
-    starting.lock()?;
-    if UnixStream::connect(path).is_ok() {
-        return Ok(None);
-    }
+    let mut lock = path.as_os_str().to_owned();
+    lock.push(".lock");
+    let Some(lock) = own_lock::take(Path::new(&lock))? else { return Ok(None) };
     let unnamed = path.with_extension("new");
     match fs::remove_file(&unnamed) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -122,7 +123,7 @@ fn listen(directory: &Path, path: &Path, mode: u32) -> io::Result<Option<UnixLis
     let listener = UnixListener::bind(&unnamed)?;
     fs::set_permissions(&unnamed, Permissions::from_mode(mode))?;
     fs::rename(&unnamed, path)?;
-    Ok(Some(listener))
+    Ok(Some((listener, lock)))
 }
 
 fn answer(listener: &UnixListener, stopping: &AtomicBool, mut serve: impl FnMut(UnixStream)) {
