@@ -174,3 +174,23 @@ fn both_ends_with_one_key_and_sci() {
     replace(&config, "b.key", "a.key");
     refused(&run(&topology, &scratch), 2, &["a.toml:", "key and SCI", "nonces would repeat"]);
 }
+
+/// A key of zeros, and one key for both directions.
+#[test]
+fn keys_that_protect_nothing() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    let config = scratch.path().join("a.toml");
+    let own = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(scratch.path().join("a.key"), "0".repeat(32)).unwrap();
+    refused(&run(&topology, &scratch), 2, &["a.toml:", "press", "a.key", "zeros", "keygen static"]);
+    std::fs::copy(scratch.path().join("b.key"), scratch.path().join("a.key")).unwrap();
+    refused(&run(&topology, &scratch), 2, &["a.toml:", "press", "both directions", "keygen static"]);
+    let section = own.split_once("[link.static]").unwrap().0;
+    let mka = format!("{section}[link.mka]\ncak_file = \"line.cak\"\n");
+    std::fs::write(&config, mka).unwrap();
+    let cak = scratch.write("line.cak", &format!("ckn = 6c696e65\ncak = {}\n", "00".repeat(16))).unwrap();
+    std::fs::set_permissions(&cak, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    refused(&run(&topology, &scratch), 2, &["a.toml:", "press", "line.cak", "zeros", "keygen cak"]);
+}

@@ -223,6 +223,20 @@ fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
     owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
 }
 
+/// Whether a key is nothing but zeros: memory that nobody wrote to, or a place to be filled in. Looks at all of it, however
+/// it begins.
+pub(crate) fn is_zeros(key: &[u8]) -> bool {
+    key.iter().fold(0, |all, octet| all | octet) == 0
+}
+
+/// Why a key of zeros is refused; `kind` is what `keygen` makes in its place.
+pub(crate) fn zeros(path: &Path, kind: &str) -> String {
+    format!(
+        "{} holds zeros, which is no secret; make a key with: frameward keygen {kind} --out FILE",
+        path.display()
+    )
+}
+
 /// The lines, without their comments.
 fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&c| c == b'\n').map(|line| line.split(|&c| c == b'#').next().unwrap_or_default())

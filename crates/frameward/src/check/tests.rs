@@ -21,7 +21,7 @@ key_file = "a.key"
 [[link.static.peer]]
 an = 2
 sci = "02:00:00:00:00:02/1"
-key_file = "b.key"
+key_file = "bb.key"
 "#
     );
     parsed(&text)
@@ -85,7 +85,7 @@ fn the_plan_names_what_counts() {
         .unwrap()
         .with_line_rates(&|name| (name == "eth1").then_some(100))
         .to_string();
-    let keys = [5_u8; 2].map(|octet| fingerprint(&[octet; 16]));
+    let keys = [5_u8, 6].map(|octet| fingerprint(&[octet; 16]));
     assert_eq!(
         plan,
         format!(

@@ -17,7 +17,7 @@ use super::ReadCak;
 use super::findings::{Findings, list};
 use super::keys::{Expected, Mka};
 use super::raw::{RawLink, RawMka};
-use crate::key_file::NamedCak;
+use crate::key_file::{NamedCak, is_zeros, zeros};
 
 /// Without a `priority`.
 const DEFAULT_PRIORITY: u8 = 16;
@@ -135,7 +135,12 @@ impl Scope<'_> {
         caks: &CakSource,
         findings: &mut Findings,
     ) -> Option<NamedCak> {
-        match (caks.read)(&caks.directory.join(file.get_ref())) {
+        let path = caks.directory.join(file.get_ref());
+        match (caks.read)(&path) {
+            Ok(cak) if is_zeros(cak.octets()) => {
+                findings.error(file.span(), format!("{}{}", self.label, zeros(&path, "cak")));
+                None
+            }
             Ok(cak) => {
                 if let SuiteRule::Only(suite) = self.suite
                     && suite.key_octets() > cak.octets().len()

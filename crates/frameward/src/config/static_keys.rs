@@ -3,6 +3,9 @@
 //! What must not be: two frames sealed under one key with one nonce. The nonce is made of SCI and PN, or of SSCI,
 //! PN and salt with XPN (the AN is no part of it), so no two SAs of the whole gateway, own or peers', may have
 //! equal key and SCI, or SSCI. This also catches two ends' files that were copied, and one key file named twice.
+//!
+//! One key for both directions of a link repeats no nonce as long as the SCIs differ. It is refused all the same: then
+//! whoever may receive may also send as the other end, and a mistake with an SCI is all that keeps nonces apart.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -15,6 +18,7 @@ use wire::{An, Sci, Ssci};
 use super::findings::Findings;
 use super::raw::{RawPeer, RawSa, RawStatic};
 use super::{ReadKey, StaticSa, StaticSas};
+use crate::key_file::{is_zeros, zeros};
 
 /// Where keys come from.
 pub(super) struct KeySource<'k> {
@@ -31,6 +35,9 @@ pub(super) struct Place {
     key: Sak,
     sci: Sci,
     xpn: Option<XpnBinding>,
+    /// Where its link stands, and whether it is the own SA of that.
+    link: usize,
+    own: bool,
 }
 
 /// What the SAs of one link are judged by.
@@ -51,7 +58,9 @@ impl Scope<'_> {
         findings: &mut Findings,
     ) -> Option<StaticSas> {
         let own = section.get_ref();
+        let at = places.len();
         let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
+        places.iter_mut().skip(at).for_each(|place| place.own = true);
         let mut receive = Vec::new();
         for peer in &own.peer {
             let replay_floor = self.replay_floor(peer, findings);
@@ -90,6 +99,11 @@ impl Scope<'_> {
         let key_and_file = self.key(raw, &span, suite, keys, findings);
         let xpn = self.xpn(raw, &span, suite, findings);
         let (key, key_file) = key_and_file?;
+        if is_zeros(key.octets()) {
+            let span = raw.key_file.as_ref().map_or(span, Spanned::span);
+            findings.error(span, format!("{}{}", self.label, zeros(&key_file, "static")));
+            return None;
+        }
         let span = raw.key_file.as_ref().map_or(span, Spanned::span);
         let line = findings.line(&span);
         let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
@@ -100,6 +114,8 @@ impl Scope<'_> {
             key: sa.key.clone(),
             sci: sa.sci,
             xpn: sa.xpn,
+            link: self.link.start,
+            own: false,
         });
         Some(sa)
     }
@@ -342,6 +358,10 @@ fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static st
         (None, None) if earlier.sci == later.sci => Some((
             "and SCI are those of",
             "nonces would repeat: give each end its own SCI and each SA its own key",
+        )),
+        _ if earlier.link == later.link && earlier.own != later.own => Some((
+            "is used for both directions, here and on",
+            "make another one for one of them with: frameward keygen static --out FILE",
         )),
         _ => None,
     }

@@ -5,21 +5,27 @@ use wire::Ckn;
 
 use super::*;
 
+/// The first letter of a file's name; of Zeros 0.
+fn letter(path: &Path) -> u8 {
+    let letter = path.file_name().map_or(0, |name| name.as_encoded_bytes()[0]);
+    if letter == b'Z' { 0 } else { letter }
+}
+
 /// Takes the first letter of the file's name, over and over, for the key.
 fn letter_key(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
-    let letter = path.file_name().map_or(0, |name| name.as_encoded_bytes()[0]);
+    let letter = letter(path);
     Ok(Sak::new(suite, &vec![letter; suite.key_octets()]).unwrap())
 }
 
 /// Takes the first letter of the file's name for all octets of the private key.
 fn letter_identity(path: &Path) -> Result<Identity, KeyFileError> {
-    let letter = path.file_name().map_or(0, |name| name.as_encoded_bytes()[0]);
+    let letter = letter(path);
     Ok(Identity::new(&[letter; 32]))
 }
 
 /// Takes the first letter of the file's name for all octets.
 fn letter_master_key(path: &Path) -> Result<CellKey, KeyFileError> {
-    let letter = path.file_name().map_or(0, |name| name.as_encoded_bytes()[0]);
+    let letter = letter(path);
     Ok(CellKey::new(&[letter; 32]))
 }
 
@@ -29,7 +35,7 @@ fn letter_cak(path: &Path) -> Result<NamedCak, KeyFileError> {
     let name = path.file_name().map_or(&[0][..], |name| name.as_encoded_bytes());
     let length = if name.ends_with(b"256") { 32 } else { 16 };
     let ckn = Ckn::new(&[name[0]; 5]).unwrap();
-    Ok(NamedCak::new(ckn, &vec![name[0].to_ascii_lowercase(); length]).unwrap())
+    Ok(NamedCak::new(ckn, &vec![letter(path).to_ascii_lowercase(); length]).unwrap())
 }
 
 fn sas(link: &Link) -> &StaticSas {
@@ -214,9 +220,11 @@ fn keys_may_change_and_links_may_be_several() {
     });
     assert_eq!(sas(&judge(&four_sas).unwrap().0.links[0]).receive.len(), 4);
     assert_eq!(judge(&format!("{VALID}{SECOND}")).unwrap().0.links.len(), 2);
-    // One key for both ways, as `ip macsec` users have it: their SCIs differ.
-    assert!(judge(&VALID.replace("b.key", "a.key")).is_ok());
-    assert!(judge(&xpn().replace("b.key", "a.key")).is_ok());
+    // Peers may share a key under different SCIs; the own one is no peer's.
+    let group = "[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:05/1\"\nkey_file = \"b.key\"\n";
+    assert!(judge(&format!("{VALID}{group}")).is_ok());
+    let both_ways = lines(&judge(&xpn().replace("b.key", "a.key")).unwrap_err());
+    assert!(both_ways.len() == 1 && both_ways[0].contains("for both directions"), "{both_ways:?}");
 }
 
 #[test]
@@ -540,6 +548,21 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "[[link.static.peer]]",
         "[[link.static.peer]]\nan = 1\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"b.key\"\n[[link.static.peer]]",
         "21: link \"press\": key and SCI are those of line 17; nonces would repeat: give each end its own SCI and each SA its own key",
+    ),
+    (
+        "b.key",
+        "a.key",
+        "17: link \"press\": key is used for both directions, here and on line 13; make another one for one of them with: frameward keygen static --out FILE",
+    ),
+    (
+        "a.key",
+        "Zeros.key",
+        "13: link \"press\": Zeros.key holds zeros, which is no secret; make a key with: frameward keygen static --out FILE",
+    ),
+    (
+        "b.key",
+        "Zeros.key",
+        "17: link \"press\": Zeros.key holds zeros, which is no secret; make a key with: frameward keygen static --out FILE",
     ),
     (
         "mtu = \"interface\"",

@@ -8,7 +8,7 @@ use suite::fieldbus::{MASTER_KEY_OCTETS, MasterKey};
 use wire::Ckn;
 use zeroize::Zeroizing;
 
-use super::{KeyFileError, NamedCak, Reason, cak, fingerprint, parse, read_text};
+use super::{KeyFileError, NamedCak, Reason, cak, fingerprint, is_zeros, parse, read_text};
 
 /// What the keys of a cell's relations are derived from. Wiped when dropped, and never shown.
 #[derive(Clone)]
@@ -29,6 +29,11 @@ impl CellKey {
     pub fn as_cak(&self) -> NamedCak {
         let name = Ckn::new(b"fieldbus").expect("invariant: 8 octets are a name");
         NamedCak::new(name, &*self.0).expect("invariant: 32 octets are a CAK")
+    }
+
+    /// Whether it is nothing but zeros.
+    pub(crate) fn is_zeros(&self) -> bool {
+        is_zeros(&*self.0)
     }
 
     /// What tells it from others, and nothing about it.

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 
-use super::ends::{A, SETTINGS, protected, sdus, sender};
+use super::ends::{A, SETTINGS, protected, sdus, sender, start_sending, transmit_sa};
 use super::{ENDS, pcap, timed};
 
 pub(super) struct Directory(pub(super) PathBuf);
@@ -143,14 +143,18 @@ fn what_cannot_be_read_is_one_line() {
 #[test]
 fn a_gateways_configuration_gives_the_keys() {
     let directory = Directory::new("configuration");
-    directory.write("capture.pcap", pcap(&timed(&frames(3))));
-    directory.write("a.key", "00000000000000000000000000000000");
-    directory.write("b.key", "11111111111111111111111111111111");
+    // A gateway's configuration may have no key of zeros, which is that of AN 0.
+    let suite = suite::CipherSuite::GcmAes128;
+    let mut sender = secy::SecY::new(A, SETTINGS);
+    start_sending(&mut sender, transmit_sa(suite, 1, 1, wire::Pn::LAST_64));
+    directory.write("capture.pcap", pcap(&timed(&protected(&mut sender, &sdus(3, 100)))));
+    directory.write("a.key", "01".repeat(16));
+    directory.write("b.key", "11".repeat(16));
     let config = |own: &str, peer: &str| {
         format!(
             "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"p\"\nprotected = \"q\"\n\
-             suite = \"gcm-aes-128\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:0{own}/1\"\n\
-             key_file = \"{own}.key\"\n[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0{peer}/1\"\n\
+             suite = \"gcm-aes-128\"\n[link.static]\nan = 1\nsci = \"02:00:00:00:00:0{own}/1\"\n\
+             key_file = \"{own}.key\"\n[[link.static.peer]]\nan = 1\nsci = \"02:00:00:00:00:0{peer}/1\"\n\
              key_file = \"{peer}.key\"\nreplay_floor = \"off\"\n"
         )
     };

@@ -15,7 +15,7 @@ use super::super::raw::{RawFieldbus, RawLink};
 use super::super::{Link, ReadMasterKey};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, Mode, Rest, quantity};
-use crate::key_file::CellKey;
+use crate::key_file::{CellKey, zeros};
 
 pub(super) const MODES: [(&str, Mode); 2] = [("protect", Mode::Protect), ("shadow", Mode::Shadow)];
 /// `rest` of a cell without a link.
@@ -221,7 +221,12 @@ impl<'r> Judge<'r> {
             findings.error(self.span.clone(), text);
             return None;
         };
-        match (keys.read)(&keys.directory.join(value.get_ref())) {
+        let file = keys.directory.join(value.get_ref());
+        match (keys.read)(&file) {
+            Ok(key) if key.is_zeros() => {
+                findings.error(value.span(), format!("{label}{}", zeros(&file, "fieldbus")));
+                None
+            }
             Ok(key) => Some(key),
             Err(error) => {
                 findings.error(value.span(), format!("{label}{error}"));

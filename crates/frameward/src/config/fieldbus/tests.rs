@@ -142,6 +142,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("rest = \"press\"\n", "rest = \"drop\"\n", format!("16: {0}\n16: {1}", cell("plain is missing; add plain = \"INTERFACE\""), cell("protected is missing; add protected = \"INTERFACE\""))),
         ("rest = \"press\"\n", "rest = \"drop\"\nplain = \"eth0\"\nprotected = \"eth2\"\n", format!("19: {}", cell("plain = \"eth0\" stands on line 5 already; an interface serves one side of one link or fieldbus, or one site; a fieldbus in a link names it in rest"))),
         ("master_key_file = \"m.key\"\n", "\n", format!("16: {}", cell("master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""))),
+        ("\"m.key\"", "\"Zeros.key\"", format!("19: {}", cell("Zeros.key holds zeros, which is no secret; make a key with: frameward keygen fieldbus --out FILE"))),
         ("rest = \"press\"\n", "rest = \"press\"\nprotect = \"sign\"\n", format!("19: {}", cell("protect = \"sign\" is no choice; use \"encrypt\" or \"authenticate\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\" or \"gcm-aes-256\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nmode = \"off\"\n", format!("19: {}", cell("mode = \"off\" is no choice; use \"protect\" or \"shadow\""))),

@@ -126,6 +126,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "prio",
         "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, priority, destination, on_peer_loss, rekey, delay_protect, sci, record",
     ),
+    (
+        "line.cak",
+        "Zeros.cak",
+        "11: link \"press\": Zeros.cak holds zeros, which is no secret; make a key with: frameward keygen cak --out FILE",
+    ),
     ("cak_file = \"line.cak\"\n", "", "10: link \"press\": cak_file is missing; add cak_file = \"FILE\""),
     (
         "priority = 16",

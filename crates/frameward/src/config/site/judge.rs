@@ -13,6 +13,7 @@ use super::super::link::{Seen, interface_name, mtu, name};
 use super::super::raw::RawSite;
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
+use crate::key_file::{is_zeros, zeros};
 
 /// W: seqs of a window.
 const WINDOW: std::ops::RangeInclusive<u64> = 64..=65_536;
@@ -148,7 +149,12 @@ impl Judge {
             findings.error(self.span.clone(), text);
             return None;
         };
-        match (identities.read)(&identities.directory.join(value.get_ref())) {
+        let file = identities.directory.join(value.get_ref());
+        match (identities.read)(&file) {
+            Ok(identity) if is_zeros(identity.private()) => {
+                findings.error(value.span(), format!("{label}identity: {}", zeros(&file, "site")));
+                None
+            }
             Ok(identity) => Some(Some(identity)),
             Err(error) => {
                 findings.error(value.span(), format!("{label}identity: {error}"));

@@ -230,6 +230,11 @@ fn mistakes() -> Vec<(String, String, String)> {
             "11: site \"dresden\": public_key of a peer is this site's own; write that which the other site's keygen printed",
         ),
         (
+            "a.key",
+            "Zeros.key",
+            "7: site \"dresden\": identity: Zeros.key holds zeros, which is no secret; make a key with: frameward keygen site --out FILE",
+        ),
+        (
             "identity =",
             "dscp = 64\nidentity =",
             "7: site \"dresden\": dscp = 64 is out of range; use 0 to 63, or \"none\"",
