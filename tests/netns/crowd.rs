@@ -53,7 +53,7 @@ fn configure(scratch: &Scratch, plants: &Plants) {
     let key = |name: &str| keygen::site(&scratch.path().join(format!("{name}.key"))).unwrap();
     let gateway = |name: &str| {
         let state = scratch.path().join(format!("state-{name}"));
-        format!("[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n", state.display())
+        format!("[gateway]\nname = \"{name}\"\nstate = \"{}\"\n", state.display())
     };
     let own = key("one");
     let mut site = gateway("one")

@@ -55,7 +55,7 @@ impl Group {
     fn configure_with(&self, gateway: &str, name: &str, mka: &str) {
         let state = self.scratch.path().join(format!("state-{name}"));
         let text = format!(
-            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n{gateway}\n[[link]]\nname = \"press\"\n\
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n{gateway}\n[[link]]\nname = \"press\"\n\
              plain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nreplay_window = 64\n{}\n[link.mka]\n{mka}\n",
             state.display(),
             self.link

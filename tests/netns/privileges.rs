@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use frameward::privilege::PRIORITY;
+use lab::flood::Load;
 use lab::{PacketSocket, Program, Shape, Topology};
 
 use super::{DEADLINE, EXPERIMENT, exchange, lab, marked, program};
@@ -31,6 +32,14 @@ fn schedules(process: u32) -> Vec<(String, u32, u32)> {
         Some((begin.split_once('(').unwrap().1.to_owned(), number(41), number(40)))
     };
     threads.filter_map(|thread| of(thread.ok()?)).collect()
+}
+
+/// A worker that sleeps goes first when it is woken; one that looks for frames does not.
+fn until_one_goes_first(process: u32) {
+    let end = Instant::now() + DEADLINE;
+    while !schedules(process).iter().any(|(name, policy, _)| name.starts_with("fw-worker") && *policy == 1) {
+        assert!(Instant::now() < end, "nobody goes first: {:?}", schedules(process));
+    }
 }
 
 /// A number of a process's or thread's directory in /proc (proc(5), status).
@@ -67,6 +76,8 @@ fn choice(gateway: &'static str) -> Choice {
 fn workers_alone_go_first_and_all_memory_stays() {
     let (topology, mut pair) = lab(&Shape::default(), &choice("realtime = \"on\""));
     let process = pair.a.program().id();
+    // The word that it runs comes before its worker sleeps for the first time.
+    until_one_goes_first(process);
     for (name, policy, priority) in schedules(process) {
         let expected = if name.starts_with("fw-worker") { (1, u32::from(PRIORITY)) } else { (0, 0) };
         assert_eq!((policy, priority), expected, "{name}");
@@ -117,7 +128,7 @@ fn what_is_not_granted_is_said_and_ends_only_a_start_that_needs_it() {
         Station::start_by(by, program(), &topology.gateway_a.namespace, scratch, "a")
     };
     let scratch = Scratch::new().unwrap();
-    configure(&scratch, &choice("realtime = \"auto\"")).unwrap();
+    configure(&scratch, &choice("cpus = \"0\"")).unwrap();
     let mut a = start(&scratch, NEITHER).unwrap();
     let process = a.program().id();
     assert!(schedules(process).iter().all(|(_, policy, _)| *policy == 0));
@@ -130,10 +141,18 @@ fn what_is_not_granted_is_said_and_ends_only_a_start_that_needs_it() {
     }
     let said = a.stop().unwrap();
     assert!(said.contains("real time: no, ") && said.contains("locked memory: no, "), "{said}");
+
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &choice("")).unwrap();
     let a = start(&scratch, ONE_CPU).unwrap();
     let realtime = a.report().unwrap().privileges.unwrap().realtime;
     assert!(!realtime.granted && realtime.detail.contains("every CPU has a worker"), "{realtime:?}");
     a.stop().unwrap();
+
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &choice("cpus = \"1000\"")).unwrap();
+    let Err(PairError::Lab(error)) = start(&scratch, &[]) else { panic!("it started on CPU 1000") };
+    assert!(error.to_string().contains("no worker can run on CPU 1000"), "{error}");
 
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &choice("realtime = \"on\"")).unwrap();
@@ -146,4 +165,98 @@ fn what_is_not_granted_is_said_and_ends_only_a_start_that_needs_it() {
         let error = error.to_string();
         assert!(words.iter().all(|word| error.contains(word)), "{error}");
     }
+}
+
+/// As it ships, by root: no worker goes first where others may want its CPU, and it does where a CPU is kept for it.
+#[test]
+fn real_time_is_for_those_who_have_a_cpu_to_themselves() {
+    let (topology, mut pair) = lab(&Shape::default(), &choice(""));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 90, 1)]);
+    let process = pair.a.program().id();
+    assert!(schedules(process).iter().all(|(_, policy, _)| *policy == 0), "{:?}", schedules(process));
+    let realtime = pair.a.report().unwrap().privileges.unwrap().realtime;
+    assert!(!realtime.granted && realtime.detail.contains("cpus = "), "{realtime:?}");
+    pair.stop().unwrap();
+
+    let (topology, mut pair) = lab(&Shape::default(), &choice("cpus = \"0\""));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    exchange(a, b, &[marked(b.mac, a.mac, EXPERIMENT, 90, 1)]);
+    let process = pair.a.program().id();
+    let realtime = pair.a.report().unwrap().privileges.unwrap().realtime;
+    assert!(realtime.granted && realtime.detail.contains("CPU 0, kept for workers"), "{realtime:?}");
+    until_one_goes_first(process);
+    let [worker] = &workers(process)[..] else { panic!("one worker") };
+    let status = fs::read_to_string(worker.join("status")).unwrap();
+    assert!(status.contains("Cpus_allowed_list:\t0\n"), "{status}");
+    pair.stop().unwrap();
+}
+
+/// CPU time of a thread or process, a directory in /proc, in nanoseconds.
+fn cpu_time(directory: &Path) -> u64 {
+    let text = fs::read_to_string(directory.join("schedstat")).unwrap();
+    text.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+/// Somebody on CPU 0 who computes without end.
+fn hog() -> Program {
+    let hog = Program::spawn(&["sh", "-c", "while :; do :; done"]).unwrap();
+    pin(&PathBuf::from(format!("/proc/{}", hog.id())), "0");
+    hog
+}
+
+/// More frames than workers can forward, who go first: others on their CPU run all the same, as the kernel's own threads have to.
+#[test]
+fn a_flood_does_not_give_the_cpu_to_those_who_go_first() {
+    let (topology, mut pair) = lab(&Shape::default(), &choice("realtime = \"on\""));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    let workers = [pair.a.program().id(), pair.b.program().id()].map(workers).concat();
+    workers.iter().for_each(|worker| pin(worker, "0"));
+    // Frames are brought by the sender's CPU, so the flood goes on whatever happens on the workers'.
+    pin(&fs::read_link("/proc/thread-self").unwrap(), "1");
+    let hog = hog();
+    let own = PathBuf::from(format!("/proc/{}", hog.id()));
+    let load = Load::start(a, b, 46, None, DEADLINE).unwrap();
+    let used = || (cpu_time(&own), workers.iter().map(|worker| cpu_time(worker)).sum::<u64>());
+    std::thread::sleep(Duration::from_millis(300));
+    let before = used();
+    std::thread::sleep(Duration::from_secs(2));
+    let after = used();
+    load.stop().unwrap();
+    // Among equals it has a third of what the three have.
+    let (others, ours) = (after.0 - before.0, after.1 - before.1);
+    assert!(others * 6 > ours, "others had {others} ns, workers {ours} ns");
+    drop(hog);
+    pair.stop().unwrap();
+}
+
+/// Frames come so steadily that a worker would look for the next one for ever. Not while another one wants its CPU.
+#[test]
+fn nobody_looks_for_frames_while_others_want_the_cpu() {
+    const FRAMES: u64 = 15_000;
+    const GAP: Duration = Duration::from_micros(70);
+    let (topology, mut pair) = lab(&Shape::default(), &choice(""));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    let workers = [pair.a.program().id(), pair.b.program().id()].map(workers).concat();
+    workers.iter().for_each(|worker| pin(worker, "0"));
+    pin(&fs::read_link("/proc/thread-self").unwrap(), "1");
+    let hog = hog();
+    let sum = |key: &str| workers.iter().map(|worker| status(worker, key)).sum::<u64>();
+    let switches = || (sum("voluntary_ctxt_switches"), sum("nonvoluntary_ctxt_switches"));
+    let sender = PacketSocket::open(&a.namespace, a.ifname).unwrap();
+    let frame = marked(b.mac, a.mac, EXPERIMENT, 60, 1);
+    let before = switches();
+    for _ in 0..FRAMES {
+        let due = Instant::now() + GAP;
+        sender.send(&frame).unwrap();
+        while Instant::now() < due {
+            std::hint::spin_loop();
+        }
+    }
+    let after = switches();
+    let (slept, kept_away) = (after.0 - before.0, after.1 - before.1);
+    // Who offers the CPU behind each look is kept away by each offer.
+    assert!(kept_away < 5 * slept, "slept {slept} times, were kept away {kept_away} times");
+    drop(hog);
+    pair.stop().unwrap();
 }

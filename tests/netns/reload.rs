@@ -38,7 +38,7 @@ fn configure(
 ) {
     let (name, sci, peer_sci) = [("a", 1, 2), ("b", 2, 1)][end];
     let mut text = format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n{gateway}\n[[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\n\
+        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n{gateway}\n[[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\n\
          protected = \"{PROTECTED}\"\nsuite = \"gcm-aes-128\"\n{more}\n[link.static]\nan = {}\n\
          sci = \"02:00:00:00:00:0{sci}/1\"\nkey_file = \"{}\"\n",
         scratch.path().join(format!("state-{name}")).display(),

@@ -41,6 +41,11 @@ fn as_service(capabilities: &[&str]) -> Vec<String> {
 fn files() -> Scratch {
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &Choice { gateway: super::http::HTTP, ..Choice::default() }).unwrap();
+    for name in ["a.toml", "b.toml"] {
+        let file = scratch.path().join(name);
+        let text = fs::read_to_string(&file).unwrap().replacen("[gateway]", "[gateway]\ncpus = \"0\"", 1);
+        fs::write(file, text).unwrap();
+    }
     give(&scratch);
     scratch
 }
@@ -240,7 +245,7 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     wait_for_end(a);
     b.stop().unwrap();
     let (used, allowed) = (within_the_list(&trace, &scratch), allowed_calls());
-    for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync"] {
+    for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync", "sched_setaffinity"] {
         assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
     // The list is worth something.

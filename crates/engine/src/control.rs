@@ -149,6 +149,8 @@ pub struct Gateway {
     attendant: Thread,
     polling: Polling,
     scheduling: Scheduling,
+    /// CPUs that are kept for workers, one for each; empty: they run anywhere.
+    cpus: Vec<usize>,
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
     leases: LeaseStore,
@@ -203,6 +205,7 @@ impl Gateway {
             attendant: thread::current(),
             polling,
             scheduling,
+            cpus: Vec::new(),
             links: Vec::new(),
             sites: Vec::new(),
             leases,
@@ -212,6 +215,12 @@ impl Gateway {
         }
     }
 
+    /// Has workers run on these CPUs, each on one of its own: there are no more workers then. Empty: anywhere.
+    #[must_use]
+    pub fn on_cpus(self, cpus: Vec<usize>) -> Self {
+        Self { cpus, ..self }
+    }
+
     /// Leases and floors.
     pub const fn leases(&mut self) -> &mut LeaseStore {
         &mut self.leases
@@ -219,7 +228,7 @@ impl Gateway {
 
     /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
     /// or where there are as many workers as CPUs, to the one with the fewest links and sites. Workers under real-time
-    /// scheduling leave a CPU free.
+    /// scheduling leave a CPU free, if none are kept for them.
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
@@ -257,9 +266,10 @@ impl Gateway {
         Ok(())
     }
 
-    /// Workers under real-time scheduling leave a CPU free.
+    /// Workers under real-time scheduling leave a CPU free, if none are kept for them.
     fn most_workers(&self) -> usize {
         match self.scheduling {
+            _ if !self.cpus.is_empty() => self.cpus.len(),
             Scheduling::Ordinary => cpus(),
             Scheduling::Fifo(_) => cpus().saturating_sub(1).max(1),
         }
@@ -267,7 +277,8 @@ impl Gateway {
 
     fn start_worker(&mut self) -> io::Result<()> {
         let (name, attendant) = (format!("fw-worker-{}", self.workers.len()), self.attendant.clone());
-        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, attendant)?);
+        let cpu = self.cpus.get(self.workers.len()).copied();
+        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, cpu, attendant)?);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod held;
 mod polling;
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{self, Duration};
 
@@ -27,11 +27,11 @@ use crate::control::{Floor, ReceiveFloor, read_floors};
 use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::sa_changes::{NextPns, SaChange, SaChanges};
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Precedence, Scheduling, pin};
 use crate::site::{Lan, Site, SiteSnapshot};
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
-pub use polling::{Polling, SPIN};
+pub use polling::{Looks, Polling, Rest, SPIN};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -130,11 +130,12 @@ impl WorkerHandle {
     /// of them, and for those EAPOL frames, that should not wait for its next turn.
     ///
     /// # Errors
-    /// If the thread cannot be started, or not be scheduled so.
+    /// If the thread cannot be started, or not be scheduled so, or not run on `cpu` alone.
     pub(crate) fn start(
         name: String,
         polling: Polling,
         scheduling: Scheduling,
+        cpu: Option<usize>,
         attendant: Thread,
     ) -> io::Result<Self> {
         let (commands, command_ring) = RingBuffer::new(RING);
@@ -146,13 +147,21 @@ impl WorkerHandle {
             commands: command_ring,
             events: event_ring,
             waiter,
-            polling,
-            looks_for: polling.looks_for(scheduling),
+            looks: Looks::new(polling, scheduling),
+            precedence: Precedence::new(scheduling, time::Instant::now()),
             attendant,
             antedated: 0,
         };
-        let thread = thread::Builder::new().name(name).spawn(move || worker.run())?;
-        scheduling.apply_to(&thread)?;
+        let (tell, told) = mpsc::sync_channel(1);
+        let thread = thread::Builder::new().name(name).spawn(move || {
+            let placed = cpu.map_or(Ok(()), pin).and_then(|()| scheduling.take());
+            let goes_on = placed.is_ok();
+            // Whoever starts it waits for the word.
+            let _ = tell.send(placed);
+            if goes_on { worker.run() } else { Vec::new() }
+        })?;
+        let ended = |_| Err(io::Error::other("the thread has ended"));
+        told.recv().unwrap_or_else(ended)?;
         Ok(Self { commands, events, waker, thread })
     }
 
@@ -204,8 +213,8 @@ struct Worker {
     commands: Consumer<Command>,
     events: Producer<Event>,
     waiter: Waiter,
-    polling: Polling,
-    looks_for: [Duration; 2],
+    looks: Looks,
+    precedence: Precedence,
     attendant: Thread,
     /// The seat for which a keystream was made last.
     antedated: usize,
@@ -219,29 +228,35 @@ impl Worker {
             drop(Key::prepare(CipherSuite::GcmAes128, &sak));
         }
         let start = time::Instant::now();
-        let [idle_at_most, awake_at_most] = self.looks_for;
-        let (mut idle_since, mut awake_since) = (None, None);
         while self.obey() {
             let read = time::Instant::now();
             let now = Instant::after_start(read.saturating_duration_since(start));
-            let awake = now.since(*awake_since.get_or_insert(now));
-            if self.turn(now, read) > 0 || !self.commands.is_empty() {
-                idle_since = None;
+            self.looks.begin(read);
+            self.precedence.begin(read);
+            let frames = self.turn(now, read) > 0;
+            if frames || !self.commands.is_empty() {
+                self.looks.busy(frames);
                 continue;
             }
             // However it polls: until all is made, one keystream a turn, so that a frame waits for no more than one.
             if self.antedate() {
                 continue;
             }
-            let idle = now.since(*idle_since.get_or_insert(now));
-            if idle >= idle_at_most || awake >= awake_at_most {
-                self.waiter.wait(self.sleep(now));
-                self.silence();
-                (idle_since, awake_since) = (None, None);
-            } else if self.polling == Polling::Busy {
-                std::hint::spin_loop();
-            } else {
-                std::thread::yield_now();
+            match self.looks.idle(read) {
+                Rest::Look => std::hint::spin_loop(),
+                Rest::Offer => {
+                    // While it goes first, an offer is one to nobody.
+                    self.precedence.step_back(read);
+                    self.looks.offers(time::Instant::now());
+                    thread::yield_now();
+                }
+                Rest::Sleep => {
+                    self.precedence.sleep(read);
+                    self.waiter.wait(self.sleep(now));
+                    self.precedence.woke(time::Instant::now());
+                    self.silence();
+                    self.looks.slept();
+                }
             }
         }
         self.seats

@@ -25,8 +25,9 @@ use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
-use crate::config::bypass;
 use crate::config::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
+use crate::config::{bypass, interfaces};
+use crate::privilege::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.
@@ -157,6 +158,8 @@ pub struct Plan<'c> {
     /// If they were measured.
     speeds: Option<SuiteSpeeds>,
     antedating: Option<Antedating>,
+    /// How workers run here, and why, if that was asked for.
+    workers: Option<String>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -168,8 +171,15 @@ impl<'c> Plan<'c> {
     ///
     /// As [`link_mtus`], for all links.
     pub fn new(config: &'c Config, read_mtu: Option<ReadMtu>) -> Result<Self, Vec<Finding>> {
-        let unmeasured =
-            |mtus, lans| Self { config, mtus, lans, speeds: None, antedating: None, mbits: Vec::new() };
+        let unmeasured = |mtus, lans| Self {
+            config,
+            mtus,
+            lans,
+            speeds: None,
+            antedating: None,
+            mbits: Vec::new(),
+            workers: None,
+        };
         let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None, None)) };
         let mut mtus = Vec::new();
         let mut lans = Vec::new();
@@ -222,6 +232,16 @@ impl<'c> Plan<'c> {
         Self { antedating: Some(antedating), ..self }
     }
 
+    /// The same plan, that also tells how workers run on this machine, if the kernel grants it.
+    #[must_use]
+    pub fn with_workers(self) -> Self {
+        let Config { gateway, links, sites, .. } = self.config;
+        let machine = Machine::this(interfaces(links, sites));
+        let (_, judged) = Placement::judge(gateway, links.len() + sites.len(), &machine);
+        let words = judged.unwrap_or_else(|reason| format!("ordinary threads: {reason}"));
+        Self { workers: Some(words), ..self }
+    }
+
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
@@ -251,6 +271,9 @@ impl fmt::Display for Plan<'_> {
             Realtime::Off => "off",
         };
         writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
+        if let Some(workers) = &self.workers {
+            writeln!(f, "  workers    {workers}")?;
+        }
         if let Some(speeds) = &self.speeds {
             writeln!(f, "  suites     {speeds}")?;
         }

@@ -34,6 +34,7 @@ use suite::{CipherSuite, Sak};
 use wire::ethernet::EtherType;
 use zeroize::Zeroizing;
 
+use crate::cpus::Cpus;
 use crate::key_file::{self, CellKey, KeyFileError, NamedCak};
 pub use fieldbus::{Cell, CellRelation};
 pub use findings::Finding;
@@ -58,6 +59,12 @@ pub struct Config {
     pub sites: Vec<Site>,
 }
 
+/// All interfaces of links and sites.
+pub(crate) fn interfaces<'c>(links: &'c [Link], sites: &'c [Site]) -> impl Iterator<Item = &'c str> {
+    let of_links = links.iter().flat_map(|link| [link.plain.as_str(), link.protected.as_str()]);
+    of_links.chain(sites.iter().map(|site| site.lan.as_str()))
+}
+
 /// `[gateway]`
 #[derive(Debug)]
 pub struct Gateway {
@@ -73,6 +80,8 @@ pub struct Gateway {
     pub polling: Polling,
     /// Whether workers go before all ordinary threads.
     pub realtime: Realtime,
+    /// CPUs that are kept for workers, one for each; none: they run anywhere.
+    pub cpus: Option<Cpus>,
     /// Whether keystreams are made ahead.
     pub antedate: Antedate,
     /// Where metrics and status are served over HTTP; `None`: nowhere.

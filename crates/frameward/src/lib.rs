@@ -3,6 +3,7 @@
 pub mod bench;
 pub mod check;
 pub mod config;
+pub mod cpus;
 pub mod demo;
 pub mod doctor;
 pub mod http;

@@ -127,7 +127,7 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
     if offline {
         return print(&plan);
     }
-    let plan = plan.with_speeds(suite_speed::measure()).with_antedating();
+    let plan = plan.with_speeds(suite_speed::measure()).with_antedating().with_workers();
     print(&plan.with_line_rates(&interface_mbits))
 }
 

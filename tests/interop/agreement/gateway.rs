@@ -48,7 +48,7 @@ impl Gateway {
         let file = scratch.write("group.cak", &format!("ckn = {ckn}\ncak = {cak}\n")).unwrap();
         std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
         let text = format!(
-            "[gateway]\nname = \"{name}\"\nstate = \"{state}\"\nrealtime = \"off\"\n\
+            "[gateway]\nname = \"{name}\"\nstate = \"{state}\"\n\
              [[link]]\nname = \"{LINK}\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nencrypt = {encrypt}\n{link}\n\
              [link.mka]\ncak_file = \"group.cak\"\npriority = {priority}\n",
             state = scratch.path().join("state").display(),

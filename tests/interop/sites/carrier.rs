@@ -44,7 +44,7 @@ impl Carrier {
         vxlan(two, one);
         let scratch = Scratch::new().unwrap();
         let text = format!(
-            "[gateway]\nname = \"site-1\"\nstate = \"{}\"\nrealtime = \"off\"\n\
+            "[gateway]\nname = \"site-1\"\nstate = \"{}\"\n\
              [[site]]\nname = \"plant-1\"\nlan = \"{LAN}\"\nbind = \"0.0.0.0:7787\"\n\
              [[site.peer]]\nname = \"plant-2\"\nmode = \"plain\"\nvni = {VNI}\nendpoint = \"{}:4789\"\n",
             scratch.path().join("state").display(),

@@ -19,8 +19,9 @@ use engine::link::Ports;
 use engine::open::{Io, OpenError, OpenPorts, open_ports};
 use engine::pool::Pool;
 use engine::port::Port;
+use engine::scheduling::Scheduling;
 use engine::wake::{self, Waiter};
-use engine::worker::SPIN;
+use engine::worker::{Looks, Polling, Rest};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Namespace, Program};
 
@@ -121,19 +122,28 @@ fn forward(opened: OpenPorts, mut waiter: Waiter, stop: &AtomicBool) {
     let Ports { mut pool, mut plain, mut protected } = opened.ports;
     waiter.watch([&plain, &protected].into_iter().flat_map(|port| port.poll_descriptors().iter().copied()));
     let mut burst = Burst::new();
-    let mut last_frame = Instant::now();
+    let mut looks = Looks::new(Polling::default(), Scheduling::default());
     while !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        looks.begin(now);
         let outward = pass(&mut *plain, &mut *protected, &mut pool, &mut burst);
         let inward = pass(&mut *protected, &mut *plain, &mut pool, &mut burst);
         plain.housekeep(&mut pool);
         protected.housekeep(&mut pool);
         if outward + inward > 0 {
-            last_frame = Instant::now();
-        } else if last_frame.elapsed() < SPIN {
-            std::thread::yield_now();
-        } else {
-            waiter.wait(SLEEP);
-            last_frame = Instant::now();
+            looks.busy(true);
+            continue;
+        }
+        match looks.idle(now) {
+            Rest::Look => std::hint::spin_loop(),
+            Rest::Offer => {
+                looks.offers(Instant::now());
+                std::thread::yield_now();
+            }
+            Rest::Sleep => {
+                waiter.wait(SLEEP);
+                looks.slept();
+            }
         }
     }
 }

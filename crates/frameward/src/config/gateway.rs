@@ -9,6 +9,7 @@ use toml::Spanned;
 use super::findings::Findings;
 use super::raw::RawGateway;
 use super::{Antedate, Gateway, Http, Io, Polling, Realtime, is_name};
+use crate::cpus::Cpus;
 
 const DEFAULT_STATE: &str = "/var/lib/frameward";
 
@@ -26,6 +27,7 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     let polling = findings.choice("", "polling", &raw.polling, &polling, Polling::Adaptive);
     let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
     let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
+    let cpus = raw.cpus.as_ref().and_then(|value| cpus(value, findings));
     let antedate = [("auto", Antedate::Auto), ("on", Antedate::On), ("off", Antedate::Off)];
     let antedate = findings.choice("", "antedate", &raw.antedate, &antedate, Antedate::Auto);
     let http = raw.http.as_ref().and_then(|value| http(value, findings));
@@ -43,7 +45,23 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
     let name = name.get_ref().clone();
-    Some((Gateway { name, state, state_max_age, io, polling, realtime, antedate, http }, allow_experimental))
+    Some((
+        Gateway { name, state, state_max_age, io, polling, realtime, cpus, antedate, http },
+        allow_experimental,
+    ))
+}
+
+/// CPUs by their numbers, as the kernel writes them.
+fn cpus(value: &Spanned<String>, findings: &mut Findings) -> Option<Cpus> {
+    let cpus = Cpus::parse(value.get_ref()).filter(|cpus| !cpus.0.is_empty());
+    if cpus.is_none() {
+        let text = format!(
+            "cpus = {:?} is no list of CPUs; write their numbers, such as \"3\" or \"2-3,6\"",
+            value.get_ref()
+        );
+        findings.error(value.span(), text);
+    }
+    cpus
 }
 
 /// An address with its port. Names are not looked up: a start must not hang on a name server, nor move with it.

@@ -29,6 +29,7 @@ pub(super) struct RawGateway {
     pub(super) io: Text,
     pub(super) polling: Text,
     pub(super) realtime: Text,
+    pub(super) cpus: Text,
     pub(super) allow_experimental: Switch,
     pub(super) http: Text,
     pub(super) antedate: Text,

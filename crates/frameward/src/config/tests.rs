@@ -118,7 +118,7 @@ fn the_defaults_are_the_contract() {
     assert_eq!(config.gateway.name, "press-line");
     assert_eq!(config.gateway.state, Path::new("/var/lib/frameward"));
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::Auto, Polling::Adaptive));
-    assert_eq!(config.gateway.realtime, Realtime::Auto);
+    assert_eq!((config.gateway.realtime, &config.gateway.cpus), (Realtime::Auto, &None));
     let [link] = config.links.as_slice() else { panic!("one link") };
     assert_eq!((link.name.as_str(), link.line), ("press", 4));
     assert_eq!((link.plain.as_str(), link.protected.as_str()), ("eth0", "eth1"));
@@ -140,7 +140,7 @@ fn every_key_is_understood() {
     let text = VALID
         .replace(
             "[[link]]\n",
-            "io = \"af_packet\"\npolling = \"busy\"\nrealtime = \"on\"\nstate = \"/s\"\nantedate = \"on\"\n[[link]]\n",
+            "io = \"af_packet\"\npolling = \"busy\"\nrealtime = \"on\"\ncpus = \"2-3\"\nstate = \"/s\"\nantedate = \"on\"\n[[link]]\n",
         )
         .replace(
             "mtu = \"interface\"\n",
@@ -163,6 +163,7 @@ hold = "0us"
     assert_eq!(config.links[0].dividing, None, "with static keys auto is off");
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::AfPacket, Polling::Busy));
     assert_eq!(config.gateway.realtime, Realtime::On);
+    assert_eq!(config.gateway.cpus, Cpus::parse("2,3"));
     assert_eq!(config.gateway.state, Path::new("/s"));
     let link = &config.links[0];
     assert_eq!(link.protection, Protection::Encrypt(secy::ConfidentialityOffset::Thirty));
@@ -171,7 +172,7 @@ hold = "0us"
     assert_eq!((link.clear_vlan, link.protect_frames, link.replay_protect), (ClearVlan::Strip, false, false));
     assert_eq!(link.bypass, [EtherType::LLDP, EtherType(0x88f7)]);
     let warned: Vec<_> = warnings.iter().filter_map(|warning| warning.line).collect();
-    assert_eq!(warned, [17, 18, 19, 22, 22, 23, 35]);
+    assert_eq!(warned, [18, 19, 20, 23, 23, 24, 36]);
     let ptp = warnings.iter().find(|warning| warning.text.contains("0x88f7")).unwrap();
     assert!(
         ptp.text

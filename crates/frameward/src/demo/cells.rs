@@ -90,7 +90,7 @@ pub fn keys(scratch: &Scratch) -> Result<(), PairError> {
 pub fn configure(scratch: &Scratch, end: usize, choice: &CellChoice) -> Result<(), PairError> {
     let (name, other) = [("a", "b"), ("b", "a")][end];
     let mut file = format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\nrealtime = \"off\"\n{}\n",
+        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\n{}\n",
         scratch.path().join(format!("state-{name}")).display(),
         choice.io,
         choice.gateway,

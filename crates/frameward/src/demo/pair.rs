@@ -23,9 +23,6 @@ use crate::status::{self, RUNTIME_DIR_VARIABLE, StatusError};
 /// How long a gateway may take to run, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Two gateways and two machines share this box: real-time workers would keep the machines from their CPUs.
-const ORDINARY: &str = "realtime = \"off\"\n";
-
 /// What can go wrong with a pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
@@ -228,7 +225,6 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
              name = \"{name}\"\n\
              state = \"{state}\"\n\
              io = \"{io}\"\n\
-             {realtime}\
              {gateway}\n\
              [[link]]\n\
              name = \"press\"\n\
@@ -250,7 +246,6 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
             peer_xpn = xpn(peer),
             state = state.display(),
             io = choice.io,
-            realtime = if choice.gateway.contains("realtime") { "" } else { ORDINARY },
             gateway = choice.gateway,
             suite = choice.suite,
             link = choice.link,

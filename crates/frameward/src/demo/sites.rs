@@ -178,9 +178,5 @@ fn configure_stations(scratch: &Scratch, plants: &Plants, choice: &SitesChoice) 
 /// Many gateways share this box: real-time workers would keep the machines from their CPUs.
 fn gateway(scratch: &Scratch, name: &str, choice: &SitesChoice, more: &str) -> String {
     let state = scratch.path().join(format!("state-{name}"));
-    format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\nrealtime = \"off\"\n{more}\n",
-        state.display(),
-        choice.io
-    )
+    format!("[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\n{more}\n", state.display(), choice.io)
 }

@@ -72,13 +72,14 @@ enum KeyChange {
 
 /// Keys of `[gateway]` that are different and cannot be taken over.
 fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
-    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, antedate, http } = old;
+    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, cpus, antedate, http } = old;
     let same = [
         ("name", *name == new.name),
         ("state", *state == new.state),
         ("state_max_age", *state_max_age == new.state_max_age),
         ("polling", *polling == new.polling),
         ("realtime", *realtime == new.realtime),
+        ("cpus", *cpus == new.cpus),
         ("antedate", *antedate == new.antedate),
         ("http", *http == new.http),
     ];

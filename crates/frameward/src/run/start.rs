@@ -25,7 +25,7 @@ use crate::check::interface_mtu;
 use crate::check::keys::misused;
 use crate::check::link_mtus;
 use crate::check::site::{lan_mtu, not_carried};
-use crate::config::{Config, Link, Site};
+use crate::config::{Config, Link, Site, interfaces};
 use crate::privilege;
 use crate::suite_speed::{self, Antedating};
 
@@ -59,15 +59,17 @@ impl Running {
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites } = config;
         let (started, occupants) = (Instant::now(), links.len() + sites.len());
-        let (scheduling, privileges) = privilege::ask(gateway.realtime, gateway.polling, occupants, locked)
-            .map_err(RunError::NotGranted)?;
+        let machine = privilege::Machine::this(interfaces(&links, &sites));
+        let (placement, privileges) =
+            privilege::ask(&gateway, occupants, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
             tell(&format_args!("{what}: {grant}"));
         }
         // Before any interface is touched: frames would wait for it.
         let measured =
             Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
-        let mut control = Gateway::new(leases, polling(gateway.polling), scheduling);
+        let mut control =
+            Gateway::new(leases, polling(gateway.polling), placement.scheduling).on_cpus(placement.cpus);
         control.start_workers(occupants).map_err(RunError::Thread)?;
         let mut running = Self {
             file,

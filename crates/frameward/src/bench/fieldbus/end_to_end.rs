@@ -177,7 +177,7 @@ fn configuration(name: &str, scratch: &Scratch, local: &[Mac], relations: &[Rela
     let local: Vec<_> = local.iter().map(address).collect();
     let state = scratch.path().join(format!("state-{name}"));
     let mut text = format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\n\n\
+        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n\n\
          [[fieldbus]]\nname = \"cell\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nprotect = \"encrypt\"\n\
          rest = \"drop\"\nmaster_key_file = \"cell.key\"\nlocal = [{}]\n",
         state.display(),
