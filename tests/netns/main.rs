@@ -36,6 +36,7 @@ mod plants;
 mod privileges;
 mod protocols;
 mod reload;
+mod restored;
 mod service;
 mod sites;
 mod start;

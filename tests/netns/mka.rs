@@ -82,8 +82,13 @@ impl Group {
             self.configure_with(gateway, name, mka);
             self.start(name)
         });
-        all([&pair[0], &pair[1]], "it is secured", secured_with(1));
+        self.secured(&[&pair[0], &pair[1]]);
         pair
+    }
+
+    /// Waits until two have agreed on keys with each other.
+    pub(crate) fn secured(&self, stations: &[&Station; 2]) {
+        all(*stations, "it is secured", secured_with(1));
     }
 
     /// `frameward` with arguments that begin with a command.

@@ -17,6 +17,7 @@
 //! STATE/floors          the lowest PNs to be accepted, and the heartbeat, replaced as a whole
 //! STATE/*.new           the next of either while it is being written; means nothing by itself
 //! STATE/leases.created  says that both have existed: if one is gone, the numbers are lost
+//! STATE/leases.restored says that the machine went back to a snapshot while it ran: nothing here can be trusted
 //! STATE/leases.lock     empty; locked while a gateway runs
 //! KEYS/used/FILE        marks a key that was used for sending: if no lease knows it, the state is lost (`used.rs`);
 //!                       and by whom it was used for receiving
@@ -40,7 +41,8 @@
 //!
 //! **What cannot be told.** A disk image that was restored whole is like the disk it was made of. The heartbeat in
 //! `floors` says when the state was last alive, and `state_max_age` refuses what is older; an image from an hour ago
-//! passes. So does one that brings the box's clock back with it.
+//! passes. So does one that brings the box's clock back with it. Of a virtual machine that was brought back while it ran,
+//! memory and all, the hypervisor may tell ([`crate::vm_generation`]): then the state is condemned.
 
 mod disk;
 mod record;
@@ -57,7 +59,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 use wire::{Pn, Sci, Ssci};
 
-use disk::Directory;
+use disk::{Directory, Disk as _};
 use record::MAX_RECORDS;
 pub use record::RecordError;
 use roles::Known;
@@ -209,6 +211,12 @@ pub enum LeaseError {
         /// The file that says so.
         mark: PathBuf,
         /// The state directory.
+        path: PathBuf,
+    },
+    /// The machine went back to a snapshot while a gateway with static keys ran.
+    #[error("this machine was brought back to an earlier state, {} says, so packet numbers may have been used that nobody knows of; {ANEW}", path.display())]
+    Restored {
+        /// The file that says so.
         path: PathBuf,
     },
     /// This box has received under the name that it is to send under.
@@ -392,6 +400,19 @@ impl LeaseStore {
     pub fn keep_floors(&mut self, floors: &[(LeaseName, Pn)]) -> Result<bool, LeaseError> {
         self.store.keep_floors(floors, unix_seconds())
     }
+}
+
+/// Has the state in `path` refused from now on, until all static keys were changed: which PNs were used is not known any
+/// more. Durable at return.
+///
+/// # Errors
+/// `Write`.
+pub fn condemn(path: &Path) -> Result<(), LeaseError> {
+    let condemned = Directory::open(path).and_then(|mut directory| {
+        directory.write_synced(store::RESTORED, store::RESTORED_TEXT)?;
+        directory.sync_directory()
+    });
+    condemned.map_err(|source| LeaseError::Write { path: path.to_owned(), source })
 }
 
 /// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.

@@ -29,5 +29,6 @@ pub mod scheduling;
 pub mod site;
 pub mod snapshot;
 pub mod udp;
+pub mod vm_generation;
 pub mod wake;
 pub mod worker;

@@ -20,12 +20,20 @@ const LOOK: Duration = Duration::from_millis(10);
 /// # Errors
 /// If the file cannot be made or opened; above all, if it is another user's.
 pub fn take(path: &Path) -> io::Result<Option<File>> {
+    take_within(path, PATIENCE)
+}
+
+/// The same, for a lock that living processes have for a moment each: waits so long at most.
+///
+/// # Errors
+/// As [`take`].
+pub fn take_within(path: &Path, patience: Duration) -> io::Result<Option<File>> {
     let open = |options: &mut OpenOptions| options.custom_flags(libc::O_NOFOLLOW).mode(0o600).open(path);
     let file = open(OpenOptions::new().write(true).create(true).truncate(false))?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
-    let give_up = Instant::now() + PATIENCE;
+    let give_up = Instant::now() + patience;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),

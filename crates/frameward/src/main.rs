@@ -13,6 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wire::Ckn;
 
+use engine::lease::LeaseError;
 use frameward::bench::fieldbus::{self, FieldbusTable};
 use frameward::bench::forwarder;
 use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
@@ -97,6 +98,7 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
             tell_all("", &errors);
             Failure::Usage
         }
+        run::RunError::Lease(error @ LeaseError::Restored { .. }) => told(&error, Failure::Usage),
         other => told(&other, Failure::Failed),
     })
 }

@@ -18,6 +18,7 @@ mod loss;
 mod presence;
 mod reload;
 mod report;
+mod restored;
 pub(crate) mod site;
 mod start;
 mod static_keys;
@@ -45,6 +46,7 @@ use cell::CellNews;
 use door::{Asked, Questions};
 use link::RunningLink;
 use presence::Looks;
+use restored::Machine;
 use site::RunningSite;
 use supervisor::Supervisor;
 
@@ -104,6 +106,17 @@ pub enum RunError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of tasks")]
     Thread(io::Error),
+    /// What is in memory was used since.
+    #[error(
+        "this virtual machine was brought back to an earlier state, so the gateway ends: its keys and packet numbers were used since; start it again, and it agrees on new keys"
+    )]
+    Restored,
+    /// What is in memory was used since, and keys that nobody agrees on; why that could not be noted, if it could not.
+    #[error(
+        "this virtual machine was brought back to an earlier state, so the gateway ends: its keys and packet numbers were used since; change all static keys, at both ends, before it is started again{}",
+        .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
+    )]
+    RestoredStatic(Option<LeaseError>),
     /// Workers have ended: their links forward nothing.
     #[error("a worker has ended, so nothing is forwarded on {}; this is a defect of frameward: please report it", .0.join(", "))]
     WorkerEnded(Vec<String>),
@@ -213,12 +226,16 @@ impl Running {
         let mut supervisor = Supervisor::ready();
         let mut looks = Looks::new();
         let mut cells = CellNews::default();
+        let mut machine = Machine::watch(tell);
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
                 // Who asked may have gone.
                 Some(Asked::Report(reply)) => drop(reply.send(self.report())),
                 Some(Asked::Request(request, reply)) => drop(reply.send(self.request(&request))),
                 None => {}
+            }
+            if machine.was_restored(tell) {
+                return Err(self.give_up());
             }
             if asks.reload.swap(false, Ordering::Relaxed) {
                 self.reload(tell);

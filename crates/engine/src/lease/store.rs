@@ -21,6 +21,11 @@ const CREATED_TEXT: &[u8] =
     b"The files leases and floors beside this one say which packet numbers the static keys have used and received.\n\
     If one of them is lost, change all static keys; then, and only then, remove all three.\n";
 
+pub(super) const RESTORED: &str = "leases.restored";
+pub(super) const RESTORED_TEXT: &[u8] =
+    b"This virtual machine was brought back to an earlier state while a gateway with static keys ran, so packet numbers\n\
+    were used that the files leases and floors may not know. Change all static keys; then, and only then, remove all four.\n";
+
 /// When a state directory is opened, and how old it may be.
 #[derive(Clone, Copy)]
 pub(super) struct Opening {
@@ -50,6 +55,9 @@ impl<D: Disk> Store<D> {
             let read = disk.read(name);
             read.map_err(|source| LeaseError::Read { path: path.join(name), source })
         };
+        if read(RESTORED)?.is_some() {
+            return Err(LeaseError::Restored { path: path.join(RESTORED) });
+        }
         let (created, leases, floors) = (read(CREATED)?.is_some(), read(LEASES)?, read(FLOORS)?);
         let damaged = |name| move |reason| LeaseError::Damaged { path: path.join(name), reason };
         let lost = |name| LeaseError::Lost { path: path.join(name) };

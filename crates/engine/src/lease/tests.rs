@@ -229,6 +229,26 @@ fn a_real_directory_keeps_leases_and_admits_one_gateway() {
 }
 
 #[test]
+fn a_condemned_state_is_refused_until_all_is_removed() {
+    let directory = TestDirectory::new("condemned");
+    let mut store = LeaseStore::open(&directory.0, None).unwrap();
+    store.reserve(name(1), Pn::LAST_32, pns(10)).unwrap();
+    condemn(&directory.0).unwrap();
+    drop(store);
+    for _ in 0..2 {
+        let error = LeaseStore::open(&directory.0, None).err().unwrap();
+        assert!(
+            matches!(&error, LeaseError::Restored { path } if path.ends_with("leases.restored")),
+            "{error}"
+        );
+    }
+    for file in ["leases", "leases.created", "leases.restored", "floors"] {
+        std::fs::remove_file(directory.0.join(file)).unwrap();
+    }
+    LeaseStore::open(&directory.0, None).unwrap();
+}
+
+#[test]
 fn a_directory_that_cannot_be_is_an_error() {
     let directory = TestDirectory::new("file");
     let file = directory.0.join("file");

@@ -17,19 +17,18 @@
 //! there is no mark, and the start says so: then nothing but the state directory remembers.
 //!
 //! Of two gateways that start at once with one key file, the second reads the marks when the first has made its own: the
-//! lock is held from before marks are read until they are written. It can be opened by who may read the directory's
-//! secrets alone, and is waited for no longer than [`PATIENCE`].
+//! lock is held from before marks are read until they are written. No other account can have it ([`own_lock`]), and it is
+//! waited for no longer than [`PATIENCE`].
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::LeaseName;
 use super::disk::{Directory, Disk};
+use crate::own_lock;
 
 const EXPLANATION: &str = "\
 # The key in the file of this name, one directory up, has been used, for sending or for receiving. The gateway's state
@@ -87,19 +86,8 @@ impl Marks {
     /// else does that to us.
     pub(super) fn lock(&self) -> io::Result<File> {
         Directory::open(&self.directory)?;
-        let path = self.directory.join(".lock");
-        let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-        let give_up = Instant::now() + PATIENCE;
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(file),
-                Err(TryLockError::WouldBlock) if Instant::now() < give_up => {
-                    thread::sleep(Duration::from_millis(10));
-                }
-                Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
+        let taken = own_lock::take_within(&self.directory.join(".lock"), PATIENCE)?;
+        taken.ok_or_else(|| io::ErrorKind::WouldBlock.into())
     }
 
     /// Whether this mark is there.

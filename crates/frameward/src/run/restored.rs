@@ -1,0 +1,60 @@
+//! A virtual machine that was brought back to an earlier state while its gateway ran, if the hypervisor says so.
+//!
+//! What is in memory was used since: packet numbers of every key, agreed on or not, sessions of sites and cells. None of it
+//! may go on, so the gateway ends, ports first. Started again, as its unit does, it agrees on new keys with everybody. With
+//! static keys it does not start any more, since the disk may be an earlier one, too, and nobody knows which numbers were
+//! used: a file in the state directory says so.
+//!
+//! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
+
+use engine::vm_generation::{Heard, Watch};
+
+use super::{RunError, Running, Tell};
+
+/// Hears whether the machine was brought back.
+pub(super) struct Machine {
+    watch: Option<Watch>,
+    told_lost: bool,
+}
+
+impl Machine {
+    pub(super) fn watch(tell: Tell<'_>) -> Self {
+        let watch = Watch::open();
+        if let Err(error) = &watch {
+            tell(&format_args!(
+                "warning: cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
+            ));
+        }
+        Self { watch: watch.ok(), told_lost: false }
+    }
+
+    pub(super) fn was_restored(&mut self, tell: Tell<'_>) -> bool {
+        match self.watch.as_ref().map(Watch::heard) {
+            Some(Heard::Restored) => true,
+            Some(Heard::Lost) if !self.told_lost => {
+                self.told_lost = true;
+                tell(
+                    &"warning: more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway",
+                );
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Running {
+    /// Has nothing of what is in memory used any more, and says why the gateway ends.
+    pub(super) fn give_up(&mut self) -> RunError {
+        for link in &self.links {
+            // A worker that does not answer ends with the process.
+            let _ = self.control.close(&link.config.name);
+        }
+        let has_static_keys = self.links.iter().any(|link| link.config.static_sas().is_some());
+        match has_static_keys.then(|| engine::lease::condemn(&self.gateway.state)) {
+            None => RunError::Restored,
+            Some(Ok(())) => RunError::RestoredStatic(None),
+            Some(Err(error)) => RunError::RestoredStatic(Some(error)),
+        }
+    }
+}
