@@ -21,6 +21,10 @@ use frameward::demo::pair::Scratch;
 use lab::Namespace;
 use lab::guest::{self, MACSEC, Plan};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use secy::SciInclusion;
+use suite::CipherSuite;
+
+use super::kernel::Macsec;
 
 const CURE: &str = "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2, wpasupplicant)";
 /// What joins two interfaces as if by a wire.
@@ -163,4 +167,18 @@ fn a_guest_leaves_no_process_behind_even_if_its_test_fails() {
     }));
     assert!(failed.is_err());
     assert_eq!(guest::processes(&name), [0; 0]);
+}
+
+/// A guest is up when its cipher is: the first key of every suite is taken at once, however busy this machine is.
+#[test]
+fn a_guest_takes_the_first_key_of_every_suite() {
+    let (mut guest, _protected, _plain) = Guest::between();
+    let listed = guest.run("grep -A9 '^name *: gcm(aes)$' /proc/crypto || true");
+    assert!(listed.contains("passed"), "up, and its cipher is not: {listed:?}");
+    for suite in
+        [CipherSuite::GcmAes128, CipherSuite::GcmAes256, CipherSuite::GcmAesXpn128, CipherSuite::GcmAesXpn256]
+    {
+        let macsec = Macsec { suite, encrypt: true, sci: SciInclusion::Always, replay_window: Some(0) };
+        macsec.install(&mut guest, 1, 1);
+    }
 }

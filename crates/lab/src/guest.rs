@@ -43,6 +43,8 @@ const LIFE: &str = "600";
 /// MACsec and its ciphers, in the order in which they need each other.
 pub const MACSEC: [&str; 5] = ["crypto/ctr", "crypto/gf128mul", "crypto/ghash-generic", "crypto/gcm", DRIVER];
 const DRIVER: &str = "drivers/net/macsec";
+/// The cipher of all of its suites, whatever the length of the key, as `/proc/crypto` names it.
+const AEAD: &str = "gcm(aes)";
 
 /// How a guest is started.
 #[derive(Debug)]
@@ -121,15 +123,24 @@ impl Guest {
         Ok(guest)
     }
 
-    /// Waits until the first key is taken. The kernel puts ciphers together and tests them in the background when they are first
-    /// asked for, and may say so soon after their modules were loaded that there is no such cipher; once there, it stays.
+    /// Waits until the kernel lists the AEAD of all its suites as tested. It is put together and tested in the background when
+    /// a first key asks for it, after all modules have come up; asked on a busy machine, the kernel may answer meanwhile that
+    /// there is no such cipher. Nothing but that list tells that it is there; once there, it stays.
     fn await_cipher(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
         self.run("ip link add link vec0 first0 type macsec")?;
         let key = "00".repeat(16);
-        while let Err(error) = self.run(&format!("ip macsec add first0 tx sa 0 pn 1 off key 00 {key}")) {
-            if !error.to_string().contains("No such file or directory") || begin.elapsed() > BOOT {
-                return Err(error);
+        let ask = format!("ip macsec add first0 tx sa 0 pn 1 off key 00 {key} || true");
+        loop {
+            let asked = self.run(&ask)?;
+            let listed = self.run("cat /proc/crypto")?;
+            if is_tested(&listed, AEAD) {
+                break;
+            }
+            if begin.elapsed() > BOOT {
+                return Err(Error::Unexpected(format!(
+                    "the guest's kernel has no tested {AEAD} after {BOOT:?}; a first key was answered with {asked:?}; it lists: {listed}"
+                )));
             }
             std::thread::sleep(Duration::from_millis(50));
         }
@@ -265,8 +276,39 @@ pub fn processes(name: &str) -> Vec<u32> {
     pids.filter(ours).collect()
 }
 
+/// Whether `/proc/crypto` lists a cipher whose self-test has passed. Its entries are apart by an empty line.
+fn is_tested(listed: &str, cipher: &str) -> bool {
+    let field = |entry: &str, wanted: &str, is: &str| {
+        let mut fields = entry.lines().filter_map(|line| line.split_once(':'));
+        fields.any(|(name, value)| (name.trim(), value.trim()) == (wanted, is))
+    };
+    listed.split("\n\n").any(|entry| field(entry, "name", cipher) && field(entry, "selftest", "passed"))
+}
+
 fn write_program(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     std::fs::write(path, INIT)?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cipher_is_there_when_its_own_test_has_passed() {
+        let entry = |name: &str, selftest: &str| {
+            format!("name         : {name}\ndriver       : d\nselftest     : {selftest}\ntype : aead\n\n")
+        };
+        let others = entry("ctr(aes)", "passed");
+        for (listed, is) in [
+            (others.clone(), false),
+            (others.clone() + &entry(AEAD, "unknown"), false),
+            (entry(AEAD, "unknown") + &others, false),
+            (others.clone() + &entry("rfc4106(gcm(aes))", "passed"), false),
+            (others + &entry(AEAD, "passed"), true),
+        ] {
+            assert_eq!(is_tested(&listed, AEAD), is, "{listed}");
+        }
+    }
 }
