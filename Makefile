@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny arrows docs fuzz ci
+.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -28,6 +28,7 @@ help:
 	@echo "make test-deb   installs the package into a Debian in namespaces, runs and removes it (root)"
 	@echo "make test-aarch64  unit tests on AArch64, emulated"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
+	@echo "make advisories known faults and yanked versions of what we depend on, against a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make ci         what CI runs"
 
@@ -168,6 +169,10 @@ firmware:
 deny:
 	$(CARGO) deny check licenses bans sources
 	$(CARGO) deny --manifest-path bench/mcu/Cargo.toml --config bench/mcu/deny.toml check licenses bans sources
+
+# The verdict changes without a commit, so it is no part of lint: run it before a release, and once a week.
+advisories:
+	@scripts/advisories.sh
 
 fuzz:
 	@scripts/setup.sh ci
