@@ -4,4 +4,5 @@
 
 pub mod fixture;
 pub mod frames;
+pub mod memory;
 pub mod mka;

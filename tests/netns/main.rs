@@ -37,6 +37,7 @@ mod privileges;
 mod protocols;
 mod reload;
 mod restored;
+mod secrets;
 mod service;
 mod sites;
 mod start;

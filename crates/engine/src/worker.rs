@@ -327,12 +327,16 @@ impl Worker {
         received
     }
 
-    /// Carries out what control asks for; of lists of keys, one. False when the worker is to stop.
+    /// Carries out what control asks for; of lists of keys, one. False when the worker is to stop. Where keys may go,
+    /// what ciphers left of them on this thread's stack goes too: a few microseconds.
     fn obey(&mut self) -> bool {
         while let Ok(command) = self.commands.pop() {
             // If the ring of events is full the answer is lost, and what it holds is let go of; control gives up.
             match command {
-                Command::Stop => return false,
+                Command::Stop => {
+                    suite::scrub_stack();
+                    return false;
+                }
                 Command::Add { seat, occupant } => {
                     while self.seats.len() <= seat {
                         self.seats.push(None);
@@ -343,6 +347,7 @@ impl Worker {
                 Command::Remove { seat } => {
                     let occupant = self.seats.get_mut(seat).and_then(Option::take).map(|seat| seat.occupant);
                     self.watch();
+                    suite::scrub_stack();
                     let _ = self.events.push(Event::Removed { occupant });
                 }
                 Command::Open { seat, ports } => {
@@ -376,6 +381,7 @@ impl Worker {
                         link.change(&mut path, &goes_on);
                         *told = NextAction::GoOn;
                     });
+                    suite::scrub_stack();
                     let _ = self.events.push(Event::Changed { path, goes_on, done: found.is_some() });
                 }
                 Command::ChangeSas { seat, mut changes } => {
@@ -387,6 +393,7 @@ impl Worker {
                             *told = NextAction::GoOn;
                         }
                     }
+                    suite::scrub_stack();
                     let _ = self.events.push(Event::SasChanged { seat, changes });
                     self.attendant.unpark();
                 }

@@ -30,7 +30,7 @@ use engine::divide::Dividing;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
 use serde::{Deserialize, Serialize};
 use suite::identity::Identity;
-use suite::{CipherSuite, Sak};
+use suite::{CipherSuite, Sak, scrubbed};
 use wire::ethernet::EtherType;
 use zeroize::Zeroizing;
 
@@ -44,6 +44,8 @@ pub use site::{Site, SitePeer};
 
 /// The largest configuration file that is read, in octets.
 const LARGEST_FILE: u64 = 1 << 20;
+/// Room behind a file's end, where a reader finds it without growing.
+const READ_AHEAD: u64 = 64;
 
 /// A valid configuration.
 #[derive(Debug)]
@@ -314,22 +316,30 @@ pub fn is_name(text: &str) -> bool {
 ///
 /// All that is wrong, line by line.
 pub fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    parse(file, &read(file)?, KeyFiles::ON_DISK)
+    scrubbed(|| parse(file, &read(file)?, KeyFiles::ON_DISK))
 }
 
-/// The text of a configuration file, or of one with keys: it is wiped when it is dropped.
+/// The text of a configuration file, or of one with keys: it is in memory once, and wiped when it is dropped.
 fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
     let whole = |text: String| vec![Finding { file: file.to_owned(), line: None, text }];
     let unreadable = |error| whole(format!("cannot be read: {error}; name a file that this user can read"));
-    let mut octets = Zeroizing::new(Vec::new());
     let source = std::fs::File::open(file).map_err(unreadable)?;
-    source.take(LARGEST_FILE + 1).read_to_end(&mut octets).map_err(unreadable)?;
+    // Allocated whole at first, so that growing leaves no copy behind: a file of a size, or one that tells none.
+    let size = source.metadata().map_err(unreadable)?.len();
+    let room = if size == 0 { LARGEST_FILE } else { size.min(LARGEST_FILE) } + READ_AHEAD;
+    let mut octets = Zeroizing::new(Vec::with_capacity(room as usize));
+    source.take(room).read_to_end(&mut octets).map_err(unreadable)?;
     if octets.len() as u64 > LARGEST_FILE {
         return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
     }
-    match std::str::from_utf8(&octets) {
-        Ok(text) => Ok(Zeroizing::new(text.to_owned())),
+    if octets.len() as u64 >= room {
+        return Err(whole("grows while it is read; try again when it is written".into()));
+    }
+    // The same memory from here on; what is no text is wiped with the error that has it.
+    match String::from_utf8(std::mem::take(&mut *octets)) {
+        Ok(text) => Ok(Zeroizing::new(text)),
         Err(error) => {
+            let (error, octets) = (error.utf8_error(), Zeroizing::new(error.into_bytes()));
             let (before, from) = octets.split_at(error.valid_up_to());
             let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
             let octet = from.first().copied().unwrap_or_default();

@@ -11,7 +11,7 @@
 //! The file must be a regular one, of root or of the running user (root also reads the packaged gateway's), and
 //! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
 //! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
-//! Buffers that hold the key are wiped; it is never printed.
+//! What holds the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]); it is never printed.
 
 mod cak;
 mod cell;
@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{User, geteuid};
 use sha2::{Digest as _, Sha256};
 use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
-use suite::{CipherSuite, Sak};
+use suite::{CipherSuite, Sak, Secret, scrubbed};
 use zeroize::Zeroizing;
 
 pub use cak::{NamedCak, read_cak};
@@ -117,16 +117,13 @@ enum Reason {
     IsCakNotMasterKey,
 }
 
-/// What a key file holds: its octets and how many there are.
-type Octets = (Zeroizing<[u8; MOST_OCTETS]>, usize);
-
 /// Reads the key in the file `path` for `suite`.
 ///
 /// # Errors
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no key of the suite's length.
 pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
-    read_checked(path, suite).map_err(|reason| KeyFileError { path: path.to_owned(), reason })
+    scrubbed(|| read_checked(path, suite)).map_err(|reason| KeyFileError { path: path.to_owned(), reason })
 }
 
 /// Reads the identity of a site in the file `path`.
@@ -135,17 +132,7 @@ pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no pair of keys.
 pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
-    let octets = read_text(path).and_then(|text| parse(&text).ok_or(Reason::NotIdentity));
-    let identity = octets.and_then(|(octets, length)| match octets.split_at(IDENTITY_KEY_OCTETS) {
-        (private, public) if length == MOST_OCTETS => {
-            let (private, public) = (private.try_into().ok(), public.try_into().ok());
-            let pair =
-                private.zip(public).map(|(private, public)| Identity::from_pair(private, PublicKey(public)));
-            pair.ok_or(Reason::NotIdentity)?.map_err(|_| Reason::NoPair)
-        }
-        _ => Err(Reason::NotIdentity),
-    });
-    identity.map_err(|reason| {
+    scrubbed(|| read_checked_identity(path)).map_err(|reason| {
         let reason = match reason {
             Reason::Missing(error) => Reason::NoIdentity(error),
             other => other,
@@ -154,17 +141,24 @@ pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
     })
 }
 
+fn read_checked_identity(path: &Path) -> Result<Identity, Reason> {
+    let octets = parse(&read_text(path)?).ok_or(Reason::NotIdentity)?;
+    let pair = octets.octets().split_first_chunk();
+    let (private, public) = pair.ok_or(Reason::NotIdentity)?;
+    let public = PublicKey(public.try_into().map_err(|_| Reason::NotIdentity)?);
+    Identity::from_pair(private, public).map_err(|_| Reason::NoPair)
+}
+
 fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     let text = read_text(path)?;
-    let Some((octets, length)) = parse(&text) else {
+    let Some(octets) = parse(&text) else {
         return Err(if cak::is_like_one(&text) { Reason::IsCak } else { Reason::Malformed });
     };
     // An identity is no key of a link, also where one is as long.
-    if length == MOST_OCTETS {
+    if octets.length() == MOST_OCTETS {
         return Err(Reason::Malformed);
     }
-    let given = octets.get(..length).unwrap_or_default();
-    Sak::new(suite, given).map_err(|wrong| Reason::Length {
+    Sak::of(suite, octets).map_err(|wrong| Reason::Length {
         given: 8 * wrong.given,
         suite,
         needed: 8 * wrong.expected,
@@ -242,29 +236,26 @@ fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(|&c| c == b'\n').map(|line| line.split(|&c| c == b'#').next().unwrap_or_default())
 }
 
-/// The octets and how many they are: 16, 32 or 64.
-fn parse(text: &[u8]) -> Option<Octets> {
-    let mut digits = Zeroizing::new([0_u8; 2 * MOST_OCTETS]);
-    let mut count = 0;
-    for content in contents(text) {
-        for &digit in content.iter().filter(|c| !c.is_ascii_whitespace()) {
-            *digits.get_mut(count)? = digit;
-            count += 1;
-        }
-    }
-    let length = count / 2;
-    let mut octets = Zeroizing::new([0; MOST_OCTETS]);
+/// The octets: 16, 32 or 64 of them, each put where it stays.
+fn parse(text: &[u8]) -> Option<Secret> {
+    let digits = || contents(text).flatten().filter(|c| !c.is_ascii_whitespace());
+    let count = digits().count();
     if !matches!(count, 32 | 64 | 128) {
         return None;
     }
-    hex::decode_to_slice(digits.get(..count)?, octets.get_mut(..length)?).ok()?;
-    Some((octets, length))
+    let mut secret = Secret::zeros(count / 2);
+    for (at, digit) in digits().enumerate() {
+        let value = char::from(*digit).to_digit(16)? as u8;
+        // The first of two is the higher one.
+        *secret.octets_mut().get_mut(at / 2)? |= value << (4 * (1 - at % 2));
+    }
+    Some(secret)
 }
 
 /// The public part of a key: the first 8 octets of SHA-256 over "frameward key" and the key, as 16 hexadecimal
 /// digits. It tells keys apart and tells nothing about them, as long as they are random.
 pub fn fingerprint(key: &[u8]) -> String {
-    let digest = Sha256::new().chain_update(b"frameward key").chain_update(key).finalize();
+    let digest = scrubbed(|| Sha256::new().chain_update(b"frameward key").chain_update(key).finalize());
     hex::encode(&digest[..8])
 }
 

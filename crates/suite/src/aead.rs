@@ -9,9 +9,8 @@ use aegis::aegis128l::Aegis128L as Libaegis128L;
 use aegis::aegis256::Aegis256 as Libaegis256;
 use aws_lc_rs::aead::{Aad, Algorithm, LessSafeKey, NONCE_LEN, Nonce as AwsLcNonce, UnboundKey};
 use morus::Morus;
-use zeroize::Zeroizing;
 
-use crate::{ICV_OCTETS, Nonce};
+use crate::{ICV_OCTETS, Nonce, SecretArray};
 
 /// Authenticated encryption with a prepared key.
 pub(crate) trait Aead {
@@ -52,11 +51,11 @@ impl Aead for AwsLc {
 }
 
 /// AEGIS-128L of libaegis.
-pub(crate) struct Aegis128L(pub(crate) Zeroizing<[u8; 16]>);
+pub(crate) struct Aegis128L(pub(crate) SecretArray<16>);
 
 impl Aegis128L {
     pub(crate) fn cipher(&self, nonce: &[u8; 16]) -> Libaegis128L<ICV_OCTETS> {
-        Libaegis128L::new(&self.0, nonce)
+        Libaegis128L::new(self.0.octets(), nonce)
     }
 }
 
@@ -71,11 +70,11 @@ impl Aead for Aegis128L {
 }
 
 /// AEGIS-256 of libaegis.
-pub(crate) struct Aegis256(pub(crate) Zeroizing<[u8; 32]>);
+pub(crate) struct Aegis256(pub(crate) SecretArray<32>);
 
 impl Aegis256 {
     pub(crate) fn cipher(&self, nonce: &[u8; 32]) -> Libaegis256<ICV_OCTETS> {
-        Libaegis256::new(&self.0, nonce)
+        Libaegis256::new(self.0.octets(), nonce)
     }
 }
 
@@ -90,11 +89,11 @@ impl Aead for Aegis256 {
 }
 
 /// MORUS-1280-128 of the crate morus.
-pub(crate) struct Morus1280(pub(crate) Zeroizing<[u8; 16]>);
+pub(crate) struct Morus1280(pub(crate) SecretArray<16>);
 
 impl Morus1280 {
     pub(crate) fn cipher(&self, nonce: &[u8; 16]) -> Morus {
-        Morus::new(nonce, &self.0)
+        Morus::new(nonce, self.0.octets())
     }
 }
 

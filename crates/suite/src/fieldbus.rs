@@ -21,18 +21,16 @@ use wire::MacAddr;
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, MAC_OCTETS, Protection, Seq};
 use zeroize::Zeroizing;
 
-use crate::{CipherSuite, Key, Nonce, Sak};
+use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
 
 /// Octets of a master key.
 pub const MASTER_KEY_OCTETS: usize = 32;
 /// Octets of the part of a nonce that stays the same under a key.
 const SALT_OCTETS: usize = 8;
-/// Octets of the longest key.
-const LONGEST: usize = 32;
 
 /// 32 secret octets that both gateways of a cell have. Wiped when dropped, never shown.
-#[derive(Clone)]
-pub struct MasterKey(Zeroizing<[u8; MASTER_KEY_OCTETS]>);
+#[derive(Clone, PartialEq, Eq)]
+pub struct MasterKey(SecretArray<MASTER_KEY_OCTETS>);
 
 /// The key of a relation's HELLOs. Wiped when dropped, never shown.
 #[derive(Clone)]
@@ -90,15 +88,17 @@ fn named([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] 
 impl MasterKey {
     /// A master key. The caller wipes what `octets` was copied from.
     pub fn new(octets: &[u8; MASTER_KEY_OCTETS]) -> Self {
-        Self(Zeroizing::new(*octets))
+        Self(SecretArray::new(octets))
     }
 
     /// The key of the HELLOs of the relation between `stations`.
     pub fn hello_key(&self, stations: &Stations) -> HelloKey {
-        let mut octets = Zeroizing::new([0; MAC_OCTETS]);
-        let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(&*self.0);
-        expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &named(stations)], &mut *octets);
-        HelloKey(hmac::Key::new(hmac::HMAC_SHA256, &*octets))
+        scrubbed(|| {
+            let mut octets = Zeroizing::new([0; MAC_OCTETS]);
+            let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(self.0.octets());
+            expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &named(stations)], &mut *octets);
+            HelloKey(hmac::Key::new(hmac::HMAC_SHA256, &*octets))
+        })
     }
 
     /// The key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the frame path.
@@ -113,8 +113,7 @@ impl MasterKey {
             KeyBits::Bits128 => (CipherSuite::GcmAes128, 16),
             KeyBits::Bits256 => (CipherSuite::GcmAes256, 32),
         };
-        let mut octets = Zeroizing::new([0; LONGEST + SALT_OCTETS]);
-        let octets = &mut octets[..length + SALT_OCTETS];
+        let mut octets = Secret::zeros(length + SALT_OCTETS);
         let info: [&[u8]; 7] = [
             b"fw-fieldbus-1",
             &destination.0,
@@ -124,8 +123,10 @@ impl MasterKey {
             &[protection.octet()],
             &epoch.to_be_bytes(),
         ];
-        expand(&Salt::new(HKDF_SHA256, &nonces).extract(&*self.0), &info, octets);
-        let (key, salt) = octets.split_at(length);
+        scrubbed(|| {
+            expand(&Salt::new(HKDF_SHA256, &nonces).extract(self.0.octets()), &info, octets.octets_mut());
+        });
+        let (key, salt) = octets.octets().split_at(length);
         let sak = Sak::new(suite, key).expect("invariant: the length is the suite's");
         let key = Key::prepare(suite, &sak).expect("invariant: the length is the suite's");
         DirectionKey { key, salt: salt.try_into().expect("invariant: 8 octets are left") }
@@ -162,15 +163,6 @@ impl DirectionKey {
         Nonce::from_number(high << 64 | (seq.number() as u128) << 32)
     }
 }
-
-impl PartialEq for MasterKey {
-    /// In constant time.
-    fn eq(&self, other: &Self) -> bool {
-        aws_lc_rs::constant_time::verify_slices_are_equal(&*self.0, &*other.0).is_ok()
-    }
-}
-
-impl Eq for MasterKey {}
 
 impl fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,6 +12,8 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
 use zeroize::Zeroizing;
 
+use crate::{SecretArray, scrubbed};
+
 /// Octets of a private key, and of a public one.
 pub const IDENTITY_KEY_OCTETS: usize = 32;
 
@@ -23,7 +25,7 @@ const SPKI: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 /// A site's key pair. The private part is wiped when dropped, and never shown.
 #[derive(Clone)]
 pub struct Identity {
-    private: Zeroizing<[u8; IDENTITY_KEY_OCTETS]>,
+    private: SecretArray<IDENTITY_KEY_OCTETS>,
     public: PublicKey,
 }
 
@@ -44,11 +46,13 @@ impl Identity {
     /// The identity with a private key that was drawn from the operating system. The caller wipes what `private` was
     /// copied from.
     pub fn new(private: &[u8; IDENTITY_KEY_OCTETS]) -> Self {
-        let pair =
-            Ed25519KeyPair::from_seed_unchecked(private).expect("invariant: any 32 octets are a private key");
         let mut public = [0; IDENTITY_KEY_OCTETS];
-        public.copy_from_slice(pair.public_key().as_ref());
-        Self { private: Zeroizing::new(*private), public: PublicKey(public) }
+        scrubbed(|| {
+            let pair = Ed25519KeyPair::from_seed_unchecked(private)
+                .expect("invariant: any 32 octets are a private key");
+            public.copy_from_slice(pair.public_key().as_ref());
+        });
+        Self { private: SecretArray::new(private), public: PublicKey(public) }
     }
 
     /// The identity of a pair that was kept.
@@ -62,7 +66,7 @@ impl Identity {
 
     /// The private key's octets: to be kept, never to be printed.
     pub fn private(&self) -> &[u8; IDENTITY_KEY_OCTETS] {
-        &self.private
+        self.private.octets()
     }
 
     /// The public part.
@@ -78,13 +82,15 @@ impl Identity {
                 32
             }
         }
-        let mut key = Zeroizing::new([0; 32]);
-        let pseudo_random = Salt::new(HKDF_SHA256, b"fw-site-1").extract(&*self.private);
-        pseudo_random
-            .expand(&[b"recognition"], Octets32)
-            .and_then(|output| output.fill(&mut *key))
-            .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
-        RecognitionKey(hmac::Key::new(hmac::HMAC_SHA256, &*key))
+        scrubbed(|| {
+            let mut key = Zeroizing::new([0; 32]);
+            let pseudo_random = Salt::new(HKDF_SHA256, b"fw-site-1").extract(self.private.octets());
+            pseudo_random
+                .expand(&[b"recognition"], Octets32)
+                .and_then(|output| output.fill(&mut *key))
+                .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
+            RecognitionKey(hmac::Key::new(hmac::HMAC_SHA256, &*key))
+        })
     }
 
     /// The private key as PKCS#8, which TLS libraries read.
@@ -92,7 +98,7 @@ impl Identity {
         // Allocated whole at first, so that growing leaves no copy behind.
         let mut document = Zeroizing::new(Vec::with_capacity(PKCS8.len() + IDENTITY_KEY_OCTETS));
         document.extend_from_slice(&PKCS8);
-        document.extend_from_slice(&*self.private);
+        document.extend_from_slice(self.private.octets());
         document
     }
 }

@@ -12,12 +12,11 @@ use core::fmt;
 use core::iter;
 
 use aws_lc_rs::aead::{AES_128_GCM, AES_256_GCM, CHACHA20_POLY1305};
-use zeroize::Zeroizing;
 
 use crate::aead::{Aead, Aegis128L, Aegis256, AwsLc, Morus1280};
 use crate::antedated::Antedater;
 use crate::morus640::Morus640;
-use crate::{CipherSuite, ICV_OCTETS, Nonce, Sak, WrongKeyLength};
+use crate::{CipherSuite, ICV_OCTETS, Nonce, Sak, SecretArray, WrongKeyLength, scrubbed};
 
 /// A frame to be sealed.
 pub struct SealJob<'f> {
@@ -48,7 +47,9 @@ pub struct OpenJob<'f> {
 }
 
 /// A SAK prepared for its cipher suite: key schedules are computed, and no frame pays for them. About 50 octets; the
-/// key schedules of aws-lc are apart, on the heap. All of it is wiped on drop.
+/// key schedules of aws-lc are apart, on the heap, and so are the octets of other suites: moving it copies no secret. All
+/// of it is wiped on drop; AEGIS and MORUS leave the key on the stack of whoever seals and opens, who is to
+/// [`scrub_stack`](crate::scrub_stack) when the key has gone.
 pub struct Key {
     suite: CipherSuite,
     cipher: Cipher,
@@ -68,6 +69,10 @@ enum Cipher {
 impl Key {
     /// Prepares `sak` for `suite`. Refused if it was made for a suite with keys of another length.
     pub fn prepare(suite: CipherSuite, sak: &Sak) -> Result<Self, WrongKeyLength> {
+        scrubbed(|| Self::prepare_here(suite, sak))
+    }
+
+    fn prepare_here(suite: CipherSuite, sak: &Sak) -> Result<Self, WrongKeyLength> {
         let octets = sak.octets();
         let aws_lc = |algorithm| AwsLc::new(algorithm, octets).map(Cipher::AwsLc);
         let cipher = match suite {
@@ -91,17 +96,19 @@ impl Key {
     /// # Errors
     /// As [`Key::prepare`].
     pub fn prepare_antedated(suite: CipherSuite, sak: &Sak) -> Result<Self, WrongKeyLength> {
-        let Self { suite, cipher } = Self::prepare(suite, sak)?;
-        let cipher = match cipher {
-            Cipher::AwsLc(gcm) if suite.is_gcm() => {
-                let antedater = Antedater::new(gcm, sak.octets());
-                Cipher::Antedated(Box::new(
-                    antedater.expect("invariant: a key that GCM took, counter mode takes"),
-                ))
-            }
-            other => other,
-        };
-        Ok(Self { suite, cipher })
+        scrubbed(|| {
+            let Self { suite, cipher } = Self::prepare_here(suite, sak)?;
+            let cipher = match cipher {
+                Cipher::AwsLc(gcm) if suite.is_gcm() => {
+                    let antedater = Antedater::new(gcm, sak.octets());
+                    Cipher::Antedated(Box::new(
+                        antedater.expect("invariant: a key that GCM took, counter mode takes"),
+                    ))
+                }
+                other => other,
+            };
+            Ok(Self { suite, cipher })
+        })
     }
 
     /// What makes keystreams ahead, if the key was prepared for that.
@@ -175,8 +182,8 @@ impl fmt::Debug for Key {
     }
 }
 
-fn whole<const OCTETS: usize>(octets: &[u8]) -> Option<Zeroizing<[u8; OCTETS]>> {
-    octets.try_into().ok().map(Zeroizing::new)
+fn whole<const OCTETS: usize>(octets: &[u8]) -> Option<SecretArray<OCTETS>> {
+    <&[u8; OCTETS]>::try_from(octets).ok().map(SecretArray::new)
 }
 
 fn seal_all<'f>(cipher: &impl Aead, jobs: impl Iterator<Item = SealJob<'f>>) {

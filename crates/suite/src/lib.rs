@@ -37,6 +37,7 @@ mod nonce;
 #[cfg(fuzzing)]
 mod null;
 mod sak;
+mod secret;
 pub mod tunnel;
 #[cfg(test)]
 mod wycheproof;
@@ -48,6 +49,7 @@ pub use nonce::{Nonce, Salt};
 #[cfg(fuzzing)]
 pub use null::null_icv;
 pub use sak::{Sak, WrongKeyLength};
+pub use secret::{Secret, SecretArray, scrub_stack, scrubbed};
 
 /// Octets of an ICV, with every suite (IEEE 802.1AE clause 14.5).
 pub const ICV_OCTETS: usize = 16;

@@ -22,12 +22,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use aws_lc_rs::cmac;
-use aws_lc_rs::constant_time;
 use aws_lc_rs::key_wrap::{self, AesKek, KeyWrap};
 use wire::{Ckn, Ki, Mi};
 use zeroize::Zeroizing;
 
-use crate::{CipherSuite, Sak, Salt};
+use crate::{CipherSuite, Sak, Salt, Secret, scrubbed};
 
 /// Octets of the longest CAK, ICK, KEK and SAK.
 const LONGEST: usize = 32;
@@ -36,15 +35,8 @@ const WRAP_OCTETS: usize = 8;
 /// Octets of a block of AES, and of an AES-CMAC.
 const BLOCK_OCTETS: usize = 16;
 
-/// 16 or 32 secret octets. Wiped when dropped, never shown.
-#[derive(Clone)]
-struct Secret {
-    octets: Zeroizing<[u8; LONGEST]>,
-    length: usize,
-}
-
 /// A Connectivity Association Key: 16 or 32 secret octets. Wiped when dropped, never shown.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Cak(Secret);
 
 /// A CAK has 16 or 32 octets.
@@ -71,25 +63,10 @@ pub struct Draw {
     drawn: u64,
 }
 
-impl Secret {
-    fn empty(length: usize) -> Self {
-        Self { octets: Zeroizing::new([0; LONGEST]), length }
-    }
-
-    fn octets(&self) -> &[u8] {
-        &self.octets[..self.length]
-    }
-
-    fn octets_mut(&mut self) -> &mut [u8] {
-        &mut self.octets[..self.length]
-    }
-
-    /// The pseudo-random function that goes with a key of this length.
-    fn cmac(&self) -> cmac::Key {
-        let algorithm = if self.length == 16 { cmac::AES_128 } else { cmac::AES_256 };
-        cmac::Key::new(algorithm, self.octets())
-            .expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
-    }
+/// The pseudo-random function that goes with a key of this length.
+fn prf(key: &Secret) -> cmac::Key {
+    let algorithm = if key.length() == 16 { cmac::AES_128 } else { cmac::AES_256 };
+    cmac::Key::new(algorithm, key.octets()).expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
 }
 
 /// The KDF of clause 6.2.1. `out` has at most 255 blocks.
@@ -113,24 +90,22 @@ impl Cak {
         if !matches!(octets.len(), 16 | 32) {
             return Err(WrongCakLength(octets.len()));
         }
-        let mut secret = Secret::empty(octets.len());
-        secret.octets_mut().copy_from_slice(octets);
-        Ok(Self(secret))
+        Ok(Self(Secret::new(octets)))
     }
 
     /// Octets of the key: 16 or 32. No secret.
-    pub const fn length(&self) -> usize {
-        self.0.length
+    pub fn length(&self) -> usize {
+        self.0.length()
     }
 
     /// The ICK of this CAK under its name (clause 9.3.3).
     pub fn ick(&self, ckn: &Ckn) -> Ick {
-        Ick(self.derived("IEEE8021 ICK", ckn).cmac())
+        scrubbed(|| Ick(prf(&self.derived("IEEE8021 ICK", ckn))))
     }
 
     /// The KEK of this CAK under its name (clause 9.3.3).
     pub fn kek(&self, ckn: &Ckn) -> Kek {
-        Kek(self.derived("IEEE8021 KEK", ckn))
+        scrubbed(|| Kek(self.derived("IEEE8021 KEK", ckn)))
     }
 
     /// A key as long as this CAK.
@@ -139,8 +114,8 @@ impl Cak {
         for (room, octet) in key_id.iter_mut().zip(ckn.octets()) {
             *room = *octet;
         }
-        let mut secret = Secret::empty(self.0.length);
-        kdf(&self.0.cmac(), label, &[&key_id], secret.octets_mut());
+        let mut secret = Secret::zeros(self.0.length());
+        kdf(&prf(&self.0), label, &[&key_id], secret.octets_mut());
         secret
     }
 
@@ -148,9 +123,10 @@ impl Cak {
     /// (clause 9.8.1).
     pub fn sak(&self, suite: CipherSuite, nonce: &[u8], members: &[Mi], kn: u32) -> Sak {
         let members: Vec<u8> = members.iter().flat_map(|member| member.0).collect();
-        let mut secret = Secret::empty(suite.key_octets());
-        kdf(&self.0.cmac(), "IEEE8021 SAK", &[nonce, &members, &kn.to_be_bytes()], secret.octets_mut());
-        Sak::new(suite, secret.octets()).expect("invariant: as long as the suite wants it")
+        let mut secret = Secret::zeros(suite.key_octets());
+        let context = [nonce, &members, &kn.to_be_bytes()];
+        scrubbed(|| kdf(&prf(&self.0), "IEEE8021 SAK", &context, secret.octets_mut()));
+        Sak::of(suite, secret).expect("invariant: as long as the suite wants it")
     }
 }
 
@@ -172,8 +148,10 @@ impl Kek {
     /// The wrapped SAK: 24 or 40 octets, in the beginning of what is returned (clause 9.8.2).
     pub fn wrap(&self, sak: &Sak) -> ([u8; LONGEST + WRAP_OCTETS], usize) {
         let mut wrapped = [0; LONGEST + WRAP_OCTETS];
-        let octets = self.key().wrap(sak.octets(), &mut wrapped);
-        let length = octets.expect("invariant: 16 and 32 octets can be wrapped").len();
+        let length = scrubbed(|| {
+            let octets = self.key().wrap(sak.octets(), &mut wrapped);
+            octets.expect("invariant: 16 and 32 octets can be wrapped").len()
+        });
         (wrapped, length)
     }
 
@@ -182,16 +160,16 @@ impl Kek {
     /// # Errors
     /// [`UnwrapError`].
     pub fn unwrap(&self, suite: CipherSuite, wrapped: &[u8]) -> Result<Sak, UnwrapError> {
-        let mut secret = Secret::empty(suite.key_octets());
-        if wrapped.len() != secret.length + WRAP_OCTETS {
+        let mut secret = Secret::zeros(suite.key_octets());
+        if wrapped.len() != secret.length() + WRAP_OCTETS {
             return Err(UnwrapError);
         }
-        self.key().unwrap(wrapped, secret.octets_mut()).map_err(|_| UnwrapError)?;
-        Sak::new(suite, secret.octets()).map_err(|_| UnwrapError)
+        scrubbed(|| self.key().unwrap(wrapped, secret.octets_mut()).map(drop)).map_err(|_| UnwrapError)?;
+        Sak::of(suite, secret).map_err(|_| UnwrapError)
     }
 
     fn key(&self) -> AesKek {
-        let cipher = if self.0.length == 16 { &key_wrap::AES_128 } else { &key_wrap::AES_256 };
+        let cipher = if self.0.length() == 16 { &key_wrap::AES_128 } else { &key_wrap::AES_256 };
         AesKek::new(cipher, self.0.octets()).expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
     }
 }
@@ -199,7 +177,8 @@ impl Kek {
 impl Draw {
     /// From 32 octets that the operating system drew.
     pub fn new(seed: &[u8; LONGEST]) -> Self {
-        let seed = cmac::Key::new(cmac::AES_256, seed).expect("invariant: 32 octets are AES-256's");
+        let seed = scrubbed(|| cmac::Key::new(cmac::AES_256, seed));
+        let seed = seed.expect("invariant: 32 octets are AES-256's");
         Self { seed, drawn: 0 }
     }
 
@@ -222,18 +201,9 @@ pub fn salt(ki: &Ki) -> Salt {
     Salt(salt)
 }
 
-impl PartialEq for Cak {
-    /// In constant time for keys of one length; the length is no secret.
-    fn eq(&self, other: &Self) -> bool {
-        constant_time::verify_slices_are_equal(self.0.octets(), other.0.octets()).is_ok()
-    }
-}
-
-impl Eq for Cak {}
-
 impl fmt::Debug for Cak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cak({} octets)", self.0.length)
+        write!(f, "Cak({} octets)", self.0.length())
     }
 }
 

@@ -22,10 +22,9 @@
 //! slower). Left out on purpose: shorter tags, and vector instructions, which would need `unsafe`.
 
 use aws_lc_rs::constant_time;
-use zeroize::Zeroizing;
 
 use crate::aead::Aead;
-use crate::{ICV_OCTETS, Nonce};
+use crate::{ICV_OCTETS, Nonce, SecretArray};
 
 const BLOCK_OCTETS: usize = 16;
 
@@ -135,12 +134,12 @@ impl State {
 }
 
 /// MORUS-640-128 under one key.
-pub(crate) struct Morus640(pub(crate) Zeroizing<[u8; 16]>);
+pub(crate) struct Morus640(pub(crate) SecretArray<16>);
 
 impl Morus640 {
     /// Seals with all 16 octets of a nonce.
     pub(crate) fn seal_extended(&self, nonce: &[u8; 16], aad: &[u8], text: &mut [u8]) -> [u8; ICV_OCTETS] {
-        let mut state = State::new(&self.0, nonce);
+        let mut state = State::new(self.0.octets(), nonce);
         state.absorb(aad);
         state.encrypt(text);
         state.icv(aad.len(), text.len())
@@ -154,7 +153,7 @@ impl Morus640 {
         text: &mut [u8],
         icv: &[u8; ICV_OCTETS],
     ) -> bool {
-        let mut state = State::new(&self.0, nonce);
+        let mut state = State::new(self.0.octets(), nonce);
         state.absorb(aad);
         state.decrypt(text);
         constant_time::verify_slices_are_equal(&state.icv(aad.len(), text.len()), icv).is_ok()

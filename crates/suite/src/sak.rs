@@ -4,20 +4,11 @@
 
 use core::fmt;
 
-use aws_lc_rs::constant_time;
-use zeroize::Zeroizing;
-
-use crate::CipherSuite;
-
-/// The longest SAK, in octets.
-const LONGEST: usize = 32;
+use crate::{CipherSuite, Secret};
 
 /// A Secure Association Key: 16 or 32 secret octets.
-#[derive(Clone)]
-pub struct Sak {
-    octets: Zeroizing<[u8; LONGEST]>,
-    length: usize,
-}
+#[derive(Clone, PartialEq, Eq)]
+pub struct Sak(Secret);
 
 /// A key that is too long or too short for its suite. All in octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,29 +26,24 @@ impl Sak {
         if given != expected {
             return Err(WrongKeyLength { expected, given });
         }
-        let mut sak = Self { octets: Zeroizing::new([0; LONGEST]), length: given };
-        sak.octets[..given].copy_from_slice(octets);
-        Ok(sak)
+        Ok(Self(Secret::new(octets)))
+    }
+
+    /// A SAK for `suite` of a secret, which stays where it is.
+    pub fn of(suite: CipherSuite, secret: Secret) -> Result<Self, WrongKeyLength> {
+        let (expected, given) = (suite.key_octets(), secret.length());
+        if given == expected { Ok(Self(secret)) } else { Err(WrongKeyLength { expected, given }) }
     }
 
     /// The secret octets: to derive from, never to print.
     pub fn octets(&self) -> &[u8] {
-        &self.octets[..self.length]
+        self.0.octets()
     }
 }
-
-impl PartialEq for Sak {
-    /// In constant time for keys of one length; the length is no secret.
-    fn eq(&self, other: &Self) -> bool {
-        constant_time::verify_slices_are_equal(self.octets(), other.octets()).is_ok()
-    }
-}
-
-impl Eq for Sak {}
 
 impl fmt::Debug for Sak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sak({} octets)", self.length)
+        write!(f, "Sak({} octets)", self.0.length())
     }
 }
 
@@ -105,12 +91,6 @@ mod tests {
             assert_ne!(sak, Sak::new(CipherSuite::GcmAes256, &octets).unwrap());
         }
         assert_ne!(sak, Sak::new(CipherSuite::GcmAes128, &[0; 16]).unwrap());
-    }
-
-    #[test]
-    fn the_octets_wipe_themselves() {
-        fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
-        wiped(&Sak::new(CipherSuite::GcmAes128, &[1; 16]).unwrap().octets);
     }
 
     #[test]

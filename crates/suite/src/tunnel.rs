@@ -18,12 +18,14 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use siphasher::sip128::SipHasher24;
 use zeroize::Zeroizing;
 
+use crate::{SecretArray, scrubbed};
+
 /// Octets of a secret, of which everything in an epoch is derived.
 pub const EPOCH_SECRET_OCTETS: usize = 32;
 
 /// The secret of one direction and epoch. Wiped when dropped, never shown.
 #[derive(Clone)]
-pub struct EpochSecret(Zeroizing<[u8; EPOCH_SECRET_OCTETS]>);
+pub struct EpochSecret(SecretArray<EPOCH_SECRET_OCTETS>);
 
 /// The 64-bit identifier in front of a packet, whose bit 0x40 of octet 0 is clear: on the same port QUIC has it set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,22 +52,22 @@ impl EpochSecret {
     /// A secret that was drawn from the operating system, or came over the management channel. The caller wipes what
     /// `octets` was copied from.
     pub fn new(octets: &[u8; EPOCH_SECRET_OCTETS]) -> Self {
-        Self(Zeroizing::new(*octets))
+        Self(SecretArray::new(octets))
     }
 
     /// The secret octets: to be sent over the management channel, never to be printed.
     pub fn octets(&self) -> &[u8; EPOCH_SECRET_OCTETS] {
-        &self.0
+        self.0.octets()
     }
 
     /// The key of a lane.
     pub fn lane_key(&self, lane: u8) -> LaneKey {
-        LaneKey(self.derive(&[b"identifier", &[lane]]))
+        scrubbed(|| LaneKey(self.derive(&[b"identifier", &[lane]])))
     }
 
     /// The key of header encryption.
     pub fn header_key(&self) -> HeaderKey {
-        HeaderKey(Aes128::new((&*self.derive(&[b"header"])).into()))
+        scrubbed(|| HeaderKey(Aes128::new((&*self.derive(&[b"header"])).into())))
     }
 
     fn derive(&self, info: &[&[u8]]) -> Zeroizing<[u8; 16]> {
@@ -76,7 +78,7 @@ impl EpochSecret {
             }
         }
         let mut key = Zeroizing::new([0; 16]);
-        let pseudo_random = Salt::new(HKDF_SHA256, b"fw-tunnel-1").extract(&*self.0);
+        let pseudo_random = Salt::new(HKDF_SHA256, b"fw-tunnel-1").extract(self.0.octets());
         pseudo_random
             .expand(info, Octets16)
             .and_then(|output| output.fill(&mut *key))

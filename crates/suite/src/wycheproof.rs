@@ -10,12 +10,11 @@ use std::vec::Vec;
 use core::iter;
 
 use serde::Deserialize;
-use zeroize::Zeroizing;
 
 use crate::aead::{Aegis128L, Aegis256, Morus1280};
 use crate::antedated::{Blank, Keystream, Scratch};
 use crate::morus640::Morus640;
-use crate::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob};
+use crate::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob, SecretArray};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -138,8 +137,8 @@ fn array<const OCTETS: usize>(octets: &[u8]) -> [u8; OCTETS] {
     octets.try_into().expect("vectors of other lengths are skipped")
 }
 
-fn secret<const OCTETS: usize>(octets: &[u8]) -> Zeroizing<[u8; OCTETS]> {
-    Zeroizing::new(array(octets))
+fn secret<const OCTETS: usize>(octets: &[u8]) -> SecretArray<OCTETS> {
+    SecretArray::new(&array(octets))
 }
 
 fn sak(suites: &[CipherSuite], key: &[u8]) -> (CipherSuite, Sak) {

@@ -53,8 +53,10 @@ impl Tls {
             kx_groups: vec![kx_group::X25519],
             ..aws_lc_rs::default_provider()
         });
-        let pkcs8 = identity.pkcs8();
-        let key = aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))?;
+        let key = suite::scrubbed(|| {
+            let pkcs8 = identity.pkcs8();
+            aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))
+        })?;
         let public = CertificateDer::from(identity.public().spki().to_vec());
         Ok(Self { provider, own: Arc::new(CertifiedKey::new(vec![public], key)) })
     }

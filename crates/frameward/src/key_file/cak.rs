@@ -11,30 +11,22 @@
 use std::fmt;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
+use suite::{Secret, scrubbed};
 use wire::Ckn;
-use zeroize::Zeroizing;
 
 use super::{KeyFileError, MOST_OCTETS, Reason, contents, fingerprint, parse, read_text};
-
-/// Octets of the longest CAK.
-const LONGEST: usize = 32;
 
 /// A CAK and its name. Wiped when dropped, and never shown.
 #[derive(Clone)]
 pub struct NamedCak {
     ckn: Ckn,
-    octets: Zeroizing<[u8; LONGEST]>,
-    length: usize,
+    key: Secret,
 }
 
 impl NamedCak {
     /// A CAK of 16 or 32 octets. The caller wipes what `octets` was borrowed from.
     pub fn new(ckn: Ckn, octets: &[u8]) -> Option<Self> {
-        let length = octets.len();
-        let mut own = Zeroizing::new([0; LONGEST]);
-        own.get_mut(..length).filter(|_| matches!(length, 16 | 32))?.copy_from_slice(octets);
-        Some(Self { ckn, octets: own, length })
+        matches!(octets.len(), 16 | 32).then(|| Self { ckn, key: Secret::new(octets) })
     }
 
     /// Its name.
@@ -44,7 +36,7 @@ impl NamedCak {
 
     /// The secret octets: to derive from, never to print.
     pub fn octets(&self) -> &[u8] {
-        &self.octets[..self.length]
+        self.key.octets()
     }
 
     /// What tells it from others, and nothing about it.
@@ -52,9 +44,9 @@ impl NamedCak {
         fingerprint(self.octets())
     }
 
-    /// Whether the keys are the same, whatever their names. By digests: how long it takes tells nothing.
+    /// Whether the keys are the same, whatever their names. How long it takes tells nothing.
     pub fn has_same_key(&self, other: &Self) -> bool {
-        Sha256::digest(self.octets()) == Sha256::digest(other.octets())
+        self.key == other.key
     }
 }
 
@@ -68,7 +60,7 @@ impl Eq for NamedCak {}
 
 impl fmt::Debug for NamedCak {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "NamedCak({}, {} octets)", self.ckn, self.length)
+        write!(f, "NamedCak({}, {} octets)", self.ckn, self.key.length())
     }
 }
 
@@ -78,7 +70,7 @@ impl fmt::Debug for NamedCak {
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds something else.
 pub fn read_cak(path: &Path) -> Result<NamedCak, KeyFileError> {
-    let cak = read_text(path).and_then(|text| parse_cak(&text));
+    let cak = scrubbed(|| parse_cak(&*read_text(path)?));
     cak.map_err(|reason| {
         let reason = match reason {
             Reason::Missing(error) => Reason::NoCak(error),
@@ -101,7 +93,7 @@ fn parse_cak(text: &[u8]) -> Result<NamedCak, Reason> {
             Some((b"cak", value)) => (&mut cak, value),
             _ => {
                 return Err(match parse(text) {
-                    Some((_, MOST_OCTETS)) => Reason::IsIdentity,
+                    Some(secret) if secret.length() == MOST_OCTETS => Reason::IsIdentity,
                     Some(_) => Reason::IsStaticKey,
                     None => Reason::NotCak,
                 });
@@ -113,11 +105,9 @@ fn parse_cak(text: &[u8]) -> Result<NamedCak, Reason> {
         }
     }
     let (Some(ckn), Some(cak)) = (ckn, cak) else { return Err(Reason::NotCak) };
-    let mut octets = Zeroizing::new([0; LONGEST]);
-    let name = decoded(ckn, &mut octets).and_then(Ckn::new).ok_or(Reason::Ckn)?;
-    let mut octets = Zeroizing::new([0; LONGEST]);
-    let key = decoded(cak, &mut octets).ok_or(Reason::Cak)?;
-    NamedCak::new(name, key).ok_or(Reason::Cak)
+    let name = decoded(ckn).and_then(|name| Ckn::new(name.octets())).ok_or(Reason::Ckn)?;
+    let key = decoded(cak).filter(|key| matches!(key.length(), 16 | 32)).ok_or(Reason::Cak)?;
+    Ok(NamedCak { ckn: name, key })
 }
 
 /// Name and value of `name = value`.
@@ -128,9 +118,9 @@ fn assigned(line: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 /// Hexadecimal digits as octets.
-fn decoded<'o>(digits: &[u8], octets: &'o mut [u8; LONGEST]) -> Option<&'o [u8]> {
-    let octets = octets.get_mut(..digits.len() / 2)?;
-    hex::decode_to_slice(digits, octets).ok()?;
+fn decoded(digits: &[u8]) -> Option<Secret> {
+    let mut octets = Secret::zeros(digits.len() / 2);
+    hex::decode_to_slice(digits, octets.octets_mut()).ok()?;
     Some(octets)
 }
 

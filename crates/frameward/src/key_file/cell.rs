@@ -3,53 +3,43 @@
 use std::fmt;
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
 use suite::fieldbus::{MASTER_KEY_OCTETS, MasterKey};
+use suite::{SecretArray, scrubbed};
 use wire::Ckn;
-use zeroize::Zeroizing;
 
 use super::{KeyFileError, NamedCak, Reason, cak, fingerprint, is_zeros, parse, read_text};
 
 /// What the keys of a cell's relations are derived from. Wiped when dropped, and never shown.
-#[derive(Clone)]
-pub struct CellKey(Zeroizing<[u8; MASTER_KEY_OCTETS]>);
+#[derive(Clone, PartialEq, Eq)]
+pub struct CellKey(SecretArray<MASTER_KEY_OCTETS>);
 
 impl CellKey {
     /// The key. The caller wipes what `octets` was borrowed from.
     pub fn new(octets: &[u8; MASTER_KEY_OCTETS]) -> Self {
-        Self(Zeroizing::new(*octets))
+        Self(SecretArray::new(octets))
     }
 
     /// To derive from.
     pub fn master_key(&self) -> MasterKey {
-        MasterKey::new(&self.0)
+        MasterKey::new(self.0.octets())
     }
 
     /// The key as that of a group: two doctors know each other by it, as by a CAK.
     pub fn as_cak(&self) -> NamedCak {
         let name = Ckn::new(b"fieldbus").expect("invariant: 8 octets are a name");
-        NamedCak::new(name, &*self.0).expect("invariant: 32 octets are a CAK")
+        NamedCak::new(name, self.0.octets()).expect("invariant: 32 octets are a CAK")
     }
 
     /// Whether it is nothing but zeros.
     pub(crate) fn is_zeros(&self) -> bool {
-        is_zeros(&*self.0)
+        is_zeros(self.0.octets())
     }
 
     /// What tells it from others, and nothing about it.
     pub fn fingerprint(&self) -> String {
-        fingerprint(&*self.0)
+        fingerprint(self.0.octets())
     }
 }
-
-impl PartialEq for CellKey {
-    /// By digests: how long it takes tells nothing.
-    fn eq(&self, other: &Self) -> bool {
-        Sha256::digest(*self.0) == Sha256::digest(*other.0)
-    }
-}
-
-impl Eq for CellKey {}
 
 impl fmt::Debug for CellKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,12 +53,13 @@ impl fmt::Debug for CellKey {
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds something else.
 pub fn read_master_key(path: &Path) -> Result<CellKey, KeyFileError> {
-    let key = read_text(path).and_then(|text| match parse(&text) {
-        Some((octets, MASTER_KEY_OCTETS)) => {
-            octets.first_chunk().map(CellKey::new).ok_or(Reason::NotMasterKey)
+    let key = scrubbed(|| {
+        let text = read_text(path)?;
+        match parse(&text) {
+            Some(secret) => secret.octets().try_into().map(CellKey::new).map_err(|_| Reason::NotMasterKey),
+            None if cak::is_like_one(&text) => Err(Reason::IsCakNotMasterKey),
+            None => Err(Reason::NotMasterKey),
         }
-        None if cak::is_like_one(&text) => Err(Reason::IsCakNotMasterKey),
-        _ => Err(Reason::NotMasterKey),
     });
     key.map_err(|reason| {
         let reason = match reason {

@@ -33,7 +33,7 @@ const KEY_256: &str = "603deb1015ca71be2b73aef0857d77811f352c073b6108d72d9810a30
 #[test]
 fn the_icv_is_an_aes_cmac() {
     for (key, length, expected) in CMACS {
-        let (ick, message) = (Ick(secret(key).cmac()), octets(MESSAGE));
+        let (ick, message) = (Ick(prf(&secret(key))), octets(MESSAGE));
         let mut icv = ick.icv(&message[..length]);
         assert_eq!(hex::encode(icv), expected);
         assert!(ick.verifies(&message[..length], &icv));
@@ -192,10 +192,8 @@ fn a_cak_has_16_or_32_octets_and_is_equal_only_if_every_octet_is() {
 }
 
 #[test]
-fn secrets_are_not_shown_and_wipe_themselves() {
-    fn wiped<T: zeroize::ZeroizeOnDrop>(_: &T) {}
+fn secrets_are_not_shown() {
     let (cak, ckn) = (Cak::new(&[0xab; 16]).expect("16 octets"), Ckn::new(b"name").expect("4 octets"));
-    wiped(&cak.0.octets);
     let text: String =
         format!("{cak:?} {:?} {:?} {:?}", cak.ick(&ckn), cak.kek(&ckn), Draw::new(&[0xab; 32]));
     assert_eq!(text, "Cak(16 octets) Ick Kek Draw");
