@@ -174,7 +174,7 @@ fn an_http_address_in_use_keeps_a_gateway_from_starting() {
     let config = scratch.path().join("a.toml").display().to_string();
     let text = std::fs::read_to_string(&config).unwrap();
     let place = format!("a.toml:{}: ", 1 + text.lines().position(|line| line == HTTP).unwrap());
-    let run = namespace.spawn(&[program().to_str().unwrap(), "run", &config]).unwrap();
+    let run = namespace.spawn(&[program().to_str().unwrap(), "run", "--keep-user", &config]).unwrap();
     let output = run.wait(DEADLINE).unwrap();
     assert_eq!(output.status.code(), Some(1));
     let line = output.stderr.lines().last().unwrap();

@@ -164,7 +164,8 @@ fn start_in_vain(pair: &Pair, topology: &Topology, gateway: usize, after: Durati
     let config = pair.scratch.path().join(name).display().to_string();
     let runtime = format!("FRAMEWARD_RUNTIME_DIR={}", pair.scratch.path().join("run").display());
     let frameward = program().display().to_string();
-    let mut program = home.namespace.spawn(&["env", &runtime, &frameward, "run", &config]).unwrap();
+    let mut program =
+        home.namespace.spawn(&["env", &runtime, &frameward, "run", "--keep-user", &config]).unwrap();
     std::thread::sleep(after);
     program.signal(Signal::SIGKILL).unwrap();
     while program.is_running() {

@@ -31,7 +31,8 @@ fn start(namespace: &Namespace, scratch: &Scratch, name: &str) -> Station {
 fn run(namespace: &Namespace, scratch: &Scratch) -> Output {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let config = scratch.path().join("a.toml");
-    let command = ["env", &variable, program().to_str().unwrap(), "run", config.to_str().unwrap()];
+    let command =
+        ["env", &variable, program().to_str().unwrap(), "run", "--keep-user", config.to_str().unwrap()];
     namespace.spawn(&command).unwrap().wait(DEADLINE).unwrap()
 }
 

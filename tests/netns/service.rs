@@ -52,7 +52,9 @@ fn files() -> Scratch {
 
 /// Puts the program beside the configurations, and gives all of it to the user.
 fn give(scratch: &Scratch) {
-    fs::copy(program(), scratch.path().join("frameward")).unwrap();
+    // By a process of its own: a child of another test's would inherit the file open for writing, and it would be busy.
+    let to = scratch.path().join("frameward");
+    lab::program::run(&["cp", program().to_str().unwrap(), to.to_str().unwrap()], DEADLINE).unwrap();
     for entry in fs::read_dir(scratch.path()).unwrap() {
         chown(entry.unwrap().path(), Some(USER), Some(USER)).unwrap();
     }
@@ -172,17 +174,83 @@ fn each_of_the_units_capabilities_is_needed() {
     }
 }
 
+/// A set of capabilities of a process.
+fn capabilities(process: u32, set: &str) -> u64 {
+    u64::from_str_radix(&process_status(process, set), 16).unwrap()
+}
+
+/// Sees that of all that root may, a gateway has left what it needs, no less and no more.
+fn has_what_it_needs_alone(process: u32) {
+    // Beside those of the unit CAP_SYS_NICE, 23: without a unit no limit allows real time.
+    let mask = 1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 23 | 1 << 39;
+    // CAP_DAC_OVERRIDE 1, CAP_SETGID 6, CAP_SETUID 7.
+    let test = capabilities(std::process::id(), "CapEff");
+    assert_eq!(test & 0xc2, 0xc2, "this test has nothing that could be given up: {test:016x}");
+    for (set, expected) in
+        [("CapPrm", mask & test), ("CapEff", mask & test), ("CapBnd", mask), ("CapInh", 0), ("CapAmb", 0)]
+    {
+        let has = capabilities(process, set);
+        let is_right = if set == "CapBnd" { has & !mask == 0 } else { has == expected };
+        assert!(is_right, "{set}: {has:016x} instead of {expected:016x}");
+    }
+    assert_eq!(process_status(process, "NoNewPrivs"), "1");
+}
+
 #[test]
 fn as_root_it_keeps_what_it_needs_alone() {
     let (_topology, mut pair) = super::lab(&Shape::default(), &Choice::default());
-    let process = pair.a.program().id();
-    // Beside those of the unit CAP_SYS_NICE, 23: without a unit no limit allows real time.
-    let mask = 1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 23 | 1 << 39;
-    for set in ["CapPrm", "CapEff", "CapBnd"] {
-        let has = u64::from_str_radix(&process_status(process, set), 16).unwrap();
-        assert_eq!(has & !mask, 0, "{set}: {has:016x}");
-    }
+    has_what_it_needs_alone(pair.a.program().id());
+    assert_eq!(process_status(pair.a.program().id(), "Uid"), "0\t0\t0\t0", "as it was told to");
     pair.stop().unwrap();
+}
+
+/// Root starts it; what is read, and all that it does, is another user's.
+#[test]
+fn root_becomes_the_gateways_user_before_the_configuration_is_read() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let before = super::lifecycle::settings(&topology.gateway_a.namespace);
+    let scratch = files();
+    let user = USER.to_string();
+    let options = ["--user", user.as_str()];
+    let frameward = scratch.path().join("frameward");
+    let start = |home: &lab::topology::Gateway, name| {
+        Station::start_with(&options, &[], &frameward, &home.namespace, &scratch, name).unwrap()
+    };
+    let (mut a, b) = (start(&topology.gateway_a, "a"), start(&topology.gateway_b, "b"));
+    let process = a.program().id();
+    for set in ["Uid", "Gid"] {
+        assert_eq!(process_status(process, set), [user.as_str(); 4].join("\t"), "{set}");
+    }
+    // Its user's own groups, none of root's.
+    assert_eq!(process_status(process, "Groups").trim(), user);
+    has_what_it_needs_alone(process);
+    pass(&topology.machine_a, &topology.machine_b);
+    let owner =
+        |place: &str| std::os::unix::fs::MetadataExt::uid(&fs::metadata(scratch.path().join(place)).unwrap());
+    assert_eq!((owner("run"), owner("state-a")), (USER, USER));
+    let said = a.stop().unwrap();
+    assert!(said.contains(&format!("runs as user {user:?}")), "{said}");
+    b.stop().unwrap();
+    super::lifecycle::wait_until_restored(&topology.gateway_a.namespace, &before);
+
+    // A file of root's is not this user's, also where a configuration names it; nor is a configuration.
+    let config = scratch.path().join("a.toml");
+    let text = fs::read_to_string(&config).unwrap().replace("\"a.key\"", "\"/etc/shadow\"");
+    fs::write(&config, text).unwrap();
+    let refused = |options: &[&str], file: &str, status: i32, words: &[&str]| {
+        let run = [&[frameward.to_str().unwrap(), "run"], options, &[file]].concat();
+        let output = topology.gateway_a.namespace.spawn(&run).unwrap().wait(DEADLINE).unwrap();
+        assert_eq!(output.status.code(), Some(status), "{}", output.stderr);
+        for word in words {
+            assert!(output.stderr.contains(word), "{word:?} is not in {}", output.stderr);
+        }
+    };
+    let file = config.to_str().unwrap();
+    refused(&options, file, 2, &["/etc/shadow cannot be read: Permission denied"]);
+    refused(&options, "/etc/shadow", 2, &["/etc/shadow: cannot be read: Permission denied"]);
+    // Root reads it, and finds that it is no TOML.
+    refused(&["--keep-user"], "/etc/shadow", 2, &["warning: stays root", "/etc/shadow:1: "]);
+    refused(&["--user", "no-such-user"], file, 1, &["there is no user \"no-such-user\"", "useradd"]);
 }
 
 /// What the unit's filter lets through. To every such list systemd itself adds what a process needs to begin and end;

@@ -24,7 +24,8 @@ pub(crate) fn run_in(namespace: &Namespace, scratch: &Scratch, name: &str) -> Ou
 fn start(namespace: &Namespace, scratch: &Scratch, name: &str) -> Program {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let config = scratch.path().join(format!("{name}.toml"));
-    let command = ["env", &variable, program().to_str().unwrap(), "run", config.to_str().unwrap()];
+    let command =
+        ["env", &variable, program().to_str().unwrap(), "run", "--keep-user", config.to_str().unwrap()];
     namespace.spawn(&command).unwrap()
 }
 

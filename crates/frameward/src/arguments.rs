@@ -31,13 +31,20 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 pub(crate) enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; root has them, and gives up all others before the configuration is read.
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root it keeps these, CAP_IPC_LOCK and CAP_SYS_NICE, gives up all others
+and becomes user frameward, before the configuration is read: configuration, keys and state directory have to be that user's to read.
 Says on standard error what it does, one line each.
 When it stops, the interfaces are as they were; what a killed gateway left is put right at the next start.
 
 Example:
   frameward run /etc/frameward/press-line.toml")]
     Run {
+        /// Started as root, become this user, by name or number, instead of frameward
+        #[arg(long, value_name = "NAME")]
+        user: Option<String>,
+        /// Stay who started it, root as well: who takes the process over then owns every file of the box
+        #[arg(long, conflicts_with = "user")]
+        keep_user: bool,
         /// The configuration file (TOML)
         config: PathBuf,
     },

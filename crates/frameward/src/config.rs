@@ -39,6 +39,7 @@ use crate::key_file::{self, CellKey, KeyFileError, NamedCak};
 pub use fieldbus::{Cell, CellRelation};
 pub use findings::Finding;
 use findings::Findings;
+pub use gateway::DEFAULT_STATE;
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
 pub use site::{Site, SitePeer};
 

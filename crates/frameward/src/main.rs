@@ -25,7 +25,7 @@ use frameward::config::{self, Config, Finding};
 use frameward::demo;
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
-use frameward::privilege;
+use frameward::privilege::{self, Place, RunAs};
 use frameward::reload;
 use frameward::request;
 use frameward::run;
@@ -46,7 +46,7 @@ enum Failure {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run { config } => run_gateway(&config),
+        Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
         Command::Check { offline, config } => check(&config, offline),
         Command::Status { watch: true, name, .. } => watch_status(name),
         Command::Status { json, all, name, .. } => show_status(json, all, name),
@@ -75,8 +75,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_gateway(file: &Path) -> Result<(), Failure> {
+fn run_as(user: Option<String>, keep_user: bool) -> RunAs {
+    match user {
+        Some(user) => RunAs::User(user),
+        None if keep_user => RunAs::Starter,
+        None => RunAs::Default,
+    }
+}
+
+fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before the configuration is read: a reload must be able to read whatever a start can.
+    let (runtime, state) = (status::runtime_dir(), Path::new(config::DEFAULT_STATE));
+    let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
+    let become_user =
+        privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
+    if let Some(line) = become_user {
+        tell(&format_args!("frameward: {line}"));
+    }
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
@@ -87,7 +102,7 @@ fn run_gateway(file: &Path) -> Result<(), Failure> {
     let locked = privilege::lock_memory();
     let config = load(file)?;
     let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
-    run::run(config, locked, &status::runtime_dir(), &asks, told_line).map_err(|error| match error {
+    run::run(config, locked, &runtime, &asks, told_line).map_err(|error| match error {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);

@@ -13,6 +13,8 @@
 //! ([`engine::scheduling`]); but that again and again. So by itself (`realtime = "auto"`) it is had only where a worker has a CPU
 //! to itself: one of `cpus`, or one that the kernel keeps free, which the interfaces' interrupts leave alone. [`refusal`] has the rules.
 
+mod user;
+
 use std::fs;
 
 use caps::{CapSet, Capability};
@@ -24,6 +26,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use crate::config::{Gateway, Polling, Realtime};
 use crate::cpus::{Bringer, Cpus, bringers};
 use crate::report::{Grant, PrivilegeReport};
+pub use user::{GATEWAY_USER, Place, RunAs, become_user};
 
 /// Above all ordinary threads, below the kernel's interrupt threads (50), which bring the frames.
 pub const PRIORITY: u8 = 10;
@@ -45,7 +48,7 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYS_NICE,
 ];
 
-/// Gives up every capability that a gateway does not need, for good, and the right to get others by starting a
+/// After [`become_user`]: gives up every capability that a gateway does not need, for good, and the right to get others by starting a
 /// program. Also root is then stopped by file permissions. To be called while the process has one thread: the kernel
 /// keeps capabilities by thread.
 ///

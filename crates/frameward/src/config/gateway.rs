@@ -11,7 +11,8 @@ use super::raw::RawGateway;
 use super::{Antedate, Gateway, Http, Io, Polling, Realtime, is_name};
 use crate::cpus::Cpus;
 
-const DEFAULT_STATE: &str = "/var/lib/frameward";
+/// Where leases and floors are, unless the configuration says otherwise.
+pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 
 /// The gateway, and whether experimental suites are allowed.
 pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) -> Option<(Gateway, bool)> {

@@ -157,13 +157,29 @@ impl Station {
         scratch: &Scratch,
         name: &str,
     ) -> Result<Self, PairError> {
+        // The laboratory's files are root's, and it runs where there is no user for gateways.
+        Self::start_with(&["--keep-user"], by, frameward, namespace, scratch, name)
+    }
+
+    /// As [`Self::start_by`], with these options of `run`.
+    ///
+    /// # Errors
+    /// If it does not run; with its last words.
+    pub fn start_with(
+        options: &[&str],
+        by: &[&str],
+        frameward: &Path,
+        namespace: &Namespace,
+        scratch: &Scratch,
+        name: &str,
+    ) -> Result<Self, PairError> {
         let runtime = scratch.path().join("run");
         let variable = format!("{RUNTIME_DIR_VARIABLE}={}", runtime.display());
         let (frameward, config) = (
             frameward.display().to_string(),
             scratch.path().join(format!("{name}.toml")).display().to_string(),
         );
-        let command = [&["env", &variable], by, &[&frameward, "run", &config]].concat();
+        let command = [&["env", &variable], by, &[&frameward, "run"], options, &[&config]].concat();
         let mut program = namespace.spawn(&command)?;
         program.wait_for_line("is running", PATIENCE)?;
         Ok(Self { name: name.to_owned(), program, runtime })

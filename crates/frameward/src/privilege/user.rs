@@ -1,0 +1,153 @@
+//! As whom a gateway runs that root starts.
+//!
+//! ```text
+//!  root ── looks the user up, makes the two directories ──▶ groups, gid, uid; capabilities stay permitted
+//!       ── privilege::give_up_others ──▶ the five that are needed ──▶ configuration, keys, state: as that user
+//! ```
+//!
+//! Without capabilities root still owns what is root's: it could write any program and any configuration of the box.
+//! So the change comes before anything is read that somebody else may have written.
+
+use std::ffi::CString;
+use std::fs::{DirBuilder, symlink_metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, lchown};
+use std::path::Path;
+
+use caps::CapSet;
+use nix::sys::prctl;
+use nix::unistd::{Gid, Uid, User, geteuid, getuid, initgroups, setgroups, setresgid, setresuid};
+
+/// As whom a gateway runs that root starts, unless it is told otherwise; the packages and the unit have this one.
+pub const GATEWAY_USER: &str = "frameward";
+
+/// As whom to run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RunAs {
+    /// [`GATEWAY_USER`] if root starts it, else whoever does.
+    Default,
+    /// This user, by name or number.
+    User(String),
+    /// Whoever starts it, root as well.
+    Starter,
+}
+
+/// A directory that the gateway needs, and only root may make where it belongs.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'p> {
+    /// The directory.
+    pub path: &'p Path,
+    /// Its mode, if it is made here.
+    pub mode: u32,
+}
+
+/// Who somebody is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Account {
+    name: String,
+    uid: Uid,
+    gid: Gid,
+    /// A number without a name has no groups.
+    is_known: bool,
+}
+
+/// Becomes the user that is to run the gateway, and keeps the capabilities, which stay permitted. `places` are made for
+/// that user where they are missing. To be called while the process has one thread, before anything is read. Returns a
+/// line for people, if there is something to say.
+///
+/// # Errors
+/// In one line with its cure: there is no such user, or the kernel refuses.
+pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<String>, String> {
+    let is_root = geteuid().is_root();
+    let name = match run_as {
+        RunAs::Starter if is_root => {
+            return Ok(Some(
+                "warning: stays root (--keep-user): who takes it over owns every file of this box".into(),
+            ));
+        }
+        RunAs::Starter => return Ok(None),
+        RunAs::Default if is_root => GATEWAY_USER,
+        RunAs::Default => return Ok(None),
+        RunAs::User(name) => name.as_str(),
+    };
+    let account = account(name)?;
+    if !is_root {
+        let is_own = account.uid == getuid();
+        return if is_own {
+            Ok(None)
+        } else {
+            Err(format!("only root can become user {name:?}; leave --user out"))
+        };
+    }
+    for place in places {
+        make(place, &account).map_err(|error| {
+            format!("cannot make {} for user {name:?}: {error}; make it by hand", place.path.display())
+        })?;
+    }
+    change(&account).map_err(|error| {
+        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or say --keep-user")
+    })?;
+    Ok((!account.uid.is_root()).then(|| format!("runs as user {name:?}")))
+}
+
+fn account(name: &str) -> Result<Account, String> {
+    let known = |user: User| Account { name: user.name, uid: user.uid, gid: user.gid, is_known: true };
+    let failed = |error: nix::Error| format!("cannot look user {name:?} up: {error}; name one with --user");
+    if let Some(user) = User::from_name(name).map_err(failed)? {
+        return Ok(known(user));
+    }
+    let Ok(number) = name.parse::<u32>() else {
+        return Err(format!(
+            "there is no user {name:?} to run as; make it: useradd --system --user-group --no-create-home \
+             --shell /usr/sbin/nologin {name}; or name another one with --user; --keep-user stays root"
+        ));
+    };
+    let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
+    let user = User::from_uid(uid).map_err(failed)?;
+    Ok(user.map_or(Account { name: name.to_owned(), uid, gid, is_known: false }, known))
+}
+
+/// Makes a directory for the user; one that is there stays as it is, whosever it is.
+fn make(place: &Place<'_>, account: &Account) -> io::Result<()> {
+    if symlink_metadata(place.path).is_ok() {
+        return Ok(());
+    }
+    // Whatever is above it stays root's.
+    DirBuilder::new().recursive(true).mode(place.mode).create(place.path)?;
+    if symlink_metadata(place.path)?.uid() == account.uid.as_raw() {
+        return Ok(());
+    }
+    lchown(place.path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+}
+
+fn change(account: &Account) -> Result<(), Box<dyn std::error::Error>> {
+    prctl::set_keepcaps(true)?;
+    if account.is_known {
+        initgroups(&CString::new(account.name.as_str())?, account.gid)?;
+    } else {
+        setgroups(&[])?;
+    }
+    setresgid(account.gid, account.gid, account.gid)?;
+    setresuid(account.uid, account.uid, account.uid)?;
+    prctl::set_keepcaps(false)?;
+    // The kernel takes the effective ones away; which of them go for good is decided by who gives up the others.
+    let permitted = caps::read(None, CapSet::Permitted)?;
+    caps::set(None, CapSet::Effective, &permitted)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_are_found_by_name_and_number() {
+        let root = account("root").unwrap();
+        assert_eq!((root.uid, root.is_known), (Uid::from_raw(0), true));
+        assert_eq!(account("0").unwrap(), root);
+        let nobody = account("64917").unwrap();
+        assert_eq!((nobody.uid.as_raw(), nobody.gid.as_raw(), nobody.is_known), (64917, 64917, false));
+        let error = account("no-such-user").unwrap_err();
+        assert!(error.contains("useradd") && error.contains("no-such-user"), "{error}");
+    }
+}
