@@ -70,7 +70,7 @@ impl fmt::Debug for NamedCak {
 ///
 /// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds something else.
 pub fn read_cak(path: &Path) -> Result<NamedCak, KeyFileError> {
-    let cak = scrubbed(|| parse_cak(&*read_text(path)?));
+    let cak = scrubbed(|| parse_cak(&read_text(path)?));
     cak.map_err(|reason| {
         let reason = match reason {
             Reason::Missing(error) => Reason::NoCak(error),
