@@ -165,6 +165,10 @@ fn two_gateways_agree_divide_and_show_nothing_but_macsec_and_eapol() {
     let (from, to) = (&group.topology.machine_a, &group.topology.machine_b);
     traffic::tcp(from, to, Ip::V4, traffic::Until::Octets(2_000_000)).unwrap();
     let reports = [&a, &b].map(|station| station.report().unwrap());
+    for report in &reports {
+        let unsent = counter(&report.links[0].secy.counters, "OutPktsKayNoChunk");
+        assert_eq!(unsent, 0, "the KaY of {} has spoken before it had ports", report.name);
+    }
     let [ours, theirs] = reports.each_ref().map(mka);
     assert_eq!(ours.sak().unwrap().ki, theirs.sak().unwrap().ki);
     assert_eq!(

@@ -167,6 +167,9 @@ struct LinkControl {
     seat: usize,
     keys: Keys,
     cell: Option<Box<CellControl>>,
+    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and nothing that
+    /// they would have said is lost. Later they go on without ports, for what they know grows old.
+    begun: bool,
 }
 
 /// Where a link's keys come from.
@@ -286,9 +289,10 @@ impl Gateway {
     fn seat(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let (worker, seat) = self.free_seat()?;
         // If the ring is full the worker is stuck, which is told by what follows.
+        let begun = link.pool().is_some();
         let occupant = Occupant::Link(Box::new(link));
         let _ = self.workers[worker].command(Command::Add { seat, occupant });
-        self.links.push(LinkControl { name, worker, seat, keys, cell: None });
+        self.links.push(LinkControl { name, worker, seat, keys, cell: None, begun });
         Ok(())
     }
 
@@ -332,12 +336,26 @@ impl Gateway {
         Ok(link)
     }
 
-    /// Gives a link ports, in the place of those that it has.
+    /// Gives a link ports, in the place of those that it has. With its first ones KaY and handshakes begin to speak.
     ///
     /// # Errors
     /// [`Unanswered`].
     pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
-        self.replace(name, |seat| Command::Open { seat, ports })
+        self.replace(name, |seat| Command::Open { seat, ports })?;
+        if let Some(number) = self.number(name)
+            && !std::mem::replace(&mut self.links[number].begun, true)
+        {
+            self.speak(number, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Has a link's KaY and handshakes do what is due, as soon as anybody could hear them.
+    fn speak(&mut self, link: usize, now: Instant) {
+        if self.links[link].begun {
+            self.turn_agreement(link, now);
+            self.turn_cell(link, now);
+        }
     }
 
     /// Closes a link's ports, if it has any. The link and its SecY stay.
@@ -420,10 +438,9 @@ impl Gateway {
         for link in 0..self.links.len() {
             match &self.links[link].keys {
                 Keys::Static(keys) if keys.is_due(now) => self.reserve(link, now),
-                Keys::Static(_) | Keys::None => {}
-                Keys::Agreed(_) => self.turn_agreement(link, now),
+                Keys::Static(_) | Keys::Agreed(_) | Keys::None => {}
             }
-            self.turn_cell(link, now);
+            self.speak(link, now);
         }
         self.keep_floors(now);
         self.look_for_ended_workers();

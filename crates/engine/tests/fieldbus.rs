@@ -98,6 +98,8 @@ fn cyclic_data_comes_by_its_relation_alone() {
     let mut pair = Pair::new("alone", [0, 1].map(|side| settings(side, 0..1)));
     pair.secure();
     pair.exchange(1, 0);
+    let unsent = [0, 1].map(|side| pair.status(side).counters.out_hello_no_chunk);
+    assert_eq!(unsent, [0, 0], "handshakes begin with the first ports");
     let mut untagged = cyclic(0, 0, 7);
     untagged.drain(12..16);
     let mut twice = cyclic(0, 0, 7);

@@ -334,8 +334,8 @@ impl Gateway {
         let (cell, control) = CellControl::make(settings)?;
         self.exchange_cell(number, Some(cell), Vec::new())?;
         self.links[number].cell = Some(control);
-        // The first HELLOs go out at once.
-        self.turn_cell(number, Instant::now());
+        // The first HELLOs go out at once, or with the first ports.
+        self.speak(number, Instant::now());
         Ok(())
     }
 

@@ -204,8 +204,8 @@ impl Gateway {
         link.path_mut().connect(worker);
         let agreement = Agreement { kay, rings, table, pns_due: now, record };
         self.seat(name, link, Keys::Agreed(Box::new(agreement)))?;
-        // The first MKPDU goes out at once.
-        self.turn_agreement(self.links.len() - 1, now);
+        // The first MKPDU goes out at once, or with the first ports.
+        self.speak(self.links.len() - 1, now);
         Ok(())
     }
 

@@ -132,9 +132,11 @@ impl Pair {
         let mut side = 0;
         let sides = settings.map(|settings| {
             let (ports, machine, wire) = ports();
-            let mut link = Link::closed(path(side, 1532));
-            link.open(ports);
+            let link = Link::closed(path(side, 1532));
             gateway.add_agreed(NAMES[side].into(), link, agreement(settings)).unwrap();
+            // The worker turns it without ports meanwhile, as at a start where opening them takes its time.
+            std::thread::sleep(Duration::from_millis(20));
+            gateway.open(NAMES[side], ports).unwrap();
             side += 1;
             Side { machine, wire, came: Vec::new(), cut: false, delayed: None }
         });

@@ -160,6 +160,8 @@ impl Pair {
         let _ = self.gateway.remove(NAMES[side]);
         self.gateway.add_without_keys(NAMES[side].into(), Link::closed(path(side))).unwrap();
         self.gateway.add_cell(NAMES[side], settings).unwrap();
+        // The worker turns it without ports meanwhile, as at a start where opening them takes its time.
+        std::thread::sleep(Duration::from_millis(20));
         self.reopen(side);
     }
 
