@@ -1,5 +1,6 @@
 //! One figure of one bench, as one line of JSON.
 
+use std::path::Path;
 use std::process::Command;
 use std::sync::LazyLock;
 
@@ -99,16 +100,22 @@ fn machine() -> String {
     format!("{}, {model}, {cpus} CPUs", std::env::consts::ARCH)
 }
 
-/// Outside a checkout there is no commit to name.
+/// Outside of a checkout of this project there is no commit to name: then it is the release, as its tag is called.
 fn commit() -> String {
+    in_checkout(Path::new(".")).unwrap_or_else(|| concat!("v", env!("CARGO_PKG_VERSION")).into())
+}
+
+/// The commit that `folder` is a checkout of, with a plus sign if something is changed there; none in another project's.
+fn in_checkout(folder: &Path) -> Option<String> {
     let git = |arguments: &[&str]| {
-        let output =
-            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+        let output = Command::new("git").current_dir(folder).args(arguments).output();
+        let output = output.ok().filter(|output| output.status.success())?;
         Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
     };
-    let Some(commit) = git(&["rev-parse", "--short", "HEAD"]) else { return "unknown".into() };
+    git(&["ls-files", "--error-unmatch", ":/crates/frameward/Cargo.toml"])?;
+    let commit = git(&["rev-parse", "--short", "HEAD"])?;
     let changed = git(&["status", "--porcelain"]).is_none_or(|changes| !changes.is_empty());
-    if changed { commit + "+" } else { commit }
+    Some(if changed { commit + "+" } else { commit })
 }
 
 #[cfg(test)]
@@ -122,5 +129,13 @@ mod tests {
         let line = row.line();
         assert!(!line.contains('\n') && !line.contains("spread"));
         assert_eq!(serde_json::from_str::<Row>(&line).expect("a row"), row);
+    }
+    #[test]
+    fn a_commit_is_that_of_a_checkout_of_ours_or_else_the_release() {
+        assert_eq!(in_checkout(Path::new("/")), None);
+        assert_eq!(in_checkout(&std::env::temp_dir()), None);
+        let known = in_checkout(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_or_else(commit);
+        assert!(known.chars().all(|c| c.is_ascii_alphanumeric() || ".+".contains(c)), "{known}");
+        assert_ne!(known, "unknown");
     }
 }
