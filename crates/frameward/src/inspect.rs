@@ -163,11 +163,10 @@ impl Inspector {
         let (Some(header), Some(macsec)) = (&anatomy.header, &anatomy.macsec) else {
             match anatomy.header {
                 Some(_) => report.verdict = Verdict::Clear,
-                None => bad(
-                    report,
-                    Some("InPktsTooShort"),
-                    words::discard(ReceiveDiscard::TooShort, Standing::default()),
-                ),
+                None => {
+                    let why = words::discard(ReceiveDiscard::TooShort, Standing::default());
+                    self.discard(report, "InPktsTooShort", why);
+                }
             }
             return Vec::new();
         };
@@ -183,12 +182,12 @@ impl Inspector {
             Ok(macsec) => macsec,
             Err(_) if cut => return Vec::new(),
             Err(error) => {
-                bad(report, Some("InPktsBadTag"), words::bad_tag(*error));
+                self.discard(report, "InPktsBadTag", words::bad_tag(*error));
                 return Vec::new();
             }
         };
         if let Err(error) = macsec.secure_data {
-            bad(report, Some("InPktsBadTag"), words::bad_tag(error));
+            self.discard(report, "InPktsBadTag", words::bad_tag(error));
             return Vec::new();
         }
         let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
@@ -201,7 +200,7 @@ impl Inspector {
         }
         let Some(keys) = &self.options.keys else {
             if let Err(error) = macsec.segments {
-                bad(report, Some("InPktsMalformed"), words::malformed(error));
+                self.discard(report, "InPktsMalformed", words::malformed(error));
             }
             return Vec::new();
         };
@@ -223,6 +222,12 @@ impl Inspector {
         sdus
     }
 
+    /// No receiver needs to look at it: it would move this counter.
+    fn discard(&mut self, report: &mut FrameReport, counter: &'static str, why: impl Into<String>) {
+        bad(report, Some(counter), why);
+        self.summary.count(counter, 1);
+    }
+
     fn count(&mut self, captured: &Captured<'_>, anatomy: &Anatomy, report: &FrameReport, sdus: usize) {
         let summary = &mut self.summary;
         summary.frames += 1;
@@ -234,10 +239,6 @@ impl Inspector {
             Verdict::Ok => summary.verified += 1,
             Verdict::Copy => summary.copies += 1,
             Verdict::Bad => summary.bad += 1,
-        }
-        // With keys the counters are the receivers'.
-        if let (Some(counter), true) = (report.counter, self.options.keys.is_none()) {
-            summary.count(counter, 1);
         }
         let Some(tag) = anatomy.tag().filter(|_| report.verdict != Verdict::Copy) else { return };
         let sci = report.sci.as_deref().unwrap_or("unknown (no SCI in the SecTAG)");

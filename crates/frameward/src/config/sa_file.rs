@@ -29,6 +29,17 @@ use super::static_keys::{KeySource, Scope};
 use super::{Config, KeyFiles, StaticSa};
 use crate::key_file;
 
+/// Where an SA's packet numbers begin in a capture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Begins {
+    /// Not told.
+    Unknown,
+    /// Anywhere with this high half.
+    High(u32),
+    /// Not below this one.
+    At(Pn),
+}
+
 /// An SA that stands by itself.
 #[derive(Debug)]
 pub struct FileSa {
@@ -40,8 +51,8 @@ pub struct FileSa {
     pub sa: StaticSa,
     /// The confidentiality offset.
     pub offset: ConfidentialityOffset,
-    /// Where its packet numbers begin, if the file says it.
-    pub lowest_pn: Option<Pn>,
+    /// Where the packet numbers of the capture begin.
+    pub begins: Begins,
 }
 
 /// What a file with keys holds.
@@ -133,7 +144,7 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
     let an = scope.an(&common, &span, findings);
     let sci = scope.sci(&common, &span, findings);
     let offset = offset(raw, findings);
-    let lowest_pn = lowest_pn(raw, findings);
+    let begins = begins(raw, findings);
     let suite = suite?;
     let xpn = scope.xpn(&common, &span, suite, findings);
     if offset != Some(ConfidentialityOffset::Zero) && !suite.allows_confidentiality_offset() {
@@ -151,7 +162,7 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
     let line = findings.line(&span);
     let (key, key_file) = key?;
     let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
-    Some(FileSa { line, suite, sa, offset: offset?, lowest_pn: lowest_pn? })
+    Some(FileSa { line, suite, sa, offset: offset?, begins: begins? })
 }
 
 fn suite(raw: &RawFileSa, span: &Range<usize>, findings: &mut Findings) -> Option<CipherSuite> {
@@ -182,28 +193,26 @@ fn offset(raw: &RawFileSa, findings: &mut Findings) -> Option<ConfidentialityOff
     }
 }
 
-/// The outer `None`: an error was found.
-fn lowest_pn(raw: &RawFileSa, findings: &mut Findings) -> Option<Option<Pn>> {
-    let (value, pn) = match (&raw.pn_high, &raw.lowest_pn) {
-        (None, None) => return Some(None),
-        (Some(high), None) => {
-            // The first PN with this high half.
-            (high, u32::try_from(*high.get_ref()).ok().map(|high| (u64::from(high) << 32).max(1)))
+/// `None`: an error was found.
+fn begins(raw: &RawFileSa, findings: &mut Findings) -> Option<Begins> {
+    let (value, begins) = match (&raw.pn_high, &raw.lowest_pn) {
+        (None, None) => return Some(Begins::Unknown),
+        (Some(high), None) => (high, u32::try_from(*high.get_ref()).ok().map(Begins::High)),
+        (None, Some(lowest)) => {
+            (lowest, u64::try_from(*lowest.get_ref()).ok().and_then(Pn::new).map(Begins::At))
         }
-        (None, Some(lowest)) => (lowest, u64::try_from(*lowest.get_ref()).ok()),
         (Some(high), Some(_)) => {
             findings.error(high.span(), "[[sa]] has pn_high and lowest_pn; remove one of them");
             return None;
         }
     };
-    let pn = pn.and_then(Pn::new);
-    if pn.is_none() {
+    if begins.is_none() {
         findings.error(
             value.span(),
             "[[sa]] this is no packet number; use 0 to 4294967295 for pn_high, 1 or more for lowest_pn",
         );
     }
-    pn.map(Some)
+    begins
 }
 
 fn inline_key(key: &Spanned<Secret>, suite: CipherSuite, findings: &mut Findings) -> Option<Sak> {

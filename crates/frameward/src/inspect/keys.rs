@@ -4,9 +4,9 @@ use std::path::Path;
 
 use secy::{ClearVlan, ConfidentialityOffset, Protection};
 use suite::CipherSuite;
-use wire::{MacAddr, Pn, Sci, SecTag};
+use wire::{MacAddr, Sci, SecTag};
 
-use crate::config::sa_file::{self, FileSa, Keys};
+use crate::config::sa_file::{self, Begins, FileSa, Keys};
 use crate::config::{Finding, Link, StaticSa, StaticSas};
 
 /// What the command line says about every receiver; `None` where the file with keys decides.
@@ -44,8 +44,8 @@ pub struct KeyedSa {
     pub clear_vlan: ClearVlan,
     /// Whether MF and EXT are understood.
     pub reassemble: bool,
-    /// Where its packet numbers begin, if that is known.
-    pub lowest_pn: Option<Pn>,
+    /// Where its packet numbers begin.
+    pub begins: Begins,
 }
 
 impl KeyedSa {
@@ -67,12 +67,12 @@ impl KeyedSa {
             replay: if link.replay_protect { Replay::Window(link.replay_window) } else { Replay::Off },
             clear_vlan: link.clear_vlan,
             reassemble: link.dividing.is_some(),
-            lowest_pn: None,
+            begins: Begins::Unknown,
         }
     }
 
     fn of_file(entry: FileSa) -> Self {
-        let FileSa { line, suite, sa, offset, lowest_pn } = entry;
+        let FileSa { line, suite, sa, offset, begins } = entry;
         Self {
             from: format!("line {line}"),
             suite,
@@ -81,7 +81,7 @@ impl KeyedSa {
             replay: Replay::Window(0),
             clear_vlan: ClearVlan::Strip,
             reassemble: true,
-            lowest_pn,
+            begins,
         }
     }
 }

@@ -16,6 +16,7 @@ use wire::{An, Instant, Pn, Sci, SecTag};
 
 use super::anatomy::Macsec;
 use super::keys::{KeyedSa, Replay};
+use crate::config::sa_file::Begins;
 
 /// How many high halves of an XPN are tried for a capture that begins in the middle.
 const HIGH_HALVES: u64 = 1 << 12;
@@ -76,8 +77,12 @@ pub struct Receiver {
 impl Receiver {
     /// A receiver that has seen nothing.
     pub fn new(keyed: &KeyedSa) -> Self {
-        let known = !keyed.suite.is_xpn() || keyed.lowest_pn.is_some();
-        let secy = known.then(|| keyed.secy(keyed.lowest_pn.unwrap_or(Pn::FIRST))).flatten();
+        let secy = match keyed.begins {
+            Begins::At(lowest) => keyed.secy(lowest),
+            // A PN of 32 bits has no half to be found.
+            Begins::Unknown | Begins::High(_) if !keyed.suite.is_xpn() => keyed.secy(Pn::FIRST),
+            Begins::Unknown | Begins::High(_) => None,
+        };
         Self { secy, searches: 0, divided: VecDeque::new(), verified: 0, last: 0 }
     }
 
@@ -94,12 +99,16 @@ impl Receiver {
         if self.secy.is_none() {
             self.begin(keyed, octets, &macsec.tag);
         }
-        // Without a beginning the frame is judged as the first one of all.
+        // Without a beginning the frame is judged as the first one of all, or of the half that is told.
         let mut first = None;
         let secy = match &mut self.secy {
             Some(secy) => secy,
             None => {
-                first.insert(keyed.secy(Pn::FIRST)).as_mut().expect("invariant: the binding fits the suite")
+                let lowest = match keyed.begins {
+                    Begins::High(high) => with_high(high.into(), &macsec.tag).unwrap_or(Pn::FIRST),
+                    Begins::Unknown | Begins::At(_) => Pn::FIRST,
+                };
+                first.insert(keyed.secy(lowest)).as_mut().expect("invariant: the binding fits the suite")
             }
         };
         let (highest, lowest) = window(secy);
@@ -117,13 +126,17 @@ impl Receiver {
 
     /// Finds the high half of the PN that the capture begins with.
     fn begin(&mut self, keyed: &KeyedSa, octets: &[u8], tag: &SecTag) {
-        if self.searches == SEARCHES {
-            return;
-        }
-        self.searches += 1;
-        let found = (0..HIGH_HALVES)
-            .filter_map(|high| Pn::new(high << 32 | u64::from(tag.pn)))
-            .find(|&pn| Trial::of(keyed).opens(pn, octets));
+        let highs = match keyed.begins {
+            // One trial for each frame until one opens, however many are forged.
+            Begins::High(high) => u64::from(high)..u64::from(high) + 1,
+            Begins::Unknown | Begins::At(_) if self.searches < SEARCHES => {
+                self.searches += 1;
+                0..HIGH_HALVES
+            }
+            Begins::Unknown | Begins::At(_) => return,
+        };
+        let mut pns = highs.filter_map(|high| with_high(high, tag));
+        let found = pns.find(|&pn| Trial::of(keyed).opens(pn, octets));
         if let Some(pn) = found {
             // Frames that were overtaken by this one are still to come.
             let window = match keyed.replay {
@@ -310,6 +323,11 @@ fn open(
         Delivered::Whole(_) => vec![chunk[start..end].to_vec()],
         Delivered::Separated(numbers, _) => outbox.sdus(numbers).map(<[u8]>::to_vec).collect(),
     })
+}
+
+/// The PN of a frame whose PN has this high half.
+fn with_high(high: u64, tag: &SecTag) -> Option<Pn> {
+    Pn::new(high << 32 | u64::from(tag.pn))
 }
 
 /// The highest PN received, and the lowest that is acceptable.

@@ -3,12 +3,12 @@
 use frameward::inspect::frame_report::Verdict;
 use frameward::inspect::keys::{KeyedSa, Replay};
 use pcap_file::Endianness;
-use secy::Settings;
 use secy::fragment::Rules;
+use secy::{ConfidentialityOffset, Protection, Settings};
 use suite::CipherSuite;
 
 use super::ends::division::{REASSEMBLING, chain, send};
-use super::ends::{A, SETTINGS, protected, sdus, sender};
+use super::ends::{A, End, SETTINGS, protected, sdus, sender};
 use super::{ENDS, Told, inspect, pcap, pcapng, sas, timed};
 
 const GCM: CipherSuite = CipherSuite::GcmAes128;
@@ -107,6 +107,38 @@ fn an_exchanged_ssci_and_a_capture_from_the_middle() {
     assert_eq!(with(&format!("{}pn_high = 1000000\n", keys(7)), &far).sdus(), sdus);
 }
 
+/// A capture of 64-bit PNs that begins anywhere in the half that is told, also where recovery from its first PN on would
+/// come out in the half before; integrity alone and encrypted; with a forged frame in front.
+#[test]
+fn a_told_high_half_is_searched() {
+    let keys = |high: u64| {
+        format!(
+            "{}ssci = 7\nsalt = \"{}\"\npn_high = {high}\n",
+            ENDS.replace("gcm-aes-128", "gcm-aes-xpn-128"),
+            hex::encode(b"salt of test")
+        )
+    };
+    let sdus = sdus(3, 200);
+    for high in [1, 77, 1_000_000, u64::from(u32::MAX) - 1] {
+        for low in [0, 1, (1 << 31) - 1, 1 << 31, (1 << 31) + 1, (1 << 32) - 2, (1 << 32) - 1] {
+            for protection in [Protection::Integrity, Protection::Encrypt(ConfidentialityOffset::Zero)] {
+                let first = (high << 32) + low;
+                let end = End { settings: SETTINGS, protection };
+                let mut frames = protected(&mut sender(A, end, CipherSuite::GcmAesXpn128, first), &sdus);
+                let mut forged = frames[0].clone();
+                forged[40] ^= 1;
+                frames.insert(0, forged);
+                let told = with(&keys(high), &frames);
+                assert_eq!(told.sdus(), sdus, "{first:#x} {protection:?}: {}", told.why(1));
+                let pns: Vec<_> = told.frames[1..].iter().map(|(report, _)| report.pn).collect();
+                assert_eq!(pns, [Some(first), Some(first + 1), Some(first + 2)]);
+                assert!(told.why(0).starts_with("InPktsNotValid"), "{}", told.why(0));
+                assert_eq!(told.summary.counters["InPktsNotValid"], 1);
+            }
+        }
+    }
+}
+
 #[test]
 fn replayed_and_reordered_frames() {
     let (mut all, _) = frames(1, 12);
@@ -171,6 +203,12 @@ fn broken_tags_and_headers() {
         for keys in [None, Some(sas(ENDS))] {
             let told = inspect(&pcap(&timed(std::slice::from_ref(&frame))), keys);
             assert_eq!((told.why(0).as_str(), told.summary.bad), (expected, 1));
+            // What a line shows the summary counts, for people and for programs.
+            let (counter, _) = expected.split_once(':').unwrap();
+            assert_eq!(told.summary.counters, [(counter, 1)].into(), "{expected}");
+            assert!(told.summary.to_string().contains(&format!("{counter} 1")), "{}", told.summary);
+            let json = serde_json::to_value(&told.summary).unwrap();
+            assert_eq!(json["counters"][counter], 1);
         }
     }
     let zero = [&all[0][..16], &[0; 4], &all[0][20..]].concat();
