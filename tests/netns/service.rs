@@ -15,6 +15,7 @@ use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
 const UNIT: &str = include_str!("../../packaging/frameward@.service");
+const OWN_USER: &str = include_str!("../../packaging/own-user.conf");
 /// Any user but root; Debian's nobody.
 const USER: u32 = 65534;
 
@@ -377,11 +378,29 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
     // It looks for the program and its manual where the package puts them.
     let here = UNIT.replace("/usr/bin/frameward", program().to_str().unwrap());
     let here = here.replace("Documentation=man:frameward(1)\n", "");
-    let unit = scratch.write("frameward@.service", &here).unwrap();
-    let unit = unit.to_str().unwrap();
+    let path = scratch.write("frameward@.service", &here).unwrap();
+    let unit = path.to_str().unwrap();
     let output = lab::program::run(&["systemd-analyze", "verify", unit], DEADLINE).unwrap();
     assert_eq!(output.stderr, "", "systemd-analyze verify");
     // Exposure in tenths, of 100: what is left is what a gateway is for.
     let security = ["systemd-analyze", "security", "--offline=true", "--threshold=26", unit];
     lab::program::run(&security, DEADLINE).unwrap();
+
+    // With the drop-in, too, and then nothing of it is of the user that all others share.
+    let drop_in = OWN_USER.replace("/usr/bin/frameward", program().to_str().unwrap());
+    fs::create_dir(scratch.path().join("frameward@.service.d")).unwrap();
+    scratch.write("frameward@.service.d/own-user.conf", &drop_in).unwrap();
+    let output = lab::program::run(&["systemd-analyze", "verify", unit], DEADLINE).unwrap();
+    assert_eq!(output.stderr, "", "systemd-analyze verify, with own-user.conf");
+    lab::program::run(&security, DEADLINE).unwrap();
+    let all = format!("{UNIT}{OWN_USER}");
+    for name in ["User", "Group", "StateDirectory", "RuntimeDirectory", "ExecStart"] {
+        let lines: Vec<_> =
+            all.lines().filter_map(|line| line.strip_prefix(name)?.strip_prefix('=')).collect();
+        let last = lines.last().unwrap();
+        assert!(last.contains("frameward-%i"), "{name}={last}");
+        // A list begins anew before it.
+        let is_list = !matches!(name, "User" | "Group");
+        assert!(!is_list || lines[lines.len() - 2].is_empty(), "{name}: {lines:?}");
+    }
 }

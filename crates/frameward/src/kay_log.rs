@@ -6,6 +6,10 @@
 //!  {"t":1520,"frame":"0180c2000003..."}       {"t":2000000,"timeout":null}      {"t":...,"installed":"MI/KN"}
 //! ```
 //!
+//! A frame whose ICV no CAK verifies is a `stranger` instead of a `frame`; of these a small part of the log is kept, so that
+//! nobody without the CAK can fill it. Lines are written by a thread of its own: a disk that stands still costs entries,
+//! which are counted (`lost`), and no MKPDU.
+//!
 //! `t` counts microseconds on the KaY's clock. There is no key in it, and nothing that a key could be made of without a
 //! CAK; who has both the log and the CAK has the SAKs, as who has a capture and the CAK.
 
@@ -56,8 +60,12 @@ pub enum Entry {
         /// The names of its CAKs.
         ckns: Vec<String>,
     },
-    /// A frame.
+    /// A frame of a member: its ICV was right.
     Frame(#[serde(with = "hex::serde")] Vec<u8>),
+    /// A frame that anybody may have sent.
+    Stranger(#[serde(with = "hex::serde")] Vec<u8>),
+    /// There were as many of these as may be: those that came afterwards are not in the log.
+    StrangersFull(()),
     /// Time.
     Timeout(()),
     /// The SecY has installed this SAK.
@@ -70,6 +78,8 @@ pub enum Entry {
     Rekey(()),
     /// The log is as long as it may be: what the KaY was told afterwards is not in it.
     Full(()),
+    /// So many entries before this one are not in the log, since the disk was too slow.
+    Lost(u64),
 }
 
 impl Entry {

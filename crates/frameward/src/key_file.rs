@@ -199,6 +199,10 @@ pub(crate) fn check_file(path: &Path) -> Result<(), KeyFileError> {
 }
 
 fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
+    check_secrecy_for(metadata, path, geteuid().as_raw())
+}
+
+fn check_secrecy_for(metadata: &Metadata, path: &Path, reader: u32) -> Result<(), Reason> {
     if !metadata.is_file() {
         return Err(Reason::Irregular);
     }
@@ -208,7 +212,7 @@ fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
     }
     let owner = metadata.uid();
     let gateway = || User::from_name(GATEWAY_USER).ok().flatten().map(|user| user.uid.as_raw());
-    if may_own(owner, geteuid().as_raw(), &gateway) { Ok(()) } else { Err(Reason::Foreign { owner }) }
+    if may_own(owner, reader, &gateway) { Ok(()) } else { Err(Reason::Foreign { owner }) }
 }
 
 /// Whether `owner` may own keys that `user` reads; `gateway` is asked for the packaged gateway's user. Its keys are
@@ -386,16 +390,30 @@ mod tests {
         assert!(!may_own(gateway, ROOT, &|| None), "without such a user its number is anybody's");
     }
 
+    /// Root gives a file away. Anybody else is another user for a file of his own, if he says that he is not himself.
     #[test]
     fn a_file_of_another_user_is_refused() {
-        if !nix::unistd::geteuid().is_root() {
-            return; // only root can give a file away
-        }
         let directory = TestDirectory::new("key-foreign");
         let path = directory.path().join("press.key");
         fs::write(&path, KEY_128).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let own = geteuid().as_raw();
+        let refused = |owner: u32, reader: u32| {
+            let metadata = fs::metadata(&path).unwrap();
+            assert_eq!(metadata.uid(), owner);
+            match check_secrecy_for(&metadata, &path, reader) {
+                Err(Reason::Foreign { owner: named }) => assert_eq!(named, owner),
+                other => panic!("{reader} reads a file of {owner}: {other:?}"),
+            }
+        };
+        if own != ROOT {
+            check_secrecy_for(&fs::metadata(&path).unwrap(), &path, own).unwrap();
+            refused(own, own + 1);
+            return;
+        }
         std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+        refused(12345, ROOT);
+        refused(12345, 12346);
         let error = read(&path, CipherSuite::GcmAes128).unwrap_err();
         assert!(error.to_string().contains("belongs to user 12345"));
     }

@@ -48,6 +48,16 @@ pub(crate) enum Discard {
     TooManyPeers,
 }
 
+impl Discard {
+    /// Whether the ICV had been verified before.
+    pub(crate) const fn is_of_a_member(self) -> bool {
+        match self {
+            Self::NotMka | Self::Malformed | Self::UnknownCkn | Self::OtherAgility | Self::WrongIcv => false,
+            Self::Reflected | Self::OldMn | Self::Departed | Self::TooManyPeers => true,
+        }
+    }
+}
+
 impl KayCounters {
     pub(crate) const fn count(&mut self, discard: Discard) {
         let counter = match discard {

@@ -9,7 +9,7 @@ use wire::mkpdu::Capability;
 use wire::{Instant, Ki, Sci};
 
 use crate::compose;
-use crate::counters::KayCounters;
+use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
 use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
@@ -113,11 +113,19 @@ impl Kay {
 
     /// Takes an EAPOL frame of the protected side, whatever it holds.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        self.take_frame(now, frame);
+    }
+
+    /// The same. True if it is an MKPDU that somebody sent who has one of the CAKs: its ICV is right, whatever else
+    /// becomes of it.
+    pub(crate) fn take_frame(&mut self, now: Instant, frame: &[u8]) -> bool {
         self.advance(now);
-        if let Err(discard) = self.receive(frame) {
+        let received = self.receive(frame);
+        if let Err(discard) = received {
             self.counters.count(discard);
         }
         self.settle();
+        received.err().is_none_or(Discard::is_of_a_member)
     }
 
     /// Hears what the SecY did.

@@ -23,13 +23,14 @@ pub enum Told<'t> {
 }
 
 impl Kay {
-    /// Tells it.
-    pub fn hear(&mut self, now: Instant, told: Told<'_>) {
+    /// Tells it. False for a frame that a stranger may have sent: no CAK verifies its ICV.
+    pub fn hear(&mut self, now: Instant, told: Told<'_>) -> bool {
         match told {
-            Told::Frame(frame) => self.handle_frame(now, frame),
+            Told::Frame(frame) => return self.take_frame(now, frame),
             Told::Report(report) => self.handle_report(now, report),
             Told::Timeout => self.handle_timeout(now),
             Told::Rekey => self.rekey(now),
         }
+        true
     }
 }

@@ -42,7 +42,7 @@ pub struct KeyAgreement {
     pub record: Option<Recorder>,
 }
 
-/// Who keeps what a KaY is told.
+/// Who keeps what a KaY is told. Called on control's thread: it must not wait for a disk.
 pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
 
 /// What a KaY is told, and what it began with. Beside its CAKs nothing else makes it do what it does.
@@ -66,6 +66,8 @@ pub enum Recorded<'r> {
     },
     /// It was told something.
     Told(mka::Told<'r>),
+    /// It was told of this frame, whose ICV no CAK verifies: anybody may have sent it.
+    Stranger(&'r [u8]),
 }
 
 /// The state of a link's key agreement at one moment.
@@ -106,8 +108,12 @@ impl Agreement {
 
     /// Tells the KaY.
     fn tell(&mut self, now: wire::Instant, told: mka::Told<'_>) {
-        self.keep(now, Recorded::Told(told));
-        self.kay.hear(now, told);
+        let is_of_a_member = self.kay.hear(now, told);
+        let recorded = match told {
+            mka::Told::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
+            told => Recorded::Told(told),
+        };
+        self.keep(now, recorded);
     }
 
     fn keep(&mut self, now: wire::Instant, recorded: Recorded<'_>) {

@@ -98,6 +98,16 @@ impl Replay {
                 let _ = write!(text, "received {}", Summary(&frame));
                 return Ok(self.hear(Told::Frame(&frame)));
             }
+            Entry::Stranger(frame) => {
+                let _ = write!(text, "received of nobody with a CAK: {}", Summary(&frame));
+                return Ok(self.hear(Told::Frame(&frame)));
+            }
+            Entry::StrangersFull(()) => {
+                text.push_str("frames of nobody with a CAK are left out from here on: there were too many");
+            }
+            Entry::Lost(entries) => {
+                let _ = write!(text, "{entries} entries before this one were lost: the disk was too slow");
+            }
             Entry::Timeout(()) => {
                 text.push_str("time");
                 return Ok(self.hear(Told::Timeout));

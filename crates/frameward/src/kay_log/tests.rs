@@ -114,7 +114,8 @@ fn a_log_does_it_again() {
     let directory = TestDirectory::new("kay-log");
     let path = directory.path().join("press.kay");
     let start = Instant::after_start(Duration::from_secs(3));
-    let mut log = KayLog::create(&path).expect("a new file");
+    // The KaYs' ten seconds go by in a moment.
+    let mut log = KayLog::of_at_most(u64::MAX, 1 << 16, &path).expect("a new file");
     log.began(start, "press", &settings(1, 16), &[ckn()], &[1; 32]);
     let [one, other] = agree(log, start);
     let status = one.kay.status(start + Duration::from_secs(10));
@@ -161,7 +162,7 @@ fn a_log_that_is_full_says_so_once() {
     let directory = TestDirectory::new("kay-log-full");
     let path = directory.path().join("press.kay");
     for _ in 0..2 {
-        let mut log = KayLog::of_at_most(1500, &path).expect("a file");
+        let mut log = KayLog::of_at_most(1500, 256, &path).expect("a file");
         log.began(Instant::START, "press", &settings(1, 16), &[ckn()], &[1; 32]);
         (0..100).for_each(|_| log.told(Instant::START, Told::Timeout));
     }
@@ -206,4 +207,60 @@ fn settings_are_read_as_they_were_written() {
         let read: LoggedSettings = serde_json::from_str(&text).expect("settings");
         assert_eq!(read.settings(), Some(settings));
     }
+}
+
+#[test]
+fn who_has_no_cak_cannot_fill_a_log() {
+    let directory = TestDirectory::new("kay-log-strangers");
+    let path = directory.path().join("press.kay");
+    let mut log = KayLog::create(&path).expect("a file");
+    log.began(Instant::START, "press", &settings(1, 16), &[ckn()], &[1; 32]);
+    let garbage = [&[1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 9, 0x88, 0x8e][..], &[0x5a; 1400]].concat();
+    // A KaY says which frames those are.
+    let mut kay = Kay::new(Instant::START, settings(1, 16), caks(), &[1; 32]);
+    assert!(!kay.hear(Instant::START, Told::Frame(&garbage)));
+    let read = || fs::read_to_string(&path).expect("a log");
+    for round in 1..=10 {
+        (0..200).for_each(|_| log.stranger(Instant::START, &garbage));
+        log.told(Instant::START, Told::Timeout);
+        while read().matches("timeout").count() < round {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    log.told(Instant::START, Told::Rekey);
+    drop(log);
+    let text = read();
+    assert!(text.len() < 2 << 20, "{} octets", text.len());
+    assert_eq!(text.matches("strangers_full").count(), 1, "once");
+    assert_eq!(text.matches("timeout").count(), 10, "what counts is there");
+    assert!(text.lines().last().is_some_and(|line| line.contains("rekey")));
+}
+
+/// A pipe that nobody reads stands still as a disk may.
+#[test]
+fn a_disk_that_stands_still_holds_nobody_up() {
+    let directory = TestDirectory::new("kay-log-stalled");
+    let path = directory.path().join("press.kay");
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let reader = fs::OpenOptions::new().read(true).write(true).open(&path).expect("its other end");
+    let mut log = KayLog::create(&path).expect("it is open");
+    let begun = std::time::Instant::now();
+    let told = 20_000_u64;
+    (0..told).for_each(|_| log.told(Instant::START, Told::Timeout));
+    drop(log);
+    assert!(begun.elapsed() < Duration::from_secs(60), "it waited for the pipe");
+    // What waits is written once somebody reads, and then what is missing is told.
+    let (mut lines, mut lost) = (0, 0);
+    for line in std::io::BufRead::lines(BufReader::new(reader)) {
+        let line: super::Line = serde_json::from_str(&line.expect("text")).expect("a line");
+        match line.entry {
+            super::Entry::Timeout(()) => lines += 1,
+            super::Entry::Lost(entries) => lost += entries,
+            other => panic!("{other:?}"),
+        }
+        if lines + lost == told {
+            break;
+        }
+    }
+    assert!(lost > 0 && lines + lost == told, "{lines} written, {lost} lost");
 }

@@ -82,6 +82,7 @@ pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String
         Recorded::Began { settings, ckns, seed } => log.began(now, &link, settings, ckns, seed),
         Recorded::Changed { settings, ckns } => log.changed(now, settings, ckns),
         Recorded::Told(told) => log.told(now, told),
+        Recorded::Stranger(frame) => log.stranger(now, frame),
     })))
 }
 
