@@ -44,6 +44,7 @@ mod start;
 mod suites;
 mod vanish;
 mod wan;
+mod words;
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -4,7 +4,9 @@
 //! atomics, and all figures of a snapshot are of one moment.
 
 use arrayvec::ArrayVec;
-use secy::{ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, TransmitSa, TransmitSaCounters};
+use secy::{
+    ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, Stranger, TransmitSa, TransmitSaCounters,
+};
 use wire::{An, Pn, Sci};
 
 use crate::divide::DividerCounters;
@@ -64,6 +66,8 @@ pub struct LinkSnapshot {
     pub divider: DividerCounters,
     /// The SecY's own counters.
     pub secy: SecYCounters,
+    /// Whose frame was discarded last because there is no SA for it.
+    pub stranger: Option<Stranger>,
     /// The transmit SC: the sum over its SAs.
     pub transmit: TransmitSaCounters,
     /// The transmit SAs.
@@ -85,6 +89,7 @@ impl LinkSnapshot {
         self.divider = link.path().divider_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
+        self.stranger = secy.stranger();
         self.transmit = secy.transmit_counters();
         self.transmit_sas = secy.transmit_sas().map(|sa| transmit_sa(secy, sa)).collect();
         self.receive_scs = secy.receive_scs().map(receive_sc).collect();

@@ -16,22 +16,24 @@
 //! fingerprint.
 
 pub mod cell;
-mod concern;
 mod counters;
+pub(crate) mod judge;
+pub(crate) mod lately;
 pub mod mka;
 mod server;
 pub mod site;
 pub mod table;
+pub(crate) mod verdict;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::suite_speed::{Antedating, SuiteSpeeds};
-pub use concern::Concern;
-pub(crate) use concern::concerns;
+use cell::CellReport;
 pub use counters::Counters;
 pub use server::{ServeError, SocketServer};
+pub use verdict::{Concern, Level, Verdict};
 
 /// A gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -117,12 +119,21 @@ impl GatewayReport {
     }
 }
 
+/// Finds a counter's row by its name.
+pub type Row = fn(&str) -> Option<&'static wire::Counter>;
+
 /// A link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LinkReport {
     /// The link's name.
     pub name: String,
-    /// What is not as it should be; empty if all is well.
+    /// How it is, made of what was verified lately.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// Seconds since the last valid frame; none if none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_valid_seconds: Option<u64>,
+    /// What is not as it should be, the worst first; empty if all is well.
     #[serde(default)]
     pub concerns: Vec<Concern>,
     /// What it waits for, if it forwards nothing.
@@ -143,6 +154,26 @@ pub struct LinkReport {
 }
 
 impl LinkReport {
+    /// All groups of counters, with the words for where each counts, and its rows.
+    pub fn groups(&self) -> Vec<(String, &Counters, Row)> {
+        let mut groups: Vec<(String, &Counters, Row)> = vec![
+            (self.plain.interface.clone(), &self.plain.counters, table::counter),
+            (self.protected.interface.clone(), &self.protected.counters, table::counter),
+        ];
+        if self.has_secy() {
+            let secy = &self.secy;
+            groups.push(("SecY".to_owned(), &secy.counters, table::counter));
+            let place = format!("transmit SC {}", secy.transmit.sci);
+            groups.push((place, &secy.transmit.counters, table::counter));
+            let receive = secy.receive.iter();
+            groups.extend(receive.map(|sc| {
+                let row: Row = table::counter;
+                (format!("receive SC {}", sc.sci), &sc.counters, row)
+            }));
+        }
+        groups
+    }
+
     /// Whether anything reaches its SecY: not where a cell drops the rest.
     pub fn has_secy(&self) -> bool {
         self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")
@@ -157,6 +188,9 @@ pub struct WaitingReport {
     pub seconds: u64,
     /// What it lacks, for a person.
     pub why: String,
+    /// It lacks a carrier, not an interface.
+    #[serde(default)]
+    pub cut: bool,
 }
 
 /// A port.
@@ -187,10 +221,23 @@ pub struct SecYReport {
     pub replay_window: u32,
     /// Of the SecY, those of no SC.
     pub counters: Counters,
+    /// Whose frame was discarded last because there is no SA for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger: Option<StrangerReport>,
     /// The own SC.
     pub transmit: TransmitScReport,
     /// The peers' SCs.
     pub receive: Vec<ReceiveScReport>,
+}
+
+/// A frame for which there is no SA.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StrangerReport {
+    /// The SCI that it bears, `MAC/port`; none if it bears none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sci: Option<String>,
+    /// Its AN.
+    pub an: u8,
 }
 
 /// The transmit SC.

@@ -23,6 +23,7 @@ pub(crate) mod site;
 mod start;
 mod static_keys;
 mod supervisor;
+mod verdicts;
 
 use std::fmt;
 use std::io;
@@ -49,6 +50,7 @@ use presence::Looks;
 use restored::Machine;
 use site::RunningSite;
 use supervisor::Supervisor;
+use verdicts::Verdicts;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
 /// lasts 350 ms.
@@ -204,6 +206,8 @@ struct Running {
     links: Vec<RunningLink>,
     /// In the order of the configuration.
     sites: Vec<RunningSite>,
+    /// What is said of links and sites first.
+    verdicts: Verdicts,
 }
 
 impl Running {
@@ -247,6 +251,8 @@ impl Running {
             let notices = self.control.turn(now);
             cell::sessions(&notices).iter().for_each(|line| tell(line));
             cells.silences(&notices, now).iter().for_each(|line| tell(line));
+            notices.iter().for_each(|notice| self.verdicts.heed(now, notice));
+            self.judge(now, tell);
             for notice in notices {
                 match notice {
                     Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}

@@ -33,6 +33,6 @@ pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
 pub use sa::{ReceiveSa, TransmitSa, XpnBinding};
 pub use settings::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, Settings, ValidateFrames};
 pub use succession::GoesOn;
-pub use table::{InstallError, ReceiveSc, SecY};
+pub use table::{InstallError, ReceiveSc, SecY, Stranger};
 pub use transmit::{Division, Outgoing, Protected, TransmitDiscard};
 pub use wire::Frame;

@@ -29,7 +29,7 @@ use crate::pn::{Freshness, recover};
 use crate::reassemble::{Outbox, Piece, TooLong};
 use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
-use crate::table::{ReceiveSc, SecY};
+use crate::table::{ReceiveSc, SecY, Stranger};
 use core::iter;
 use core::ops::Range;
 use suite::antedated::Met;
@@ -208,6 +208,9 @@ impl SecY {
                     incoming.outcome = Ok(unprotect(&mut incoming.frame, tag, secure_data));
                 }
                 Err(Refusal { discard, at }) => {
+                    if discard == ReceiveDiscard::NoSaError {
+                        self.stranger = stranger(incoming.frame.octets());
+                    }
                     self.count(at, Err(discard));
                     incoming.outcome = Err(discard);
                 }
@@ -427,6 +430,14 @@ impl SecY {
         } += open.secure_data as u64;
         Ok(delivery)
     }
+}
+
+/// Whose frame this is that no SA is for, as it says itself. Read once more, so that frames with an SA cost nothing.
+fn stranger(frame: &[u8]) -> Option<Stranger> {
+    let header = Header::parse(frame).ok()?;
+    let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
+    let tag = SecTag::parse(behind).ok()?;
+    Some(Stranger { sci: tag.sc.sci(header.source), an: tag.an })
 }
 
 /// Where a verdict is counted.

@@ -104,6 +104,16 @@ pub struct SecY {
     pub(crate) encoding_sa: Option<An>,
     pub(crate) transmit_retired: TransmitSaCounters,
     pub(crate) receive: Vec<ReceiveSc>,
+    pub(crate) stranger: Option<Stranger>,
+}
+
+/// A frame for which there is no SA.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stranger {
+    /// The SCI that it bears, or that its source address stands for; none if it bears none.
+    pub sci: Option<Sci>,
+    /// Its AN.
+    pub an: An,
 }
 
 impl SecY {
@@ -123,6 +133,7 @@ impl SecY {
             encoding_sa: None,
             transmit_retired: TransmitSaCounters::default(),
             receive: Vec::with_capacity(Self::RECEIVE_SCS),
+            stranger: None,
         }
     }
 
@@ -139,6 +150,11 @@ impl SecY {
     /// The counters that belong to no SC.
     pub const fn counters(&self) -> &SecYCounters {
         &self.counters
+    }
+
+    /// The last frame that was discarded because there is no SA for it.
+    pub const fn stranger(&self) -> Option<Stranger> {
+        self.stranger
     }
 
     /// Installs a transmit SA. It protects nothing before it is enabled. One that was retired goes on with its

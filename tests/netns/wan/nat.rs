@@ -134,5 +134,10 @@ fn a_peer_without_an_endpoint_is_reached_behind_a_nat_that_changes_its_mind() {
     wan.meet();
     wan.cross_back(200, 64);
     assert_eq!(address(&wan, 1), now);
-    wan.stop();
+    // Both logs say that it moved.
+    let words = ["it sees this site at 198.51.100.9:30", "it is now at 198.51.100.9:30"];
+    for (site, words) in wan.sites.sites.into_iter().zip(words) {
+        let said = site.stop().unwrap();
+        assert!(said.contains(words), "{words:?} is not in {said}");
+    }
 }

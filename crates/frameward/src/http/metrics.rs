@@ -27,7 +27,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, table};
+use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
 
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -145,9 +145,12 @@ impl Families {
 
     fn link(&mut self, link: &LinkReport) {
         let of_link = vec![("link", link.name.clone())];
-        let protecting = !link.concerns.iter().any(|concern| concern.grave);
-        let help = "Whether frames pass, and protected: if 0 they leave in clear or not at all.";
-        self.gauge("link_protecting", help, &of_link, protecting.into());
+        let help = "Whether frames pass, and protected, as far as was verified lately: if 0 they leave in clear, or not at all, or nothing valid answers.";
+        self.gauge("link_protecting", help, &of_link, link.verdict.protecting.into());
+        self.verdict("link_verdict", &of_link, &link.verdict);
+        if let Some(seconds) = link.last_valid_seconds {
+            self.gauge("link_last_valid_seconds", "Seconds since the last valid frame.", &of_link, seconds);
+        }
         let help = "What is not as it should be: /status has the words.";
         self.gauge("link_concerns", help, &of_link, link.concerns.len() as u64);
         self.port(&of_link, "plain", &link.plain);
@@ -198,6 +201,14 @@ impl Families {
                 self.sa("receive_sa", &with(&of_sc, &[("sa", &sa.an.to_string())]), sa);
             }
         }
+    }
+
+    /// One series: its state is a label, and how much to mind is the value.
+    fn verdict(&mut self, name: &str, labels: &Labels, verdict: &Verdict) {
+        let mut labels = labels.clone();
+        labels.push(("state", verdict.state.clone()));
+        let help = "The state, and how much to mind: 0 all is well, 1 idle, 2 attention, 3 not protecting.";
+        self.gauge(name, help, &labels, verdict.level as u64);
     }
 
     fn port(&mut self, of_link: &Labels, side: &str, port: &PortReport) {

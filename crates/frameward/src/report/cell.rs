@@ -6,8 +6,8 @@ use fieldbus::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Counters;
-use super::concern::Concern;
 use super::table::Group;
+use super::verdict::{Finding, State};
 
 /// A cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -177,21 +177,20 @@ impl CellReport {
     }
 
     /// What is not as it should be.
-    pub(crate) fn concerns(&self) -> Vec<Concern> {
+    pub(crate) fn findings(&self) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
-        let mut concerns = Vec::new();
-        let mut say = |grave, text: String| concerns.push(Concern { grave, text });
+        let mut findings = Vec::new();
         let count =
             |of: fn(&RelationReport) -> bool| relations.iter().filter(|relation| of(relation)).count();
         let all = relations.len();
         let shadowed = count(RelationReport::is_shadowed);
         if shadowed > 0 {
-            say(
-                true,
+            findings.push(Finding::alarm(
+                State::SendsInClear,
                 format!(
                     "Fieldbus {name} is in shadow mode: the cyclic frames of {shadowed} of {all} relations pass in clear."
                 ),
-            );
+            ));
         }
         let lacking = count(|relation| !relation.has_session());
         if lacking > 0 {
@@ -200,24 +199,24 @@ impl CellReport {
             } else {
                 ", so their cyclic frames do not pass"
             };
-            say(
-                true,
+            findings.push(Finding::alarm(
+                State::NoSession,
                 format!(
                     "Fieldbus {name}: {lacking} of {all} relations have no session with the other gateway{passes}{}.",
                     self.why()
                 ),
-            );
+            ));
         }
         let silent = count(|relation| relation.has_session() && relation.is_silent());
         if silent > 0 {
-            say(
-                false,
+            findings.push(Finding::attention(
+                State::Silent,
                 format!(
                     "Fieldbus {name}: {silent} of {all} relations have had no verified frame for longer than their watchdog."
                 ),
-            );
+            ));
         }
-        concerns
+        findings
     }
 
     /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not, of late: what
@@ -252,6 +251,7 @@ impl CellReport {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::report::Level;
     use engine::cell::CellCounters;
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{ReceiveCounters, TransmitCounters};
@@ -318,7 +318,10 @@ pub(crate) mod tests {
         let said = |change: &dyn Fn(&mut CellReport)| {
             let mut cell = sample_cell();
             change(&mut cell);
-            cell.concerns().into_iter().map(|concern| (concern.grave, concern.text)).collect::<Vec<_>>()
+            cell.findings()
+                .into_iter()
+                .map(|finding| (finding.level == Level::Alarm, finding.text))
+                .collect::<Vec<_>>()
         };
         assert_eq!(said(&|_| {}), []);
         let no_session = |cell: &mut CellReport| cell.relations[0].state = "no session".into();

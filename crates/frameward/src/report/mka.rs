@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Concern, Counters};
+use super::Counters;
+use super::verdict::{Finding, Level, State};
 
 /// The key agreement of a link.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -118,6 +119,8 @@ pub(crate) struct Wishes {
     pub(crate) encrypted: bool,
     /// Frames carry no SCI: `sci` is "never".
     pub(crate) no_sci: bool,
+    /// The state that the KaY's trouble is.
+    pub(crate) trouble: Option<State>,
 }
 
 impl MkaReport {
@@ -137,45 +140,49 @@ impl MkaReport {
     }
 
     /// What a person should know of it.
-    pub(crate) fn concerns(&self, wishes: Wishes) -> Vec<Concern> {
-        let mut concerns = Vec::new();
-        let mut say = |grave, text: String| concerns.push(Concern { grave, text });
-        match (&self.trouble, self.secured) {
-            (Some(trouble), secured) => say(!secured, sentence(trouble)),
-            (None, false) => say(true, "Nothing is sent: there is no key yet.".into()),
-            (None, true) => {}
-        }
+    pub(crate) fn findings(&self, wishes: Wishes) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        let state = wishes.trouble.unwrap_or(State::NoKeys);
+        // Frames that are secured pass, whatever stands in the way of others.
+        let (state, level) = match (self.secured, state) {
+            (true, State::NoKeys) => (State::PartialMesh, Level::Attention),
+            (true, state) => (state, Level::Attention),
+            (false, state) => (state, Level::Alarm),
+        };
+        findings.extend(match (&self.trouble, self.secured) {
+            (Some(trouble), _) => Some(Finding::new(state, level, sentence(trouble))),
+            (None, false) => Some(Finding::alarm(State::NoKeys, "Nothing is sent: there is no key yet.")),
+            (None, true) => None,
+        });
+        let mut say = |state, text: &str| findings.push(Finding::attention(state, text));
         if self.secured && self.live_peers() == 0 {
-            say(false, "All peers are gone; the last key is held: on_peer_loss is hold.".into());
+            say(State::Silent, "All peers are gone; the last key is held: on_peer_loss is hold.");
         }
         let preferred = self.caks.first().map(|cak| &cak.ckn);
         if self.live_peers() > 0 && self.ckn.is_some() && self.ckn.as_ref() != preferred {
             say(
-                false,
-                "The group is under the fallback CAK: not all of it have the first one. Bring it to all."
-                    .into(),
+                State::PartialMesh,
+                "The group is under the fallback CAK: not all of it have the first one. Bring it to all.",
             );
         }
         if let (true, Some(sak)) = (wishes.encrypted, self.sak())
             && sak.confidentiality == "integrity"
         {
             say(
-                false,
-                "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there."
-                    .into(),
+                State::WeakSettings,
+                "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there.",
             );
         }
         if let (true, true, Some(why)) = (wishes.dividing, self.secured, &self.dividing.why_not) {
-            say(false, format!("Not all that is \"on\" is in use: {why}."));
+            say(State::WeakSettings, &format!("Not all that is \"on\" is in use: {why}."));
         }
         if wishes.no_sci && self.live_peers() > 1 {
             say(
-                false,
-                "Frames carry no SCI (sci = \"never\"), and there is more than one peer: set sci = \"always\"."
-                    .into(),
+                State::WeakSettings,
+                "Frames carry no SCI (sci = \"never\"), and there is more than one peer: set sci = \"always\".",
             );
         }
-        concerns
+        findings
     }
 }
 
@@ -234,11 +241,12 @@ pub(crate) mod tests {
 
     #[test]
     fn each_weakness_is_said() {
-        let wishes = Wishes { dividing: true, encrypted: true, no_sci: false };
+        let wishes = Wishes { dividing: true, encrypted: true, no_sci: false, trouble: None };
         let said = |change: &dyn Fn(&mut MkaReport), wishes| {
             let mut mka = sample();
             change(&mut mka);
-            let said = mka.concerns(wishes).into_iter().map(|concern| (concern.grave, concern.text));
+            let said = mka.findings(wishes).into_iter();
+            let said = said.map(|finding| (finding.level == Level::Alarm, finding.text));
             said.collect::<Vec<_>>()
         };
         assert_eq!(said(&|_| {}, wishes), []);
@@ -266,7 +274,7 @@ pub(crate) mod tests {
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
         let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
-        let never = Wishes { dividing: false, encrypted: false, no_sci: true };
+        let never = Wishes { dividing: false, encrypted: false, no_sci: true, trouble: None };
         assert!(said(two, never)[0].1.contains("more than one peer"));
         assert_eq!(said(&|mka| mka.saks[0].confidentiality = "integrity".into(), never), []);
     }

@@ -5,15 +5,23 @@
 
 use serde::{Deserialize, Serialize};
 
+use std::collections::BTreeMap;
+
+use super::judge::{discards, waiting};
+use super::lately::Seen;
 use super::table::Group;
-use super::{Concern, Counters, PortReport, WaitingReport};
+use super::verdict::{Finding, Level, State, judge};
+use super::{Concern, Counters, PortReport, Verdict, WaitingReport};
 
 /// A site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SiteReport {
     /// The site's name.
     pub name: String,
-    /// What is not as it should be; empty if all is well.
+    /// How it is, made of what was verified lately.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// What is not as it should be, the worst first; empty if all is well.
     pub concerns: Vec<Concern>,
     /// What it waits for, if nothing passes between its LAN and its peers.
     pub waiting: Option<WaitingReport>,
@@ -166,32 +174,61 @@ impl SiteReport {
     }
 }
 
-/// What is to be said of a site.
-pub(crate) fn concerns(peers: &[SitePeerReport], waiting: Option<&WaitingReport>) -> Vec<Concern> {
-    let mut concerns = Vec::new();
-    if let Some(WaitingReport { seconds, why }) = waiting {
-        concerns
-            .push(Concern { grave: true, text: format!("No frame passes, for {seconds} s by now: {why}.") });
+/// What a verdict on a site is made of, beside its report.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SiteFacts {
+    /// What was discarded lately.
+    pub(crate) seen: Seen,
+    /// What passed to and from each peer.
+    pub(crate) peers: BTreeMap<String, Seen>,
+}
+
+/// The verdict on a site, and all that is not as it should be.
+pub(crate) fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
+    let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
+    for peer in &report.peers {
+        findings.extend(peer_finding(peer));
+        findings.extend(facts.peers.get(&peer.name).and_then(|seen| one_way(peer, seen)));
     }
-    for peer in peers {
-        let SitePeerReport { name, state, seconds, reason, .. } = peer;
-        let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-        let (grave, text) = match state.as_str() {
-            "connected" => continue,
-            "plain" => (
-                true,
-                format!(
-                    "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
-                ),
+    findings.extend(discards(&facts.seen));
+    let text = format!("All peers are connected: {}.", report.peers.len());
+    judge(findings, Finding::new(State::Protecting, Level::Good, text))
+}
+
+fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
+    let SitePeerReport { name, state, seconds, reason, .. } = peer;
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    Some(match state.as_str() {
+        "connected" => return None,
+        "plain" => Finding::alarm(
+            State::SendsInClear,
+            format!(
+                "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
             ),
-            "refused" => {
-                (true, format!("Peer {name} is refused, or refuses this site, for {seconds} s{because}."))
-            }
-            _ => (false, format!("There is no management channel to peer {name}, for {seconds} s{because}.")),
-        };
-        concerns.push(Concern { grave, text });
-    }
-    concerns
+        ),
+        "refused" => Finding::alarm(
+            State::Refused,
+            format!("Peer {name} is refused, or refuses this site, for {seconds} s{because}."),
+        ),
+        _ => Finding::attention(
+            State::NoChannel,
+            format!("There is no management channel to peer {name}, for {seconds} s{because}."),
+        ),
+    })
+}
+
+/// A peer whose data has a UDP port of its own: the channel may pass where that does not.
+fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let count = seen.unanswered.filter(|_| peer.state == "connected" && peer.mode == "header-encryption")?;
+    let last = match seen.valid {
+        Some(ago) => format!("the last valid packet came {} s ago", ago.as_secs()),
+        None => "no valid packet has come".to_owned(),
+    };
+    let name = &peer.name;
+    let text = format!(
+        "Peer {name} is connected, and {last}; {count} were sent meanwhile: see whether the way between lets the UDP port of header encryption pass."
+    );
+    Some(Finding::attention(State::OneWay, text))
 }
 
 #[cfg(test)]
@@ -220,9 +257,10 @@ pub(crate) mod tests {
             counters: Counters::new(&["OutPktsTunnelled", "InPktsLate", "InPktsTooShort"], [9, 2, 0]),
             session: Some(Counters::new(&["PeerInstances"], [1])),
         }];
-        SiteReport {
+        let mut report = SiteReport {
             name: "dresden".into(),
-            concerns: concerns(&peers, None),
+            verdict: Verdict::default(),
+            concerns: Vec::new(),
             waiting: None,
             public_key: Some("00ff".into()),
             lan: PortReport {
@@ -257,7 +295,9 @@ pub(crate) mod tests {
                 acknowledged: true,
                 seconds: 0,
             }],
-        }
+        };
+        (report.verdict, report.concerns) = super::verdict(&report, &SiteFacts::default());
+        report
     }
 
     #[test]
@@ -270,16 +310,32 @@ pub(crate) mod tests {
             ("greeting", Some(false), "no management channel"),
             ("connected", None, ""),
         ] {
-            let mut peers = sample_site().peers;
-            peers[0].state = state.into();
-            peers[0].reason = "why".into();
-            let found = concerns(&peers, None);
+            let mut site = sample_site();
+            site.peers[0].state = state.into();
+            site.peers[0].reason = "why".into();
+            let (is, found) = verdict(&site, &SiteFacts::default());
             assert_eq!(found.first().map(|concern| concern.grave), grave, "{state}");
             assert!(found.iter().all(|concern| concern.text.contains(words)), "{found:?}");
+            assert_eq!(is.protecting, grave != Some(true), "{state}");
+            assert_eq!(is.level == Level::Good, grave.is_none(), "{state}");
         }
-        let waiting = WaitingReport { seconds: 7, why: "interface eth2 is missing".into() };
-        let found = concerns(&[], Some(&waiting));
+        let mut site = sample_site();
+        let why = "interface eth2 is missing".into();
+        site.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
+        let (is, found) = verdict(&site, &SiteFacts::default());
         assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
+        assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
+    }
+
+    #[test]
+    fn data_that_comes_one_way_alone_is_told() {
+        let mut site = sample_site();
+        let seen = Seen { unanswered: Some(9), ..Seen::default() };
+        let facts = SiteFacts { peers: [("berlin".to_owned(), seen)].into(), ..SiteFacts::default() };
+        assert_eq!(verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
+        site.peers[0].mode = "header-encryption".into();
+        let (is, _) = verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
     }
 
     #[test]

@@ -31,6 +31,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         replay_protect: true,
         replay_window: 32,
         counters: Counters::new(NAMES, [0, 5, 6]),
+        stranger: None,
         transmit: TransmitScReport {
             sci: "02:00:00:00:00:01/1".into(),
             counters: Counters::new(&["OutPktsEncrypted"], [4]),
@@ -47,9 +48,11 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         realtime: grant(true, "SCHED_FIFO, priority 10"),
         locked_memory: grant(false, "only 7 octets may be locked"),
     };
-    let link = LinkReport {
+    let mut link = LinkReport {
         name: "press".into(),
-        concerns: concerns(Some(&secy), None, None),
+        verdict: Verdict::default(),
+        last_valid_seconds: None,
+        concerns: Vec::new(),
         waiting: None,
         plain: port("eth0"),
         protected: port("eth1"),
@@ -57,6 +60,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         mka: None,
         fieldbus: None,
     };
+    (link.verdict, link.concerns) = judge::link(&link, &judge::Facts::default());
     GatewayReport {
         name: name.into(),
         version: "0.1.0".into(),
@@ -80,7 +84,9 @@ pub(crate) fn agreed(name: &str) -> GatewayReport {
         (sa.key, sa.in_use) = (mka.saks[0].ki.clone(), true);
     }
     link.mka = Some(mka);
-    link.concerns = Vec::new();
+    let wishes = super::mka::Wishes { dividing: true, encrypted: true, no_sci: false, trouble: None };
+    let facts = judge::Facts { wishes: Some(wishes), ..judge::Facts::default() };
+    (link.verdict, link.concerns) = judge::link(link, &facts);
     report
 }
 

@@ -236,7 +236,8 @@ impl RunningLink {
             prepared: [None, None],
             waiting: Some(Waiting { since: now, why, try_at: now }),
             loss: LossForwarding::new(link.link_loss, now),
-            carriers: [false; 2],
+            // Nothing is missing before it was looked for.
+            carriers: [true; 2],
             not_held: None,
             fallback: None,
             unmarked: None,

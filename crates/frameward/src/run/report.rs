@@ -6,7 +6,7 @@ mod site;
 
 use std::time::Instant;
 
-use engine::control::KeyAgreementStatus;
+use engine::control::{CellStatus, Gateway as Control, KeyAgreementStatus};
 use engine::divide::DividerCounters;
 use engine::path::PathCounters;
 use engine::port::PortCounters;
@@ -22,11 +22,12 @@ use super::Running;
 use super::link::{About, RunningLink};
 use crate::config::Link;
 use crate::key_file::fingerprint;
-use crate::report::cell::CellReport;
+use crate::report::mka::Wishes;
+use crate::report::site::SiteReport;
 use crate::report::table::OVERRUN;
 use crate::report::{
-    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, TransmitScReport,
-    WaitingReport, concerns,
+    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, StrangerReport,
+    TransmitScReport, Verdict, WaitingReport,
 };
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -48,9 +49,32 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
 impl Running {
     /// The gateway at this moment.
     pub(super) fn report(&mut self) -> GatewayReport {
-        let snapshots = self.control.snapshots();
         let any_cell = self.links.iter().any(|link| link.config.cell.is_some());
         let cells = if any_cell { self.control.cell_statuses() } else { Vec::new() };
+        let now = self.started.elapsed();
+        let (mut links, mut sites) = (self.link_reports(&cells), self.site_reports());
+        for link in &mut links {
+            self.verdicts.of_link(now, link, &self.links, &self.control);
+        }
+        for site in &mut sites {
+            self.verdicts.of_site(now, site);
+        }
+        GatewayReport {
+            privileges: Some(self.privileges.clone()),
+            suite_speeds: Some(self.measured.speeds.clone()),
+            antedating: Some(self.measured.antedating.clone()),
+            uptime_seconds: now.as_secs(),
+            uptime_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            reload: self.reloaded.clone(),
+            links,
+            sites,
+            ..without_links(&self.gateway.name)
+        }
+    }
+
+    /// The links at this moment, without verdicts.
+    pub(super) fn link_reports(&mut self, cells: &[(String, CellStatus)]) -> Vec<LinkReport> {
+        let snapshots = self.control.snapshots();
         let (control, nothing) = (&self.control, LinkSnapshot::default());
         let reports = self.links.iter().filter_map(|running| {
             let RunningLink { config, about, .. } = running;
@@ -58,44 +82,36 @@ impl Running {
                 snapshots.iter().find(|(name, _)| *name == config.name).map(|(_, snapshot)| snapshot);
             let snapshot = if running.is_seated { of_link? } else { &nothing };
             let agreement = control.key_agreement_status(&config.name);
-            let waiting = waiting(running);
             let secy = secy_report(config, about, snapshot, agreement.as_ref());
             let agreed = config.mka().zip(agreement.as_ref());
-            let agreed = agreed.map(|(how, now)| (mka::report(config, how, now), mka::wishes(config, how)));
-            let mka = agreed.as_ref().map(|(report, wishes)| (report, *wishes));
             let status = cells.iter().find(|(link, _)| *link == config.name).map(|(_, status)| status);
-            let fieldbus = config.cell.as_ref().map(|cell| cell_report(cell, status));
-            let of_secy = (config.has_secy() && running.is_seated).then_some(&secy);
-            let mut concerns = concerns(of_secy, waiting.as_ref(), mka);
-            concerns.extend(fieldbus.iter().flat_map(CellReport::concerns));
             Some(LinkReport {
-                concerns,
-                waiting,
-                mka: agreed.map(|(report, _)| report),
-                fieldbus,
+                waiting: waiting(running),
+                mka: agreed.map(|(how, now)| mka::report(config, how, now)),
+                fieldbus: config.cell.as_ref().map(|cell| cell_report(cell, status)),
                 ..link_report(config, about, snapshot, secy)
             })
         });
-        let links = reports.collect();
-        let sites = site::reports(&mut self.control, &self.sites);
-        let uptime = self.started.elapsed();
-        GatewayReport {
-            privileges: Some(self.privileges.clone()),
-            suite_speeds: Some(self.measured.speeds.clone()),
-            antedating: Some(self.measured.antedating.clone()),
-            uptime_seconds: uptime.as_secs(),
-            uptime_ms: u64::try_from(uptime.as_millis()).unwrap_or(u64::MAX),
-            reload: self.reloaded.clone(),
-            links,
-            sites,
-            ..without_links(&self.gateway.name)
-        }
+        reports.collect()
     }
+
+    /// The sites at this moment, without verdicts.
+    pub(super) fn site_reports(&mut self) -> Vec<SiteReport> {
+        site::reports(&mut self.control, &self.sites)
+    }
+}
+
+/// What the configuration wishes of a link's key agreement, and the state that its trouble is.
+pub(super) fn wishes(link: &RunningLink, control: &Control) -> Option<Wishes> {
+    let mka = link.config.mka()?;
+    let agreement = control.key_agreement_status(&link.config.name)?;
+    Some(mka::wishes(&link.config, mka, &agreement))
 }
 
 /// What a link waits for: ports, or a carrier.
 fn waiting(link: &RunningLink) -> Option<WaitingReport> {
-    let report = |since: Instant, why| Some(WaitingReport { seconds: since.elapsed().as_secs(), why });
+    let cut = link.loss.held().is_some();
+    let report = |since: Instant, why| Some(WaitingReport { seconds: since.elapsed().as_secs(), why, cut });
     match &link.waiting {
         Some(waiting) => report(waiting.since, waiting.why.clone()),
         None => report(link.loss.held_since(), link.why_held()?),
@@ -111,6 +127,8 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
     };
     LinkReport {
         name: link.name.clone(),
+        verdict: Verdict::default(),
+        last_valid_seconds: None,
         concerns: Vec::new(),
         waiting: None,
         plain: port(&link.plain, &about.plain_engine, about.mtus.plain, &snapshot.plain),
@@ -151,6 +169,10 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
             .chain([overrun])
             .chain(path.iter().chain(divider.iter()).map(named))
             .collect(),
+        stranger: snapshot.stranger.map(|stranger| StrangerReport {
+            sci: stranger.sci.map(|sci| sci.to_string()),
+            an: stranger.an.number(),
+        }),
         transmit: transmit_report(link, about, snapshot, agreement),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc, agreement)).collect(),
     }

@@ -17,6 +17,7 @@ use engine::control::Gateway;
 use engine::interface::{Prepared, look};
 use engine::lease::LeaseStore;
 
+use super::verdicts::Verdicts;
 use super::link::{ReadyLink, RunningLink};
 use super::presence::missing;
 use super::site::RunningSite;
@@ -81,6 +82,7 @@ impl Running {
             control,
             links: Vec::new(),
             sites: Vec::new(),
+            verdicts: Verdicts::default(),
         };
         let begun = running.start_all(links, sites, tell);
         match begun {

@@ -86,7 +86,7 @@ fn the_text_shows_what_counted() {
     gw.toml:7: no
 
 link press
-  attention: No receive SA is in use: no peer's frame can be verified.
+  ATTENTION, no keys: No receive SA is in use: no peer's frame can be verified.
   plain eth0, af_xdp native, MTU 1532
     RxFrames                                            7
   protected eth1, af_xdp native, MTU 1532
@@ -156,6 +156,7 @@ fn a_site_as_text() {
     assert_eq!(
         site,
         "dresden
+  PROTECTING: All peers are connected: 1.
   public key 00ff
   LAN eth2, af_xdp native, MTU 1470
     RxFrames                                            7

@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::lifetime::Span;
 use crate::report::{
     Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReloadReport, SaReport,
+    Verdict,
 };
 use crate::suite_speed::Advice;
 
@@ -67,12 +68,23 @@ impl fmt::Display for StatusText<'_> {
     }
 }
 
+/// The verdict, and what is to be said beside it.
+fn judged(f: &mut fmt::Formatter<'_>, verdict: &Verdict, concerns: &[Concern]) -> fmt::Result {
+    let Verdict { state, level, text, .. } = verdict;
+    match level.word() {
+        word if word.eq_ignore_ascii_case(state) => writeln!(f, "  {word}: {text}")?,
+        word => writeln!(f, "  {word}, {state}: {text}")?,
+    }
+    for Concern { grave, text } in concerns.iter().filter(|concern| concern.text != verdict.text) {
+        writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
+    }
+    Ok(())
+}
+
 impl StatusText<'_> {
     fn link(&self, f: &mut fmt::Formatter<'_>, link: &LinkReport) -> fmt::Result {
         writeln!(f, "\nlink {}", link.name)?;
-        for Concern { grave, text } in &link.concerns {
-            writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
-        }
+        judged(f, &link.verdict, &link.concerns)?;
         self.port(f, "plain", &link.plain)?;
         self.port(f, "protected", &link.protected)?;
         if let Some(cell) = &link.fieldbus {

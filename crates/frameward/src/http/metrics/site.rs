@@ -11,8 +11,8 @@ impl Families {
     pub(super) fn site(&mut self, site: &SiteReport) {
         let of_site: Labels = vec![("site", site.name.clone())];
         let help = "Whether frames pass, and headers are protected: 0 if not, or towards some peer not.";
-        let protecting = !site.concerns.iter().any(|concern| concern.grave);
-        self.gauge("site_protecting", help, &of_site, protecting.into());
+        self.gauge("site_protecting", help, &of_site, site.verdict.protecting.into());
+        self.verdict("site_verdict", &of_site, &site.verdict);
         let help = "What is not as it should be: /status has the words.";
         self.gauge("site_concerns", help, &of_site, site.concerns.len() as u64);
         let mut of_lan = of_site.clone();

@@ -21,6 +21,7 @@ fn a_report_as_metrics() {
         "frameward_uptime_seconds 93784",
         "frameward_link_protecting{link=\"press\"} 1",
         "frameward_link_concerns{link=\"press\"} 1",
+        "frameward_link_verdict{link=\"press\",state=\"no keys\"} 2",
         "frameward_port_mtu_octets{link=\"press\",side=\"plain\",interface=\"eth0\"} 1532",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");

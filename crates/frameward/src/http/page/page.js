@@ -160,13 +160,13 @@
 
   // ---- what it means -----------------------------------------------------------------------------------------
 
-  const RANK = { good: 0, warn: 1, bad: 2 };
-  const WORDS = { good: "protecting", warn: "attention", bad: "not protecting" };
-  const judge = (one, memory) => {
-    const found = one.concerns.map(({ grave, text }) => [grave ? "bad" : "warn", text]);
-    if (memory.rose.size > 0) found.push(["warn", "Frames are being discarded: see below."]);
-    const level = found.reduce((worst, [one]) => (RANK[one] > RANK[worst] ? one : worst), "good");
-    return { level, reasons: found.map(([, text]) => text) };
+  // The gateway judges, and the page shows it.
+  const RANK = { good: 0, wait: 1, warn: 2, bad: 3 };
+  const WORDS = { good: "protecting", wait: "idle", warn: "attention", bad: "not protecting" };
+  const LEVELS = { good: "good", idle: "wait", attention: "warn", alarm: "bad" };
+  const judge = ({ verdict, concerns }) => {
+    const others = concerns.map(({ text }) => text).filter((text) => text !== verdict.text);
+    return { level: LEVELS[verdict.level] || "warn", reasons: [`${verdict.state}: ${verdict.text}`, ...others] };
   };
 
   // ---- a link's card -----------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@
   // Draws what links and sites have in common.
   const drawCard = (card, report, one) => {
     const memory = remember(report, one);
-    const { level, reasons } = judge(one, memory);
+    const { level, reasons } = judge(one);
     const pill = card.querySelector(".pill");
     pill.className = `pill ${level}`;
     write(pill, WORDS[level]);
@@ -495,7 +495,7 @@
     if (report.links.length + sites.length === 0) {
       byId("links").append(make("p", "empty", "The gateway has no figures of its links and sites yet."));
     }
-    document.title = `${{ good: "\u25CF", warn: "\u25B2", bad: "\u25A0" }[worst]} ${report.name} \u2013 frameward`;
+    document.title = `${{ good: "\u25CF", wait: "\u25CB", warn: "\u25B2", bad: "\u25A0" }[worst]} ${report.name} \u2013 frameward`;
   };
   const age = () => {
     const old = heard === null ? null : performance.now() - heard;

@@ -1,7 +1,7 @@
 //! From a KaY's state to its report: names and ages put to it.
 
 use engine::control::KeyAgreementStatus;
-use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus};
+use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus, Trouble};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;
 
@@ -10,6 +10,7 @@ use crate::report::Counters;
 use crate::report::mka::{
     CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport, Wishes,
 };
+use crate::report::verdict::State;
 
 pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> MkaReport {
     let KeyAgreementStatus { now, status, counters } = agreement;
@@ -62,11 +63,32 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
 }
 
 /// What the configuration wishes.
-pub(super) fn wishes(link: &Link, mka: &Mka) -> Wishes {
+pub(super) fn wishes(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> Wishes {
     Wishes {
         dividing: mka.expects.fragment || mka.expects.concatenate,
         encrypted: link.protection != secy::Protection::Integrity,
         no_sci: link.sci_inclusion == secy::SciInclusion::Never,
+        trouble: agreement.status.trouble.map(state),
+    }
+}
+
+/// The state of a link that this trouble stands for.
+const fn state(trouble: Trouble) -> State {
+    match trouble {
+        Trouble::WrongCak => State::WrongCak,
+        Trouble::OtherCkn => State::WrongCkn,
+        Trouble::OneWay => State::OneWay,
+        Trouble::Alone => State::PeerAbsent,
+        Trouble::SciInUse => State::SciInUse,
+        Trouble::TooManyPeers | Trouble::LeftOut => State::PartialMesh,
+        Trouble::NoCak
+        | Trouble::OtherAgility
+        | Trouble::NoKeyServer
+        | Trouble::Refused(_)
+        | Trouble::NoMacsec
+        | Trouble::NotAccepted
+        | Trouble::SakDue
+        | Trouble::SakAwaited => State::NoKeys,
     }
 }
 

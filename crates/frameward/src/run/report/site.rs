@@ -18,10 +18,8 @@ use wire::{Instant, MacAddr};
 use super::super::site::RunningSite;
 use crate::config::site::mode_name;
 use crate::config::{Site, SitePeer};
-use crate::report::site::{
-    EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, concerns,
-};
-use crate::report::{Counters, PortReport, WaitingReport};
+use crate::report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
+use crate::report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
 pub(super) fn reports(control: &mut Control, sites: &[RunningSite]) -> Vec<SiteReport> {
@@ -39,6 +37,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
     let waiting = waiting.map(|waiting| WaitingReport {
         seconds: waiting.since.elapsed().as_secs(),
         why: waiting.why.clone(),
+        cut: false,
     });
     let about = running.works.as_ref().map(|works| &works.about);
     let peers: Vec<_> = (0..)
@@ -59,7 +58,8 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
     });
     SiteReport {
         name: name.clone(),
-        concerns: concerns(&peers, waiting.as_ref()),
+        verdict: Verdict::default(),
+        concerns: Vec::new(),
         waiting,
         public_key: identity.as_ref().map(Identity::public).map(|key| key.to_string()),
         lan: PortReport {

@@ -3,7 +3,6 @@
 use std::fmt;
 
 use super::{Detail, StatusText, Uptime};
-use crate::report::Concern;
 use crate::report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
@@ -12,9 +11,7 @@ const SHOWN: usize = 20;
 impl StatusText<'_> {
     pub(super) fn site(&self, f: &mut fmt::Formatter<'_>, site: &SiteReport) -> fmt::Result {
         writeln!(f, "\nsite {}", site.name)?;
-        for Concern { grave, text } in &site.concerns {
-            writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
-        }
+        super::judged(f, &site.verdict, &site.concerns)?;
         if let Some(key) = &site.public_key {
             writeln!(f, "  public key {key}")?;
         }

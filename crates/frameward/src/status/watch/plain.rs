@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Activity, GatewayReport, Receiver, RecvTimeoutError, TICK, View};
+use crate::report::Verdict;
 
 /// Prints until `stop`, or until nobody reads any more.
 pub(super) fn print(
@@ -32,16 +33,16 @@ pub(super) fn lines(view: &View) -> String {
         return format!("{} away: {reason}\n", view.name);
     }
     let Some((_, report, activities)) = &view.seen else { return String::new() };
-    let links = report.links.iter().map(|link| &link.name).zip(&activities.links);
-    let sites = report.sites.iter().map(|site| &site.name).zip(&activities.sites);
+    let links = report.links.iter().map(|link| (&link.name, &link.verdict)).zip(&activities.links);
+    let sites = report.sites.iter().map(|site| (&site.name, &site.verdict)).zip(&activities.sites);
     links
         .chain(sites)
-        .map(|(name, activity)| line(&report.name, report.uptime_seconds, name, activity))
+        .map(|((name, verdict), activity)| line(&report.name, report.uptime_seconds, name, verdict, activity))
         .collect()
 }
 
-fn line(gateway: &str, uptime: u64, link: &str, activity: &Activity) -> String {
-    let mut line = format!("{gateway} {uptime}s {link}");
+fn line(gateway: &str, uptime: u64, link: &str, verdict: &Verdict, activity: &Activity) -> String {
+    let mut line = format!("{gateway} {uptime}s {link} {} ({})", verdict.level.word(), verdict.state);
     if let Some([out, back]) = &activity.ways {
         for (word, way) in [("to-network", out), ("from-network", back)] {
             let pace = way.plain;
@@ -70,12 +71,12 @@ mod tests {
         report.uptime_ms = 1_000;
         report.uptime_seconds = 1;
         view.take(Ok(report.clone()));
-        assert_eq!(lines(&view), "line 1s press InPktsBadTag=6 InPktsNoTag=5\n");
+        assert_eq!(lines(&view), "line 1s press ATTENTION (no keys) InPktsBadTag=6 InPktsNoTag=5\n");
         report.uptime_ms = 2_000;
         view.take(Ok(report));
         assert_eq!(
             lines(&view),
-            "line 1s press to-network 0 frames/s 0.000 Mbit/s from-network 0 frames/s 0.000 Mbit/s InPktsBadTag=6 InPktsNoTag=5\n"
+            "line 1s press ATTENTION (no keys) to-network 0 frames/s 0.000 Mbit/s from-network 0 frames/s 0.000 Mbit/s InPktsBadTag=6 InPktsNoTag=5\n"
         );
         view.take(Err("no gateway".into()));
         assert_eq!(lines(&view), "line away: no gateway\n");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::report::cell::CellReport;
 use crate::report::site::SiteReport;
-use crate::report::{Counters, GatewayReport, LinkReport, table};
+use crate::report::{Counters, GatewayReport, LinkReport};
 use wire::Counter;
 
 /// For how many seconds a discard counts as rising.
@@ -183,18 +183,8 @@ struct Figures<'r> {
 
 impl<'r> Figures<'r> {
     fn of_link(link: &'r LinkReport) -> Self {
-        let secy = &link.secy;
-        let mut places: Vec<(String, &Counters)> = vec![
-            (link.plain.interface.clone(), &link.plain.counters),
-            (link.protected.interface.clone(), &link.protected.counters),
-        ];
-        if link.has_secy() {
-            places.push(("SecY".to_owned(), &secy.counters));
-            places.push((format!("transmit SC {}", secy.transmit.sci), &secy.transmit.counters));
-            places.extend(secy.receive.iter().map(|sc| (format!("receive SC {}", sc.sci), &sc.counters)));
-        }
-        let of_link =
-            places.into_iter().flat_map(|(place, counters)| discards(place, counters, table::counter));
+        let places = link.groups().into_iter();
+        let of_link = places.flat_map(|(place, counters, row)| discards(place, counters, row));
         let groups = link.fieldbus.iter().flat_map(CellReport::groups);
         let of_cell =
             groups.flat_map(|(group, place, counters)| discards(place, counters, |name| group.counter(name)));
@@ -237,6 +227,7 @@ fn discards(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::table;
     use crate::report::tests::sample;
 
     fn at(uptime_ms: u64, rx_frames: u64, rx_octets: u64, bad_tags: u64) -> GatewayReport {

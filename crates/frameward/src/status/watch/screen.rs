@@ -17,7 +17,7 @@ use ratatui::widgets::Paragraph;
 use super::View;
 use super::rates::{Activity, Way};
 use crate::lifetime;
-use crate::report::{Concern, LinkReport, PortReport, SaReport};
+use crate::report::{Concern, Level, LinkReport, PortReport, SaReport, Verdict};
 use crate::status::text::Uptime;
 
 /// What a piece of text is, and so how it looks.
@@ -34,6 +34,8 @@ enum Look {
 #[derive(Clone, Copy)]
 struct Palette {
     colour: bool,
+    /// Columns of the screen.
+    width: usize,
 }
 
 impl Palette {
@@ -54,7 +56,7 @@ impl Palette {
 
 /// Draws what is known. Scrolls no further than the text goes.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, colour: bool) {
-    let palette = Palette { colour };
+    let palette = Palette { colour, width: usize::from(frame.area().width) };
     let areas = Layout::vertical([Constraint::Length(2), Constraint::Min(0), Constraint::Length(1)]);
     let [head, body, foot] = areas.areas(frame.area());
     frame.render_widget(Paragraph::new(headline(view, palette)), head);
@@ -110,7 +112,7 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
         true => format!("  {}, validate {}, {replay}", secy.suite, secy.validate_frames),
         false => String::new(),
     };
-    let mut lines = title(&format!("link {}", link.name), about, &link.concerns, activity, palette);
+    let mut lines = title(&format!("link {}", link.name), about, &link.verdict, &link.concerns, palette);
     lines.extend(traffic(["machine", "network"], activity, palette));
     lines.extend(
         [("plain", &link.plain), ("protected", &link.protected)]
@@ -130,27 +132,45 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
 fn title(
     name: &str,
     about: String,
+    verdict: &Verdict,
     concerns: &[Concern],
-    activity: &Activity,
     palette: Palette,
 ) -> Vec<Line<'static>> {
-    let rising = activity.discards.iter().any(|discard| discard.per_second.is_some());
-    let (look, word) = match () {
-        () if concerns.iter().any(|concern| concern.grave) => (Look::Bad, "NOT PROTECTING"),
-        () if rising || !concerns.is_empty() => (Look::Warn, "ATTENTION"),
-        () => (Look::Good, "PROTECTING"),
+    let look = match verdict.level {
+        Level::Alarm => Look::Bad,
+        Level::Attention => Look::Warn,
+        Level::Idle => Look::Title,
+        Level::Good => Look::Good,
     };
     let title = [
         palette.span(Look::Title, format!("{name}  ")),
-        palette.span(look, word),
+        palette.span(look, verdict.level.word()),
         palette.span(Look::Soft, about),
     ];
     let mut lines = vec![Line::from(Vec::from(title))];
-    for concern in concerns {
+    let mark = if verdict.level > Level::Idle { "!" } else { " " };
+    let look = if verdict.level > Level::Idle { look } else { Look::Plain };
+    lines.extend(sentence(mark, &format!("{}: {}", verdict.state, verdict.text), look, palette));
+    for concern in concerns.iter().filter(|concern| concern.text != verdict.text) {
         let look = if concern.grave { Look::Bad } else { Look::Warn };
-        lines.push(Line::from(palette.span(look, format!("  ! {}", concern.text))));
+        lines.extend(sentence("!", &concern.text, look, palette));
     }
     lines
+}
+
+/// A sentence on as many lines as it takes: its cure stands at its end.
+fn sentence(mark: &str, text: &str, look: Look, palette: Palette) -> Vec<Line<'static>> {
+    let mut lines = vec![format!("  {mark}")];
+    for word in text.split(' ') {
+        let line = lines.last_mut().filter(|line| {
+            line.len() <= 4 || line.chars().count() + 1 + word.chars().count() <= palette.width
+        });
+        match line {
+            Some(line) => *line = format!("{line} {word}"),
+            None => lines.push(format!("    {word}")),
+        }
+    }
+    lines.into_iter().map(|line| Line::from(palette.span(look, line))).collect()
 }
 
 fn traffic(sides: [&str; 2], activity: &Activity, palette: Palette) -> Vec<Line<'static>> {

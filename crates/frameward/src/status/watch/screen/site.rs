@@ -10,7 +10,7 @@ use crate::status::watch::rates::Activity;
 pub(super) fn lines(site: &SiteReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
     let here = site.stations.iter().filter(|station| station.peer.is_none()).count();
     let about = format!("  stations: {here} here, {} elsewhere", site.stations.len() - here);
-    let mut lines = title(&format!("site {}", site.name), about, &site.concerns, activity, palette);
+    let mut lines = title(&format!("site {}", site.name), about, &site.verdict, &site.concerns, palette);
     lines.extend(traffic(["LAN", "other sites"], activity, palette));
     lines.push(port_line("LAN", &site.lan, palette));
     for port in &site.udp {

@@ -46,7 +46,7 @@ fn a_gateway_on_the_screen() {
             "gateway line  version 0.1.0, up 00:01:01  live",
             "",
             "link press  ATTENTION  gcm-aes-128, validate strict, replay window 32",
-            "  ! No receive SA is in use: no peer's frame can be verified.",
+            "  ! no keys: No receive SA is in use: no peer's frame can be verified.",
             "                                  machine                     network",
             "                   frames/s        Mbit/s      frames/s        Mbit/s",
             "  to network           2000         16.00          2000         16.00",
@@ -145,9 +145,10 @@ fn a_site_on_the_screen() {
     view.take(Ok(sited(61_000, 3000)));
     let lines = drawn(&mut view, 110, 16);
     assert_eq!(
-        lines[2..8],
+        lines[2..9],
         [
-            "site dresden  ATTENTION  stations: 1 here, 1 elsewhere",
+            "site dresden  PROTECTING  stations: 1 here, 1 elsewhere",
+            "    protecting: All peers are connected: 1.",
             "                                      LAN                 other sites",
             "                   frames/s        Mbit/s      frames/s        Mbit/s",
             "  to network           2000         16.00          2000         14.40",

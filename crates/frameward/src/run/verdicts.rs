@@ -1,0 +1,267 @@
+//! The verdicts on links and sites: looked at once a second, told when they change, and a part of each report.
+//!
+//! Cells are looked at only when somebody asks: their figures are many, and a worker copies them between two turns. Their
+//! sessions and silences have lines of the log of their own (`cell.rs`).
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use engine::control::{Gateway as Control, Notice};
+
+use super::link::RunningLink;
+use super::report::wishes;
+use super::{Running, Tell};
+use crate::report::judge::{self, Facts};
+use crate::report::lately::{Counted, CountedSc, Lately};
+use crate::report::site::{SiteFacts, SitePeerReport, SiteReport, verdict};
+use crate::report::{Counters, LinkReport, Verdict};
+
+/// How often counters are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a verdict has to hold before it is told.
+const HOLDS: Duration = Duration::from_secs(3);
+/// Between two lines about one link.
+const LINE_EVERY: Duration = Duration::from_secs(10);
+/// How long a trouble of the disk is told of: leases and floors come to it more often.
+const DISK: Duration = Duration::from_secs(60);
+
+/// What is known of all links and sites.
+#[derive(Default)]
+pub(super) struct Verdicts {
+    links: BTreeMap<String, Watched>,
+    sites: BTreeMap<String, Watched>,
+    next: Option<Instant>,
+    disk: Option<(Instant, String)>,
+}
+
+/// What is known of one.
+#[derive(Default)]
+struct Watched {
+    lately: Lately,
+    /// By name: a site's.
+    peers: BTreeMap<String, Lately>,
+    /// A cell's discards.
+    cell: Lately,
+    log: Log,
+}
+
+/// Which verdict was told.
+#[derive(Default)]
+struct Log {
+    told: Option<(String, Duration)>,
+    /// The verdict that is to be told, since when it holds.
+    next: Option<(String, Duration)>,
+}
+
+impl Log {
+    /// Whether this verdict is to be told: it is another one than the last, holds, and the last line is some time ago. The
+    /// first one is told only if it is no good one.
+    fn is_news(&mut self, now: Duration, verdict: &Verdict, is_well: bool) -> bool {
+        let known = self.told.as_ref().map(|(state, _)| state.as_str());
+        if known == Some(&verdict.state) {
+            self.next = None;
+            return false;
+        }
+        let since = match &self.next {
+            Some((state, since)) if *state == verdict.state => *since,
+            _ => {
+                self.next = Some((verdict.state.clone(), now));
+                now
+            }
+        };
+        let line_is_due = self.told.as_ref().is_none_or(|(_, told)| now >= *told + LINE_EVERY);
+        if now < since + HOLDS || !line_is_due {
+            return false;
+        }
+        let is_first = self.told.is_none();
+        self.told = Some((verdict.state.clone(), if is_first && is_well { Duration::ZERO } else { now }));
+        self.next = None;
+        !(is_first && is_well)
+    }
+}
+
+impl Verdicts {
+    /// Hears what the engine has to say about its disk.
+    pub(super) fn heed(&mut self, now: Instant, notice: &Notice) {
+        let why = match notice {
+            Notice::LeaseFailed { error, .. } => format!("Packet numbers cannot be reserved: {error}."),
+            Notice::FloorsFailed { error } => {
+                format!(
+                    "Replay floors cannot be written: {error}; after a crash, recorded frames could be sent again."
+                )
+            }
+            Notice::FloorsLate { open } => format!(
+                "Replay floors came to disk {} ms late: the disk or the CPU is too slow.",
+                open.as_millis()
+            ),
+            _ => return,
+        };
+        self.disk = Some((now, why));
+    }
+
+    /// Puts the verdict into a link's report.
+    pub(super) fn of_link(
+        &mut self,
+        now: Duration,
+        report: &mut LinkReport,
+        links: &[RunningLink],
+        control: &Control,
+    ) {
+        let Some(running) = links.iter().find(|link| link.config.name == report.name) else { return };
+        let disk = self.disk.as_ref().filter(|(at, _)| at.elapsed() < DISK).map(|(_, why)| why.clone());
+        let watched = self.links.entry(report.name.clone()).or_default();
+        let mut seen = watched.lately.seen(now);
+        // Without relations nobody asked for its figures.
+        if let Some(cell) = report.fieldbus.as_ref().filter(|cell| !cell.relations.is_empty()) {
+            let mut counted = Counted::default();
+            for (group, _, counters) in cell.groups() {
+                discards(counters, |name| group.counter(name), &mut counted);
+            }
+            watched.cell.look(now, counted);
+            seen.discards.extend(watched.cell.seen(now).discards);
+        }
+        report.last_valid_seconds = seen.valid.map(|ago| ago.as_secs());
+        let facts = Facts {
+            seen,
+            without_carrier: running.carriers.map(|there| !there),
+            wishes: wishes(running, control),
+            disk,
+            has_no_secy: !running.is_seated,
+        };
+        (report.verdict, report.concerns) = judge::link(report, &facts);
+    }
+
+    /// Puts the verdict into a site's report.
+    pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
+        let watched = self.sites.entry(report.name.clone()).or_default();
+        let peers = watched.peers.iter().map(|(name, lately)| (name.clone(), lately.seen(now)));
+        let facts = SiteFacts { seen: watched.lately.seen(now), peers: peers.collect() };
+        (report.verdict, report.concerns) = verdict(report, &facts);
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let due = self.next.is_none_or(|next| now >= next);
+        if due {
+            self.next = Some(now + LOOK_EVERY);
+        }
+        due
+    }
+}
+
+impl Running {
+    /// Looks at what links and sites count, if that is due, and tells verdicts that have changed.
+    pub(super) fn judge(&mut self, at: Instant, tell: Tell<'_>) {
+        if !self.verdicts.is_due(at) {
+            return;
+        }
+        let now = self.started.elapsed();
+        let (links, sites) = (self.link_reports(&[]), self.site_reports());
+        let verdicts = &mut self.verdicts;
+        verdicts.links.retain(|name, _| links.iter().any(|link| link.name == *name));
+        verdicts.sites.retain(|name, _| sites.iter().any(|site| site.name == *name));
+        for mut link in links {
+            verdicts.links.entry(link.name.clone()).or_default().lately.look(now, of_link(&link));
+            verdicts.of_link(now, &mut link, &self.links, &self.control);
+            let watched = verdicts.links.entry(link.name.clone()).or_default();
+            if watched.log.is_news(now, &link.verdict, link.concerns.is_empty()) {
+                let Verdict { state, text, .. } = &link.verdict;
+                tell(&format_args!("link {:?}: {state}: {text}", link.name));
+            }
+        }
+        for mut site in sites {
+            let watched = verdicts.sites.entry(site.name.clone()).or_default();
+            watched.lately.look(now, of_site(&site));
+            watched.peers.retain(|name, _| site.peers.iter().any(|peer| peer.name == *name));
+            for peer in &site.peers {
+                watched.peers.entry(peer.name.clone()).or_default().look(now, of_peer(peer));
+            }
+            verdicts.of_site(now, &mut site);
+            let watched = verdicts.sites.entry(site.name.clone()).or_default();
+            if watched.log.is_news(now, &site.verdict, site.concerns.is_empty()) {
+                let Verdict { state, text, .. } = &site.verdict;
+                tell(&format_args!("site {:?}: {state}: {text}", site.name));
+            }
+        }
+    }
+}
+
+fn discards(
+    counters: &Counters,
+    row: impl Fn(&str) -> Option<&'static wire::Counter>,
+    counted: &mut Counted,
+) {
+    for (name, count) in counters.iter() {
+        if count > 0 && row(name).is_some_and(|row| row.discard) {
+            *counted.discards.entry(name.to_owned()).or_default() += count;
+        }
+    }
+}
+
+fn of_link(link: &LinkReport) -> Counted {
+    let secy = &link.secy;
+    let transmit = &secy.transmit.counters;
+    let mut counted = Counted {
+        sent: transmit.value("OutPktsProtected") + transmit.value("OutPktsEncrypted"),
+        clear: secy.counters.value("InPktsNoTag"),
+        no_sa: secy.counters.value("InPktsNoSAError"),
+        ..Counted::default()
+    };
+    for sc in &secy.receive {
+        let value = |name| sc.counters.value(name);
+        let of_sc = CountedSc {
+            valid: value("InPktsOK") + value("InPktsDelayed"),
+            not_valid: value("InPktsNotValid"),
+            late: value("InPktsLate") + value("InPktsDuplicate"),
+        };
+        counted.scs.insert(sc.sci.clone(), of_sc);
+    }
+    for (_, counters, row) in link.groups() {
+        discards(counters, row, &mut counted);
+    }
+    counted
+}
+
+fn of_site(site: &SiteReport) -> Counted {
+    let mut counted = Counted::default();
+    for (group, _, counters) in site.groups() {
+        discards(counters, |name| group.counter(name), &mut counted);
+    }
+    counted
+}
+
+fn of_peer(peer: &SitePeerReport) -> Counted {
+    let valid = peer.counters.value("InPktsTunnelled");
+    let scs = [(peer.name.clone(), CountedSc { valid, ..CountedSc::default() })].into();
+    Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, ..Counted::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Level;
+
+    #[test]
+    fn a_verdict_is_told_when_it_holds_and_not_too_often() {
+        let mut log = Log::default();
+        let verdict =
+            |state: &str| Verdict { state: state.into(), level: Level::Alarm, ..Verdict::default() };
+        let mut told = Vec::new();
+        // A second each.
+        let states = [
+            vec!["idle"; 5],
+            vec!["cut"; 2],
+            vec!["idle"; 2],
+            vec!["cut"; 5],
+            vec!["idle", "cut"].repeat(20),
+            vec!["idle"; 20],
+        ]
+        .concat();
+        for (second, state) in states.iter().enumerate() {
+            let now = Duration::from_secs(20 + second as u64);
+            if log.is_news(now, &verdict(state), *state == "idle") {
+                told.push((second, *state));
+            }
+        }
+        assert_eq!(told, [(12, "cut"), (57, "idle")]);
+    }
+}

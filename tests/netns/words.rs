@@ -1,0 +1,193 @@
+//! What a gateway says of a link is what was verified lately: each state, its cause and its cure, in a laboratory with
+//! static keys and in one where keys are agreed on.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use frameward::demo::pair::{Choice, Scratch, Station};
+use frameward::keygen::{self, KeyLength};
+use frameward::status;
+use lab::topology::{LEFT, RIGHT};
+use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
+use serde_json::Value;
+
+use super::mka::Group;
+use super::reload::reloaded;
+use super::{DEADLINE, EXPERIMENT, lab, marked, program};
+
+/// Longer than a silence has to last before it is told.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// A gateway's first word about its link.
+fn verdict(scratch: &Scratch, gateway: &str) -> Value {
+    let document = status::ask(&scratch.path().join("run"), gateway).unwrap();
+    let report: Value = serde_json::from_str(&document).unwrap();
+    report["links"][0]["verdict"].clone()
+}
+
+/// Waits until a gateway says of its link that it is in this state, with these words, and returns the sentence.
+fn says(scratch: &Scratch, gateway: &str, state: &str, words: &[&str]) -> String {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let verdict = verdict(scratch, gateway);
+        let text = verdict["text"].as_str().unwrap_or_default();
+        if verdict["state"] == state && words.iter().all(|word| text.contains(word)) {
+            return text.to_owned();
+        }
+        assert!(Instant::now() < end, "{gateway}: {verdict} instead of {state} with {words:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Ten frames a second each way while `work` is done.
+fn while_they_send(topology: &Topology, work: impl FnOnce()) {
+    let stop = AtomicBool::new(false);
+    let send = |from: &Machine, to: &Machine| {
+        let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+        let frame = marked(to.mac, from.mac, EXPERIMENT, 100, 1);
+        while !stop.load(Ordering::Relaxed) {
+            // A link that is down takes none.
+            let _ = sender.send(&frame);
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    std::thread::scope(|scope| {
+        scope.spawn(|| send(a, b));
+        scope.spawn(|| send(b, a));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        stop.store(true, Ordering::Relaxed);
+        done.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    });
+}
+
+/// Drops what comes into the middle at one of its ports, or no longer.
+fn deaf(middle: &Namespace, port: &str, on: bool) {
+    if !on {
+        middle.run(&["nft", "delete table bridge deaf"]).unwrap();
+        return;
+    }
+    for command in [
+        "add table bridge deaf",
+        "add chain bridge deaf all { type filter hook forward priority 0 ; }",
+        &format!("add rule bridge deaf all iifname \"{port}\" drop"),
+    ] {
+        middle.run(&["nft", command]).unwrap();
+    }
+}
+
+/// Static keys: what B says while A or the network is not as it should be, and that it is well again afterwards.
+#[test]
+fn a_link_with_static_keys_says_what_is_wrong() {
+    let (topology, pair) = lab(&Shape::default(), &Choice::default());
+    let (scratch, mut a) = (&pair.scratch, Some(pair.a));
+    let file = scratch.path().join("b.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    keygen::static_key(KeyLength::Bits128, &scratch.path().join("other.key")).unwrap();
+    says(scratch, "b", "idle", &["nothing"]);
+    while_they_send(&topology, || {
+        says(scratch, "b", "protecting", &["valid frames come"]);
+        let (own, peer) = good.split_once("[[link.static.peer]]").unwrap();
+        let with = |text: String| {
+            std::fs::write(&file, text).unwrap();
+            reloaded(scratch, "b");
+        };
+        let changed =
+            |from: &str, to: &str| with(format!("{own}[[link.static.peer]]{}", peer.replace(from, to)));
+        changed("a.key", "other.key");
+        let text = says(scratch, "b", "keys differ", &["compare", "fingerprint"]);
+        let report = pair.b.report().unwrap();
+        assert!(text.contains(&report.links[0].secy.receive[0].sas[0].key), "{text}");
+        changed("02:00:00:00:00:01/1", "02:00:00:00:00:09/1");
+        says(scratch, "b", "sci differs", &["02:00:00:00:00:01/1", "02:00:00:00:00:09/1"]);
+        changed("an = 0", "an = 3");
+        says(scratch, "b", "an differs", &["AN 0", "AN 3"]);
+        with(good.clone());
+        says(scratch, "b", "protecting", &[]);
+
+        // The peer sends in clear, and says so itself.
+        let of_a = scratch.path().join("a.toml");
+        let good_a = std::fs::read_to_string(&of_a).unwrap();
+        std::fs::write(&of_a, good_a.replace("suite =", "protect_frames = false\nsuite =")).unwrap();
+        reloaded(scratch, "a");
+        says(scratch, "b", "clear frames", &["in clear"]);
+        says(scratch, "a", "sends in clear", &["protect_frames"]);
+        std::fs::write(&of_a, &good_a).unwrap();
+        reloaded(scratch, "a");
+        says(scratch, "b", "protecting", &[]);
+
+        // One way: B hears nothing of A, A hears B.
+        deaf(&topology.middle, LEFT, true);
+        says(scratch, "b", "silent", &["last valid frame", " s ago"]);
+        assert_eq!(verdict(scratch, "a")["state"], "protecting");
+        deaf(&topology.middle, LEFT, false);
+        says(scratch, "b", "protecting", &[]);
+
+        // Cut: no carrier.
+        topology.middle.ip(&["link", "set", RIGHT, "down"]).unwrap();
+        says(scratch, "b", "cut", &["carrier"]);
+        topology.middle.ip(&["link", "set", RIGHT, "up"]).unwrap();
+        says(scratch, "b", "protecting", &[]);
+
+        // The peer is gone, and never came since a start.
+        a.take().unwrap().stop().unwrap();
+        says(scratch, "b", "silent", &["last valid frame"]);
+        let words = ["frameward_link_protecting{link=\"press\"} 1", "PROTECTING: valid"];
+        let shown = status_text(scratch, "b");
+        assert!(words.iter().all(|word| !shown.contains(word)), "{shown}");
+    });
+    let mut b = pair.b;
+    b.program().signal(nix::sys::signal::Signal::SIGTERM).unwrap();
+    let said = b.stop().unwrap();
+    for words in ["keys differ", "sci differs", "an differs", "clear frames", "silent", "cut", "protecting"] {
+        assert!(said.contains(&format!("link \"press\": {words}: ")), "{words:?} is not in {said}");
+    }
+    let b = Station::start(program(), &topology.gateway_b.namespace, scratch, "b").unwrap();
+    while_they_send(&topology, || {
+        says(scratch, "b", "peer absent", &["no valid frame has come"]);
+    });
+    b.stop().unwrap();
+}
+
+/// What `frameward status` prints.
+fn status_text(scratch: &Scratch, gateway: &str) -> String {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
+    let command = ["env", &variable, program().to_str().unwrap(), "status", gateway];
+    lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap().stdout
+}
+
+/// Keys that are agreed on: another CAK, another CKN, an MKPDU that comes one way alone.
+#[test]
+fn a_link_with_agreed_keys_says_what_is_wrong() {
+    let group = Group::new();
+    let scratch = &group.scratch;
+    group.cak("good.cak", "line");
+    group.cak("wrong.cak", "line");
+    group.cak("other.cak", "another");
+    let [a, b] = group.pair_with("", "cak_file = \"good.cak\"");
+    let file = scratch.path().join("b.toml");
+    let good = std::fs::read_to_string(&file).unwrap();
+    let with = |cak: &str| {
+        std::fs::write(&file, good.replace("good.cak", cak)).unwrap();
+        reloaded(scratch, "b");
+    };
+    while_they_send(&group.topology, || {
+        says(scratch, "b", "protecting", &[]);
+        with("wrong.cak");
+        says(scratch, "b", "wrong CAK", &["compare the cak"]);
+        with("other.cak");
+        // Nothing is said of the CAK that was configured before.
+        says(scratch, "b", "wrong CKN", &["compare the ckn"]);
+        with("good.cak");
+        says(scratch, "b", "protecting", &[]);
+        // B hears A, and A does not hear B.
+        deaf(&group.topology.middle, RIGHT, true);
+        says(scratch, "b", "one way", &["has not shown to hear"]);
+        says(scratch, "a", "peer absent", &["no other station is heard"]);
+        deaf(&group.topology.middle, RIGHT, false);
+        says(scratch, "b", "protecting", &[]);
+    });
+    let said = a.stop().unwrap();
+    assert!(said.contains("link \"press\": peer absent: "), "{said}");
+    b.stop().unwrap();
+}
