@@ -16,6 +16,7 @@ mod gateway;
 mod keys;
 mod link;
 pub(crate) mod mka;
+mod outline;
 mod raw;
 pub mod sa_file;
 pub mod site;
@@ -41,6 +42,7 @@ pub use findings::Finding;
 use findings::Findings;
 pub use gateway::DEFAULT_STATE;
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
+pub use outline::Outline;
 pub use site::{Site, SitePeer};
 
 /// The largest configuration file that is read, in octets.
@@ -60,6 +62,8 @@ pub struct Config {
     pub links: Vec<Link>,
     /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link.
     pub sites: Vec<Site>,
+    /// Each key with its value.
+    pub outline: Outline,
 }
 
 /// All interfaces of links and sites.
@@ -413,7 +417,8 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {
         Some((gateway, _)) if findings.errors.is_empty() => {
-            Ok((Config { file: file.to_owned(), gateway, links, sites }, findings.warnings))
+            let outline = Outline::of(text, &links, &sites);
+            Ok((Config { file: file.to_owned(), gateway, links, sites, outline }, findings.warnings))
         }
         _ => Err(findings.errors),
     }

@@ -95,7 +95,16 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
-        signal_hook::flag::register(signal, Arc::clone(asked))
+        // First which one it is: whoever finds that it is asked knows by whom.
+        let number = usize::try_from(signal).unwrap_or_default();
+        let by = Arc::clone(&asks.signal);
+        let registered = if signal == SIGHUP {
+            Ok(())
+        } else {
+            signal_hook::flag::register_usize(signal, by, number).map(drop)
+        };
+        registered
+            .and_then(|()| signal_hook::flag::register(signal, Arc::clone(asked)))
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
     // Before a key is read: none of it may ever be in the swap.

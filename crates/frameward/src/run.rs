@@ -29,7 +29,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::control::{Gateway, Notice};
@@ -38,7 +38,7 @@ use engine::lease::LeaseError;
 use engine::open::OpenError;
 use engine::worker;
 
-use crate::config::{self, Config, Finding, Keys, Polling};
+use crate::config::{self, Config, Finding, Keys, Outline, Polling};
 use crate::http::Listening;
 use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::Request;
@@ -179,6 +179,8 @@ pub fn run(
 pub struct Asks {
     /// To stop.
     pub stop: Arc<AtomicBool>,
+    /// The number of the signal that asked to; 0 if none did.
+    pub signal: Arc<AtomicUsize>,
     /// To read keys and configuration again.
     pub reload: Arc<AtomicBool>,
 }
@@ -208,6 +210,8 @@ struct Running {
     sites: Vec<RunningSite>,
     /// What is said of links and sites first.
     verdicts: Verdicts,
+    /// What the configuration says, for the next reload.
+    outline: Outline,
 }
 
 impl Running {
@@ -261,6 +265,9 @@ impl Running {
                 }
             }
         }
+        let signal = i32::try_from(asks.signal.load(Ordering::Relaxed)).ok();
+        let signal = signal.and_then(signal_hook::low_level::signal_name);
+        tell(&format_args!("gateway {} stops: {}", self.gateway.name, signal.unwrap_or("it was asked to")));
         Ok(())
     }
 

@@ -35,7 +35,7 @@ use super::{RunError, Running, Tell};
 use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
-use crate::config::{self, Config, Keys, Link, Mka, Site, StaticSas};
+use crate::config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
 use crate::report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
@@ -89,6 +89,7 @@ fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
 /// A configuration that was judged.
 struct New {
     gateway: config::Gateway,
+    outline: Outline,
     steps: Vec<Step>,
     /// With the MTU of each one's LAN.
     sites: Vec<(Site, usize)>,
@@ -126,8 +127,10 @@ impl Running {
     pub(super) fn reload(&mut self, tell: Tell<'_>) {
         let mut lines = Vec::new();
         let done = match self.prepare(&mut lines) {
-            Ok(New { gateway, steps, sites, io_changes }) => {
+            Ok(New { gateway, outline, steps, sites, io_changes }) => {
                 self.gateway = gateway;
+                lines.extend(self.outline.changes(&outline));
+                self.outline = outline;
                 let sites = self.stop_changed_sites(sites, io_changes, &mut lines);
                 let done = self.carry_out(steps, &mut lines);
                 self.start_sites(sites, &mut lines) && done
@@ -151,7 +154,7 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links, sites }, warnings) =
+        let (Config { file, gateway, links, sites, outline }, warnings) =
             config::load(&self.file).map_err(as_lines)?;
         lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
         let fixed = fixed(&self.gateway, &gateway);
@@ -196,7 +199,7 @@ impl Running {
         }
         let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes, lines));
         let steps = steps.collect();
-        Ok(New { gateway, steps, sites: lans, io_changes })
+        Ok(New { gateway, outline, steps, sites: lans, io_changes })
     }
 
     /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.

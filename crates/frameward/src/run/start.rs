@@ -17,10 +17,10 @@ use engine::control::Gateway;
 use engine::interface::{Prepared, look};
 use engine::lease::LeaseStore;
 
-use super::verdicts::Verdicts;
 use super::link::{ReadyLink, RunningLink};
 use super::presence::missing;
 use super::site::RunningSite;
+use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, Tell, polling};
 use crate::check::interface_mtu;
 use crate::check::keys::misused;
@@ -58,7 +58,7 @@ impl Running {
         locked: Result<(), String>,
         tell: Tell<'_>,
     ) -> Result<Self, RunError> {
-        let Config { file, gateway, links, sites } = config;
+        let Config { file, gateway, links, sites, outline } = config;
         let (started, occupants) = (Instant::now(), links.len() + sites.len());
         let machine = privilege::Machine::this(interfaces(&links, &sites));
         let (placement, privileges) =
@@ -83,6 +83,7 @@ impl Running {
             links: Vec::new(),
             sites: Vec::new(),
             verdicts: Verdicts::default(),
+            outline,
         };
         let begun = running.start_all(links, sites, tell);
         match begun {

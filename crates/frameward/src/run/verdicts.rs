@@ -21,9 +21,11 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a verdict has to hold before it is told.
 const HOLDS: Duration = Duration::from_secs(3);
 /// Between two lines about one link.
-const LINE_EVERY: Duration = Duration::from_secs(10);
+const LINE_EVERY: Duration = Duration::from_secs(5);
 /// How long a trouble of the disk is told of: leases and floors come to it more often.
 const DISK: Duration = Duration::from_secs(60);
+/// A disk that is late by less is slow, which the log says.
+const STALLED: Duration = Duration::from_secs(5);
 
 /// What is known of all links and sites.
 #[derive(Default)]
@@ -90,7 +92,7 @@ impl Verdicts {
                     "Replay floors cannot be written: {error}; after a crash, recorded frames could be sent again."
                 )
             }
-            Notice::FloorsLate { open } => format!(
+            Notice::FloorsLate { open } if *open >= STALLED => format!(
                 "Replay floors came to disk {} ms late: the disk or the CPU is too slow.",
                 open.as_millis()
             ),
