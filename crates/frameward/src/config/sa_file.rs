@@ -59,7 +59,7 @@ pub struct FileSa {
 #[derive(Debug)]
 pub enum Keys {
     /// A gateway's configuration.
-    Config(Config),
+    Config(Box<Config>),
     /// SAs by themselves, at least one.
     Sas(Vec<FileSa>),
 }
@@ -122,7 +122,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Findi
     let sections: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
         toml::from_str(text).map_err(syntax)?;
     if !sections.contains_key("sa") {
-        return super::parse(file, text, files).map(|(config, _)| Keys::Config(config));
+        return super::parse(file, text, files).map(|(config, _)| Keys::Config(Box::new(config)));
     }
     let raw: RawFile = toml::from_str(text).map_err(syntax)?;
     let mut findings = Findings::new(file, text);

@@ -254,7 +254,7 @@ mod tests {
             vec!["cut"; 2],
             vec!["idle"; 2],
             vec!["cut"; 5],
-            vec!["idle", "cut"].repeat(20),
+            ["idle", "cut"].repeat(20),
             vec!["idle"; 20],
         ]
         .concat();
