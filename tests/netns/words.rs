@@ -11,6 +11,7 @@ use lab::topology::{LEFT, RIGHT};
 use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
 use serde_json::Value;
 
+use super::http::{HTTP, get};
 use super::mka::Group;
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, lab, marked, program};
@@ -79,7 +80,8 @@ fn deaf(middle: &Namespace, port: &str, on: bool) {
 /// Static keys: what B says while A or the network is not as it should be, and that it is well again afterwards.
 #[test]
 fn a_link_with_static_keys_says_what_is_wrong() {
-    let (topology, pair) = lab(&Shape::default(), &Choice::default());
+    let choice = Choice { gateway: HTTP, ..Choice::default() };
+    let (topology, pair) = lab(&Shape::default(), &choice);
     let scratch = &pair.scratch;
     let file = scratch.path().join("b.toml");
     let good = std::fs::read_to_string(&file).unwrap();
@@ -99,6 +101,21 @@ fn a_link_with_static_keys_says_what_is_wrong() {
         let text = says(scratch, "b", "keys differ", &["compare", "fingerprint"]);
         let report = pair.b.report().unwrap();
         assert!(text.contains(&report.links[0].secy.receive[0].sas[0].key), "{text}");
+        // An alarm as soon as what is sent is not answered.
+        let end = Instant::now() + PATIENCE;
+        let lines = [
+            "frameward_link_protecting{link=\"press\"} 0",
+            "frameward_link_verdict{link=\"press\",state=\"keys differ\"} 3",
+        ];
+        loop {
+            let metrics = get(&topology.gateway_b.namespace, "/metrics");
+            if lines.iter().all(|line| metrics.lines().any(|known| known == *line)) {
+                break;
+            }
+            assert!(Instant::now() < end, "{lines:?} are not in {metrics}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        assert!(status_text(scratch, "b").contains("  NOT PROTECTING, keys differ: Every frame of 02:"));
         changed("02:00:00:00:00:01/1", "02:00:00:00:00:09/1");
         says(scratch, "b", "sci differs", &["02:00:00:00:00:01/1", "02:00:00:00:00:09/1"]);
         changed("an = 0", "an = 3");
