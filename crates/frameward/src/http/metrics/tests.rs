@@ -3,7 +3,9 @@ use crate::report::tests::{agreed, sample};
 
 #[test]
 fn a_report_as_metrics() {
-    let text = metrics(Arc::new(sample("press-line")));
+    let mut report = sample("press-line");
+    report.links[0].last_valid_seconds = Some(7);
+    let text = metrics(Arc::new(report));
     for line in [
         "# HELP frameward_port_rx_frames Frames handed to the worker.",
         "# TYPE frameward_port_rx_frames counter",
@@ -22,6 +24,7 @@ fn a_report_as_metrics() {
         "frameward_link_protecting{link=\"press\"} 1",
         "frameward_link_concerns{link=\"press\"} 1",
         "frameward_link_verdict{link=\"press\",state=\"no keys\"} 2",
+        "frameward_link_last_valid_seconds{link=\"press\"} 7",
         "frameward_port_mtu_octets{link=\"press\",side=\"plain\",interface=\"eth0\"} 1532",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
@@ -71,6 +74,7 @@ fn a_site_as_metrics() {
     let text = metrics(Arc::new(report));
     for line in [
         "frameward_site_protecting{site=\"dresden\"} 1",
+        "frameward_site_verdict{site=\"dresden\",state=\"protecting\"} 0",
         "frameward_site_lan_rx_frames_total{site=\"dresden\",interface=\"eth2\"} 7",
         "frameward_site_udp_tx_dropped_total{site=\"dresden\",what=\"data\",address=\"0.0.0.0:7787\"} 1",
         "frameward_site_path_out_pkts_mac_control_total{site=\"dresden\"} 3",
