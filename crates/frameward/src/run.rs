@@ -4,6 +4,7 @@
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
 //!  fw-site-NAME    a site's management channel (engine::channel); fw-watch-NAME starts it anew if it fails
+//!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
 //!  status          answers on the status socket, and on that of requests; asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
