@@ -19,6 +19,7 @@ mod kay;
 mod measure;
 mod pinging;
 mod rekeys;
+mod restarts;
 mod sites;
 mod trouble;
 

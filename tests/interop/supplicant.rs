@@ -116,6 +116,11 @@ pub(crate) fn key(guest: &mut Guest) -> Option<Key> {
     (!peers.is_empty() && peers.iter().all(agreed)).then_some(Key { an, name })
 }
 
+/// What it wrote last, and its keys.
+pub(crate) fn log(guest: &mut Guest) -> String {
+    guest.run(&format!("tail -n 30 {SUPPLICANT}.log; ip macsec show; true"))
+}
+
 /// Waits until the guest shows it.
 pub(crate) fn wait<T>(guest: &mut Guest, what: &str, mut shows: impl FnMut(&mut Guest) -> Option<T>) -> T {
     let end = Instant::now() + DEADLINE;
@@ -124,8 +129,7 @@ pub(crate) fn wait<T>(guest: &mut Guest, what: &str, mut shows: impl FnMut(&mut 
             return shown;
         }
         if Instant::now() > end {
-            let log = guest.run(&format!("tail -n 30 {SUPPLICANT}.log; ip macsec show; true"));
-            panic!("{what}, but not within {DEADLINE:?}; in the guest:\n{log}");
+            panic!("{what}, but not within {DEADLINE:?}; in the guest:\n{}", log(guest));
         }
         std::thread::sleep(Duration::from_millis(100));
     }

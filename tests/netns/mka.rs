@@ -1,6 +1,7 @@
 //! Key agreement end to end: gateways that find each other, roll keys under load, change their CAK, lose each other and
 //! come back, alone and in a group of three.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -532,6 +533,75 @@ fn a_third_gateway_joins_and_leaves_and_the_others_lose_nothing() {
         assert!(mka(&a.report().unwrap()).is_key_server);
     });
     stop([a, b]);
+}
+
+/// The path between the key server and one member is cut, and the third one hears both: nothing is lost between those who
+/// hear each other, the group settles with one SAK, and each says who is not heard by whom.
+#[test]
+fn a_cut_path_between_two_of_three_stops_no_other() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let c = third(&group.topology);
+    c.ip(&["addr", "add", "10.77.0.5/24", "dev", "machine"]).unwrap();
+    let [a, b] = group.pair(LINE);
+    group.configure("c", &format!("{LINE}\npriority = 1"));
+    let third = Station::start(program(), &c, &group.scratch, "c").unwrap();
+    all([&a, &b, &third], "three agree", secured_with(2));
+    let [a_sci, c_sci] =
+        [&a, &third].map(|station| station.report().unwrap().links[0].secy.transmit.sci.clone());
+    let machine_b = &group.topology.machine_b.namespace;
+    machine_b.run(&["ping", "-n", "-q", "-c", "3", "-i", "0.2", "10.77.0.5"]).unwrap();
+
+    // Ports that are isolated hear each other no more, and all others.
+    let isolate = |on: &str| {
+        for port in [LEFT, "third"] {
+            let set = ["link", "set", port, "type", "bridge_slave", "isolated", on];
+            group.topology.middle.ip(&set).unwrap();
+        }
+    };
+    // B talks to both, in frames that pass only while they are divided.
+    let machine_a = group.topology.machine_a.ipv4.to_string();
+    let pings = [&machine_a, "10.77.0.5"]
+        .map(|to| machine_b.spawn(&["ping", "-n", "-q", "-i", "0.05", "-W", "9", "-s", "1472", to]).unwrap());
+    isolate("on");
+    let says = |station: &Station, words: [&str; 2]| {
+        until(station, "it says who is not heard", |mka| {
+            mka.not_heard.iter().any(|gap| words.iter().all(|word| gap.contains(word)))
+                && mka.trouble.as_deref() == mka.not_heard.first().map(String::as_str)
+        });
+    };
+    says(&a, [&c_sci, "not by this station"]);
+    says(&third, [&a_sci, "not by this station"]);
+    says(&b, [&a_sci, &c_sci]);
+    let mut kis = BTreeSet::from([ki(&b)]);
+    // Who hears all becomes key server; after that nothing changes any more.
+    let (latest, mut settled) = (Instant::now() + 4 * DEADLINE, None::<Instant>);
+    while settled.is_none_or(|since| since.elapsed() < Duration::from_secs(12)) {
+        let report = b.report().unwrap();
+        let mka = mka(&report);
+        assert!(mka.secured && Instant::now() < latest, "{mka:#?}");
+        if kis.insert(ki(&b)) || settled.is_none() {
+            settled = (mka.is_key_server && kis.len() > 1).then(Instant::now);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    for ping in pings {
+        ping.signal(Signal::SIGINT).unwrap();
+        let pinged = ping.wait(DEADLINE).unwrap().stdout;
+        let before = |words: &str| -> u64 {
+            let number = pinged.split(words).next().unwrap().rsplit([' ', '\n']).next().unwrap();
+            number.parse().unwrap()
+        };
+        let (sent, answered) = (before(" packets transmitted"), before(" received"));
+        // The last one may be under way.
+        assert!(sent > 200 && sent - answered <= 1, "{pinged}");
+    }
+    assert_eq!(kis.len(), 2, "SAK after SAK: {kis:?}");
+    let used = ki(&b);
+    all([&a, &third], "one key", |mka| mka.sak().is_some_and(|sak| sak.ki == used));
+    isolate("off");
+    all([&a, &b, &third], "three agree again", |mka| secured_with(2)(mka) && mka.trouble.is_none());
+    stop([a, b, third]);
 }
 
 /// A third gateway's box on the same network.

@@ -30,7 +30,7 @@ fn write<'b>(
     let basic = Basic {
         version: MKA_VERSION,
         priority: settings.priority,
-        key_server: participant.election.claims(&kay.me()),
+        key_server: participant.election.claims(&kay.candidate(participant)),
         macsec_desired: settings.capability > Capability::None,
         capability: settings.capability,
         sci: settings.sci,
@@ -85,11 +85,13 @@ fn uses(kay: &Kay, participant: &Participant) -> [Option<(KeyUse, u32)>; 2] {
 
 fn push_sak_use(kay: &Kay, participant: &Participant, writer: &mut Writer<'_>) -> Result<(), TooLong> {
     let [latest, old] = uses(kay, participant).map(|key| key.map(|(key, _)| key));
+    let forgotten = kay.forgotten_use(participant).filter(|_| latest.is_none() && old.is_none());
+    let old = old.or(forgotten);
     if latest.is_none() && old.is_none() {
         return Ok(());
     }
     // What is asked for by a PN that was never used nobody may be held to.
-    let delay_protect = kay.settings.delay_protect && kay.asks_to_replace.is_none();
+    let delay_protect = kay.settings.delay_protect && kay.asks_to_replace.is_none() && forgotten.is_none();
     writer.push(&ParameterSet::SakUse(SakUse {
         latest,
         old,

@@ -83,6 +83,8 @@ pub(crate) struct Installed {
     pub(crate) tx: bool,
     /// Members whose SC is still to come: to accept frames is said when there is none.
     pub(crate) incomplete: bool,
+    /// SDUs are not divided because there were members that had not been heard.
+    pub(crate) unheard: bool,
     /// When another one took over.
     ceased: Option<Instant>,
     scs: Vec<Sc>,
@@ -227,6 +229,7 @@ impl Cp {
             phase: Phase::Receive,
             tx: false,
             incomplete: false,
+            unheard: false,
             ceased: None,
             scs: association.receive.iter().zip(members).map(|(to, mi)| Sc::admitted(to.sci, mi)).collect(),
             pns: PnHistory::default(),

@@ -1,9 +1,11 @@
 //! Who is key server (IEEE 802.1X-2020 clause 9.5).
 //!
 //! Each participant takes the live member with the best (lowest) priority, of equal ones the one with the lowest SCI,
-//! provided that it *claims* to be key server: its MKPDUs have the Key Server bit. A member that has chosen another one
+//! provided that it *claims* to be key server: its MKPDUs have the Key Server bit. Who hears fewer members than another
+//! candidate does not stand ([`crate::reach`]). A member that has chosen another one
 //! clears that bit. So after the key server has vanished the best of the others does not claim yet for those who found out
-//! first: it is waited for, lest everybody makes himself key server for a moment.
+//! first: it is waited for, lest everybody makes himself key server for a moment. And if it follows a key server that is not
+//! heard here, and all protect with that one's SAK, they go on with it: another key server would part them.
 
 use wire::{Instant, Mi, Sci};
 
@@ -11,7 +13,7 @@ use crate::peers::Peer;
 use crate::timers::CLAIM_PATIENCE;
 
 /// The priority of those who never become key server.
-const NEVER: u8 = 255;
+pub(crate) const NEVER: u8 = 255;
 
 /// Whom a participant takes for key server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,6 +34,8 @@ pub(crate) struct Candidate {
     pub(crate) sci: Sci,
     /// It can do MACsec.
     pub(crate) macsec: bool,
+    /// It hears fewer members than another candidate.
+    pub(crate) yields: bool,
 }
 
 /// The election of one participant.
@@ -45,8 +49,13 @@ pub(crate) struct Election {
 }
 
 impl Candidate {
-    const fn stands(&self) -> bool {
+    /// It may be key server, as far as it is up to it.
+    pub(crate) const fn stands(&self) -> bool {
         self.priority != NEVER && self.macsec
+    }
+
+    const fn is_available(&self) -> bool {
+        self.stands() && !self.yields
     }
 }
 
@@ -59,7 +68,7 @@ impl Election {
     pub(crate) const fn claims(&self, me: &Candidate) -> bool {
         match self.server {
             Server::Me => true,
-            Server::None => me.stands(),
+            Server::None => me.is_available(),
             Server::Peer(_) => false,
         }
     }
@@ -70,20 +79,28 @@ impl Election {
     }
 
     /// Elects among the live peers. True if the result is another one.
-    pub(crate) fn hold(&mut self, now: Instant, me: &Candidate, live: &[&Peer]) -> bool {
+    /// `is_led_away`: a peer protects with a SAK of a key server that is live for it and not here, and nothing would be won
+    /// by another one.
+    pub(crate) fn hold(
+        &mut self,
+        now: Instant,
+        me: &Candidate,
+        live: &[&Peer],
+        is_led_away: impl Fn(&Peer) -> bool,
+    ) -> bool {
         let before = self.server;
         if live.is_empty() {
             *self = Self::default();
             return before != self.server;
         }
-        let standing = || live.iter().filter(|peer| peer.priority != NEVER && peer.macsec);
+        let standing = || live.iter().filter(|peer| peer.stands() && !peer.yields());
         let best = standing().min_by_key(|peer| (peer.priority, peer.sci));
         let best_claiming =
             standing().filter(|peer| peer.claims).min_by_key(|peer| (peer.priority, peer.sci));
-        let beats = |peer: &Peer| me.stands() && (me.priority, me.sci) < (peer.priority, peer.sci);
+        let beats = |peer: &Peer| me.is_available() && (me.priority, me.sci) < (peer.priority, peer.sci);
         let of_those_who_claim = match best_claiming {
             Some(peer) if !beats(peer) => Server::Peer(peer.mi),
-            _ if me.stands() => Server::Me,
+            _ if me.is_available() => Server::Me,
             _ => Server::None,
         };
         self.waits_until = None;
@@ -94,7 +111,9 @@ impl Election {
                     _ => now,
                 };
                 self.silent = Some((best.mi, since));
-                if now < since + CLAIM_PATIENCE {
+                if is_led_away(best) {
+                    self.kept(live)
+                } else if now < since + CLAIM_PATIENCE {
                     self.waits_until = Some(since + CLAIM_PATIENCE);
                     self.kept(live)
                 } else {
@@ -144,9 +163,9 @@ mod tests {
     fn elect(me: (u8, u8), peers: &[(u8, u8, bool)]) -> Server {
         let peers: Vec<Peer> =
             peers.iter().map(|(number, priority, claims)| peer(*number, *priority, *claims)).collect();
-        let me = Candidate { sci: sci(me.0), priority: me.1, macsec: true };
+        let me = Candidate { sci: sci(me.0), priority: me.1, macsec: true, yields: false };
         let mut election = Election::default();
-        election.hold(at(0), &me, &peers.iter().collect::<Vec<_>>());
+        election.hold(at(0), &me, &peers.iter().collect::<Vec<_>>(), |_| false);
         election.server()
     }
 
@@ -174,21 +193,21 @@ mod tests {
 
     #[test]
     fn who_does_not_claim_is_waited_for_and_not_for_ever() {
-        let me = Candidate { sci: sci(5), priority: 16, macsec: true };
+        let me = Candidate { sci: sci(5), priority: 16, macsec: true, yields: false };
         let mut election = Election::default();
         let silent = peer(4, 16, false);
-        election.hold(at(0), &me, &[&silent]);
+        election.hold(at(0), &me, &[&silent], |_| false);
         assert_eq!((election.server(), election.deadline()), (Server::None, Some(at(3000))));
-        assert!(!election.hold(at(2999), &me, &[&silent]));
-        assert!(election.hold(at(3000), &me, &[&silent]));
+        assert!(!election.hold(at(2999), &me, &[&silent], |_| false));
+        assert!(election.hold(at(3000), &me, &[&silent], |_| false));
         assert_eq!((election.server(), election.deadline()), (Server::Me, None));
-        assert!(!election.hold(at(9000), &me, &[&silent]));
+        assert!(!election.hold(at(9000), &me, &[&silent], |_| false));
         // Now it does.
-        assert!(election.hold(at(9001), &me, &[&peer(4, 16, true)]));
+        assert!(election.hold(at(9001), &me, &[&peer(4, 16, true)], |_| false));
         assert_eq!(election.server(), Server::Peer(Mi([4; 12])));
         // A better one that is silent does not cost the one there is.
-        assert!(!election.hold(at(9002), &me, &[&peer(4, 16, true), &peer(3, 16, false)]));
-        assert!(election.hold(at(9003), &me, &[]));
+        assert!(!election.hold(at(9002), &me, &[&peer(4, 16, true), &peer(3, 16, false)], |_| false));
+        assert!(election.hold(at(9003), &me, &[], |_| false));
         assert_eq!((election.server(), election.deadline()), (Server::None, None));
     }
 }

@@ -13,12 +13,13 @@ use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
 use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
+use crate::forgotten::Unmet;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
 use crate::status::Status;
-use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, STARVED, TRANSMIT_DELAY};
+use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, TRANSMIT_DELAY};
 use crate::trouble::{Noted, Strangers};
 
 /// Octets of the longest MKPDU with its Ethernet header.
@@ -49,6 +50,8 @@ pub struct Kay {
     pub(crate) asks_to_replace: Option<Ki>,
     /// As key server: who is live and gets no SAK.
     pub(crate) left_out: Vec<Sci>,
+    /// Who did not hear whom when the latest SAK was made.
+    pub(crate) unmet: Unmet,
     /// All members have gone, and the SAK is held.
     pub(crate) alone: bool,
     /// The latest moment that was told.
@@ -81,6 +84,7 @@ impl Kay {
             strangers: Strangers::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
+            unmet: Unmet::default(),
             alone: false,
             now,
             next_id: 0,
@@ -178,7 +182,7 @@ impl Kay {
             earliest.add(self.speaks_at(participant));
             earliest.add(participant.peers.deadline());
             earliest.add(participant.election.deadline());
-            earliest.add(participant.starved.map(|since| since + STARVED));
+            earliest.add(participant.starved.map(|since| participant.starves_at(since)));
         }
         earliest.add(self.principal_deadline());
         earliest.add(self.serving_deadline());
@@ -216,6 +220,7 @@ impl Kay {
         self.mind_scs();
         self.step_cp();
         self.mind_starvation();
+        self.mind_forgotten();
     }
 
     /// Participants for these CAKs, in this order; those that are there go on.
@@ -271,7 +276,13 @@ impl Kay {
             priority: self.settings.priority,
             sci: self.settings.sci,
             macsec: self.settings.capability > Capability::None,
+            yields: false,
         }
+    }
+
+    /// The same under one CAK.
+    pub(crate) fn candidate(&self, participant: &Participant) -> Candidate {
+        Candidate { yields: participant.peers.own_reach.is_lesser(), ..self.me() }
     }
 
     pub(crate) fn participant(&self, id: u32) -> Option<&Participant> {

@@ -35,7 +35,10 @@ impl Kay {
                     message.live_members().filter(|member| *member != participant.mi).chain([mi]).collect();
                 let new =
                     self.association(i, ki, offered.an, (suite, offered.confidentiality, sak), &members);
-                let participant = &mut self.participants[i];
+                let (now, participant) = (self.now, &mut self.participants[i]);
+                let peers = &participant.peers;
+                let unheard =
+                    members.iter().any(|mi| peers.find(*mi).is_none() && !peers.is_out_of_reach(now, *mi));
                 participant.refused = None;
                 if let Some(server) = participant.peers.find_mut(mi) {
                     server.highest_kn = ki.kn;
@@ -43,6 +46,10 @@ impl Kay {
                 let owner = participant.id;
                 self.out.tell(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
                 self.cp.install(self.now, owner, new, &mut self.out);
+                if let Some(latest) = self.cp.latest_mut() {
+                    latest.unheard = unheard;
+                }
+                self.note_unmet(i, ki);
             }
             Err(why) => {
                 if self.participants[i].refused != Some((ki, why)) {
@@ -119,7 +126,11 @@ impl Kay {
         let receive = peers
             .iter()
             .map(|peer| Admission { sci: peer.sci, ssci: suite.is_xpn().then(|| ssci(peer.sci)) });
-        let all_heard = peers.len() == members.len();
+        // Who is out of reach gets nothing that is sent, divided or not.
+        let is_heard = |mi: &Mi| {
+            participant.peers.find(*mi).is_some() || participant.peers.is_out_of_reach(self.now, *mi)
+        };
+        let all_heard = members.iter().all(is_heard);
         // Those it is handed out to, and nobody else: who has just gone may still be live here, and not for the key server.
         let mut division = division(&self.settings, peers.iter().copied());
         division.fragment &= all_heard;
@@ -157,11 +168,24 @@ impl Kay {
             return;
         };
         let others = || server.hears.iter().filter(|mi| **mi != participant.mi);
-        let incomplete = !latest.tx && others().any(|mi| participant.peers.find(*mi).is_none());
+        let is_to_come = |mi: &Mi| {
+            participant.peers.find(*mi).is_none() && !participant.peers.is_out_of_reach(self.now, *mi)
+        };
+        let to_come = others().any(is_to_come);
+        let incomplete = !latest.tx && to_come;
+        // Whoever was to come then is out of reach: with the next SAK SDUs may be divided.
+        let out_of_reach = || others().any(|mi| participant.peers.is_out_of_reach(self.now, *mi));
+        let wanted = self.settings.fragment || self.settings.concatenate;
+        let divides = wanted && latest.unheard && !to_come && out_of_reach();
+        let mut too_much = false;
         let mut missing: Vec<(Sci, Mi)> = Vec::new();
         if !latest.suite.is_xpn() {
             let heard = others().filter_map(|mi| participant.peers.find(*mi));
             for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
+                // It was out of reach, and would not understand what is sent under this SAK.
+                let bearable = division(&self.settings, [peer].into_iter());
+                too_much |= latest.division.fragment && !bearable.fragment
+                    || latest.division.concatenate && !bearable.concatenate;
                 if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
                     missing.push((peer.sci, peer.mi));
                 }
@@ -170,9 +194,15 @@ impl Kay {
         for (sci, mi) in missing {
             self.cp.admit(sci, mi, &mut self.out);
         }
+        if let Some(latest) = self.cp.latest_mut().filter(|_| divides) {
+            latest.unheard = false;
+        }
         if let Some(latest) = self.cp.latest_mut().filter(|latest| latest.incomplete != incomplete) {
             latest.incomplete = incomplete;
             self.news();
+        }
+        if too_much || divides {
+            self.ask_for_sak();
         }
     }
 
@@ -241,7 +271,10 @@ impl Kay {
                 let knows_all = own.is_some()
                     || server.is_some_and(|server| {
                         let mut members = server.hears.iter().filter(|mi| **mi != participant.mi);
-                        members.all(|mi| participant.peers.find(*mi).is_some_and(|peer| peer.live))
+                        members.all(|mi| match participant.peers.find(*mi) {
+                            Some(peer) => peer.live,
+                            None => participant.peers.is_out_of_reach(self.now, *mi),
+                        })
                     });
                 let circumstances = Circumstances {
                     elected_self: own.is_some(),

@@ -13,7 +13,7 @@ use crate::pace::Pace;
 use crate::peers::{Peer, Peers};
 use crate::reason::Refusal;
 use crate::settings::CakEntry;
-use crate::timers::{LIFE, LOST};
+use crate::timers::{LIFE, LOST, STARVED};
 use crate::trouble::Hindrances;
 
 /// Sent MNs are noted so far apart.
@@ -38,6 +38,8 @@ pub(crate) struct Participant {
     pub(crate) refused: Option<(Ki, Refusal)>,
     /// Since when it is live with a key server without any SAK.
     pub(crate) starved: Option<Instant>,
+    /// How many times in a row it has begun anew for that.
+    pub(crate) starvations: u8,
     /// What is in its way.
     pub(crate) hindrances: Hindrances,
 }
@@ -103,6 +105,7 @@ impl Participant {
             serving: Serving::default(),
             refused: None,
             starved: None,
+            starvations: 0,
             hindrances: Hindrances::default(),
         }
     }
@@ -115,6 +118,11 @@ impl Participant {
         self.serving.forget();
         self.starved = None;
         self.pace.news();
+    }
+
+    /// When it begins anew if it has had no SAK since then. A key server that never gives one gets no new MI each few seconds.
+    pub(crate) fn starves_at(&self, since: Instant) -> Instant {
+        since + STARVED * (1 << self.starvations.min(5))
     }
 
     /// How a message lists us, if with an MN of late.

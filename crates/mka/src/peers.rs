@@ -15,13 +15,16 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use wire::mkpdu::{Basic, Capability, Heard};
 use wire::{Instant, Ki, Mi, Sci};
 
 use crate::announcement::Announcement;
 use crate::counters::Discard;
+use crate::election::NEVER;
 use crate::message::{Message, Use, Uses};
+use crate::reach::{Reach, Seen};
 use crate::timers::{Earliest, LIFE, OVERDUE};
 
 /// The most live peers of a participant: as many receive SCs as a SecY has.
@@ -59,6 +62,14 @@ pub(crate) struct Peer {
     pub(crate) announcement: Announcement,
     /// The highest KN of a SAK of it that was installed.
     pub(crate) highest_kn: u32,
+    /// Whether it hears fewer members than other candidates.
+    pub(crate) reach: Reach,
+    /// From when on another SAK may be made because it protects with another one, and how long it took.
+    pub(crate) stray: Option<(Instant, Duration)>,
+    /// It has no SAK, since then.
+    pub(crate) without_sak: Option<Instant>,
+    /// How many SAKs its key server was asked for in its name.
+    pub(crate) asked_for: u8,
 }
 
 impl Peer {
@@ -81,6 +92,10 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
+            reach: Reach::default(),
+            stray: None,
+            without_sak: None,
+            asked_for: 0,
         };
         peer.hear(now, message);
         peer
@@ -106,6 +121,10 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
+            reach: Reach::default(),
+            stray: None,
+            without_sak: None,
+            asked_for: 0,
         }
     }
 
@@ -139,6 +158,21 @@ impl Peer {
         self.use_of(ki).is_some_and(|key| key.tx)
     }
 
+    /// The SAK that it protects with.
+    pub(crate) fn protects_with(&self) -> Option<Ki> {
+        self.uses.iter().find(|key| key.tx).map(|key| key.ki)
+    }
+
+    /// It may be key server.
+    pub(crate) const fn stands(&self) -> bool {
+        self.priority != NEVER && self.macsec
+    }
+
+    /// It leaves being key server to others, because it hears fewer: stations of others do not.
+    pub(crate) const fn yields(&self) -> bool {
+        self.announcement.ours && self.reach.is_lesser()
+    }
+
     fn ends(&self) -> Instant {
         if self.live { self.shown + LIFE } else { self.heard + LIFE }
     }
@@ -160,8 +194,9 @@ pub(crate) enum Change {
 
 /// Somebody who is no peer any more.
 #[derive(Debug)]
-struct Departed {
-    mi: Mi,
+pub(crate) struct Departed {
+    pub(crate) mi: Mi,
+    pub(crate) sci: Sci,
     mn: u32,
     highest_kn: u32,
     /// Its SCI goes on under another MI.
@@ -171,10 +206,13 @@ struct Departed {
 /// The peers of a participant.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    known: Vec<Peer>,
-    departed: VecDeque<Departed>,
+    pub(crate) known: Vec<Peer>,
+    pub(crate) departed: VecDeque<Departed>,
     /// Members that a live peer in possession of a SAK has, and that are not live here.
     expected: Vec<(Mi, Instant)>,
+    /// Whether this station hears fewer members than other candidates.
+    pub(crate) own_reach: Reach,
+    pub(crate) gaps: Vec<Seen>,
 }
 
 impl Peers {
@@ -184,6 +222,10 @@ impl Peers {
 
     pub(crate) fn live(&self) -> impl Iterator<Item = &Peer> + Clone {
         self.known.iter().filter(|peer| peer.live)
+    }
+
+    pub(crate) fn live_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.known.iter_mut().filter(|peer| peer.live)
     }
 
     pub(crate) fn potential(&self) -> impl Iterator<Item = &Peer> + Clone {
@@ -282,6 +324,7 @@ impl Peers {
             }
         }
         self.expect_members(now, mi, own);
+        self.note_gaps(now, mi, own);
         Ok(match (was_live, hears_us, known) {
             (false, true, _) => Change::Live { restarted },
             (_, _, false) => Change::Potential,
@@ -315,8 +358,8 @@ impl Peers {
         if self.departed.len() == DEPARTED {
             self.departed.pop_front();
         }
-        let Peer { mi, mn, highest_kn, .. } = *peer;
-        self.departed.push_back(Departed { mi, mn, highest_kn, left });
+        let Peer { mi, sci, mn, highest_kn, .. } = *peer;
+        self.departed.push_back(Departed { mi, sci, mn, highest_kn, left });
     }
 
     /// A live peer in possession of a SAK tells whom it has beside us.
@@ -326,8 +369,7 @@ impl Peers {
         self.expected.retain(|(mi, _)| *mi != of && *mi != own);
         for mi in members.into_iter().filter(|mi| *mi != own) {
             let is_live = self.find(mi).is_some_and(|peer| peer.live);
-            let has_left = self.departed.iter().any(|departed| departed.mi == mi && departed.left);
-            if is_live || has_left {
+            if is_live || self.has_left(mi) {
                 continue;
             }
             let room = self.expected.len() < EXPECTED;
@@ -337,6 +379,11 @@ impl Peers {
                 None => {}
             }
         }
+    }
+
+    /// Whether this MI's station has another one since.
+    pub(crate) fn has_left(&self, mi: Mi) -> bool {
+        self.departed.iter().any(|departed| departed.mi == mi && departed.left)
     }
 
     /// Takes out who has not been heard for a life time, and returns the live ones among them.
@@ -363,6 +410,8 @@ impl Peers {
         let mut earliest = Earliest::default();
         self.known.iter().for_each(|peer| earliest.add(peer.ends()));
         self.expected.iter().for_each(|(_, until)| earliest.add(*until));
+        earliest.add(self.own_reach.deadline());
+        self.live().for_each(|peer| earliest.add(peer.reach.deadline()));
         earliest.moment()
     }
 }

@@ -8,13 +8,13 @@ use core::time::Duration;
 
 use wire::Instant;
 
-use crate::election::Server;
+use crate::election::{Candidate, Server};
 use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{NewMiReason, Reason};
 use crate::settings::OnPeerLoss;
-use crate::timers::{LONELY_PATIENCE, PRINCIPAL_PATIENCE, STARVED};
+use crate::timers::{LONELY_PATIENCE, PRINCIPAL_PATIENCE};
 
 impl Kay {
     /// Takes out peers whose life time has passed.
@@ -70,9 +70,17 @@ impl Kay {
 
     pub(crate) fn elect(&mut self) {
         let me = self.me();
+        let in_use = self.cp.transmitting().map(|sak| sak.ki);
         for participant in &mut self.participants {
-            let live: Vec<&Peer> = participant.peers.live().collect();
-            if !participant.election.hold(self.now, &me, &live) {
+            participant.peers.note_reach(self.now, me.stands());
+            let me = Candidate { yields: participant.peers.own_reach.is_lesser(), ..me };
+            let (peers, own) = (&participant.peers, participant.mi);
+            let live: Vec<&Peer> = peers.live().collect();
+            let all_led = live.iter().all(|peer| !peer.macsec || peers.led_by(peer, own).is_some());
+            let is_led_away = |peer: &Peer| {
+                peers.led_by(peer, own).is_some() && (all_led || in_use == peer.protects_with())
+            };
+            if !participant.election.hold(self.now, &me, &live, is_led_away) {
                 continue;
             }
             participant.pace.news();
@@ -123,11 +131,15 @@ impl Kay {
         };
         for participant in self.participants.iter_mut().filter(|participant| !waits(participant)) {
             participant.starved = None;
+            if has_sak {
+                participant.starvations = 0;
+            }
         }
         let Some(i) = self.participants.iter().position(waits) else { return };
         let participant = &mut self.participants[i];
         let since = *participant.starved.get_or_insert(self.now);
-        if self.now >= since + STARVED {
+        if self.now >= participant.starves_at(since) {
+            participant.starvations = participant.starvations.saturating_add(1);
             self.draw_mi(i, NewMiReason::Starved);
         }
     }

@@ -152,6 +152,9 @@ pub enum SakReason {
     Returned(Sci),
     /// A member has dropped the SAK before.
     Dropped(Sci),
+    /// A member of another make hears others that it did not hear when it took the SAK before, and takes none of their frames
+    /// under it.
+    Met(Sci),
     /// What all members can do has changed.
     Terms,
     /// PNs run out, of the station with this SCI; or it asks for a SAK by saying so.
@@ -245,6 +248,9 @@ impl fmt::Display for SakReason {
             Self::Joined(sci) => write!(f, "member {sci} joined"),
             Self::Returned(sci) => write!(f, "member {sci} is back"),
             Self::Dropped(sci) => write!(f, "member {sci} dropped the one before"),
+            Self::Met(sci) => {
+                write!(f, "member {sci} hears others that it did not hear when the one before was made")
+            }
             Self::Terms => f.write_str("what all members can do has changed"),
             Self::PnExhaustion(sci) => write!(f, "PNs of {sci} run out, or it asks for one"),
             Self::Lifetime => f.write_str("the one before has reached its age"),

@@ -4,9 +4,10 @@ use wire::mkpdu::{ALGORITHM_AGILITY, Mkpdu, MkpduError};
 
 use crate::counters::Discard;
 use crate::kay::Kay;
-use crate::message::Message;
+use crate::message::{Message, Use};
 use crate::peers::Change;
 use crate::reason::{NewMiReason, Reason, SakReason};
+use crate::timers::{STRAY, STRAY_AT_MOST};
 
 impl Kay {
     /// Takes in a frame.
@@ -97,6 +98,7 @@ impl Kay {
             participant.pace.news();
         }
         self.watch_users(i, message);
+        self.watch_meetings(i, message.basic.mi);
         self.hold_to_lowest(i, message);
         // A key server's SAK counts only from the elected one.
         self.choose_principal();
@@ -112,9 +114,13 @@ impl Kay {
         let participant = &mut self.participants[i];
         let Some(distribution) = &mut participant.serving.distribution else { return };
         let Some(peer) = participant.peers.find(message.basic.mi).filter(|peer| peer.live) else { return };
-        let ki = distribution.ki;
+        let (now, ki) = (self.now, distribution.ki);
+        // Who follows a key server that is not heard here has dropped it for that one's, and would drop the next one too.
+        if participant.peers.led_by(peer, participant.mi).is_some() {
+            return;
+        }
         let used = distribution.users.iter().position(|user| *user == peer.mi);
-        let mut need = None;
+        let (mut need, mut strayed) = (None, false);
         match (peer.receives(ki), used) {
             (true, None) => distribution.users.push(peer.mi),
             (false, Some(user)) => {
@@ -125,16 +131,24 @@ impl Kay {
         }
         let sak = self.cp.find(ki);
         // It has it, and protects with another: it was with another key server meanwhile.
-        let strays = !peer.transmits(ki) && peer.uses.iter().any(|key| key.tx);
-        if strays && sak.is_some_and(|sak| sak.is_settled()) {
+        let strays = peer.protects_with().is_some_and(|other| other != ki) && !peer.transmits(ki);
+        if strays && sak.is_some_and(|sak| sak.is_settled()) && peer.stray.is_none_or(|(from, _)| now >= from)
+        {
             need = Some(SakReason::Dropped(peer.sci));
+            strayed = true;
         }
         let exhaustion = sak.map_or(u64::MAX, |sak| sak.exhaustion());
-        if peer.uses.iter().any(|key| key.ki == ki && key.lowest_pn >= exhaustion) {
+        // Who does not use it has no PNs under it.
+        let is_used = |key: &Use| key.ki == ki && (key.tx || key.rx);
+        if peer.uses.iter().any(|key| is_used(key) && key.lowest_pn >= exhaustion) {
             need = Some(SakReason::PnExhaustion(peer.sci));
         }
-        if let Some(why) = need {
-            participant.serving.need(self.now, why);
+        let Some(why) = need else { return };
+        participant.serving.need(now, why);
+        if let Some(peer) = participant.peers.find_mut(message.basic.mi).filter(|_| strayed) {
+            // Whatever keeps it from using ours, the others do not get SAK after SAK for it.
+            let patience = peer.stray.map_or(STRAY, |(_, before)| (before * 2).min(STRAY_AT_MOST));
+            peer.stray = Some((now + patience, patience));
         }
     }
 

@@ -35,8 +35,8 @@ impl Kay {
         else {
             return;
         };
-        let members = self.eligible(participant);
-        if members.is_empty() {
+        let is_led = |peer: &&Peer| participant.peers.led_by(peer, participant.mi).is_some();
+        if self.eligible(participant).iter().all(is_led) {
             return;
         }
         if let Some(why) = self.reason_for_sak(participant) {
@@ -68,7 +68,12 @@ impl Kay {
         let Some(distribution) = &participant.serving.distribution else { return Some(SakReason::Elected) };
         let Some(sak) = self.cp.find(distribution.ki) else { return Some(SakReason::Elected) };
         let eligible = self.eligible(participant);
-        let joined = eligible.iter().find(|peer| !distribution.members.contains(&peer.mi));
+        let is_led = |peer: &Peer| participant.peers.led_by(peer, participant.mi).is_some();
+        // Who follows a key server that is not heard here takes none of ours: alone, that is no reason for one.
+        let is_awaited = distribution.is_in_progress(participant.peers.live().filter(|peer| !is_led(peer)));
+        let joined = eligible
+            .iter()
+            .find(|peer| !distribution.members.contains(&peer.mi) && (is_awaited || !is_led(peer)));
         let lifetime = self.settings.sak_lifetime;
         if let Some(joined) = joined {
             Some(SakReason::Joined(joined.sci))
@@ -155,6 +160,7 @@ impl Kay {
         let new = self.association(i, ki, an, (suite, confidentiality, sak), &all);
         let id = self.participants[i].id;
         self.cp.install(self.now, id, new, &mut self.out);
+        self.note_unmet(i, ki);
         self.news();
     }
 

@@ -11,6 +11,7 @@ use crate::election::Server;
 use crate::event::Division;
 use crate::kay::Kay;
 use crate::peers::Peer;
+use crate::reach::Gap;
 use crate::reason::Reason;
 use crate::trouble::Trouble;
 
@@ -69,6 +70,8 @@ pub struct Status {
     pub next_rekey: Option<Instant>,
     /// The last changes with their times, newest last; a few dozen.
     pub changes: Vec<(Instant, Reason)>,
+    /// Who has not been heard by whom for a life time, though both are members.
+    pub gaps: Vec<Gap>,
     /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
     pub trouble: Option<Trouble>,
 }
@@ -92,6 +95,7 @@ pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
         saks: kay.cp.saks().iter().rev().map(sak).collect(),
         next_rekey: handed_out.zip(lifetime).map(|(handed_out, lifetime)| handed_out.since + lifetime),
         changes: kay.out.changes(),
+        gaps: principal.map_or_else(Vec::new, |principal| principal.peers.gaps(now)),
         trouble: kay.trouble(now),
     }
 }

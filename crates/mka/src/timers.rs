@@ -38,6 +38,13 @@ pub(crate) const TAKEOVER_PATIENCE: Duration = Duration::from_millis(2500);
 /// How long a member that ought to be key server and does not say so is waited for: it has lost the key server before too,
 /// and found out at most one hello and a half later.
 pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(3000);
+/// How long a candidate for key server has to hear fewer members than another one before it yields to that one, and as many
+/// before it stands again: twice the time after which lists of members that have gone differ.
+pub(crate) const REACH_PATIENCE: Duration = Duration::from_millis(12_000);
+/// A SAK for a member that protects with another one is followed by the next such one not before this time, which doubles.
+pub(crate) const STRAY: Duration = Duration::from_millis(20_000);
+/// At most so long.
+pub(crate) const STRAY_AT_MOST: Duration = Duration::from_millis(600_000);
 /// How long another participant has to be the better one before it becomes the principal one: MKPDUs that get lost do not
 /// make two CAKs change places.
 pub(crate) const PRINCIPAL_PATIENCE: Duration = Duration::from_millis(2000);
@@ -46,6 +53,9 @@ pub(crate) const LONELY_PATIENCE: Duration = Duration::from_millis(200);
 /// A member that has been live for so long with a key server, and has no SAK, begins anew: some key servers forget to make
 /// one when a member restarts soon after a SAK.
 pub(crate) const STARVED: Duration = Duration::from_millis(15_000);
+/// A member that has been live for so long with a key server that protects with a SAK, and does not get it, asks for another
+/// one: a key server that has not forgotten it makes one with its next hello.
+pub(crate) const FORGOTTEN: Duration = Duration::from_millis(3000);
 /// For so long what stands in the way (a wrong CAK heard) is told.
 pub(crate) const TROUBLE: Duration = Duration::from_millis(10_000);
 

@@ -12,6 +12,7 @@ use wire::{Ckn, Instant};
 use crate::announcement::is_eligible;
 use crate::election::Server;
 use crate::kay::Kay;
+use crate::reach::Gap;
 use crate::reason::Refusal;
 use crate::timers::TROUBLE;
 
@@ -41,6 +42,8 @@ pub enum Trouble {
     NoKeyServer,
     /// A live station gets no SAK.
     LeftOut,
+    /// Members hear each other only in part: the first of such pairs; status has them all.
+    Partial(Gap),
     /// The key server's SAK is not taken.
     Refused(Refusal),
     /// This station may not do MACsec.
@@ -76,6 +79,7 @@ impl fmt::Display for Trouble {
             Self::LeftOut => {
                 "a station is left out: it does no MACsec, or does not have the configured cipher suite"
             }
+            Self::Partial(gap) => return gap.fmt(f),
             Self::Refused(why) => refused(*why),
             Self::NoMacsec => "this station is configured without MACsec",
             Self::NotAccepted => "a SAK is there, and protects as soon as all stations accept it",
@@ -163,8 +167,9 @@ impl Kay {
         }
         let left_out = || principal.peers.live().any(|peer| !is_eligible(&self.settings, peer));
         let secured = self.cp.transmitting().is_some();
+        let gap = || principal.peers.gaps(now).first().copied();
         match principal.server() {
-            Server::None if !secured => Some(Trouble::NoKeyServer),
+            Server::None if !secured => Some(gap().map_or(Trouble::NoKeyServer, Trouble::Partial)),
             Server::Me if left_out() => Some(Trouble::LeftOut),
             Server::Peer(_) if let Some((_, why)) = principal.refused => Some(Trouble::Refused(why)),
             Server::Me | Server::Peer(_) if !secured && self.settings.capability == Capability::None => {
@@ -173,9 +178,9 @@ impl Kay {
             Server::Me | Server::Peer(_) if !secured && self.cp.latest().is_some() => {
                 Some(Trouble::NotAccepted)
             }
-            Server::Me if !secured => Some(Trouble::SakDue),
-            Server::Peer(_) if !secured => Some(Trouble::SakAwaited),
-            _ => None,
+            Server::Me if !secured => Some(gap().map_or(Trouble::SakDue, Trouble::Partial)),
+            Server::Peer(_) if !secured => Some(gap().map_or(Trouble::SakAwaited, Trouble::Partial)),
+            _ => gap().map(Trouble::Partial),
         }
     }
 

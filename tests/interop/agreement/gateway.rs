@@ -9,7 +9,8 @@ use frameward::status::RUNTIME_DIR_VARIABLE;
 use lab::Namespace;
 use lab::topology::{PLAIN, PROTECTED};
 
-use super::super::supplicant::{CAK_128, CKN};
+use super::super::guest::Guest;
+use super::super::supplicant::{self, CAK_128, CKN, Key};
 use super::super::{DEADLINE, program};
 
 /// The link's name.
@@ -73,6 +74,20 @@ impl Gateway {
                 return said;
             }
             assert!(Instant::now() < end, "{what}, but not within {DEADLINE:?}: {agreement:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until it protects with the guest's key, another than `before`: members that meet late get another one soon.
+    pub(super) fn same_key(&self, guest: &mut Guest, before: Option<&Key>) -> Key {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let key = supplicant::wait_for_key(guest, before);
+            let agreement = self.agreement();
+            if agreement.sak().is_some_and(|sak| sak.ki == key.ki()) {
+                return key;
+            }
+            assert!(Instant::now() < end, "it uses {key:?}, but not within {DEADLINE:?}: {agreement:#?}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -62,9 +62,8 @@ fn comes_and_goes(priorities: [u8; 2]) {
     pinging.wait_for(20);
     Agreement::of_priority(16).start(&mut guest);
     take_up(&mut guest, GUEST_IP);
-    let key = supplicant::wait_for_key(&mut guest, None);
     for gateway in [&one, &two] {
-        gateway.wait_for_key(&key.ki());
+        gateway.same_key(&mut guest, None);
         gateway.wait("the other two are live", |agreement| (agreement.live_peers() == 2).then_some(()));
     }
     let with_all = Pinging::start(a, GUEST_IP, MACSEC_MTU);
@@ -75,9 +74,9 @@ fn comes_and_goes(priorities: [u8; 2]) {
     let (protected, extended) = frames(wire);
     assert!(protected > 100 && extended == 0, "{extended} of {protected} frames");
     with_all.stop().are_complete();
+    let key = one.same_key(&mut guest, None);
     one.rekey();
-    let second = supplicant::wait_for_key(&mut guest, Some(&key));
-    one.wait_for_key(&second.ki());
+    one.same_key(&mut guest, Some(&key));
     pinging.wait_for(50);
 
     supplicant::stop(&mut guest);

@@ -40,19 +40,17 @@ fn through(mode: &'static str, link: &'static str) {
     let (lan, macsec) = (shape.lan_mtu, shape.machine_mtu);
     guest.run(&format!("ip link set vec0 address {GUEST_MAC} mtu {lan} up"));
     Agreement::of_priority(16).start(&mut guest);
-    let mut before = supplicant::wait_for_key(&mut guest, None);
+    supplicant::wait_for_key(&mut guest, None);
     guest.run(&format!("ip link set macsec0 mtu {macsec} up && ip addr replace {GUEST_IP}/24 dev macsec0"));
-    for gateway in [&a, &b] {
-        gateway.wait_for_key(&before.ki());
-    }
+    b.same_key(&mut guest, None);
+    let mut before = a.same_key(&mut guest, None);
     let to_guest = Pinging::start(&one.machine, GUEST_IP, OCTETS);
     to_guest.wait_for(50);
     for _ in 0..3 {
         a.rekey();
-        before = supplicant::wait_for_key(&mut guest, Some(&before));
-        for gateway in [&a, &b] {
-            gateway.wait_for_key(&before.ki());
-        }
+        let rolled = before;
+        before = a.same_key(&mut guest, Some(&rolled));
+        b.same_key(&mut guest, Some(&rolled));
         to_guest.wait_for(150);
     }
     to_guest.stop().are_complete();

@@ -33,6 +33,9 @@ pub struct MkaReport {
     pub key_server: Option<String>,
     /// The others of the group.
     pub members: Vec<MemberReport>,
+    /// Who is not heard by whom, though both are members, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_heard: Vec<String>,
     /// The latest SAK, and the one before as long as it is accepted.
     pub saks: Vec<SakReport>,
     /// Whether SDUs are divided, and why not.
@@ -155,6 +158,10 @@ impl MkaReport {
             (None, true) => None,
         });
         let mut say = |state, text: &str| findings.push(Finding::attention(state, text));
+        // The first of them is the trouble itself, unless there is a worse one.
+        for gap in self.not_heard.iter().filter(|gap| Some(*gap) != self.trouble.as_ref()) {
+            say(State::PartialMesh, &sentence(gap));
+        }
         if self.secured && self.live_peers() == 0 {
             say(State::Silent, "All peers are gone; the last key is held: on_peer_loss is hold.");
         }
@@ -221,6 +228,7 @@ pub(crate) mod tests {
                 heard_ms_ago: 420,
                 announced: true,
             }],
+            not_heard: Vec::new(),
             saks: vec![SakReport {
                 ki: "000102030405060708090a0b/7".into(),
                 an: 1,

@@ -10,6 +10,7 @@ mod extensions;
 mod group;
 mod hostile;
 mod parted;
+mod partial;
 mod recorded;
 mod refused;
 mod rekeys;

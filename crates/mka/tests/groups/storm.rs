@@ -44,7 +44,7 @@ fn storm(seed: u64) {
     for _ in 0..3 {
         for _ in 0..1 + random.below(12) {
             let i = random.below(stations as u64) as usize;
-            match random.below(9) {
+            match random.below(10) {
                 0 => world.loss = random.below(31),
                 1 => world.duplication = random.below(31),
                 2 => world.delay = (100, 300 + random.below(50_000)),
@@ -63,6 +63,11 @@ fn storm(seed: u64) {
                     world.switch_on(i, caks());
                 }
                 7 => world.with(i, |kay, now| kay.rekey(now)),
+                8 => {
+                    // A path between two, and no other.
+                    let other = (i + 1 + random.below(stations as u64 - 1) as usize) % stations;
+                    world.part(&[i], &[other]);
+                }
                 _ => {
                     // The machine was asleep.
                     world.now = world.now + ms(random.below(20_000));

@@ -50,6 +50,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         is_key_server: status.is_key_server,
         key_server: status.key_server.map(|sci| sci.to_string()),
         members: status.members.iter().map(member).collect(),
+        not_heard: status.gaps.iter().map(ToString::to_string).collect(),
         saks: status.saks.iter().map(sak).collect(),
         dividing: dividing(link, agreement),
         next_rekey_seconds: status.next_rekey.map(|at| at.since(*now).as_secs()),
@@ -80,7 +81,7 @@ const fn state(trouble: Trouble) -> State {
         Trouble::OneWay => State::OneWay,
         Trouble::Alone => State::PeerAbsent,
         Trouble::SciInUse => State::SciInUse,
-        Trouble::TooManyPeers | Trouble::LeftOut => State::PartialMesh,
+        Trouble::TooManyPeers | Trouble::LeftOut | Trouble::Partial(_) => State::PartialMesh,
         Trouble::NoCak
         | Trouble::OtherAgility
         | Trouble::NoKeyServer

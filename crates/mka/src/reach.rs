@@ -1,0 +1,231 @@
+//! Who is heard by whom, as far as MKPDUs tell: each says who is live for its sender.
+//!
+//! In a mesh with a cut path (sites, and one of them cannot reach another), or where there never was one (hub and spoke),
+//! members hear different others. Whoever hears fewest must not be key server: those whom he does not hear would get no
+//! SAK, and would make one of their own that drives the first one out. So of our own kind a member that has heard fewer than
+//! another candidate for a while *yields*, whatever its priority; all come to that by the same lists. Where all hear
+//! each other nobody yields, and the standard's order decides. Stations of others know nothing of this, and never yield.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use wire::{Instant, Mi, Sci};
+
+use crate::peers::{LIVE, Peer, Peers};
+use crate::timers::{LIFE, REACH_PATIENCE};
+
+/// Whether a candidate has heard fewer members than another one, for long enough to be sure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reach {
+    lesser: bool,
+    /// It is the other way round, since then.
+    otherwise: Option<Instant>,
+}
+
+impl Reach {
+    /// Notes how it is now. Both changes take the same time, so that a path that comes and goes moves nobody.
+    pub(crate) fn note(&mut self, now: Instant, lesser: bool) {
+        if lesser == self.lesser {
+            self.otherwise = None;
+        } else if now >= *self.otherwise.get_or_insert(now) + REACH_PATIENCE {
+            *self = Self { lesser, otherwise: None };
+        }
+    }
+
+    pub(crate) const fn is_lesser(&self) -> bool {
+        self.lesser
+    }
+
+    /// When [`Self::note`] comes to another result.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.otherwise.map(|since| since + REACH_PATIENCE)
+    }
+}
+
+/// A station in a sentence: by its SCI, or by its MI if it was never heard here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Named {
+    /// Its SCI.
+    Sci(Sci),
+    /// Its MI: lists have no more.
+    Mi(Mi),
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sci(sci) => sci.fmt(f),
+            Self::Mi(mi) => write!(f, "a station with MI {mi}"),
+        }
+    }
+}
+
+/// A member that another member does not hear, though a third one hears both.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gap {
+    /// This station does not hear one of those whom a member hears.
+    Here {
+        /// Who is not heard.
+        whom: Named,
+        /// Who hears it, and is heard.
+        heard_by: Sci,
+    },
+    /// Two members of whom one does not hear the other; this station hears both.
+    Between {
+        /// Who does not hear.
+        by: Sci,
+        /// Whom.
+        whom: Sci,
+    },
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Here { whom, heard_by } => {
+                write!(
+                    f,
+                    "{whom} is heard by {heard_by} and not by this station: the path between them is cut"
+                )
+            }
+            Self::Between { by, whom } => {
+                write!(
+                    f,
+                    "{whom} is not heard by {by}, and this station hears both: the path between them is cut"
+                )
+            }
+        }
+    }
+}
+
+/// A gap that was seen, and since when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seen {
+    /// Whose list shows it.
+    pub(crate) witness: Mi,
+    pub(crate) whom: Mi,
+    /// It is the witness who does not hear; otherwise it is this station.
+    pub(crate) between: bool,
+    pub(crate) since: Instant,
+}
+
+impl Seen {
+    /// It is no passing one.
+    pub(crate) fn is_lasting(&self, now: Instant) -> bool {
+        now >= self.since + LASTING
+    }
+}
+
+/// Lists that differ for so long differ for another reason than that somebody comes or goes.
+const LASTING: Duration = LIFE;
+/// How many gaps are noted: one for each pair.
+const GAPS: usize = LIVE * LIVE;
+
+impl Peers {
+    /// The key server whom this peer follows, if it is live for the peer and not here.
+    pub(crate) fn led_by(&self, peer: &Peer, own: Mi) -> Option<Mi> {
+        let server = peer.protects_with()?.server;
+        let is_here = server == own || self.find(server).is_some_and(|server| server.live);
+        (!is_here && peer.hears.contains(&server) && !self.has_left(server)).then_some(server)
+    }
+
+    /// Notes who is heard fewer members by, of this station and its live peers.
+    pub(crate) fn note_reach(&mut self, now: Instant, stands: bool) {
+        let own = if stands { self.live().count() } else { 0 };
+        let standing = self.live().filter(|peer| peer.stands()).map(|peer| peer.hears.len());
+        let most = standing.chain([own]).max().unwrap_or(0);
+        self.own_reach.note(now, own < most);
+        for peer in self.known.iter_mut().filter(|peer| peer.live) {
+            peer.reach.note(now, peer.hears.len() < most);
+        }
+    }
+
+    /// What the list of a live peer shows: whom it does not hear, and whom it alone hears.
+    pub(crate) fn note_gaps(&mut self, now: Instant, of: Mi, own: Mi) {
+        let before = core::mem::take(&mut self.gaps);
+        let (of_it, others): (Vec<Seen>, Vec<Seen>) = before.into_iter().partition(|gap| gap.witness == of);
+        self.gaps = others;
+        let Some(peer) = self.find(of).filter(|peer| peer.live) else { return };
+        let is_live = |mi: &Mi| self.find(*mi).is_some_and(|peer| peer.live);
+        let between = self.live().map(|other| other.mi).filter(|mi| *mi != of && !peer.hears.contains(mi));
+        let here = peer.hears.iter().copied().filter(|mi| *mi != own && !is_live(mi) && !self.has_left(*mi));
+        let seen = between.map(|whom| (whom, true)).chain(here.map(|whom| (whom, false)));
+        let seen: Vec<Seen> = seen
+            .map(|(whom, between)| {
+                let same = |gap: &&Seen| gap.whom == whom && gap.between == between;
+                let since = of_it.iter().find(same).map_or(now, |gap| gap.since);
+                Seen { witness: of, whom, between, since }
+            })
+            .collect();
+        self.gaps.extend(seen);
+        self.gaps.truncate(GAPS);
+    }
+
+    /// Who has not been heard by whom for a life time, while both are members.
+    pub(crate) fn gaps(&self, now: Instant) -> Vec<Gap> {
+        let live = |mi: Mi| self.find(mi).filter(|peer| peer.live).map(|peer| peer.sci);
+        let lasting = self.gaps.iter().filter(|gap| gap.is_lasting(now));
+        let mut gaps: Vec<Gap> = lasting
+            .filter_map(|gap| {
+                let (witness, whom) = (live(gap.witness)?, live(gap.whom));
+                if gap.between {
+                    return Some(Gap::Between { by: witness, whom: whom? });
+                }
+                (whom.is_none() && !self.has_left(gap.whom))
+                    .then(|| Gap::Here { whom: self.named(gap.whom), heard_by: witness })
+            })
+            .collect();
+        // One pair is one gap, however it is seen: neither hears the other.
+        let mut pairs: Vec<(Sci, Sci)> = Vec::new();
+        gaps.retain(|gap| match gap {
+            Gap::Here { .. } => true,
+            Gap::Between { by, whom } => {
+                let pair = (*by.min(whom), *by.max(whom));
+                let is_new = !pairs.contains(&pair);
+                pairs.push(pair);
+                is_new
+            }
+        });
+        gaps
+    }
+
+    /// Whether this member has been heard by others and not by this station for a life time: nothing that is sent reaches it,
+    /// and nobody waits for it.
+    pub(crate) fn is_out_of_reach(&self, now: Instant, mi: Mi) -> bool {
+        let here = |gap: &Seen| !gap.between && gap.whom == mi && gap.is_lasting(now);
+        self.find(mi).is_none() && self.gaps.iter().any(here)
+    }
+
+    fn named(&self, mi: Mi) -> Named {
+        let departed =
+            || self.departed.iter().find(|departed| departed.mi == mi).map(|departed| departed.sci);
+        self.find(mi).map(|peer| peer.sci).or_else(departed).map_or(Named::Mi(mi), Named::Sci)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_hears_fewer_yields_after_a_while_and_not_for_a_path_that_comes_and_goes() {
+        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
+        let mut reach = Reach::default();
+        reach.note(at(0), true);
+        reach.note(at(8), false);
+        reach.note(at(9), true);
+        reach.note(at(20), true);
+        assert!(!reach.is_lesser());
+        assert_eq!(reach.deadline(), Some(at(21)));
+        reach.note(at(21), true);
+        assert!(reach.is_lesser());
+        reach.note(at(22), false);
+        reach.note(at(30), true);
+        reach.note(at(31), false);
+        reach.note(at(42), false);
+        assert!(reach.is_lesser());
+        reach.note(at(43), false);
+        assert_eq!(reach, Reach::default());
+    }
+}
