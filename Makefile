@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
 	@echo "make bench-link a link beside a bridge and a bare forwarder, with each suite, on this machine (root; 10 minutes)"
+	@echo "make bench-overload  what arrives of up to ten times the frames that there is room for (root; 5 minutes)"
 	@echo "make bench-tunnel our sites beside kernel VXLAN, alone and over WireGuard, on this machine (root; 10 minutes)"
 	@echo "make bench-mcu  antedated ciphers on a Cortex-M4 in an emulator, beside the paper's figures (Debian's Rust, qemu-system-arm)"
 	@echo "make bench-precompute  the same, beside this host with AES in software, and as it is"
@@ -85,6 +86,11 @@ bench-link:
 	@scripts/setup.sh demo
 	$(CARGO) build --release --locked --package frameward
 	target/release/frameward bench link --quick
+
+bench-overload:
+	@scripts/setup.sh demo
+	$(CARGO) build --release --locked --package frameward
+	target/release/frameward bench overload --quick
 
 # Needs no root. On a quiet machine; --quick takes 8 seconds instead of 35.
 bench-mcu:

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Scratch, Station, configure};
+use frameward::demo::pair::{Choice, LinkKeys, Scratch, Station, configure};
 use frameward::keygen::{self, KeyLength};
 use frameward::report::GatewayReport;
 use lab::program::Output;
@@ -20,8 +20,14 @@ use super::{DEADLINE, program};
 /// Fewer than a block, and more than a few frames.
 const FEW: u64 = 1000;
 
-const CHOICE: Choice =
-    Choice { io: "af_packet", suite: suite::CipherSuite::GcmAes128, gateway: "", link: "", environment: &[] };
+const CHOICE: Choice = Choice {
+    io: "af_packet",
+    suite: suite::CipherSuite::GcmAes128,
+    gateway: "",
+    link: "",
+    keys: LinkKeys::Static,
+    environment: &[],
+};
 
 fn start(namespace: &Namespace, scratch: &Scratch, name: &str) -> Station {
     Station::start(program(), namespace, scratch, name).unwrap()

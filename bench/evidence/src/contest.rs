@@ -29,6 +29,7 @@ use std::time::Duration;
 
 use bench::Row;
 use frameward::bench::BenchError;
+use frameward::bench::overload::Curve as Overload;
 use lab::flood::Load;
 use lab::traffic::{self, Ip, RoundTrips};
 use lab::trial::{IMIX, SHORTEST, Search, Stream};
@@ -167,6 +168,34 @@ pub fn side_by_side(
         running.stop().map_err(|error| error.to_string())?;
     }
     Ok(outcome)
+}
+
+/// What arrives through one contestant of more frames than there is room for.
+///
+/// # Errors
+/// In words: what is not installed, does not start or does not carry.
+pub fn overload(
+    frameward: &Path,
+    contestant: Contestant,
+    effort: &frameward::bench::Effort,
+    say: &mut dyn FnMut(&dyn Display),
+) -> Result<Vec<Row>, String> {
+    if let Some(missing) = contestant.missing() {
+        return Err(format!("{missing} is not installed: scripts/setup.sh bench"));
+    }
+    let running = Running::start(frameward, contestant).map_err(|error| error.to_string())?;
+    std::thread::sleep(SETTLED);
+    let (a, b) = running.machines();
+    let measured = Overload::search(contestant.name(), a, b, effort).and_then(|mut curve| {
+        (0..effort.rounds).try_for_each(|_| curve.round(a, b, effort.time / 3))?;
+        Ok(curve)
+    });
+    say(&format_args!("{}: under overload", contestant.name()));
+    let stopped = running.stop().map_err(|error| error.to_string());
+    let mut rows = Vec::new();
+    measured.map_err(|error| error.to_string())?.tell(false, &mut |row| rows.push(row));
+    stopped?;
+    Ok(rows)
 }
 
 fn measure(

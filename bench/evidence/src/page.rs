@@ -12,6 +12,7 @@ mod ink;
 mod iot;
 mod kernel;
 mod lines;
+mod overload;
 mod papers;
 mod pick;
 mod rivals;
@@ -81,6 +82,12 @@ fn sections(document: &Document) -> Vec<Section> {
             title: "Beside the others",
             about: "Each stands in the same two boxes of the same network, one after the other, round by round, with its fastest authenticated cipher and an MTU at which nobody fragments.",
             figures: rivals::figures(document),
+        },
+        Section {
+            id: "overload",
+            title: "Too many frames",
+            about: "What arrives of up to ten times the frames that there is room for.",
+            figures: overload::figures(document),
         },
         Section {
             id: "tii",

@@ -9,11 +9,11 @@ use bench::divided::DividedEnds;
 use frameward::bench::fieldbus::end_to_end;
 use frameward::bench::precompute::{Device, Measured};
 use frameward::bench::rivals::Rival;
-use frameward::bench::{Bench, BenchError, Effort, fieldbus, suites};
+use frameward::bench::{Bench, BenchError, Effort, fieldbus, overload, suites};
 
 use suite::CipherSuite;
 
-use crate::contest::{self, Contestant};
+use crate::contest::{self, Contestant, Daemon};
 use crate::outcome::Outcome;
 use crate::scaling;
 
@@ -103,7 +103,8 @@ pub fn steps(extent: Extent) -> Vec<Step> {
     steps.extend(scaling::steps(extent));
     steps.extend(rivals(extent));
     let effort = if quick { SHORT } else { Effort::QUICK };
-    let network: [(&str, [u64; 2], Own); 4] = [
+    let network: [(&str, [u64; 2], Own); 5] = [
+        (OVERLOAD, [25, 240], overload_bench),
         ("fragment", [35, 320], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
         ("antedate", [25, 100], |tools, effort| own_bench(tools, effort, |bench| bench.antedate())),
         ("tunnel", [35, 420], tunnel_bench),
@@ -125,6 +126,8 @@ pub const SUITES: &str = "suites";
 pub const PRECOMPUTE: &str = "precompute";
 /// The step of headers around full SDUs.
 pub const OVERHEAD: &str = "overhead";
+/// The step of more frames than there is room for.
+pub const OVERLOAD: &str = overload::BENCH;
 /// The step of fieldbus frames.
 pub const FIELDBUS: &str = "fieldbus";
 /// One short round of what takes a network.
@@ -181,6 +184,18 @@ fn tunnel_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String
         format!("{}: {program} is not installed: scripts/setup.sh bench", rival.name())
     };
     Ok(Outcome { gaps: missing.map(gap).collect(), ..outcome })
+}
+
+/// Links under overload, then the others' curves of good frames, those that are installed.
+fn overload_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String> {
+    let mut outcome = own_bench(tools, effort, |bench| bench.overload())?;
+    for contestant in [Contestant::Daemon(Daemon::OpenVpn), Contestant::Daemon(Daemon::Fastd)] {
+        match contest::overload(tools.frameward, contestant, &effort, tools.say) {
+            Ok(rows) => outcome.rows.extend(rows),
+            Err(why) => outcome.gaps.push(format!("{}: {why}", contestant.name())),
+        }
+    }
+    Ok(outcome)
 }
 
 /// Octets of headers around full SDUs, counted.

@@ -150,6 +150,7 @@ Examples:
   sudo frameward bench link --quick
   sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward bench tunnel --only 'a quarter load'
+  sudo frameward bench overload --quick
   sudo frameward bench fragment --quick
   sudo frameward bench antedate --quick")]
     Bench {
@@ -295,6 +296,8 @@ pub(crate) enum Measured {
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
     Link,
+    /// What arrives of up to ten times the frames that there is room for, and beside garbage, replayed and clear frames
+    Overload,
     /// What antedated encryption and templates save, beside the paper's figures
     Precompute,
     /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate

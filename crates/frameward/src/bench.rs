@@ -12,6 +12,7 @@
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
+//! | `overload` | [`overload`] | what arrives of more frames than there is room for, and beside a stranger's, with a bridge and a bare forwarder |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
 //! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
@@ -23,6 +24,7 @@ pub(crate) mod frame_times;
 pub mod full_size;
 pub mod link;
 pub mod memory;
+pub mod overload;
 pub mod precompute;
 pub mod rivals;
 pub mod samples;
@@ -121,6 +123,15 @@ impl Bench<'_> {
     pub fn link(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         link::measure(self)
+    }
+
+    /// Measures what arrives of more frames than there is room for.
+    ///
+    /// # Errors
+    /// As [`Self::fragment`].
+    pub fn overload(&mut self) -> Result<(), BenchError> {
+        lab::require_root()?;
+        overload::measure(self)
     }
 
     /// Measures round trips through gateways that antedate.

@@ -247,6 +247,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) 
         Measured::Antedate => |bench| bench.antedate(),
         Measured::Fragment => |bench| bench.fragment(),
         Measured::Link => |bench| bench.link(),
+        Measured::Overload => |bench| bench.overload(),
         Measured::Tunnel => |bench| bench.tunnel(),
     };
     let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);

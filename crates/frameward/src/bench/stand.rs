@@ -100,6 +100,14 @@ impl Stand {
         }
     }
 
+    /// What the second gateway says of itself.
+    pub(crate) fn far_report(&self) -> Result<GatewayReport, BenchError> {
+        match &self.inside {
+            Inside::Gateways(pair) => Ok(pair.b.report()?),
+            _ => Err(BenchError::Silent(self.case.clone())),
+        }
+    }
+
     /// Stops what stands in the boxes, which must end well.
     ///
     /// # Errors

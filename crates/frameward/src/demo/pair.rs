@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::topology::{Gateway, PLAIN, PROTECTED};
 use lab::{Namespace, Program, Topology};
@@ -102,6 +102,16 @@ impl Drop for Scratch {
     }
 }
 
+/// Where the keys of a link come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum LinkKeys {
+    /// From files, one for each direction.
+    #[default]
+    Static,
+    /// Agreed on, under a CAK from a file.
+    Agreed,
+}
+
 /// What the two configurations say, besides interfaces, names and keys.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -113,13 +123,22 @@ pub struct Choice {
     pub gateway: &'static str,
     /// Further lines of `[[link]]`.
     pub link: &'static str,
+    /// Where the keys of the link come from.
+    pub keys: LinkKeys,
     /// What the gateways have in their environment, `NAME=value` each.
     pub environment: &'static [&'static str],
 }
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { io: "auto", suite: CipherSuite::GcmAes128, gateway: "", link: "", environment: &[] }
+        Self {
+            io: "auto",
+            suite: CipherSuite::GcmAes128,
+            gateway: "",
+            link: "",
+            keys: LinkKeys::Static,
+            environment: &[],
+        }
     }
 }
 
@@ -225,6 +244,9 @@ impl Station {
 /// If a file cannot be written.
 pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
     let length = if choice.suite.key_octets() == 16 { KeyLength::Bits128 } else { KeyLength::Bits256 };
+    if choice.keys == LinkKeys::Agreed {
+        return configure_agreed(scratch, choice, length);
+    }
     for name in ["a", "b"] {
         keygen::static_key(length, &scratch.path().join(format!("{name}.key")))?;
     }
@@ -271,6 +293,25 @@ pub fn configure(scratch: &Scratch, choice: &Choice) -> Result<(), PairError> {
     Ok(())
 }
 
+/// The same with keys that are agreed on.
+fn configure_agreed(scratch: &Scratch, choice: &Choice, length: KeyLength) -> Result<(), PairError> {
+    keygen::cak(length, None, &scratch.path().join("press.cak"))?;
+    for name in ["a", "b"] {
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\n{}\n\
+             [[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nsuite = \"{}\"\n{}\n\
+             [link.mka]\ncak_file = \"press.cak\"\n",
+            scratch.path().join(format!("state-{name}")).display(),
+            choice.io,
+            choice.gateway,
+            choice.suite,
+            choice.link,
+        );
+        scratch.write(&format!("{name}.toml"), &text)?;
+    }
+    Ok(())
+}
+
 /// Two running gateways.
 #[derive(Debug)]
 pub struct Pair {
@@ -294,7 +335,26 @@ impl Pair {
         let start =
             |gateway: &Gateway, name| Station::start_by(&by, frameward, &gateway.namespace, &scratch, name);
         let (a, b) = (start(&topology.gateway_a, "a")?, start(&topology.gateway_b, "b")?);
-        Ok(Self { a, b, scratch })
+        let pair = Self { a, b, scratch };
+        if choice.keys == LinkKeys::Agreed {
+            pair.wait_until_secured()?;
+        }
+        Ok(pair)
+    }
+
+    fn wait_until_secured(&self) -> Result<(), PairError> {
+        let end = Instant::now() + PATIENCE;
+        for station in [&self.a, &self.b] {
+            while !station.report()?.links.iter().all(|link| link.mka.as_ref().is_some_and(|mka| mka.secured))
+            {
+                if Instant::now() > end {
+                    let what = format!("gateway {} to agree on keys", station.name);
+                    return Err(lab::Error::Deadline { what, limit: PATIENCE }.into());
+                }
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        }
+        Ok(())
     }
 
     /// Stops both.

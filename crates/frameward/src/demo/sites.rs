@@ -175,7 +175,7 @@ fn configure_stations(scratch: &Scratch, plants: &Plants, choice: &SitesChoice) 
     Ok(())
 }
 
-/// Many gateways share this box: real-time workers would keep the machines from their CPUs.
+/// The part of a configuration that all gateways have.
 fn gateway(scratch: &Scratch, name: &str, choice: &SitesChoice, more: &str) -> String {
     let state = scratch.path().join(format!("state-{name}"));
     format!("[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{}\"\n{more}\n", state.display(), choice.io)
