@@ -17,6 +17,7 @@ mod bench;
 mod cells;
 mod crowd;
 mod demo;
+mod disk;
 mod division;
 mod doctor;
 mod exchange;

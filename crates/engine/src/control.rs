@@ -1,8 +1,9 @@
-//! Control: owns the clock, the workers, the KaYs and the PN leases of a gateway. Everything here may take its time.
+//! Control: owns the clock, the workers and the KaYs of a gateway. Nothing here waits for a disk: leases and floors have
+//! a thread of their own (`disk.rs`).
 //!
 //! | a worker tells | control does, with static keys (`static_keys.rs`) | with key agreement (`key_agreement.rs`) |
 //! |---|---|---|
-//! | half of the reserved PNs are used, or all of them | reserves a block on disk, then allows it | |
+//! | half of the reserved PNs are used, or all of them | has a block reserved on disk, then allows it | |
 //! | three quarters of all PNs are used | a [`Notice`]: the key has to be changed | tells the KaY the next PN |
 //! | all PNs are used | a [`Notice`]: the link is closed until the key is changed | the same |
 //! | SAs are changed | | tells the KaY |
@@ -13,6 +14,7 @@
 //! By itself it brings replay floors to disk (`floors.rs`).
 
 mod cells;
+mod disk;
 mod floors;
 mod key_agreement;
 mod reports;
@@ -21,6 +23,7 @@ mod sites;
 mod static_keys;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -29,6 +32,7 @@ use secy::GoesOn;
 
 use cells::CellControl;
 pub use cells::{CellError, CellSettings, CellStatus};
+use disk::Disk;
 use floors::FloorKeeper;
 pub(crate) use floors::{Floor, read as read_floors};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
@@ -76,6 +80,20 @@ pub enum Notice {
     FloorsLate {
         /// How much.
         open: Duration,
+    },
+    /// The disk of the state directory does not answer. Links go on; told every minute.
+    DiskSilent {
+        /// The state directory.
+        path: PathBuf,
+        /// For how long.
+        silent: Duration,
+    },
+    /// It answers again.
+    DiskAnswers {
+        /// The state directory.
+        path: PathBuf,
+        /// How long it did not.
+        silent: Duration,
     },
     /// Something has changed in the key agreement of this link.
     KeyAgreement {
@@ -153,7 +171,7 @@ pub struct Gateway {
     cpus: Vec<usize>,
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
-    leases: LeaseStore,
+    disk: Disk,
     /// Notices that no turn has returned yet.
     notices: Vec<Notice>,
     ended: bool,
@@ -201,8 +219,11 @@ impl LinkControl {
 impl Gateway {
     /// A gateway without links. The thread that makes it is the one that calls [`Gateway::turn`]: workers unpark it when
     /// they have something for a KaY, so a caller that waits by [`std::thread::park_timeout`] has secured links sooner.
-    pub fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> io::Result<Self> {
+        Ok(Self {
             workers: Vec::new(),
             start: Instant::now(),
             attendant: thread::current(),
@@ -211,22 +232,17 @@ impl Gateway {
             cpus: Vec::new(),
             links: Vec::new(),
             sites: Vec::new(),
-            leases,
+            disk: Disk::start(leases, thread::current())?,
             notices: Vec::new(),
             ended: false,
             floor_keeper: FloorKeeper::new(Instant::now()),
-        }
+        })
     }
 
     /// Has workers run on these CPUs, each on one of its own: there are no more workers then. Empty: anywhere.
     #[must_use]
     pub fn on_cpus(self, cpus: Vec<usize>) -> Self {
         Self { cpus, ..self }
-    }
-
-    /// Leases and floors.
-    pub const fn leases(&mut self) -> &mut LeaseStore {
-        &mut self.leases
     }
 
     /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
@@ -332,7 +348,7 @@ impl Gateway {
         let control = self.links.remove(number);
         let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
         self.keep_last_floors(&link.path().secy, &control.floors());
-        self.give_back(control.unused(&link));
+        control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)
     }
 
@@ -430,6 +446,7 @@ impl Gateway {
 
     /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
+        self.hear_disk(now);
         for worker in 0..self.workers.len() {
             while let Some(event) = self.workers[worker].event() {
                 self.heed(worker, event, now);
@@ -437,7 +454,7 @@ impl Gateway {
         }
         for link in 0..self.links.len() {
             match &self.links[link].keys {
-                Keys::Static(keys) if keys.is_due(now) => self.reserve(link, now),
+                Keys::Static(keys) if keys.is_due(now) => self.reserve(link),
                 Keys::Static(_) | Keys::Agreed(_) | Keys::None => {}
             }
             self.speak(link, now);
@@ -452,6 +469,8 @@ impl Gateway {
     /// # Errors
     /// If floors or leases cannot be written.
     pub fn stop(mut self) -> Result<(), LeaseError> {
+        // A block that is under way is not used any more, and is given back with the others.
+        self.settle_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let links = worker.stop();
@@ -464,8 +483,7 @@ impl Gateway {
                 }
             }
         }
-        let kept = self.leases.keep_floors(&last).map(drop);
-        kept.and(self.leases.give_back(&unused))
+        self.end_disk(last, unused)
     }
 
     fn look_for_ended_workers(&mut self) {

@@ -247,6 +247,16 @@ pub enum LeaseError {
         /// The marks of the key.
         marks: PathBuf,
     },
+    /// The disk does not answer; nothing is known to have been written.
+    #[error(
+        "the disk under {} has not answered for {} s; the kernel's log (dmesg) may say why", path.display(), silent.as_secs()
+    )]
+    Silent {
+        /// The state directory.
+        path: PathBuf,
+        /// For how long.
+        silent: Duration,
+    },
     /// More keys than the file holds.
     #[error("{} is full ({MAX_RECORDS} keys); {ANEW}", path.display())]
     Full {
@@ -304,6 +314,11 @@ impl LeaseStore {
         let machine = machine_digest(std::fs::read("/etc/machine-id").ok().as_deref());
         let opening = Opening { machine, now: unix_seconds(), max_age };
         Ok(Self { store: Store::open(directory, path, opening)?, path: path.to_owned(), _lock: lock })
+    }
+
+    /// The state directory.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 
     /// How far this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
@@ -384,6 +399,15 @@ impl LeaseStore {
     /// `Write`; the PNs are then lost, as after a crash.
     pub fn give_back(&mut self, unused: &[Unused]) -> Result<(), LeaseError> {
         self.store.give_back(unused)
+    }
+
+    /// Writes something without a meaning, and syncs it: whether the disk answers.
+    ///
+    /// # Errors
+    ///
+    /// `Write`.
+    pub fn probe(&mut self) -> Result<(), LeaseError> {
+        self.store.probe()
     }
 
     /// The lowest PN that a receive SA accepts when it is installed: 1 for a key that nothing was received under.

@@ -150,7 +150,7 @@ impl Receiver {
         let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
         let path = Frames::new(secy, &[], None);
         let link = Link::new(pool, Box::new(plain), Box::new(protected), path);
-        let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
+        let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
         gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: floors }).unwrap();
         Self { gateway, machine, wire, delivered: 0 }
     }
@@ -183,7 +183,12 @@ impl Receiver {
 
     /// Lets it believe that the time for the next floors has come.
     fn keep(&mut self, periods: u32) -> Vec<Notice> {
-        self.gateway.turn(Instant::now() + FLOOR_PERIOD * periods)
+        let now = Instant::now() + FLOOR_PERIOD * periods;
+        let mut notices = self.gateway.turn(now);
+        // What was asked for before is done when this is.
+        self.gateway.on_disk(|_| ()).unwrap();
+        notices.extend(self.gateway.turn(now));
+        notices
     }
 }
 
@@ -302,4 +307,40 @@ fn floors_that_come_late_are_told() {
             .any(|notice| matches!(notice, Notice::FloorsLate { open } if *open > Duration::from_secs(1)))
     };
     assert!(late(&receiver.keep(3)), "control was away for two periods");
+}
+
+/// A disk that really blocks: the next file of the floors is a FIFO that nobody reads, so whoever opens it for writing
+/// sleeps.
+#[test]
+fn the_promise_is_watched() {
+    let scratch = Scratch::new("blocks");
+    let state = scratch.0.join("state");
+    let mut receiver = Receiver::start(&state, CipherSuite::GcmAes128, 0);
+    let mut peer = Peer::new(CipherSuite::GcmAes128, 0, 1);
+    let fifo = state.join("floors.new");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status().unwrap();
+    assert!(made.success());
+    let (begin, mut notices, mut longest) = (Instant::now(), Vec::new(), Duration::ZERO);
+    while !notices.iter().any(|notice| matches!(notice, Notice::DiskSilent { .. })) {
+        assert!(begin.elapsed() < DEADLINE, "nobody notices: {notices:?}");
+        assert_eq!(receiver.offer([&peer.send()]), 1, "links go on");
+        let turn = Instant::now();
+        notices.extend(receiver.gateway.turn(turn));
+        longest = longest.max(turn.elapsed());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(longest < Duration::from_secs(1), "control waited for {longest:?}");
+    // Now somebody reads. What was written there has come to nothing, and the next write has its way.
+    let reader = File::open(&fifo).unwrap();
+    std::fs::remove_file(&fifo).unwrap();
+    let late =
+        |notice: &Notice| matches!(notice, Notice::FloorsLate { open } if *open >= Duration::from_secs(2));
+    while !notices.iter().any(late) {
+        assert!(begin.elapsed() < 2 * DEADLINE, "nobody says that floors came late: {notices:?}");
+        notices.extend(receiver.gateway.turn(Instant::now()));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(reader);
+    assert!(notices.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })));
+    receiver.gateway.stop().unwrap();
 }

@@ -96,11 +96,11 @@ impl Station {
     fn new(name: &str) -> Self {
         let state = State::new(name);
         let leases = LeaseStore::open(&state.0, None).unwrap();
-        Self { gateway: Gateway::new(leases, Polling::Busy, Scheduling::Ordinary), _state: state }
+        Self { gateway: Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap(), _state: state }
     }
 
     fn add(&mut self, name: &str, key: u8) -> Ends {
-        let (secy, lease) = secy(self.gateway.leases(), key, An::ALL[0], 1532);
+        let (secy, lease) = self.gateway.on_disk(move |leases| secy(leases, key, An::ALL[0], 1532)).unwrap();
         let (ports, ends) = ports();
         let mut link = Link::closed(Path::new(secy, &[], None));
         assert!(link.open(ports).is_none());
@@ -186,7 +186,7 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
     let (mut sent, mut came) = (0_u64, 0_u64);
     for round in 1..=30_u8 {
         let (key, an) = (round % 3, An::ALL[usize::from(round % 4)]);
-        let (secy, lease) = secy(station.gateway.leases(), key, an, 1532);
+        let (secy, lease) = station.gateway.on_disk(move |leases| secy(leases, key, an, 1532)).unwrap();
         let path = Box::new(Path::new(secy, &[], None));
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
@@ -232,7 +232,7 @@ fn opens(key: u8, frame: &[u8]) -> bool {
 fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
     let mut station = Station::new("same-key");
     let mut ends = station.add("press", 1);
-    let (next, lease) = secy(station.gateway.leases(), 1, An::ALL[1], 1532);
+    let (next, lease) = station.gateway.on_disk(|leases| secy(leases, 1, An::ALL[1], 1532)).unwrap();
     for pn in 1..=u32::try_from(BLOCK.get()).unwrap() {
         assert_eq!(through(&mut ends, &mut station.gateway), (0, pn));
     }
@@ -253,7 +253,8 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let mut station = Station::new("held");
     let dividing = Dividing { fragment: true, concatenate: true, hold: LONGEST_HOLD };
-    let secy_of = |gateway: &mut Gateway| secy(gateway.leases(), 1, An::ALL[0], 1532);
+    let secy_of =
+        |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();
     let (secy, lease) = secy_of(&mut station.gateway);
     let mut link = Link::closed(Path::new(secy, &[], Some(dividing)));

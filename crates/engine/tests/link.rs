@@ -134,7 +134,7 @@ fn start(
 }
 
 fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
-    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
+    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
     gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
     gateway
 }
@@ -374,7 +374,7 @@ fn when_the_pns_are_used_up_nothing_leaves() {
 fn several_links_share_a_process_and_nothing_else() {
     let state = State::new("several");
     let leases = LeaseStore::open(&state.0, None).unwrap();
-    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary);
+    let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
     let mut ends = Vec::new();
     for number in 0..5 {
         let (own, peer) = ([number + 1; 16], [number + 101; 16]);

@@ -44,7 +44,7 @@ impl Stand {
         run("ip link set lo up");
         let state = StateDirectory::new(label);
         let leases = LeaseStore::open(&state.0.join("leases"), None).unwrap();
-        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary);
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
         let mut plants = Plants::new(2, Mode::Identifier, Offloads::default());
         let prepared = [0, 1].map(|number| {
             wire(&format!("machine{number}"), &format!("lan{number}"), 1, 1500);

@@ -12,6 +12,7 @@ pub mod kay_log;
 pub mod key_file;
 pub mod keygen;
 pub mod lifetime;
+pub mod log_lines;
 pub mod plan;
 pub mod privilege;
 pub mod reload;

@@ -25,6 +25,7 @@ use frameward::config::{self, Config, Finding};
 use frameward::demo;
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
+use frameward::log_lines::LogLines;
 use frameward::privilege::{self, Place, RunAs};
 use frameward::reload;
 use frameward::request;
@@ -110,8 +111,15 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before a key is read: none of it may ever be in the swap.
     let locked = privilege::lock_memory();
     let config = load(file)?;
-    let told_line = &mut |line: &dyn Display| tell(&format_args!("frameward: {line}"));
-    run::run(config, locked, &runtime, &asks, told_line).map_err(|error| match error {
+    let cannot = |error| {
+        told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
+    };
+    let mut lines = LogLines::start(io::stderr()).map_err(cannot)?;
+    let told_line = &mut |line: &dyn Display| lines.tell(&format_args!("frameward: {line}"));
+    let ran = run::run(config, locked, &runtime, &asks, told_line);
+    // Written, before the last words are.
+    drop(lines);
+    ran.map_err(|error| match error {
         // Each of these lines names file and line itself.
         run::RunError::Configuration(errors) => {
             tell_all("", &errors);

@@ -3,6 +3,8 @@
 //! ```text
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (engine::worker)
+//!  fw-disk         leases and replay floors (engine::control): the main thread waits for no disk
+//!  fw-log          lines for people (crate::log_lines): nor for whoever reads them
 //!  fw-site-NAME    a site's management channel (engine::channel); fw-watch-NAME starts it anew if it fails
 //!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
 //!  status          answers on the status socket, and on that of requests; asks the main thread
@@ -332,6 +334,15 @@ impl fmt::Display for Told<'_> {
                 "warning: replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
                 open.as_millis()
             ),
+            Notice::DiskSilent { path, silent } => write!(
+                f,
+                "error: the disk under {} has not answered for {} s: replay floors are not written, and a static key's packet numbers end with those that are reserved; the kernel's log (dmesg) may say why",
+                path.display(),
+                silent.as_secs()
+            ),
+            Notice::DiskAnswers { path, silent } => {
+                write!(f, "the disk under {} answers again, after {} s", path.display(), silent.as_secs())
+            }
             Notice::KeyAgreement { link, reason } => write!(f, "link {link:?}: {reason}"),
             Notice::TooManyPeers { link, sci } => write!(
                 f,

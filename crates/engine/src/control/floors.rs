@@ -1,7 +1,7 @@
 //! Replay floors while a gateway runs: asked of the workers, brought to disk together.
 //!
 //! ```text
-//!  control ── Command::Floors ──▶ worker: reads its windows, between two turns ──▶ Event::Floors ── control ──▶ disk
+//!  control ── Command::Floors ──▶ worker: reads its windows, between two turns ──▶ Event::Floors ── control ──▶ disk.rs
 //! ```
 //!
 //! **What is promised**: what a receive SA accepted more than a second before a crash, it does not accept after it. A
@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
-use super::{Gateway, Notice};
+use super::disk::Read;
+use super::{Gateway, Keys, Notice};
 use crate::lease::{LeaseError, LeaseName};
 use crate::worker::{Command, Event};
 
@@ -83,15 +84,14 @@ impl FloorKeeper {
         Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
     }
 
-    /// What has to be said of floors that were read at `read_at`, and are on disk `took` later; `complete` if every
-    /// worker answered.
-    fn judge(
+    /// What has to be said of floors that were read then, and were on disk `took` later.
+    pub(super) fn judge(
         &mut self,
-        read_at: Instant,
+        read: Read,
         took: Duration,
-        complete: bool,
         written: Result<bool, LeaseError>,
     ) -> Option<Notice> {
+        let Read { at: read_at, complete, .. } = read;
         let (told, notice) = match written {
             Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
             Ok(_) => {
@@ -120,7 +120,16 @@ impl Gateway {
             return;
         }
         self.floor_keeper.due = now + PERIOD;
-        let started = Instant::now();
+        if !self.links.iter().any(|link| matches!(link.keys, Keys::Static(_))) {
+            // There is nothing to be replayed, and no state that could be too old.
+            self.floor_keeper.covered = now;
+            return;
+        }
+        // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
+        if self.disk.writes_floors() {
+            return;
+        }
+        let began = Instant::now();
         let (mut floors, mut complete) = (Vec::new(), true);
         for link in 0..self.links.len() {
             match self.ask_floors(link) {
@@ -128,8 +137,7 @@ impl Gateway {
                 None => complete = false,
             }
         }
-        let written = self.leases.keep_floors(&floors);
-        self.notices.extend(self.floor_keeper.judge(now, started.elapsed(), complete, written));
+        self.disk.keep_floors(floors, Some(Read { at: now, began, complete }));
     }
 
     /// The floors of a link; nothing if its worker does not answer.
@@ -151,8 +159,8 @@ impl Gateway {
     pub(super) fn keep_last_floors(&mut self, secy: &SecY, of: &[ReceiveFloor]) {
         let mut last = Vec::with_capacity(of.len());
         read(secy, of, &mut last);
-        if let Err(error) = self.leases.keep_floors(&last) {
-            self.notices.push(Notice::FloorsFailed { error });
+        if !last.is_empty() {
+            self.disk.keep_floors(last, None);
         }
     }
 }
@@ -164,7 +172,7 @@ mod tests {
 
     /// When floors are read, in ms; what becomes of them; what is told.
     #[test]
-    fn the_promise_is_watched() {
+    fn the_promise_is_judged() {
         #[derive(Clone, Copy)]
         enum Fate {
             /// They are on disk so many ms later.
@@ -198,7 +206,8 @@ mod tests {
                 Failed => (0, true, Err(LeaseError::Full { path: PathBuf::new() })),
             };
             let read_at = start + Duration::from_millis(ms);
-            let notice = keeper.judge(read_at, Duration::from_millis(took), complete, written);
+            let read = Read { at: read_at, began: start, complete };
+            let notice = keeper.judge(read, Duration::from_millis(took), written);
             let notice = match notice {
                 None => String::new(),
                 Some(Notice::FloorsLate { open }) => format!("late {}", open.as_millis()),

@@ -7,7 +7,7 @@ use secy::{GoesOn, NextAction, SecY};
 use wire::{An, Pn};
 
 use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
-use crate::lease::{BLOCK_PNS, LeaseName, Reservation, Unused};
+use crate::lease::{LeaseError, LeaseName, Reservation, Unused};
 use crate::path::Path;
 use crate::worker::Command;
 
@@ -51,6 +51,8 @@ pub(super) struct StaticControl {
     pub(super) lease: TransmitLease,
     /// Shared with the worker, so that nothing is freed there.
     pub(super) floors: Arc<[ReceiveFloor]>,
+    /// The reservation that is under way.
+    pub(super) pending: Option<u64>,
     /// A reservation that failed is due again then.
     pub(super) retry_at: Option<Instant>,
     /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
@@ -60,7 +62,7 @@ pub(super) struct StaticControl {
 impl StaticControl {
     pub(super) fn new(keys: StaticKeys) -> Self {
         let StaticKeys { transmit: lease, receive } = keys;
-        Self { lease, floors: receive.into(), retry_at: None, changing: false }
+        Self { lease, floors: receive.into(), pending: None, retry_at: None, changing: false }
     }
 
     /// Whether a reservation is due again.
@@ -86,24 +88,22 @@ impl Gateway {
     ) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
         let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
+        if transmit.is_some() {
+            // What is under way was asked for by the SA before, and would be taken for the new one's.
+            (keys.pending, keys.retry_at) = (None, None);
+        }
         let transmit = transmit.unwrap_or(keys.lease);
         let floors = std::mem::replace(&mut keys.floors, receive.into());
         let lease = std::mem::replace(&mut keys.lease, transmit);
-        // From here on nothing is reserved for the SA before: what it asked for would be taken for the new one's.
-        (keys.retry_at, keys.changing) = (None, true);
+        // From here on nothing is reserved for the SA before.
+        keys.changing = true;
         let before = self.exchange(number, path, goes_on)?;
         self.keep_last_floors(&before.secy, &floors);
-        self.give_back(lease.unused(&before.secy));
+        lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
         if let Keys::Static(keys) = &mut self.links[number].keys {
             keys.changing = false;
         }
         Ok(())
-    }
-
-    /// Takes back what an SA has not used that is gone.
-    pub(super) fn give_back(&mut self, unused: Option<Unused>) {
-        // What cannot be written is lost, as after a crash; that nothing can be written has its own notices.
-        let _ = self.leases.give_back(unused.as_slice());
     }
 
     /// Does what a worker asks for.
@@ -121,20 +121,34 @@ impl Gateway {
             NextAction::GoOn => {}
             NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
             NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
-            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, now),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number),
         }
     }
 
-    /// Reserves the next block of a link's PNs and allows it.
-    pub(super) fn reserve(&mut self, number: usize, now: Instant) {
-        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys), .. } = &mut self.links[number]
-        else {
-            return;
-        };
-        let TransmitLease { name, an, last, through: before } = keys.lease;
-        match self.leases.reserve(name, last, BLOCK_PNS) {
+    /// Has the next block of a link's PNs reserved, unless that is under way.
+    pub(super) fn reserve(&mut self, number: usize) {
+        let Keys::Static(keys) = &mut self.links[number].keys else { return };
+        if keys.pending.is_none() {
+            let TransmitLease { name, last, .. } = keys.lease;
+            (keys.pending, keys.retry_at) = (Some(self.disk.reserve(name, last)), None);
+        }
+    }
+
+    /// Allows the block that was reserved for the link which asked for it, if there still is one.
+    pub(super) fn reserved(
+        &mut self,
+        ticket: u64,
+        reservation: Result<Reservation, LeaseError>,
+        now: Instant,
+    ) {
+        let asked =
+            |link: &LinkControl| matches!(&link.keys, Keys::Static(keys) if keys.pending == Some(ticket));
+        let Some(link) = self.links.iter_mut().find(|link| asked(link)) else { return };
+        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys), .. } = link else { return };
+        let TransmitLease { an, through: before, .. } = keys.lease;
+        keys.pending = None;
+        match reservation {
             Ok(Reservation::Block(block)) => {
-                keys.retry_at = None;
                 // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
                 // PN is used twice.
                 if before.number().checked_add(1) != Some(block.first.number()) {
@@ -147,7 +161,7 @@ impl Gateway {
                 let _ = self.workers[*worker].command(Command::Reserve { seat: *seat, an, through });
             }
             // The SA knows its last PN too, and says when it is used.
-            Ok(Reservation::Exhausted) => keys.retry_at = None,
+            Ok(Reservation::Exhausted) => {}
             Err(error) => {
                 keys.retry_at = Some(now + LEASE_RETRY);
                 self.notices.push(Notice::LeaseFailed { link: link.clone(), error });

@@ -183,6 +183,12 @@ impl<D: Disk> Store<D> {
         Ok(())
     }
 
+    /// Writes what means nothing by itself.
+    pub(super) fn probe(&mut self) -> Result<(), LeaseError> {
+        let written = self.disk.write_synced(&format!("{FLOORS}.new"), b"");
+        written.map_err(|source| LeaseError::Write { path: self.path.clone(), source })
+    }
+
     /// The lowest PN that is accepted after a start.
     pub(super) fn floor(&self, name: LeaseName) -> Pn {
         self.floors.lowest.get(&name.0).and_then(|&lowest| Pn::new(lowest)).unwrap_or(Pn::FIRST)

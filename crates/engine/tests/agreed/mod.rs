@@ -128,7 +128,7 @@ impl Pair {
         let state = std::env::temp_dir().join(format!("fw-agreed-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&state);
         let leases = LeaseStore::open(&state, None).unwrap();
-        let mut gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary);
+        let mut gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary).unwrap();
         let mut side = 0;
         let sides = settings.map(|settings| {
             let (ports, machine, wire) = ports();

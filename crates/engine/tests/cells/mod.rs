@@ -146,7 +146,7 @@ impl Pair {
         let state = std::env::temp_dir().join(format!("fw-cells-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&state);
         let leases = LeaseStore::open(&state, None).unwrap();
-        let gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary);
+        let gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary).unwrap();
         let sides = [ports().1, ports().1];
         let mut pair = Self { gateway, sides, seen: vec![], loses: |_, _| false, notices: vec![], state };
         for (side, settings) in settings.into_iter().enumerate() {

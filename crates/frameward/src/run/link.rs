@@ -6,7 +6,7 @@ use std::time::Instant;
 use engine::burst::BURST_FRAMES;
 use engine::control::{KeyAgreement, Recorder, StaticKeys};
 use engine::interface::{InterfaceError, Prepared, Seen};
-use engine::lease::{LeaseStore, PnBlock, Unmarked};
+use engine::lease::{LeaseError, PnBlock, Unmarked, Unused};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
 use engine::path::Path;
@@ -16,10 +16,10 @@ use wire::{MacAddr, Pn, Sci};
 use super::agreement::{key_agreement, recorder};
 use super::cell::settings;
 use super::loss::{LossForwarding, Side};
-use super::static_keys::{Begun, floors, secy};
+use super::static_keys::{Begun, Granted, floors, secy};
 use super::{Measured, RunError};
 use crate::check::{self, Mtus};
-use crate::config::{Gateway, Io, Keys, Link};
+use crate::config::{Gateway, Io, Keys, Link, StaticSas};
 
 /// A link whose interfaces are prepared and whose ports are open: all that can fail but its keys.
 pub(super) struct ReadyLink {
@@ -117,18 +117,21 @@ impl ReadyLink {
         })
     }
 
-    /// Gives it keys: static ones begin with a block of PNs that is on disk when this returns.
+    /// Gives it keys: static ones begin with what is granted them on disk.
     pub(super) fn begin(
         self,
         link: &Link,
-        leases: &mut LeaseStore,
+        grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
         let Self { ports, prepared, mtus, source, fallback, record } = self;
         let (secy, keys, began, unmarked) = match &link.keys {
             Keys::Static(sas) => {
-                let Begun { lease, block, unmarked } = Begun::new(&link.name, sas, leases)?;
-                let secy = secy(link, sas, mtus, Some(block), leases, measured.antedating.on);
+                let mut granted = grant(sas)?;
+                let Some(Begun { lease, block, unmarked }) = granted.begun(&link.name, sas)? else {
+                    unreachable!("invariant: a block was asked for")
+                };
+                let secy = secy(link, sas, mtus, Some(block), &granted, measured.antedating.on);
                 let keys = StaticKeys { transmit: lease, receive: floors(sas) };
                 (secy, StartedKeys::Static(keys), block.first, unmarked)
             }
@@ -151,6 +154,13 @@ impl ReadyLink {
 }
 
 impl StartedLink {
+    /// The PNs that it has begun with, for it is not to be.
+    pub(super) fn unused(&self) -> Option<Unused> {
+        let StartedKeys::Static(keys) = &self.keys else { return None };
+        let lease = keys.transmit;
+        Some(Unused { name: lease.name, next: self.about.began.1, through: lease.through })
+    }
+
     /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are
     /// closed.
     pub(super) fn give_to(
@@ -279,6 +289,11 @@ impl RunningLink {
         result
     }
 
+    /// Whether one of its interfaces is there (plain, protected) and not prepared yet.
+    pub(super) fn is_to_prepare(&self, there: [bool; 2]) -> bool {
+        self.prepared.iter().zip(there).any(|(prepared, there)| there && prepared.is_none())
+    }
+
     /// Whether its ports are on these interfaces (plain, protected), as they are now.
     pub(super) fn is_on(&self, seen: [Option<Seen>; 2]) -> bool {
         self.prepared.iter().zip(seen).all(|(prepared, seen)| match (prepared, seen) {
@@ -299,19 +314,26 @@ impl RunningLink {
         }
     }
 
-    /// Takes a side down or brings it up, as `loss` has it. Whether anything was done.
-    pub(super) fn hold_down(&mut self) -> Result<bool, InterfaceError> {
+    /// Whether a side is to be taken down or brought up, as `loss` has it.
+    pub(super) fn is_to_hold(&self) -> bool {
+        Side::BOTH.into_iter().any(|side| self.is_to_change(side))
+    }
+
+    fn is_to_change(&self, side: Side) -> bool {
+        let prepared = self.prepared[side.index()].as_ref();
+        prepared.is_some_and(|prepared| prepared.is_held_down() != (self.loss.held() == Some(side)))
+    }
+
+    /// Takes a side down or brings it up, as `loss` has it.
+    pub(super) fn hold_down(&mut self) -> Result<(), InterfaceError> {
         let held = self.loss.held();
-        let mut done = false;
         for side in Side::BOTH {
-            if let Some(prepared) = &mut self.prepared[side.index()]
-                && prepared.is_held_down() != (held == Some(side))
-            {
+            let change = self.is_to_change(side);
+            if let Some(prepared) = self.prepared[side.index()].as_mut().filter(|_| change) {
                 prepared.hold_down(held == Some(side))?;
-                done = true;
             }
         }
-        Ok(done)
+        Ok(())
     }
 
     /// The interface of a side.

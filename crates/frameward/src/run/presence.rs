@@ -17,6 +17,7 @@
 
 use std::time::{Duration, Instant};
 
+use engine::control::Gateway;
 use engine::interface::{Watch, look};
 use secy::GoesOn;
 
@@ -59,7 +60,7 @@ impl Running {
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
             let changed = if due { self.attend_link(link, now) } else { None };
-            for line in changed.into_iter().chain(forward_loss(link, now)) {
+            for line in changed.into_iter().chain(forward_loss(link, &mut self.control, now)) {
                 tell(&format_args!("link {:?}: {line}", link.config.name));
             }
         }
@@ -95,8 +96,15 @@ impl Running {
         if !link.is_seated {
             return self.start_absent(link, there, now);
         }
-        let (why, try_at) = match (link.prepare(&self.gateway, there), missing(&link.config, there)) {
-            (Err(error), _) => (error.to_string(), now + RETRY),
+        // What an interface is put back to is recorded on disk.
+        let written = match link.is_to_prepare(there) {
+            true => self.control.probe_disk().map_err(|error| error.to_string()),
+            false => Ok(()),
+        };
+        let prepared =
+            written.and_then(|()| link.prepare(&self.gateway, there).map_err(|error| error.to_string()));
+        let (why, try_at) = match (prepared, missing(&link.config, there)) {
+            (Err(why), _) => (why, now + RETRY),
             (Ok(()), Some(missing)) => (missing, now),
             // Ports on a side that is down may not open, or be worse ones.
             (Ok(()), None) => match link.why_held().map_or_else(|| self.take_up(link), Err) {
@@ -130,6 +138,7 @@ impl Running {
     /// Starts a link whose interfaces are there.
     fn start_link(&mut self, link: &mut RunningLink) -> Result<(), String> {
         let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(lines)?;
+        self.control.probe_disk().map_err(|error| error.to_string())?;
         let ready = ReadyLink::open(&self.gateway, &link.config, mtus).map_err(|error| error.to_string())?;
         self.begin(link, ready).map_err(|error| error.to_string())
     }
@@ -164,22 +173,25 @@ fn lines(findings: Vec<Finding>) -> String {
 }
 
 /// Takes a side down whose other side has lost its carrier, or up again. Returns what a person should know.
-fn forward_loss(link: &mut RunningLink, now: Instant) -> Option<String> {
+fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) -> Option<String> {
     link.loss.set_rule(link.config.link_loss);
     let carriers = link.carriers;
     link.loss.turn(now, carriers);
     if link.not_held.as_ref().is_some_and(|(_, try_at)| now < *try_at) {
         return None;
     }
-    match link.hold_down() {
-        Ok(false) => None,
-        Ok(true) => {
+    if !link.is_to_hold() {
+        return None;
+    }
+    // That a side is held down is recorded on disk before.
+    let written = control.probe_disk().map_err(|error| error.to_string());
+    match written.and_then(|()| link.hold_down().map_err(|error| error.to_string())) {
+        Ok(()) => {
             link.not_held = None;
             let ends = || format!("{} and {} are up again", link.config.plain, link.config.protected);
             Some(link.why_held().map_or_else(ends, |why| format!("no frame passes: {why}")))
         }
-        Err(error) => {
-            let text = error.to_string();
+        Err(text) => {
             let known = link.not_held.as_ref().is_some_and(|(before, _)| *before == text);
             link.not_held = Some((text.clone(), now + RETRY));
             (!known).then(|| format!("error: {text}"))

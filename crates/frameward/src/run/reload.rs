@@ -23,14 +23,17 @@
 
 mod sites;
 
+use std::cell::RefCell;
+use std::path::Path;
 use std::time::Instant;
 
 use engine::interface::{InterfaceError, look};
+use engine::lease::LeaseError;
 use secy::GoesOn;
 
 use super::link::{About, ReadyLink, RunningLink, path};
 use super::presence::{RETRY, missing};
-use super::static_keys::{Begun, floors, receive, secy};
+use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running, Tell};
 use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
@@ -151,6 +154,10 @@ impl Running {
 
     /// Judges the new configuration. Changes nothing, but for PNs that are reserved.
     fn prepare(&mut self, lines: &mut Vec<String>) -> Result<New, Vec<String>> {
+        if let Some(silent) = self.control.disk_silent() {
+            let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
+            return Err(vec![silent.to_string()]);
+        }
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
@@ -165,8 +172,13 @@ impl Running {
                 fixed.join(", ")
             )]);
         }
-        let leases = self.control.leases();
-        let mut errors = as_lines(misused(&file, &links, &|role, name, key| leases.judge(role, name, key)));
+        let control = RefCell::new(&mut self.control);
+        let judge = |role, name, key: &Path| {
+            let key = key.to_owned();
+            let judged = control.borrow_mut().on_disk(move |leases| leases.judge(role, name, &key));
+            judged.and_then(|judged| judged)
+        };
+        let mut errors = as_lines(misused(&file, &links, &judge));
         let mut judged = Vec::new();
         for link in links {
             let mtus = match self.waits_from_the_start(&link) {
@@ -393,16 +405,11 @@ impl Running {
     ) -> Result<Option<Begun>, String> {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
-        let begun = match goes_on.transmit {
-            Some(_) => {
-                receive(sas, self.control.leases()).map(|_| None).map_err(|error| error.to_string())?
-            }
-            None => {
-                Some(Begun::new(&link.name, sas, self.control.leases()).map_err(|error| error.to_string())?)
-            }
-        };
+        let granted = Granted::of(sas, goes_on.transmit.is_none(), &mut self.control);
+        let mut granted = granted.map_err(|error| error.to_string())?;
+        let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
         let block = begun.as_ref().map(|begun| begun.block);
-        let secy = secy(link, sas, mtus, block, self.control.leases(), self.measured.antedating.on);
+        let secy = secy(link, sas, mtus, block, &granted, self.measured.antedating.on);
         let path = Box::new(path(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
         let changed = self.control.change(&link.name, path, goes_on, transmit, floors(sas));

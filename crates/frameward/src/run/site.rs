@@ -226,7 +226,11 @@ impl RunningSite {
             return None;
         }
         let taken_up = match seen {
-            Some(seen) => self.take_up(file, gateway, control, seen),
+            // What the interface is put back to is recorded on disk.
+            Some(seen) => control
+                .probe_disk()
+                .map_err(|error| error.to_string())
+                .and_then(|()| self.take_up(file, gateway, control, seen)),
             None => Err(missing(&self.config)),
         };
         let (why, try_at) = match taken_up {

@@ -20,13 +20,14 @@ use engine::lease::LeaseStore;
 use super::link::{ReadyLink, RunningLink};
 use super::presence::missing;
 use super::site::RunningSite;
+use super::static_keys::Granted;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, Tell, polling};
 use crate::check::interface_mtu;
 use crate::check::keys::misused;
 use crate::check::link_mtus;
 use crate::check::site::{lan_mtu, not_carried};
-use crate::config::{Config, Link, Site, interfaces};
+use crate::config::{Config, Link, Site, StaticSas, interfaces};
 use crate::privilege;
 use crate::suite_speed::{self, Antedating};
 
@@ -34,7 +35,9 @@ use crate::suite_speed::{self, Antedating};
 /// interfaces.
 pub(super) fn open_state(config: &Config, tell: Tell<'_>) -> Result<LeaseStore, RunError> {
     let Config { file, gateway, links, .. } = config;
-    let leases = LeaseStore::open(&gateway.state, gateway.state_max_age)?;
+    // Without static keys there is no heartbeat, and nothing that could be too old.
+    let max_age = gateway.state_max_age.filter(|_| links.iter().any(|link| link.static_sas().is_some()));
+    let leases = LeaseStore::open(&gateway.state, max_age)?;
     if let Some(behind) = leases.clock_behind() {
         tell(&format_args!(
             "warning: this box's clock is {} s behind the state in {}; correct the clock",
@@ -69,8 +72,9 @@ impl Running {
         // Before any interface is touched: frames would wait for it.
         let measured =
             Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
-        let mut control =
-            Gateway::new(leases, polling(gateway.polling), placement.scheduling).on_cpus(placement.cpus);
+        let control =
+            Gateway::new(leases, polling(gateway.polling), placement.scheduling).map_err(RunError::Thread)?;
+        let mut control = control.on_cpus(placement.cpus);
         control.start_workers(occupants).map_err(RunError::Thread)?;
         let mut running = Self {
             file,
@@ -105,18 +109,37 @@ impl Running {
             }
             self.sites.push(site);
         }
-        // Last: a link that has begun has frames, and PNs that nobody else gets.
-        for (mut running, ready) in links {
-            let begun = match ready {
+        let mut begun = Vec::new();
+        for (running, ready) in links {
+            let started = ready.map(|ready| {
+                let grant = |sas: &StaticSas| Granted::at_start(sas, &mut self.control);
+                ready.begin(&running.config, grant, &self.measured)
+            });
+            match started.transpose() {
+                Ok(started) => begun.push((running, started)),
+                Err(error) => {
+                    let unused: Vec<_> =
+                        begun.iter().filter_map(|(_, link)| link.as_ref()?.unused()).collect();
+                    // If that fails, too, they are lost as after a crash.
+                    let _ = self.control.on_disk_at_start(move |leases| leases.give_back(&unused));
+                    return Err(error);
+                }
+            }
+        }
+        // From here on frames flow, and KaYs wait for nobody.
+        for (mut running, started) in begun {
+            let given = match started {
                 None => {
                     let why = running.waiting.as_ref().map_or("", |waiting| &waiting.why);
                     tell(&format_args!("link {:?}: no frame passes: {why}", running.config.name));
                     Ok(())
                 }
-                Some(ready) => self.begin(&mut running, ready).map(|()| running.announce(tell)),
+                Some(started) => {
+                    started.give_to(&mut running, &mut self.control).map(|()| running.announce(tell))
+                }
             };
             self.links.push(running);
-            begun?;
+            given?;
         }
         Ok(())
     }
@@ -145,9 +168,10 @@ impl Running {
         Ok((RunningLink::absent(link, String::new()), Some(ready)))
     }
 
-    /// Gives a link keys and then a worker.
+    /// Gives a link keys and then a worker, while others run.
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
-        let started = ready.begin(&link.config, self.control.leases(), &self.measured)?;
+        let grant = |sas: &StaticSas| Granted::of(sas, true, &mut self.control);
+        let started = ready.begin(&link.config, grant, &self.measured)?;
         started.give_to(link, &mut self.control)
     }
 }

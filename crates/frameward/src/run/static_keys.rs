@@ -1,7 +1,9 @@
 //! Static keys of a link: the PNs that they begin with, and a SecY with their SAs.
 
-use engine::control::{ReceiveFloor, TransmitLease};
-use engine::lease::{Begin, LeaseError, LeaseStore, PnBlock, Reservation, Unmarked};
+use std::path::PathBuf;
+
+use engine::control::{Gateway, ReceiveFloor, TransmitLease};
+use engine::lease::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, Unmarked};
 use secy::{InstallError, ReceiveSa, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
@@ -25,22 +27,66 @@ pub(super) struct Begun {
     pub(super) unmarked: Option<Unmarked>,
 }
 
-/// Writes down under which names frames may come from now on, before the first one can. A key that could not be marked.
-pub(super) fn receive(sas: &StaticSas, leases: &mut LeaseStore) -> Result<Option<Unmarked>, LeaseError> {
-    let names: Vec<_> = sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.as_path())).collect();
-    leases.receive(&names)
+/// What static keys want of the disk before their first frame; the disk's thread does it.
+pub(super) struct Wanted {
+    receive: Vec<(LeaseName, PathBuf)>,
+    /// If the transmit SA is a new one.
+    transmit: Option<(LeaseName, Pn, PathBuf)>,
 }
 
-impl Begun {
-    pub(super) fn new(link: &str, sas: &StaticSas, leases: &mut LeaseStore) -> Result<Self, RunError> {
-        let unmarked_peer = receive(sas, leases)?;
-        let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
-        let Begin { reservation, unmarked } = leases.begin(name, last, &sas.transmit.key_file)?;
+/// What they have got.
+pub(super) struct Granted {
+    /// Where the receive SAs begin, in the order of the configuration.
+    floors: Vec<Pn>,
+    reservation: Option<Reservation>,
+    unmarked: Option<Unmarked>,
+}
+
+impl Wanted {
+    pub(super) fn new(sas: &StaticSas, transmit: bool) -> Self {
+        let begin = || (sas.transmit.lease_name(), sas.suite.last_pn(), sas.transmit.key_file.clone());
+        Self {
+            receive: sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.clone())).collect(),
+            transmit: transmit.then(begin),
+        }
+    }
+
+    /// Writes down under which names frames may come from now on, before the first one can, and reserves the first block.
+    pub(super) fn carry_out(self, leases: &mut LeaseStore) -> Result<Granted, LeaseError> {
+        let names: Vec<_> = self.receive.iter().map(|(name, file)| (*name, file.as_path())).collect();
+        let unmarked = leases.receive(&names)?;
+        let floors = self.receive.iter().map(|(name, _)| leases.floor(*name)).collect();
+        let Some((name, last, key_file)) = self.transmit else {
+            return Ok(Granted { floors, reservation: None, unmarked });
+        };
+        let begin = leases.begin(name, last, &key_file)?;
+        let unmarked = begin.unmarked.or(unmarked);
+        Ok(Granted { floors, reservation: Some(begin.reservation), unmarked })
+    }
+}
+
+impl Granted {
+    /// The same before any link has frames: the disk may take its time.
+    pub(super) fn at_start(sas: &StaticSas, control: &mut Gateway) -> Result<Self, LeaseError> {
+        let wanted = Wanted::new(sas, true);
+        control.on_disk_at_start(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
+    }
+
+    /// Has the disk do what is wanted, and waits for it, for two seconds at most.
+    pub(super) fn of(sas: &StaticSas, transmit: bool, control: &mut Gateway) -> Result<Self, LeaseError> {
+        let wanted = Wanted::new(sas, transmit);
+        control.on_disk(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
+    }
+
+    /// How the transmit SA begins, if it is a new one.
+    pub(super) fn begun(&mut self, link: &str, sas: &StaticSas) -> Result<Option<Begun>, RunError> {
+        let Some(reservation) = self.reservation else { return Ok(None) };
         let Reservation::Block(block) = reservation else {
             return Err(RunError::PnExhausted { link: link.to_owned() });
         };
+        let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
         let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
-        Ok(Self { lease, block, unmarked: unmarked.or(unmarked_peer) })
+        Ok(Some(Begun { lease, block, unmarked: self.unmarked.take() }))
     }
 }
 
@@ -52,10 +98,10 @@ pub(super) fn secy(
     sas: &StaticSas,
     mtus: Mtus,
     block: Option<PnBlock>,
-    leases: &LeaseStore,
+    granted: &Granted,
     antedate: bool,
 ) -> SecY {
-    install(link, sas, mtus, block, leases, antedate).expect("invariant: a judged configuration installs")
+    install(link, sas, mtus, block, granted, antedate).expect("invariant: a judged configuration installs")
 }
 
 fn install(
@@ -63,7 +109,7 @@ fn install(
     sas: &StaticSas,
     mtus: Mtus,
     block: Option<PnBlock>,
-    leases: &LeaseStore,
+    granted: &Granted,
     antedate: bool,
 ) -> Result<SecY, InstallError> {
     let StaticSa { an, sci, key: sak, xpn, .. } = &sas.transmit;
@@ -74,12 +120,12 @@ fn install(
         secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
         secy.enable_transmit(*an)?;
     }
-    for sa in &sas.receive {
+    for (sa, floor) in sas.receive.iter().zip(&granted.floors) {
         let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
             secy.install_receive_sc(*sci)?;
         }
-        let lowest = if sa.replay_floor { leases.floor(sa.lease_name()) } else { Pn::FIRST };
+        let lowest = if sa.replay_floor { *floor } else { Pn::FIRST };
         let at = secy.receive_scs().position(|sc| sc.sci() == *sci);
         let key = key(sas.suite, sak, antedate && at.is_some_and(|at| at < SecY::ANTEDATED_SCS));
         let receive = ReceiveSa::new(*an, key, *xpn, link.protection, lowest, link.replay_window)?;

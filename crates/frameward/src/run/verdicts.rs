@@ -82,6 +82,13 @@ impl Log {
     }
 }
 
+fn does_not_answer(silent: Duration) -> String {
+    format!(
+        "The state directory's disk has not answered for {} s: replay floors are not written, and nothing is sent any more when the packet numbers are used that are reserved.",
+        silent.as_secs()
+    )
+}
+
 impl Verdicts {
     /// Hears what the engine has to say about its disk.
     pub(super) fn heed(&mut self, now: Instant, notice: &Notice) {
@@ -111,6 +118,9 @@ impl Verdicts {
     ) {
         let Some(running) = links.iter().find(|link| link.config.name == report.name) else { return };
         let disk = self.disk.as_ref().filter(|(at, _)| at.elapsed() < DISK).map(|(_, why)| why.clone());
+        // What key agreement needs is in memory.
+        let silent = control.disk_silent().filter(|_| running.config.static_sas().is_some());
+        let disk = silent.map(does_not_answer).or(disk);
         let watched = self.links.entry(report.name.clone()).or_default();
         let mut seen = watched.lately.seen(now);
         // Without relations nobody asked for its figures.

@@ -64,7 +64,8 @@ impl WholePath {
         let failed = |error: &dyn std::fmt::Display| BenchError::Cells(error.to_string());
         let scratch = Scratch::new()?;
         let leases = LeaseStore::open(scratch.path(), None).map_err(|error| failed(&error))?;
-        let mut gateway = Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary);
+        let mut gateway =
+            Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary).map_err(|error| failed(&error))?;
         let mut wires = Vec::new();
         for (side, name) in NAMES.into_iter().enumerate() {
             let link = Link::closed(path(side));

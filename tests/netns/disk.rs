@@ -1,0 +1,240 @@
+//! A disk that does not answer: frames and key agreement go on, and it is said.
+//!
+//! ```text
+//!  gateway A ══ press: MKA  ══ gateway B        A's state lies on a file system of its own, which is frozen (fsfreeze):
+//!            ── oven: static ──                 whoever writes there sleeps until it is thawed
+//! ```
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use frameward::demo::pair::{Scratch, Station};
+use frameward::keygen::{self, KeyLength};
+use frameward::report::GatewayReport;
+use lab::topology::{LEFT, PLAIN, PROTECTED};
+use lab::{Capture, Captured, Direction, Namespace, PacketSocket, Program, Shape, Topology};
+use wire::{EtherType, MacAddr};
+
+use super::{DEADLINE, EXPERIMENT, MARKER, program};
+
+/// How long it is frozen: longer than a participant of MKA lives without a word (6 s). `FRAMEWARD_STALL_SECONDS` for more.
+const USUAL_SECONDS: u64 = 12;
+
+/// A file system in a file. It goes when dropped.
+struct Disk(PathBuf);
+
+impl Disk {
+    fn new(scratch: &Scratch) -> Self {
+        let (image, mount) = (scratch.path().join("disk.img"), scratch.path().join("disk"));
+        fs::File::create(&image).unwrap().set_len(16 << 20).unwrap();
+        fs::create_dir(&mount).unwrap();
+        let [image, path] = [&image, &mount].map(|path| path.to_str().unwrap());
+        command(&["mkfs.ext4", "-q", "-F", image]);
+        command(&["mount", "-o", "loop", image, path]);
+        Self(mount)
+    }
+
+    fn freeze(&self) -> Frozen<'_> {
+        command(&["fsfreeze", "--freeze", self.0.to_str().unwrap()]);
+        Frozen(self)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // The gateway that had it may be ending yet.
+        let _ = Program::spawn(&["umount", "--lazy", self.0.to_str().unwrap()])
+            .map(|umount| umount.wait(DEADLINE));
+    }
+}
+
+/// Thaws when dropped, also when an assertion has failed: nothing can end a process that waits for the disk.
+struct Frozen<'d>(&'d Disk);
+
+impl Drop for Frozen<'_> {
+    fn drop(&mut self) {
+        let path = self.0.0.to_str().unwrap();
+        let _ = Program::spawn(&["fsfreeze", "--unfreeze", path]).map(|thaw| thaw.wait(DEADLINE));
+    }
+}
+
+fn command(words: &[&str]) {
+    let output = Program::spawn(words).unwrap().wait(DEADLINE).unwrap();
+    assert!(output.status.success(), "{words:?}: {}", output.stderr);
+}
+
+/// A and B with both links.
+fn configure(scratch: &Scratch, disk: &Disk) {
+    keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
+    for (name, state, [own, peer]) in
+        [("a", disk.0.join("state"), [1, 2]), ("b", scratch.path().join("state-b"), [2, 1])]
+    {
+        keygen::static_key(KeyLength::Bits128, &scratch.path().join(format!("{own}.key"))).unwrap();
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\nio = \"af_packet\"\n\
+             [[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\n\
+             [link.mka]\ncak_file = \"line.cak\"\n\
+             [[link]]\nname = \"oven\"\nplain = \"oven-m\"\nprotected = \"oven-n\"\nsuite = \"gcm-aes-128\"\n\
+             [link.static]\nan = 0\nsci = \"02:00:00:00:00:0{own}/1\"\nkey_file = \"{own}.key\"\n\
+             [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0{peer}/1\"\nkey_file = \"{peer}.key\"\n",
+            state.display(),
+        );
+        scratch.write(&format!("{name}.toml"), &text).unwrap();
+    }
+}
+
+/// The second link's interfaces: in each gateway's namespace its machine, `oven-x`, and a cable between them.
+fn lay(topology: &Topology) {
+    let [a, b] = [&topology.gateway_a.namespace, &topology.gateway_b.namespace];
+    for namespace in [a, b] {
+        namespace.ip(&["link", "add", "oven-m", "type", "veth", "peer", "name", "oven-x"]).unwrap();
+        namespace.sysctl("net/ipv6/conf/oven-x/disable_ipv6", "1").unwrap();
+    }
+    let cable =
+        ["link", "add", "oven-n", "mtu", "1600", "type", "veth", "peer", "name", "oven-n", "mtu", "1600"];
+    a.ip(&[&cable[..], &["netns", b.name()]].concat()).unwrap();
+    for namespace in [a, b] {
+        for interface in ["oven-x", "oven-n"] {
+            namespace.ip(&["link", "set", interface, "up"]).unwrap();
+        }
+    }
+}
+
+/// One direction of one link.
+struct Way<'t> {
+    from: (&'t Namespace, &'static str),
+    number: u8,
+    arrived: Capture,
+}
+
+impl<'t> Way<'t> {
+    fn new(number: u8, from: (&'t Namespace, &'static str), to: (&Namespace, &'static str)) -> Self {
+        Self { from, number, arrived: Capture::start(to.0, to.1).unwrap() }
+    }
+
+    fn frame(&self, number: u32) -> Vec<u8> {
+        let text = [&MARKER[..], &[self.number], &number.to_be_bytes(), &[0; 60]].concat();
+        let [to, from] = [0x10, 0x20].map(|half| MacAddr([2, 0, 0, 0, half, self.number]));
+        testkit::frames::ethernet(to, from, EXPERIMENT, &text)
+    }
+
+    /// Which of its frames have arrived.
+    fn numbers(captured: &Captured, way: u8) -> Vec<u32> {
+        let at = 14 + MARKER.len();
+        let ours = captured.frames.iter().filter(|frame| {
+            frame.direction == Direction::In && frame.contains(MARKER) && frame.octets[at] == way
+        });
+        ours.map(|frame| u32::from_be_bytes(frame.octets[at + 1..at + 5].try_into().unwrap())).collect()
+    }
+}
+
+/// Waits for a state of A, and returns how long it took.
+fn wait(a: &Station, what: &str, is_so: impl Fn(&GatewayReport) -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !is_so(&a.report().unwrap()) {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn silent(report: &GatewayReport) -> bool {
+    report.links[1].concerns.iter().any(|concern| concern.text.contains("disk has not answered for"))
+}
+
+#[test]
+fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
+    let seconds =
+        std::env::var("FRAMEWARD_STALL_SECONDS").ok().map_or(USUAL_SECONDS, |text| text.parse().unwrap());
+    let topology = Topology::build(&Shape::default()).unwrap();
+    lay(&topology);
+    let scratch = Scratch::new().unwrap();
+    let disk = Disk::new(&scratch);
+    configure(&scratch, &disk);
+    // A's service manager: it is told that A is alive every second, while it turns.
+    let manager = scratch.path().join("notify");
+    let words = UnixDatagram::bind(&manager).unwrap();
+    words.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let socket = format!("NOTIFY_SOCKET={}", manager.display());
+    let [a_home, b_home] = [&topology.gateway_a.namespace, &topology.gateway_b.namespace];
+    let by = ["env", &socket, "WATCHDOG_USEC=3000000"];
+    let a = Station::start_by(&by, program(), a_home, &scratch, "a").unwrap();
+    let b = Station::start(program(), b_home, &scratch, "b").unwrap();
+    for gateway in [&a, &b] {
+        wait(gateway, "secured", |report| report.links[0].mka.as_ref().is_some_and(|mka| mka.secured));
+    }
+    let (machine_a, machine_b) = (&topology.machine_a, &topology.machine_b);
+    let press = [(&machine_a.namespace, machine_a.ifname), (&machine_b.namespace, machine_b.ifname)];
+    let oven = [(a_home, "oven-x"), (b_home, "oven-x")];
+    let ways = [(press[0], press[1]), (press[1], press[0]), (oven[0], oven[1]), (oven[1], oven[0])];
+    let ways: Vec<_> = (1..).zip(ways).map(|(number, (from, to))| Way::new(number, from, to)).collect();
+    let mkpdus = Capture::start(&topology.middle, LEFT).unwrap();
+    let stop = AtomicBool::new(false);
+    let (sent, alive) = thread::scope(|scope| {
+        let frozen = disk.freeze();
+        let sender = scope.spawn(|| {
+            let sockets: Vec<_> =
+                ways.iter().map(|way| PacketSocket::open(way.from.0, way.from.1).unwrap()).collect();
+            let mut sent = 0;
+            while !stop.load(Ordering::Relaxed) {
+                ways.iter().zip(&sockets).for_each(|(way, socket)| socket.send(&way.frame(sent)).unwrap());
+                sent += 1;
+                thread::sleep(Duration::from_millis(10));
+            }
+            sent
+        });
+        let listener = scope.spawn(|| {
+            let mut heard = vec![Instant::now()];
+            let mut word = [0; 64];
+            while !stop.load(Ordering::Relaxed) {
+                match words.recv(&mut word) {
+                    Ok(octets) if word[..octets].starts_with(b"WATCHDOG=1") => heard.push(Instant::now()),
+                    Ok(_) => {}
+                    Err(error) => {
+                        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
+                    }
+                }
+            }
+            heard.push(Instant::now());
+            heard
+        });
+        let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let begin = Instant::now();
+            wait(&a, "it is not said", silent);
+            while begin.elapsed() < Duration::from_secs(seconds) {
+                let report = a.report().unwrap();
+                assert!(silent(&report) && report.links[0].mka.as_ref().unwrap().secured);
+                thread::sleep(Duration::from_millis(200));
+            }
+        }));
+        drop(frozen);
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = watched {
+            std::panic::resume_unwind(panic);
+        }
+        (sender.join().unwrap(), listener.join().unwrap())
+    });
+    wait(&a, "it is not said that it answers", |report| !silent(report));
+    for way in ways {
+        let number = way.number;
+        let captured = way.arrived.stop().unwrap().complete().unwrap();
+        assert_eq!(Way::numbers(&captured, number), (0..sent).collect::<Vec<_>>(), "way {number}");
+    }
+    let longest = |times: &[Instant]| times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest(&alive) < Duration::from_secs(3), "not alive for {:?}", longest(&alive));
+    let captured = mkpdus.stop().unwrap().complete().unwrap();
+    let of_a = captured.of_ethertype(EtherType::EAPOL.0).filter(|frame| frame.direction == Direction::In);
+    let times: Vec<_> = of_a.map(|frame| frame.at).collect();
+    assert!(times.len() as u64 >= seconds / 3, "{} MKPDUs in {seconds} s", times.len());
+    // One each two seconds; after six the peer is given up.
+    assert!(longest(&times) < Duration::from_secs(4), "no MKPDU for {:?}", longest(&times));
+    let said = a.stop().unwrap();
+    for words in ["has not answered for", "answers again, after", "replay floors came to disk"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!b.stop().unwrap().contains("lost"), "B has lost its peer");
+}
