@@ -172,6 +172,8 @@ pub struct Gateway {
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
     disk: Disk,
+    /// What it counts may be an earlier state: no PN is given back.
+    distrusted: bool,
     /// Notices that no turn has returned yet.
     notices: Vec<Notice>,
     ended: bool,
@@ -233,6 +235,7 @@ impl Gateway {
             links: Vec::new(),
             sites: Vec::new(),
             disk: Disk::start(leases, thread::current())?,
+            distrusted: false,
             notices: Vec::new(),
             ended: false,
             floor_keeper: FloorKeeper::new(Instant::now()),
@@ -464,6 +467,11 @@ impl Gateway {
         std::mem::take(&mut self.notices)
     }
 
+    /// What is in memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
+    pub const fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
     /// Stops all workers, brings the last floors to disk, gives back the PNs that were not used and closes the links.
     ///
     /// # Errors
@@ -479,7 +487,7 @@ impl Gateway {
                 last.reserve(floors.len());
                 if let Some(Some(link)) = links.get(control.seat) {
                     read_floors(&link.path().secy, &floors, &mut last);
-                    unused.extend(control.unused(link));
+                    unused.extend(control.unused(link).filter(|_| !self.distrusted));
                 }
             }
         }

@@ -46,6 +46,7 @@ impl Machine {
 impl Running {
     /// Has nothing of what is in memory used any more, and says why the gateway ends.
     pub(super) fn give_up(&mut self) -> RunError {
+        self.control.distrust();
         for link in &self.links {
             // A worker that does not answer ends with the process.
             let _ = self.control.close(&link.config.name);
