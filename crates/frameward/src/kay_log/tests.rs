@@ -117,7 +117,9 @@ fn a_log_does_it_again() {
     // The KaYs' ten seconds go by in a moment.
     let mut log = KayLog::of_at_most(u64::MAX, 1 << 16, &path).expect("a new file");
     log.began(start, "press", &settings(1, 16), &[ckn()], &[1; 32]);
-    let [one, other] = agree(log, start);
+    let [mut one, other] = agree(log, start);
+    // Written, before it is read.
+    drop(one.log.take());
     let status = one.kay.status(start + Duration::from_secs(10));
     assert_eq!(
         (status.trouble, status.is_key_server, status.saks.first().map(|sak| sak.ki.kn)),

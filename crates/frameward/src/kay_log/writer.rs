@@ -27,7 +27,7 @@ const LONGEST_OF_STRANGERS: u64 = 1 << 20;
 /// Lines that may wait for the disk: a group of three says as many in a minute.
 const WAITING: usize = 256;
 /// How long the end of a log waits for the disk.
-const PATIENCE: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A log that is being written. An error ends it; the KaY goes on.
 #[derive(Debug)]
