@@ -255,6 +255,32 @@ fn another_key_and_no_answer() {
 }
 
 #[test]
+fn a_path_into_a_site_of_the_same_configuration_is_not_waited_for() {
+    let clinic = Clinic::open(&Shape::default(), "");
+    let (namespace, scratch) = (&clinic.topology.gateway_a.namespace, clinic.scratch.path());
+    namespace
+        .ip(&["link", "add", "near", "mtu", "1600", "type", "veth", "peer", "name", "far", "mtu", "1600"])
+        .unwrap();
+    for end in ["near", "far"] {
+        namespace.ip(&["link", "set", end, "up"]).unwrap();
+    }
+    keygen::site(&scratch.join("own.key")).unwrap();
+    let peer = keygen::site(&scratch.join("peer.key")).unwrap();
+    let text = std::fs::read_to_string(scratch.join("a.toml")).unwrap();
+    let text = text.replace(&format!("protected = \"{PROTECTED}\""), "protected = \"near\"");
+    let site = format!(
+        "\n[[site]]\nname = \"dresden\"\nlan = \"far\"\nbind = \"127.0.0.1:7788\"\nidentity = \"own.key\"\n\
+         [[site.peer]]\nname = \"berlin\"\npublic_key = \"{peer}\"\n"
+    );
+    clinic.scratch.write("a.toml", &(text + &site)).unwrap();
+    // It would wait for an hour.
+    let seen = Seen::of(clinic.start("a", &["--wait", "3600"]).wait(3 * DEADLINE).unwrap());
+    let findings = seen.findings();
+    let into = findings.iter().filter(|(_, text)| text.contains("leads into site \"dresden\" of this box"));
+    assert_eq!(into.count(), 1, "{findings:#?}");
+}
+
+#[test]
 fn what_is_wrong_with_the_box_itself() {
     let clinic = Clinic::open(&Shape { protected_mtu: 1500, ..Shape::default() }, "");
     let namespace = &clinic.topology.gateway_a.namespace;
@@ -266,7 +292,10 @@ fn what_is_wrong_with_the_box_itself() {
     seen.says("problem", "belongs to bridge br7");
     seen.says("problem", "plain is down");
     seen.says("problem", "MTU too small");
-    seen.says("note", "192.0.2.1");
+    seen.says(
+        "problem",
+        "plain carries the address 192.0.2.1 of this box, which would be cut off: run refuses it",
+    );
     seen.says("note", "mend the problems above first");
     // Without the rights, that is what it says.
     let config = clinic.scratch.path().join("a.toml").display().to_string();

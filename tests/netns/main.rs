@@ -23,6 +23,7 @@ mod doctor;
 mod exchange;
 mod exchanged;
 mod fieldbus;
+mod guard;
 mod hostile;
 mod http;
 mod kills;

@@ -150,6 +150,11 @@ impl Program {
         )
     }
 
+    /// Its file descriptor, for a filter that is to run it.
+    pub(crate) fn descriptor(&self) -> u32 {
+        self.0.as_raw_fd() as u32
+    }
+
     fn load(program_type: u32, flags: u32, instructions: &[u64]) -> io::Result<Self> {
         const LICENCE: &[u8] = b"MIT\0";
         // prog_type, insn_cnt, insns, license, log_level..., prog_flags at word 11, expected_attach_type at word 17

@@ -6,12 +6,15 @@
 //!
 //! Left out on purpose: addresses and routes (a bump in the wire has none), changing the MTU.
 
+mod clsact;
 mod control;
 mod link;
+mod netlink;
 mod offload;
 mod owner;
 mod prepared;
 mod record;
+mod routes;
 mod survey;
 mod watch;
 
@@ -21,7 +24,8 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
-pub use prepared::Prepared;
+pub use prepared::{Allowed, Guard, Prepared, guard_here};
+pub use routes::default_routes;
 pub use survey::{Survey, af_xdp_available};
 pub use watch::{Seen, Watch, look};
 
@@ -98,6 +102,29 @@ pub enum InterfaceError {
     Taken {
         /// Its name.
         name: String,
+    },
+    /// The host itself lives on it.
+    #[error(
+        "interface {name} carries {what} of this box, which would be cut off: choose another port, or take that away \
+         ('ip addr flush dev {name}'); if it is meant so, set allow_addresses = true"
+    )]
+    Lived {
+        /// Its name.
+        name: String,
+        /// Addresses, default routes.
+        what: String,
+    },
+    /// Nothing keeps the host's own stack off it.
+    #[error(
+        "interface {name}: this kernel keeps the host's own stack off it neither by tcx (Linux 6.6) nor by clsact \
+         ({why}): load the modules sch_ingress and cls_bpf, update the kernel, or, if nothing else runs on this box, set \
+         unguarded = true in [gateway]"
+    )]
+    Unguarded {
+        /// Its name.
+        name: String,
+        /// What the kernel said.
+        why: String,
     },
     /// The state directory cannot be used.
     #[error(

@@ -2,7 +2,7 @@
 //!
 //! | `io` | what is opened |
 //! |---|---|
-//! | af_xdp | AF_XDP, native or else generic, or an error |
+//! | af_xdp | AF_XDP, native or else generic, or an error; also where it would lose VLAN tags |
 //! | af_packet | AF_PACKET |
 //! | auto | AF_XDP; where it cannot be had or would lose VLAN tags, AF_PACKET, and the reason is told |
 
@@ -42,6 +42,14 @@ pub enum OpenError {
     /// There is no memory for frames.
     #[error(transparent)]
     Pool(#[from] PoolError),
+    /// AF_XDP would lose VLAN tags.
+    #[error(
+        "{interface} cannot switch {VLAN_STRIPPING} off, and AF_XDP would lose VLAN tags; set io = \"af_packet\" or \"auto\", or use another card"
+    )]
+    VlanStripping {
+        /// The interface.
+        interface: String,
+    },
     /// No chunk holds a frame of this MTU.
     #[error("{interface} has an MTU of {mtu}, more than any frame pool holds; set it to 9216 or less")]
     Mtu {
@@ -91,18 +99,15 @@ type Opened<const N: usize> = (Pool, [Box<dyn Port>; N], Option<String>);
 
 fn open<const N: usize>(prepared: [&Prepared; N], io: Io) -> Result<Opened<N>, OpenError> {
     let interfaces = prepared.map(Prepared::interface);
-    let stripping =
-        prepared.iter().find(|one| one.still_on().iter().any(|feature| feature == VLAN_STRIPPING));
-    let fallback = match (io, stripping) {
-        (Io::Auto, Some(one)) => {
-            Some(format!("{} cannot switch {VLAN_STRIPPING} off", one.interface().name()))
-        }
-        (Io::AfPacket, _) => None,
-        (Io::Auto | Io::AfXdp, _) => match open_af_xdp(interfaces) {
+    let fallback = if io == Io::AfPacket {
+        None
+    } else {
+        let kept = keeps_tags(prepared.iter().map(|one| (one.interface().name(), one.still_on())));
+        match kept.and_then(|()| open_af_xdp(interfaces)) {
             Ok((pool, ports)) => return Ok((pool, ports, None)),
             Err(error) if io == Io::AfXdp => return Err(error),
             Err(error) => Some(error.to_string()),
-        },
+        }
     };
     let pool = Pool::new(chunk_octets(&interfaces)?, 4 * BURST_FRAMES)?;
     let ports = all(interfaces.map(|interface| AfPacket::open(interface, &pool)))?;
@@ -119,6 +124,15 @@ pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
     let pool = Pool::new(chunk_octets(&[&interface])?, 4 * BURST_FRAMES)?;
     let port = AfPacket::open(&interface, &pool)?;
     Ok((pool, port))
+}
+
+/// Whether AF_XDP gets the VLAN tags of all these interfaces: their names, and the harmful offloads that are still on.
+fn keeps_tags<'i>(mut interfaces: impl Iterator<Item = (&'i str, &'i [String])>) -> Result<(), OpenError> {
+    let strips = |still_on: &[String]| still_on.iter().any(|feature| feature == VLAN_STRIPPING);
+    match interfaces.find(|(_, still_on)| strips(still_on)) {
+        Some((interface, _)) => Err(OpenError::VlanStripping { interface: interface.into() }),
+        None => Ok(()),
+    }
 }
 
 fn open_af_xdp<const N: usize>(interfaces: [&Interface; N]) -> Result<(Pool, [Box<dyn Port>; N]), OpenError> {
@@ -138,4 +152,20 @@ fn chunk_octets(interfaces: &[&Interface]) -> Result<ChunkOctets, OpenError> {
         chunk = chunk.max(fits);
     }
     Ok(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn af_xdp_is_refused_where_it_would_lose_vlan_tags() {
+        let (merges, strips) =
+            (vec!["rx-gro".to_owned()], vec!["rx-gro".to_owned(), VLAN_STRIPPING.to_owned()]);
+        let judge = |still_on: [&[String]; 2]| keeps_tags(["eth0", "eth1"].into_iter().zip(still_on));
+        judge([&[], &merges]).unwrap();
+        let error = judge([&merges, &strips]).unwrap_err();
+        assert!(matches!(&error, OpenError::VlanStripping { interface } if interface == "eth1"), "{error}");
+        assert!(error.to_string().contains("rx-vlan-hw-parse") && error.to_string().contains("af_packet"));
+    }
 }

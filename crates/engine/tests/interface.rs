@@ -16,7 +16,7 @@ use bench::{ENGINES, Forwarder};
 use engine::af_packet::AfPacket;
 use engine::af_xdp::{AfXdp, Attach};
 use engine::burst::Burst;
-use engine::interface::{Interface, InterfaceError, Prepared};
+use engine::interface::{Guard, Interface, InterfaceError, Prepared};
 use engine::pool::{ChunkOctets, Pool};
 use engine::port::Port;
 use netns::{Machine, PATIENCE, StateDirectory, frame, in_namespace, run, wire, wires};
@@ -98,7 +98,7 @@ fn settings_are_changed_and_put_back() {
         {
             assert!(during.contains(change), "{change} is missing in {during}");
         }
-        assert!(prepared.still_on().is_empty() && prepared.is_guarded(), "{prepared:?}");
+        assert!(prepared.still_on().is_empty() && prepared.guard() == Guard::Tcx, "{prepared:?}");
         let second = Prepared::apply(Interface::open("plain").unwrap(), &state.0).unwrap_err();
         assert!(matches!(second, InterfaceError::Taken { .. }), "{second}");
         prepared.restore().unwrap();

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use bench::{ENGINES, Engine, Forwarder, exchange};
-use engine::interface::Prepared;
+use engine::interface::{Allowed, Prepared};
 use engine::open::{Io, OpenPorts, open_ports};
 use engine::pool::{ChunkOctets, HEADROOM, TAILROOM};
 use engine::port::PortError;
@@ -318,8 +318,8 @@ fn the_larger_mtu_decides_what_is_opened() {
             wire("a0", "plain", 1, mtus[0]);
             wire("b0", "protected", 1, mtus[1]);
             let state = StateDirectory::new(&format!("jumbo-{}-{}", mtus[0], mtus[1]));
-            let [plain, protected] =
-                ["plain", "protected"].map(|name| Prepared::named(name, &state.0).unwrap());
+            let [plain, protected] = ["plain", "protected"]
+                .map(|name| Prepared::named(name, &state.0, Allowed::default()).unwrap());
             let OpenPorts { ports, fallback } = open_ports([&plain, &protected], Io::Auto).unwrap();
             assert_eq!(ports.pool.chunk_octets(), chunk);
             assert_eq!([ports.plain.description(), ports.protected.description()], descriptions);

@@ -12,6 +12,7 @@
 
 pub(crate) mod cell;
 pub(crate) mod keys;
+pub mod own;
 pub mod site;
 
 use std::fmt;
@@ -19,7 +20,7 @@ use std::io;
 use std::path::Path;
 
 use engine::divide::Dividing;
-use engine::interface::{Interface, InterfaceError};
+use engine::interface::{Guard, Interface, InterfaceError};
 use engine::lease::Glance;
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
@@ -160,6 +161,8 @@ pub struct Plan<'c> {
     antedating: Option<Antedating>,
     /// How workers run here, and why, if that was asked for.
     workers: Option<String>,
+    /// What keeps the host's own stack off the ports, if that was asked for.
+    guard: Option<String>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -179,6 +182,7 @@ impl<'c> Plan<'c> {
             antedating: None,
             mbits: Vec::new(),
             workers: None,
+            guard: None,
         };
         let Some(read_mtu) = read_mtu else { return Ok(unmeasured(None, None)) };
         let mut mtus = Vec::new();
@@ -242,6 +246,25 @@ impl<'c> Plan<'c> {
         Self { workers: Some(words), ..self }
     }
 
+    /// The same plan, that also tells what will keep this machine's own stack off the ports.
+    #[must_use]
+    pub fn with_guard(self) -> Self {
+        let told = match engine::interface::guard_here() {
+            Ok(Guard::Tcx) => "tcx keeps this box's own stack off the ports".into(),
+            Ok(Guard::Clsact) => {
+                "clsact filters keep this box's own stack off the ports (no tcx before Linux 6.6)".into()
+            }
+            Ok(Guard::None) if self.config.gateway.unguarded => {
+                "NONE: this box's own stack may hear and speak on the ports, as unguarded = true says".into()
+            }
+            Ok(Guard::None) => {
+                "NONE: run refuses to start; update the kernel, or set unguarded = true".into()
+            }
+            Err(error) => format!("not looked at: {error}; run as root"),
+        };
+        Self { guard: Some(told), ..self }
+    }
+
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
@@ -273,6 +296,9 @@ impl fmt::Display for Plan<'_> {
         writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
         if let Some(workers) = &self.workers {
             writeln!(f, "  workers    {workers}")?;
+        }
+        if let Some(guard) = &self.guard {
+            writeln!(f, "  guard      {guard}")?;
         }
         if let Some(speeds) = &self.speeds {
             writeln!(f, "  suites     {speeds}")?;

@@ -15,6 +15,7 @@ mod findings;
 mod gateway;
 mod keys;
 mod link;
+mod mistakes;
 pub(crate) mod mka;
 mod outline;
 mod raw;
@@ -89,6 +90,8 @@ pub struct Gateway {
     pub realtime: Realtime,
     /// CPUs that are kept for workers, one for each; none: they run anywhere.
     pub cpus: Option<Cpus>,
+    /// Whether it runs where nothing keeps the host's own stack off its ports.
+    pub unguarded: bool,
     /// Whether keystreams are made ahead.
     pub antedate: Antedate,
     /// Where metrics and status are served over HTTP; `None`: nowhere.
@@ -214,6 +217,8 @@ pub struct Link {
     pub dividing: Option<Dividing>,
     /// What the loss of one side's carrier does to the other side.
     pub link_loss: LinkLoss,
+    /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
+    pub allow_addresses: bool,
     /// Where its keys come from.
     pub keys: Keys,
     /// Whose cyclic frames go around the SecY; always there without keys.
@@ -295,6 +300,7 @@ impl Link {
             bypass,
             dividing,
             link_loss,
+            allow_addresses,
             keys: _,
             cell: _,
         } = self;
@@ -304,6 +310,7 @@ impl Link {
             && (replay_protect, replay_window) == (&other.replay_protect, &other.replay_window)
             && (mtu, clear_vlan) == (&other.mtu, &other.clear_vlan)
             && (bypass, dividing, link_loss) == (&other.bypass, &other.dividing, &other.link_loss)
+            && *allow_addresses == other.allow_addresses
     }
 }
 
@@ -395,8 +402,7 @@ impl KeyFiles<'static> {
 ///
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    let raw: raw::RawConfig =
-        toml::from_str(text).map_err(|error| vec![findings::syntax(file, text, &error)])?;
+    let raw: raw::RawConfig = toml::from_str(text).map_err(|error| findings::meant(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::judge(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {

@@ -145,7 +145,7 @@ fn of_link(
     match (options.patience, running) {
         (None, _) => {}
         (_, running::Running::No) => match usable {
-            Some(mtus) => match path::examine(link, mtus, options, tell) {
+            Some(mtus) => match path::examine(link, &config.sites, mtus, options, tell) {
                 Ok(seen) => {
                     figures = judge::figures(&seen.outcome);
                     findings.extend(judge::path(link, mtus, &seen));

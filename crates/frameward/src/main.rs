@@ -20,7 +20,7 @@ use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
 use frameward::bench::suites::{self, SuitesTable};
 use frameward::bench::table::Table;
 use frameward::bench::{Bench, Effort};
-use frameward::check::{Plan, interface_mtu};
+use frameward::check::{Plan, interface_mtu, own};
 use frameward::config::{self, Config, Finding};
 use frameward::demo;
 use frameward::keygen;
@@ -161,7 +161,13 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
     if offline {
         return print(&plan);
     }
-    let plan = plan.with_speeds(suite_speed::measure()).with_antedating().with_workers();
+    let (refused, allowed) = own::lives(&config);
+    tell_all("WARNING: ", &allowed);
+    if !refused.is_empty() {
+        tell_all("", &refused);
+        return Err(Failure::Failed);
+    }
+    let plan = plan.with_speeds(suite_speed::measure()).with_antedating().with_workers().with_guard();
     print(&plan.with_line_rates(&interface_mbits))
 }
 

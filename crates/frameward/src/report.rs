@@ -202,6 +202,9 @@ pub struct PortReport {
     pub engine: String,
     /// Octets behind DA, SA and EtherType.
     pub mtu: u32,
+    /// What keeps the host's own stack off the interface: `tcx`, `clsact` or `none`; empty while it is not prepared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guard: String,
     /// Frames and octets, and what was lost.
     pub counters: Counters,
 }

@@ -7,12 +7,12 @@
 //! | harmful offloads off | merged frames, lost VLAN tags (see `offload`) | recorded |
 //! | interface up | nothing is received | recorded |
 //! | interface down, while it is held down | the other end is to see that the link is lost | recorded |
-//! | tc hooks drop, both ways | whatever else of the host hears or speaks here | by the kernel, with the process |
+//! | tc hooks drop, both ways | whatever else of the host hears or speaks here | tcx: by the kernel, with the process; clsact: recorded |
 //! | a marker (see `owner`) | another gateway would take it as well | by the kernel, with the process |
 //!
-//! The hooks (tcx, Linux 6.6 and later) stop everything that goes through the host's stack; AF_XDP and a packet
-//! socket that bypasses the queueing disciplines do not. An older kernel goes without them: there the first two
-//! rows must do.
+//! The hooks (tcx, Linux 6.6 and later, else [`clsact`]) stop everything that goes through the host's stack; AF_XDP and a
+//! packet socket that bypasses the queueing disciplines do not. A kernel with neither is for those who allow it
+//! ([`Allowed`]): there the first two rows must do.
 //!
 //! All that is recorded is on disk before it is changed. A killed process leaves the record behind, unlocked; the
 //! next start puts right what it says.
@@ -23,9 +23,49 @@ use std::path::Path;
 use super::control::{self, Control};
 use super::link::{self, Which};
 use super::owner::Owner;
-use super::record::{self, Record, RecordFile};
-use super::{Interface, InterfaceError, offload, system};
+use super::record::{self, Filters, Record, RecordFile};
+use super::survey::lives;
+use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
+
+/// What keeps the host's own stack off an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    /// Programs at the tcx hooks; they end with the process.
+    Tcx,
+    /// Filters in a `clsact`; they stay until they are put back, also behind a killed process.
+    Clsact,
+    /// Nothing but that ARP and IPv6 are off.
+    None,
+}
+
+impl Guard {
+    /// For people and scripts.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Tcx => "tcx",
+            Self::Clsact => "clsact",
+            Self::None => "none",
+        }
+    }
+}
+
+/// What is borne of an interface because its owner wants it so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Allowed {
+    /// That the box has addresses or default routes on it, which are cut off.
+    pub addresses: bool,
+    /// That nothing keeps the host's stack off it.
+    pub unguarded: bool,
+}
+
+/// The guard and what it lives by.
+#[derive(Debug)]
+enum Guarding {
+    Tcx { _links: [Link; 2] },
+    Clsact,
+    None { why: String },
+}
 
 /// An interface with its settings changed. Drop or [`Prepared::restore`] puts them back; ports on it are to be
 /// closed before.
@@ -35,7 +75,7 @@ pub struct Prepared {
     record: Record,
     file: RecordFile,
     /// Dropped last: until then nothing of the host gets out.
-    guard: Option<[Link; 2]>,
+    guard: Guarding,
     still_on: Vec<String>,
     held_down: bool,
     restored: bool,
@@ -61,8 +101,8 @@ impl Prepared {
                 Interface::open(interface.name())?
             }
         };
-        let record = match look(&interface) {
-            Ok(record) => record,
+        let (record, guard) = match look(&interface) {
+            Ok(looked) => looked,
             Err(error) => {
                 file.remove()?;
                 return Err(error);
@@ -73,7 +113,7 @@ impl Prepared {
             interface,
             record,
             file,
-            guard: None,
+            guard,
             still_on: Vec::new(),
             held_down: false,
             restored: false,
@@ -83,12 +123,25 @@ impl Prepared {
         Ok(prepared)
     }
 
-    /// Opens the interface of that name and makes it fit for raw forwarding.
+    /// Opens the interface of that name and makes it fit for raw forwarding, if it is for that.
     ///
     /// # Errors
-    /// As [`Interface::open`] and [`Prepared::apply`].
-    pub fn named(name: &str, state_dir: &Path) -> Result<Self, InterfaceError> {
-        Self::apply(Interface::open(name)?, state_dir)
+    /// As [`Interface::open`] and [`Prepared::apply`], and for what is not `allowed`.
+    pub fn named(name: &str, state_dir: &Path, allowed: Allowed) -> Result<Self, InterfaceError> {
+        let interface = Interface::open(name)?;
+        let routes = default_routes(interface.name());
+        if !allowed.addresses
+            && let Some(what) = lives(interface.addresses(), &routes)
+        {
+            return Err(InterfaceError::Lived { name: interface.name, what });
+        }
+        let prepared = Self::apply(interface, state_dir)?;
+        match &prepared.guard {
+            Guarding::None { why } if !allowed.unguarded => {
+                Err(InterfaceError::Unguarded { name: prepared.interface.name().into(), why: why.clone() })
+            }
+            _ => Ok(prepared),
+        }
     }
 
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
@@ -118,9 +171,13 @@ impl Prepared {
         &self.still_on
     }
 
-    /// Whether the kernel keeps the host's stack off the interface altogether (Linux 6.6 and later).
-    pub fn is_guarded(&self) -> bool {
-        self.guard.is_some()
+    /// What keeps the host's stack off the interface.
+    pub const fn guard(&self) -> Guard {
+        match self.guard {
+            Guarding::Tcx { .. } => Guard::Tcx,
+            Guarding::Clsact => Guard::Clsact,
+            Guarding::None { .. } => Guard::None,
+        }
     }
 
     /// Looks at the interface again: its MTU, its queues, its addresses. No port may be open on it.
@@ -189,7 +246,16 @@ impl Prepared {
     fn change(&mut self) -> Result<(), InterfaceError> {
         let name = self.interface.name();
         let failed = |action: &'static str| move |source| system(name, action, source);
-        self.guard = guard(self.interface.index()).map_err(failed("keep the host's stack off it"))?;
+        if let Some(filters) = self.record.filters {
+            let index = self.interface.index();
+            let shut = Program::drop_all()
+                .and_then(|program| clsact::shut(index, &program, filters == Filters::Own));
+            self.guard = match shut {
+                Ok(()) => Guarding::Clsact,
+                // The record says to take away what there is of it.
+                Err(error) => Guarding::None { why: error.to_string() },
+            };
+        }
         if self.record.was_ipv6 {
             control::enable_ipv6(name, false).map_err(failed("switch IPv6 off"))?;
         }
@@ -232,13 +298,22 @@ fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError>
     file.remove()
 }
 
-/// What of an interface is going to be changed.
-fn look(interface: &Interface) -> Result<Record, InterfaceError> {
+/// What of an interface is going to be changed. The guard of tcx stands when this returns; it needs no record.
+fn look(interface: &Interface) -> Result<(Record, Guarding), InterfaceError> {
     let name = interface.name();
     let control = Control::open(name)?;
     let flags = control.flags().map_err(|source| system(name, "read its flags", source))?;
     let features = offload::harmful(&control).map_err(|source| system(name, "read its offloads", source))?;
-    Ok(Record {
+    let index = interface.index();
+    let guard = guard(index).map_err(|source| system(name, "keep the host's stack off it", source))?;
+    let filters = match &guard {
+        Guarding::Clsact => Some(match clsact::exists(index) {
+            Ok(true) => Filters::Among,
+            Ok(false) | Err(_) => Filters::Own,
+        }),
+        Guarding::Tcx { .. } | Guarding::None { .. } => None,
+    };
+    let record = Record {
         boot: record::this_boot(),
         name: name.into(),
         index: interface.index(),
@@ -249,21 +324,44 @@ fn look(interface: &Interface) -> Result<Record, InterfaceError> {
             .map_err(|source| system(name, "read whether IPv6 is on", source))?
             .unwrap_or(false),
         was_up: false,
+        filters,
         features: features
             .into_iter()
             .filter(|feature| feature.available)
             .map(|feature| feature.name)
             .collect(),
-    })
+    };
+    Ok((record, guard))
 }
 
-/// Drops at both tc hooks; None on a kernel without tcx.
-fn guard(interface_index: u32) -> io::Result<Option<[Link; 2]>> {
-    let program = Program::drop_all()?;
+/// Drops at both tc hooks. On a kernel without tcx clsact is to be tried; on one without BPF there is nothing.
+fn guard(interface_index: u32) -> io::Result<Guarding> {
+    let lacks = |error: &io::Error| {
+        matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP | libc::ENOSYS))
+    };
+    let program = match Program::drop_all() {
+        Err(error) if lacks(&error) => return Ok(Guarding::None { why: format!("no BPF: {error}") }),
+        other => other?,
+    };
     let link = |hook| Link::create(&program, interface_index, hook, 0);
     match link(Hook::TcxEgress) {
-        Ok(egress) => Ok(Some([egress, link(Hook::TcxIngress)?])),
-        Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(None),
+        Ok(egress) => Ok(Guarding::Tcx { _links: [egress, link(Hook::TcxIngress)?] }),
+        Err(error) if lacks(&error) => Ok(Guarding::Clsact),
+        Err(error) => Err(error),
+    }
+}
+
+/// What can keep the host's stack off an interface of this kernel. Nothing is changed to find out.
+///
+/// # Errors
+/// If this process may not ask: it needs CAP_BPF and CAP_NET_ADMIN.
+pub fn guard_here() -> io::Result<Guard> {
+    // No interface has this number, so nothing is linked: a kernel with tcx looks for it, and one without refuses before.
+    match guard(i32::MAX as u32) {
+        Err(error) if error.raw_os_error() == Some(libc::ENODEV) => Ok(Guard::Tcx),
+        Ok(Guarding::Tcx { .. }) => Ok(Guard::Tcx),
+        Ok(Guarding::Clsact) => Ok(Guard::Clsact),
+        Ok(Guarding::None { .. }) => Ok(Guard::None),
         Err(error) => Err(error),
     }
 }
@@ -303,6 +401,8 @@ fn put_back(record: &Record) -> Result<(), InterfaceError> {
     step(!features.is_empty(), "switch offloads on again", &|| offload::switch(&control, &features, true));
     step(record.was_arp, "switch ARP on again", &|| control.change_flags(0, libc::IFF_NOARP));
     step(record.was_ipv6, "switch IPv6 on again", &|| control::enable_ipv6(name, true));
+    let made = record.filters == Some(Filters::Own);
+    step(record.filters.is_some(), "take the guard away", &|| clsact::open(record.index, made));
     step(record.was_up, "bring it up again", &|| control.change_flags(libc::IFF_UP, 0));
     result
 }

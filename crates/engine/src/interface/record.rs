@@ -10,6 +10,7 @@
 //! was arp
 //! was ipv6
 //! was up                     while it is held down (link-loss forwarding), and at no other time
+//! guard clsact               where there is no tcx: a clsact of ours drops; "guard filters": in somebody else's
 //! feature rx-gro
 //! end
 //! ```
@@ -44,7 +45,17 @@ pub(super) struct Record {
     pub(super) was_arp: bool,
     pub(super) was_ipv6: bool,
     pub(super) was_up: bool,
+    pub(super) filters: Option<Filters>,
     pub(super) features: Vec<String>,
+}
+
+/// What guards an interface and does not end with the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Filters {
+    /// Our filters in a `clsact` of our own.
+    Own,
+    /// Our filters in somebody else's.
+    Among,
 }
 
 /// The name of this boot, or nothing where the kernel does not tell.
@@ -65,6 +76,11 @@ impl Record {
             if was {
                 let _ = writeln!(text, "was {word}");
             }
+        }
+        match self.filters {
+            Some(Filters::Own) => text += "guard clsact\n",
+            Some(Filters::Among) => text += "guard filters\n",
+            None => {}
         }
         for feature in &self.features {
             let _ = writeln!(text, "feature {feature}");
@@ -92,6 +108,8 @@ impl Record {
                 ("was", "arp") => record.was_arp = true,
                 ("was", "ipv6") => record.was_ipv6 = true,
                 ("was", "up") => record.was_up = true,
+                ("guard", "clsact") => record.filters = Some(Filters::Own),
+                ("guard", "filters") => record.filters = Some(Filters::Among),
                 ("feature", _) => record.features.push(value.into()),
                 _ => return Err(wrong),
             }
@@ -226,11 +244,23 @@ mod tests {
             any::<u32>(),
             any::<[u8; 6]>(),
             any::<[bool; 4]>(),
+            prop::sample::select(vec![None, Some(Filters::Own), Some(Filters::Among)]),
             prop::collection::vec(words(), 0..5),
         )
-            .prop_map(|(boot, name, index, mac, [was_down, was_arp, was_ipv6, was_up], features)| {
-                Record { boot, name, index, mac, was_down, was_arp, was_ipv6, was_up, features }
-            })
+            .prop_map(
+                |(boot, name, index, mac, [was_down, was_arp, was_ipv6, was_up], filters, features)| Record {
+                    boot,
+                    name,
+                    index,
+                    mac,
+                    was_down,
+                    was_arp,
+                    was_ipv6,
+                    was_up,
+                    filters,
+                    features,
+                },
+            )
     }
 
     proptest! {

@@ -6,7 +6,7 @@ use std::io;
 
 use super::control::{self, Control};
 use super::offload::harmful;
-use super::{InterfaceError, MacAddress, facts, link, system};
+use super::{InterfaceError, MacAddress, default_routes, facts, link, system};
 use crate::packet_socket;
 
 /// An interface as it stands. Nothing was changed to find out.
@@ -34,6 +34,8 @@ pub struct Survey {
     pub receive_queues: Option<u32>,
     /// IP addresses of the host on it, without link-local ones.
     pub addresses: Vec<String>,
+    /// The kinds of IP that the host sends through it by default: `IPv4`, `IPv6`.
+    pub default_routes: Vec<&'static str>,
     /// Whether the host speaks IPv6 on it.
     pub speaks_ipv6: bool,
     /// Whether the host speaks ARP on it.
@@ -75,6 +77,7 @@ impl Survey {
             xdp_program: link.xdp_program,
             receive_queues: control.receive_queues(),
             addresses: control::addresses(&link.name).map_err(failed("list its IP addresses"))?,
+            default_routes: default_routes(&link.name),
             speaks_ipv6: control::ipv6_enabled(&link.name)
                 .map_err(failed("read whether IPv6 is on"))?
                 .unwrap_or(false),
@@ -88,6 +91,26 @@ impl Survey {
             kind: link.kind,
             name: link.name,
         })
+    }
+
+    /// How the host itself lives on it, in words: its addresses and default routes; none if it does not. A link-local IPv6
+    /// address, which every interface gets of itself, is no life.
+    pub fn lives(&self) -> Option<String> {
+        lives(&self.addresses, &self.default_routes)
+    }
+}
+
+/// See [`Survey::lives`].
+pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
+    let words = match addresses {
+        [] => None,
+        [only] => Some(format!("the address {only}")),
+        several => Some(format!("the addresses {}", several.join(", "))),
+    };
+    let routes = (!routes.is_empty()).then(|| format!("the default route for {}", routes.join(" and ")));
+    match (words, routes) {
+        (Some(words), Some(routes)) => Some(format!("{words} and {routes}")),
+        (one, other) => one.or(other),
     }
 }
 

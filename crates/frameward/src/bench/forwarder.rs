@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::burst::Burst;
-use engine::interface::{InterfaceError, Prepared};
+use engine::interface::{Allowed, InterfaceError, Prepared};
 use engine::link::Ports;
 use engine::open::{Io, OpenError, OpenPorts, open_ports};
 use engine::pool::Pool;
@@ -99,7 +99,8 @@ pub fn run(io: Io, records: &Path) -> Result<(), ForwarderError> {
     if !Namespace::parent_made_this() {
         return Err(ForwarderError::NoBench);
     }
-    let (plain, protected) = (Prepared::named(PLAIN, records)?, Prepared::named(PROTECTED, records)?);
+    let prepare = |name| Prepared::named(name, records, Allowed::default());
+    let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
     let ports = open_ports([&plain, &protected], io)?;
     let (waker, waiter) = wake::pair()?;
     let stop = Arc::new(AtomicBool::new(false));

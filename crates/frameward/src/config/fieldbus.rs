@@ -99,7 +99,7 @@ impl Cell {
 
 impl Link {
     /// The link of a cell that drops the rest. Nothing reaches its SecY.
-    fn of_cell(cell: Cell, plain: String, protected: String) -> Self {
+    fn of_cell(cell: Cell, plain: String, protected: String, allow_addresses: bool) -> Self {
         Self {
             name: cell.name.clone(),
             line: cell.line,
@@ -116,6 +116,7 @@ impl Link {
             bypass: Vec::new(),
             dividing: None,
             link_loss: LinkLoss::Forward,
+            allow_addresses,
             keys: Keys::None,
             cell: Some(Box::new(cell)),
         }

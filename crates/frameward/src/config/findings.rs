@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
+use super::mistakes;
+
 /// One error or warning about the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
@@ -96,6 +98,17 @@ pub(super) fn list(names: &[String]) -> String {
     }
 }
 
+/// The findings for a configuration that the TOML parser or serde refuses: what is meant, if that can be told.
+pub(super) fn meant(file: &Path, text: &str, error: &toml::de::Error) -> Vec<Finding> {
+    let mut findings = Findings::new(file, text);
+    mistakes::sections(text, &mut findings);
+    if findings.errors.is_empty() {
+        return vec![syntax(file, text, error)];
+    }
+    findings.errors.sort_by_key(|error| error.line);
+    findings.errors
+}
+
 /// The finding for what the TOML parser or serde refuses.
 pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
     let message = error.message();
@@ -103,10 +116,17 @@ pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Findin
     let what = match unknown {
         Some((key, rest)) => {
             let known = rest.trim_start_matches(", expected").trim_start_matches(" one of").trim();
-            format!("unknown key {key:?}; remove it or use one of {}", known.replace('`', ""))
+            let known = known.replace('`', "");
+            match mistakes::nearest(key, known.split(", ")) {
+                Some(meant) => {
+                    format!("unknown key {key:?}; did you mean {meant}? Else remove it or use one of {known}")
+                }
+                None => format!("unknown key {key:?}; remove it or use one of {known}"),
+            }
         }
         None => format!("{message}; correct this line"),
     };
     let findings = Findings::new(file, text);
-    Finding { file: file.to_owned(), line: error.span().map(|span| findings.line(&span)), text: what }
+    let line = error.span().map(|span| findings.line(&span));
+    Finding { file: file.to_owned(), line, text: what }
 }

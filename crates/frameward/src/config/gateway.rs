@@ -45,9 +45,10 @@ pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) 
         findings.error(name.span(), bad_name("", name.get_ref()));
     }
     let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
+    let unguarded = raw.unguarded.as_ref().is_some_and(|allow| *allow.get_ref());
     let name = name.get_ref().clone();
     Some((
-        Gateway { name, state, state_max_age, io, polling, realtime, cpus, antedate, http },
+        Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http },
         allow_experimental,
     ))
 }

@@ -160,6 +160,7 @@ impl Judge {
             bypass,
             dividing,
             link_loss,
+            allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
             keys: keys?,
             cell: None,
         })

@@ -33,6 +33,7 @@ pub(super) struct RawGateway {
     pub(super) allow_experimental: Switch,
     pub(super) http: Text,
     pub(super) antedate: Text,
+    pub(super) unguarded: Switch,
     pub(super) state_max_age: Text,
 }
 
@@ -57,6 +58,7 @@ pub(super) struct RawLink {
     pub(super) concatenate: Text,
     pub(super) hold: Text,
     pub(super) link_loss: Text,
+    pub(super) allow_addresses: Switch,
     #[serde(rename = "static")]
     pub(super) static_keys: Option<Spanned<RawStatic>>,
     pub(super) mka: Option<Spanned<RawMka>>,
@@ -104,6 +106,7 @@ pub(super) struct RawPeer {
 pub(super) struct RawSite {
     pub(super) name: Text,
     pub(super) lan: Text,
+    pub(super) allow_addresses: Switch,
     pub(super) mtu: Option<Spanned<Value>>,
     pub(super) bind: Text,
     pub(super) identity: Text,
@@ -146,6 +149,7 @@ pub(super) struct RawFieldbus {
     pub(super) protect: Text,
     pub(super) suite: Text,
     pub(super) rest: Text,
+    pub(super) allow_addresses: Switch,
     pub(super) master_key_file: Text,
     pub(super) local: Option<Spanned<Vec<Spanned<String>>>>,
     pub(super) ethertype: Option<Spanned<Value>>,

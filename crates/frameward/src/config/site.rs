@@ -40,6 +40,8 @@ pub struct Site {
     pub line: usize,
     /// The interface towards the LAN.
     pub lan: String,
+    /// Whether that interface may carry addresses or default routes of this box, which are cut off.
+    pub allow_addresses: bool,
     /// The MTU of the LAN.
     pub mtu: Mtu,
     /// The data port, which is the management channel's, too. Neither the port nor the next one is 0.
@@ -84,11 +86,24 @@ pub const USUAL_PATH_MTU: u16 = 1500;
 impl Site {
     /// Whether both say the same, wherever in the file.
     pub fn is_like(&self, other: &Self) -> bool {
-        let Self { name, line: _, lan, mtu, bind, identity, identity_file: _, dscp, window, limits, peers } =
-            self;
+        let Self {
+            name,
+            line: _,
+            lan,
+            allow_addresses,
+            mtu,
+            bind,
+            identity,
+            identity_file: _,
+            dscp,
+            window,
+            limits,
+            peers,
+        } = self;
         (name, lan, mtu, bind, identity)
             == (&other.name, &other.lan, &other.mtu, &other.bind, &other.identity)
             && (dscp, window, limits) == (&other.dscp, &other.window, &other.limits)
+            && *allow_addresses == other.allow_addresses
             && peers.len() == other.peers.len()
             && peers.iter().zip(&other.peers).all(|(one, other)| one.is_like(other))
     }

@@ -266,7 +266,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, link_loss, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, link_loss, allow_addresses, static, mka",
     ),
     (
         "[gateway]",
@@ -582,7 +582,7 @@ fn mistakes_that_need_more_than_one_change() {
         ),
         (
             VALID.replace("[[link", "[[lonk").replace("[link", "[lonk"),
-            "4: unknown key \"lonk\"; remove it or use one of gateway, link, site, fieldbus",
+            "4: [[lonk]] is no section; did you mean [[link]]?",
         ),
         (
             VALID.split("[link.static]").next().unwrap().to_owned(),

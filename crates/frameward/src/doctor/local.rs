@@ -16,7 +16,7 @@ use crate::config::{Config, Io, Keys, Link};
 
 /// 1 January 2026: no box with this program has a clock before it that is right.
 const BUILT: Duration = Duration::from_secs(1_767_225_600);
-/// The kernel release from which tcx keeps the host's stack off the ports, and XDP takes large frames.
+/// The kernel release from which tcx keeps the host's stack off the ports (before it clsact does), and XDP takes large frames.
 const TCX: (u32, u32) = (6, 6);
 const XDP: (u32, u32) = (5, 10);
 
@@ -55,7 +55,7 @@ fn kernel(release: &str) -> Finding {
         Finding::note(
             "kernel",
             format!(
-                "Linux {release} is older than 6.6 and has no tcx: only ARP and IPv6 of the host are kept off the ports; update it, or run nothing else on this box"
+                "Linux {release} is older than 6.6 and has no tcx: clsact filters keep the host's own stack off the ports, and stay behind a killed gateway until the next start"
             ),
         )
     }
@@ -192,6 +192,9 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
                 port(about, &survey, matches!(running, Running::No), &mut findings);
                 let broken = findings[before..].iter().any(|found| found.level == super::Level::Problem);
                 usable &= about == "plain" || !broken;
+                if matches!(running, Running::No) {
+                    own(about, &survey, link.allow_addresses, &mut findings);
+                }
                 surveys.push(survey);
             }
             Err(error) => {
@@ -262,12 +265,6 @@ pub(super) fn port(about: &'static str, survey: &Survey, free: bool, findings: &
         return;
     }
     let mut note = |text: String| findings.push(Finding::note(about, text));
-    if !survey.addresses.is_empty() {
-        note(format!(
-            "{name} has IP addresses ({}), which do not answer while the gateway runs: 'ip addr flush dev {name}'",
-            survey.addresses.join(", ")
-        ));
-    }
     if survey.speaks_ipv6 && survey.is_up {
         note(format!(
             "the host speaks IPv6 on {name}, in clear, until the gateway starts and whenever it has stopped: sysctl net.ipv6.conf.{name}.disable_ipv6=1"
@@ -295,6 +292,15 @@ pub(super) fn port(about: &'static str, survey: &Survey, free: bool, findings: &
     if let Some(queues @ 2..) = survey.receive_queues {
         findings.push(Finding::note(about, format!("{name} has {queues} receive queues; if one peer's frames spread over several they overtake each other: 'ethtool -L {name} combined 1', or a replay_window")));
     }
+}
+
+/// What of this box lives on a port that no gateway has yet. The path can be looked at all the same.
+pub(super) fn own(about: &'static str, survey: &Survey, allowed: bool, findings: &mut Vec<Finding>) {
+    let life = check::own::life(survey, check::own::ssh_address().as_deref(), allowed);
+    findings.extend(life.map(|life| match life.refused {
+        true => Finding::problem(about, life.text),
+        false => Finding::note(about, life.text),
+    }));
 }
 
 fn speeds(plain: &Survey, protected: &Survey, findings: &mut Vec<Finding>) {

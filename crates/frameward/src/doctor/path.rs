@@ -3,8 +3,10 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
+use engine::af_packet::AfPacket;
 use engine::burst::Burst;
 use engine::open::{OpenError, open_observer};
+use engine::pool::Pool;
 use engine::port::Port;
 use suite::CipherSuite;
 use wire::{MacAddr, Sci};
@@ -14,10 +16,12 @@ use super::frame::Status;
 use super::keys::MacKey;
 use super::{Finding, Options};
 use crate::check::Mtus;
-use crate::config::{Keys, Link, StaticSa, StaticSas};
+use crate::config::{Keys, Link, Site, StaticSa, StaticSas};
 
 /// The longest pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(1);
+/// How long somebody may take to answer, where the path leads into a site of this very doctor.
+const ITSELF: Duration = Duration::from_secs(10);
 /// How often people who wait hear something.
 const PROGRESS: Duration = Duration::from_secs(5);
 
@@ -35,6 +39,7 @@ pub(super) struct Seen {
 /// interface as it was.
 pub(super) fn examine(
     link: &Link,
+    sites: &[Site],
     mtus: Mtus,
     options: &Options,
     tell: &(dyn Fn(&dyn fmt::Display) + Sync),
@@ -45,6 +50,7 @@ pub(super) fn examine(
         Finding::problem("path", format!("cannot be looked at: the system gives no random numbers: {error}"))
     })?;
     let own = setup.own.sci;
+    let mut lans = OwnLans::open(sites, setup.mac);
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
@@ -74,11 +80,60 @@ pub(super) fn examine(
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
             return Ok(Seen { outcome, own, lost_here });
         }
+        if !exam.is_met()
+            && let Some(site) = lans.hear(now)
+        {
+            return Err(into_itself(site));
+        }
         told.tell(&link.name, now, &exam, options, tell);
         if !busy {
             std::thread::sleep(exam.next().saturating_sub(start.elapsed()).min(LOOK));
         }
     }
+}
+
+/// The LANs of this configuration's sites, listened to: does the path lead into one?
+///
+/// A doctor's site forwards nothing, so no doctor beyond it can answer.
+struct OwnLans<'s> {
+    lans: Vec<(&'s str, Pool, AfPacket)>,
+    mac: MacAddr,
+    heard: Option<&'s str>,
+}
+
+impl<'s> OwnLans<'s> {
+    /// Those that can be opened: what is wrong with the others is told where the site is examined.
+    fn open(sites: &'s [Site], mac: MacAddr) -> Self {
+        let open = |site: &'s Site| {
+            let (pool, port) = open_observer(&site.lan).ok()?;
+            Some((site.name.as_str(), pool, port))
+        };
+        Self { lans: sites.iter().filter_map(open).collect(), mac, heard: None }
+    }
+
+    /// The site whose LAN hears this doctor, if nobody has answered for a while: a peer in that LAN itself would have.
+    fn hear(&mut self, now: Duration) -> Option<&'s str> {
+        let mut burst = Burst::new();
+        for (name, pool, port) in &mut self.lans {
+            port.receive(pool, &mut burst);
+            for slot in burst.drain() {
+                if pool.frame(&slot).get(6..12) == Some(&self.mac.0) {
+                    self.heard = Some(name);
+                }
+                pool.give(slot);
+            }
+        }
+        self.heard.filter(|_| now >= ITSELF)
+    }
+}
+
+fn into_itself(site: &str) -> Finding {
+    Finding::note(
+        "path",
+        format!(
+            "leads into site {site:?} of this box, which carries nothing while doctor looks, and nobody in its LAN answered: if the peers are beyond the site, start the gateways at both ends, and doctor then reads their counters; if they are in the LAN, start doctor there first"
+        ),
+    )
 }
 
 struct Progress {

@@ -89,6 +89,9 @@ fn lan(config: &Config, site: &Site, running: &Running, findings: &mut Vec<Findi
     match Survey::of(&site.lan) {
         Ok(survey) => {
             local::port("LAN", &survey, matches!(running, Running::No), findings);
+            if matches!(running, Running::No) {
+                local::own("LAN", &survey, site.allow_addresses, findings);
+            }
             match lan_mtu(&config.file, site, &|_| Ok(survey.mtu as usize)) {
                 Err(found) => findings.push(Finding::problem("MTU", found.text)),
                 Ok(mtu) => {

@@ -3,7 +3,7 @@
 use super::lately::{FailingSc, Seen};
 use super::mka::{MkaReport, Wishes};
 use super::verdict::{Concern, Finding, Level, State, Verdict, judge};
-use super::{CellReport, LinkReport, SecYReport, WaitingReport};
+use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
 const PNS: u64 = 1 << 32;
@@ -45,6 +45,7 @@ pub(crate) fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>
         }
         settings(&report.secy, &mut findings);
     }
+    findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
     findings.extend(report.fieldbus.iter().flat_map(CellReport::findings));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
@@ -56,6 +57,17 @@ pub(super) fn waiting(waiting: &WaitingReport) -> Finding {
     let WaitingReport { seconds, why, cut } = waiting;
     let state = if *cut { State::Cut } else { State::Waiting };
     Finding::alarm(state, format!("No frame passes, for {seconds} s by now: {why}."))
+}
+
+/// What is to be said of a port that nothing keeps the host's own stack off.
+fn unguarded(port: &PortReport) -> Option<Finding> {
+    let text = || {
+        format!(
+            "Nothing keeps this box's own stack off {}: it may hear and speak there in clear.",
+            port.interface
+        )
+    };
+    (port.guard == "none").then(|| Finding::attention(State::WeakSettings, text()))
 }
 
 fn carriers(report: &LinkReport, [plain, protected]: [bool; 2], findings: &mut Vec<Finding>) {

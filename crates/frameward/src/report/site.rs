@@ -267,6 +267,7 @@ pub(crate) mod tests {
                 interface: "eth2".into(),
                 engine: "af_xdp native".into(),
                 mtu: 1470,
+                guard: "tcx".into(),
                 counters: Counters::new(&["RxFrames", "RxOctets"], [7, 700]),
             },
             udp: vec![UdpReport {

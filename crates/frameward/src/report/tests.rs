@@ -22,6 +22,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         interface: interface.into(),
         engine: "af_xdp native".into(),
         mtu: 1532,
+        guard: "tcx".into(),
         counters: Counters::new(&["RxFrames", "TxFrames"], [7, 0]),
     };
     let secy = SecYReport {

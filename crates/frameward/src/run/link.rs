@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use engine::burst::BURST_FRAMES;
 use engine::control::{KeyAgreement, Recorder, StaticKeys};
-use engine::interface::{InterfaceError, Prepared, Seen};
+use engine::interface::{Allowed, Guard, InterfaceError, Prepared, Seen};
 use engine::lease::{LeaseError, PnBlock, Unmarked, Unused};
 use engine::link::{Link as Forwarding, Ports};
 use engine::open::{self, OpenPorts, open_ports};
@@ -98,7 +98,9 @@ impl ReadyLink {
     /// Prepares a link's interfaces and opens its ports.
     pub(super) fn open(gateway: &Gateway, link: &Link, mtus: Mtus) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
-        let prepare = |name| Prepared::named(name, &gateway.state).map_err(|error| failed(error.into()));
+        let allowed = allowed(gateway, link.allow_addresses);
+        let prepare =
+            |name| Prepared::named(name, &gateway.state, allowed).map_err(|error| failed(error.into()));
         let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
         let source = MacAddr(protected.interface().mac());
         let OpenPorts { ports, fallback } =
@@ -270,16 +272,22 @@ impl RunningLink {
         Ok(opened.ports)
     }
 
+    /// What keeps the host's stack off its interfaces (plain, protected); empty where one is not prepared.
+    pub(super) fn guards(&self) -> [&'static str; 2] {
+        self.prepared.each_ref().map(|one| one.as_ref().map_or("", |prepared| prepared.guard().name()))
+    }
+
     /// Prepares the interfaces that are there (plain, protected), each by itself; those that are prepared are looked
     /// at again. No port may be open on them.
     pub(super) fn prepare(&mut self, gateway: &Gateway, there: [bool; 2]) -> Result<(), InterfaceError> {
         let names = [&self.config.plain, &self.config.protected];
+        let allowed = allowed(gateway, self.config.allow_addresses);
         let mut result = Ok(());
         for ((slot, name), there) in self.prepared.iter_mut().zip(names).zip(there) {
             let prepared = match slot.take() {
                 _ if !there => Ok(None),
                 Some(mut prepared) => prepared.renew().map(|()| Some(prepared)),
-                None => Prepared::named(name, &gateway.state).map(Some),
+                None => Prepared::named(name, &gateway.state, allowed).map(Some),
             };
             match prepared {
                 Ok(prepared) => *slot = prepared,
@@ -437,6 +445,12 @@ impl RunningLink {
                     interface.addresses().join(", ")
                 ));
             }
+            if prepared.guard() == Guard::None {
+                tell(&format_args!(
+                    "warning: link {name:?}: nothing but unguarded = true keeps {} going: this box's own stack may hear and speak there",
+                    interface.name()
+                ));
+            }
             for feature in prepared.still_on() {
                 tell(&format_args!(
                     "warning: link {name:?}: {} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface",
@@ -445,6 +459,11 @@ impl RunningLink {
             }
         }
     }
+}
+
+/// What is borne of a port's interface.
+pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Allowed {
+    Allowed { addresses, unguarded: gateway.unguarded }
 }
 
 pub(super) const fn io(io: Io) -> open::Io {

@@ -75,7 +75,18 @@ enum KeyChange {
 
 /// Keys of `[gateway]` that are different and cannot be taken over.
 fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
-    let config::Gateway { name, state, state_max_age, io: _, polling, realtime, cpus, antedate, http } = old;
+    let config::Gateway {
+        name,
+        state,
+        state_max_age,
+        io: _,
+        polling,
+        realtime,
+        cpus,
+        unguarded: _,
+        antedate,
+        http,
+    } = old;
     let same = [
         ("name", *name == new.name),
         ("state", *state == new.state),

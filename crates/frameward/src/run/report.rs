@@ -85,11 +85,14 @@ impl Running {
             let secy = secy_report(config, about, snapshot, agreement.as_ref());
             let agreed = config.mka().zip(agreement.as_ref());
             let status = cells.iter().find(|(link, _)| *link == config.name).map(|(_, status)| status);
+            let mut report = link_report(config, about, snapshot, secy);
+            let [plain, protected] = running.guards().map(str::to_owned);
+            (report.plain.guard, report.protected.guard) = (plain, protected);
             Some(LinkReport {
                 waiting: waiting(running),
                 mka: agreed.map(|(how, now)| mka::report(config, how, now)),
                 fieldbus: config.cell.as_ref().map(|cell| cell_report(cell, status)),
-                ..link_report(config, about, snapshot, secy)
+                ..report
             })
         });
         reports.collect()
@@ -123,6 +126,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
         interface: interface.into(),
         engine: engine.into(),
         mtu: u32::try_from(mtu).unwrap_or(u32::MAX),
+        guard: String::new(),
         counters: Counters::new(PortCounters::NAMES, counters.values()),
     };
     LinkReport {

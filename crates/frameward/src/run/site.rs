@@ -19,14 +19,14 @@ use std::time::Instant;
 
 use engine::channel::{Manager, ManagerStatus};
 use engine::control::Gateway as Control;
-use engine::interface::{InterfaceError, Prepared, Seen, look};
+use engine::interface::{Guard, InterfaceError, Prepared, Seen, look};
 use engine::open::{OpenLan, open_lan};
 use engine::site::{ManagerEnd, Site as Forwarding, ends};
 use engine::udp::UdpPort;
 use tunnel::Mode;
 
 use super::Tell;
-use super::link::{Waiting, io};
+use super::link::{Waiting, allowed, io};
 use super::presence::RETRY;
 pub(crate) use super::report::peer_report;
 use crate::check::site::lan_mtu;
@@ -193,6 +193,11 @@ impl RunningSite {
                 prepared.interface().addresses().join(", ")
             ));
         }
+        if prepared.guard() == Guard::None {
+            tell(&format_args!(
+                "warning: site {name:?}: nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
+            ));
+        }
         for feature in prepared.still_on() {
             tell(&format_args!(
                 "warning: site {name:?}: {lan} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface"
@@ -310,6 +315,11 @@ impl Works {
         self.prepared.map_or(Ok(()), Prepared::restore)
     }
 
+    /// What keeps the host's stack off its interface; empty where that is not prepared.
+    pub(super) fn guard(&self) -> &'static str {
+        self.prepared.as_ref().map_or("", |prepared| prepared.guard().name())
+    }
+
     fn is_on(&self, seen: Option<Seen>) -> bool {
         let (Some(prepared), Some(seen)) = (&self.prepared, seen) else { return false };
         let interface = prepared.interface();
@@ -320,7 +330,10 @@ impl Works {
     fn take_up(&mut self, config: &Site, gateway: &Gateway, control: &mut Control) -> Result<(), String> {
         let prepared = match self.prepared.take() {
             Some(mut prepared) => prepared.renew().map(|()| prepared),
-            None => Prepared::named(&config.lan, &gateway.state),
+            None => {
+                let allowed = allowed(gateway, config.allow_addresses);
+                Prepared::named(&config.lan, &gateway.state, allowed)
+            }
         };
         let prepared = self.prepared.insert(prepared.map_err(|error| error.to_string())?);
         let OpenLan { lan, fallback } =
@@ -343,7 +356,8 @@ impl Bound {
         };
         let udp = ports.into_iter().filter_map(about_udp).collect();
         let (site_end, end) = ends()?;
-        let prepared = Prepared::named(&config.lan, &gateway.state)?;
+        let allowed = allowed(gateway, config.allow_addresses);
+        let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
         let OpenLan { lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
         let mut forwarding =

@@ -87,9 +87,9 @@ fn the_text_shows_what_counted() {
 
 link press
   ATTENTION, no keys: No receive SA is in use: no peer's frame can be verified.
-  plain eth0, af_xdp native, MTU 1532
+  plain eth0, af_xdp native, MTU 1532, guard tcx
     RxFrames                                            7
-  protected eth1, af_xdp native, MTU 1532
+  protected eth1, af_xdp native, MTU 1532, guard tcx
     RxFrames                                            7
   SecY gcm-aes-128, validate strict, replay window 32
     gcm-aes-128 takes 105 ns for 512 octets on this CPU; consider aegis-128l (51 ns), if Frameward stands at both ends
@@ -158,7 +158,7 @@ fn a_site_as_text() {
         "dresden
   PROTECTING: All peers are connected: 1.
   public key 00ff
-  LAN eth2, af_xdp native, MTU 1470
+  LAN eth2, af_xdp native, MTU 1470, guard tcx
     RxFrames                                            7
     RxOctets                                          700
   UDP 0.0.0.0:7787, data

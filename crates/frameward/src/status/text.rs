@@ -120,7 +120,12 @@ impl StatusText<'_> {
     }
 
     fn port(&self, f: &mut fmt::Formatter<'_>, side: &str, port: &PortReport) -> fmt::Result {
-        writeln!(f, "  {side} {}, {}, MTU {}", port.interface, port.engine, port.mtu)?;
+        write!(f, "  {side} {}, {}, MTU {}", port.interface, port.engine, port.mtu)?;
+        match port.guard.as_str() {
+            "" => writeln!(f)?,
+            "none" => writeln!(f, ", NOT GUARDED: this box's own stack may hear and speak here")?,
+            guard => writeln!(f, ", guard {guard}")?,
+        }
         self.counters(f, 4, &port.counters)
     }
 

@@ -56,10 +56,17 @@ pub(in super::super) fn judge_all<'r>(
         }
         let (Some(cell), Some(place)) = (cell, place) else { continue };
         match place {
-            Place::Own { plain, protected } => links.push(Link::of_cell(cell, plain, protected)),
+            Place::Own { plain, protected } => {
+                links.push(Link::of_cell(cell, plain, protected, judge.allow_addresses()))
+            }
             Place::Part { of } => {
                 // A link that is refused has been told.
                 if let Some(link) = links.iter_mut().find(|link| link.name == of) {
+                    if let Some(value) = &fieldbus.allow_addresses {
+                        let text =
+                            format!("{}allow_addresses belongs to its link; set it in [[link]]", judge.label);
+                        findings.error(value.span(), text);
+                    }
                     judge.beside(link, &cell, findings);
                     link.cell = Some(Box::new(cell));
                 }
@@ -86,6 +93,11 @@ struct Judge<'r> {
 }
 
 impl<'r> Judge<'r> {
+    /// Whether its own interfaces may carry addresses of this box.
+    fn allow_addresses(&self) -> bool {
+        self.raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref())
+    }
+
     fn cell(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<Cell> {
         let Self { label, span, raw } = self;
         let name = name(label, span, &raw.name, findings);

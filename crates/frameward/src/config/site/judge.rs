@@ -93,6 +93,7 @@ impl Judge {
             name: name?,
             line: findings.line(&self.span),
             lan: lan?,
+            allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
             mtu,
             bind,
             identity: identity?,

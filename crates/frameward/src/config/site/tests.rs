@@ -175,7 +175,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; remove it or use one of name, lan, mtu, bind, identity, dscp, window, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, allow_addresses, mtu, bind, identity, dscp, window, limits, peer",
         ),
         (
             "vni = 7",

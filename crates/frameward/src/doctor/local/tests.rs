@@ -51,6 +51,7 @@ fn survey() -> Survey {
         xdp_program: None,
         receive_queues: Some(1),
         addresses: Vec::new(),
+        default_routes: Vec::new(),
         speaks_ipv6: false,
         speaks_arp: true,
         harmful_offloads: Vec::new(),
@@ -67,17 +68,19 @@ fn each_thing_wrong_with_a_port_has_its_line_and_cure() {
         change(&mut survey);
         let mut findings = Vec::new();
         port("protected", &survey, true, &mut findings);
+        own("protected", &survey, false, &mut findings);
         findings
     };
     let good = told(|_| ());
     assert_eq!(good, [Finding::ok("protected", "enp2s0 is up, 1000 Mbit/s, MTU 1500")]);
-    let rows: [(Change, Level, &str); 9] = [
+    let rows: [(Change, Level, &str); 10] = [
         (|s| s.master = Some("bridge br0".into()), Level::Problem, "ip link set enp2s0 nomaster"),
         (|s| s.xdp_program = Some(7), Level::Problem, "xdp off"),
         (|s| s.is_up = false, Level::Problem, "ip link set enp2s0 up"),
         (|s| s.has_carrier = false, Level::Problem, "cable"),
         (|s| s.full_duplex = Some(false), Level::Problem, "autonegotiation"),
-        (|s| s.addresses = vec!["192.0.2.1".into()], Level::Note, "ip addr flush dev enp2s0"),
+        (|s| s.addresses = vec!["192.0.2.1".into()], Level::Problem, "ip addr flush dev enp2s0"),
+        (|s| s.default_routes = vec!["IPv6"], Level::Problem, "the default route for IPv6"),
         (|s| s.speaks_ipv6 = true, Level::Note, "disable_ipv6=1"),
         (|s| s.harmful_offloads = vec![("rx-vlan-hw-parse".into(), true)], Level::Note, "rx-vlan-hw-parse"),
         (|s| s.receive_queues = Some(4), Level::Note, "combined 1"),

@@ -290,12 +290,14 @@
     const last = mka.changes.slice(-CHANGES).reverse();
     section.querySelector(".changes").replaceChildren(...pairs(last.map(({ ms_ago: ms, text }) => [ago(ms), text])).children);
   };
+  // Nothing is said of an interface that is not prepared.
+  const guarded = (guard) => (guard ? [["guard", guard === "none" ? "NONE: this box's own stack may hear and speak here" : guard]] : []);
   const drawPorts = (parent, link) => {
     keep(parent, [["plain", "Plain"], ["protected", "Protected"]].map(([side, word]) => [
       side, () => make("div", "tile"), (tile) => {
-        const { interface: name, engine, mtu, counters } = link[side];
+        const { interface: name, engine, mtu, guard, counters } = link[side];
         tile.replaceChildren(make("strong", "", `${word} port ${name}`), pairs([
-          ["engine", engine], ["MTU", `${whole(mtu)} octets`],
+          ["engine", engine], ["MTU", `${whole(mtu)} octets`], ...guarded(guard),
           ["received", `${whole(counters.RxFrames)} frames`], ["sent", `${whole(counters.TxFrames)} frames`],
         ]));
       },
@@ -458,9 +460,9 @@
         ["sent", `${whole(counters[`Tx${frames}`])} ${frames.toLowerCase()}`],
       ]));
     }];
-    const { interface: name, engine, mtu, counters } = site.lan;
+    const { interface: name, engine, mtu, guard, counters } = site.lan;
     keep(parent, [
-      port(`LAN port ${name}`, [["engine", engine], ["MTU", `${whole(mtu)} octets`]], "Frames", counters),
+      port(`LAN port ${name}`, [["engine", engine], ["MTU", `${whole(mtu)} octets`], ...guarded(guard)], "Frames", counters),
       ...site.udp.map((one) => port(`UDP ${one.address}`, [["for", one.what]], "Packets", one.counters)),
     ]);
   };

@@ -66,6 +66,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
             interface: lan.clone(),
             engine: about.map(|about| about.engine.clone()).unwrap_or_default(),
             mtu: about.map_or(0, |about| u32::try_from(about.lan_mtu).unwrap_or(u32::MAX)),
+            guard: running.works.as_ref().map_or("", |works| works.guard()).into(),
             counters: Counters::new(PortCounters::NAMES, snapshot.lan.values()),
         },
         udp: udp.collect(),

@@ -199,7 +199,7 @@ fn traffic(sides: [&str; 2], activity: &Activity, palette: Palette) -> Vec<Line<
 }
 
 fn port_line(word: &str, port: &PortReport, palette: Palette) -> Line<'static> {
-    let PortReport { interface, engine, mtu, counters } = port;
+    let PortReport { interface, engine, mtu, guard: _, counters } = port;
     let (received, sent) = (counters.value("RxFrames"), counters.value("TxFrames"));
     let text =
         format!("  {word:<13}{interface}, {engine}, MTU {mtu}, received {received}, sent {sent} frames");

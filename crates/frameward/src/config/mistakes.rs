@@ -1,0 +1,261 @@
+//! What people mean who write something else: a section in the wrong kind of brackets, at the wrong place or by nearly its name,
+//! a key nearly by its name, a key file where the configuration belongs. Each is told what to type.
+
+use std::ops::Range;
+
+use toml::de::{DeTable, DeValue};
+
+use super::findings::Findings;
+
+/// A section of the contract.
+struct Section {
+    /// Its name with those that it stands in.
+    path: &'static [&'static str],
+    /// Whether there can be several: `[[...]]`.
+    many: bool,
+}
+
+const fn one(path: &'static [&'static str]) -> Section {
+    Section { path, many: false }
+}
+
+const fn many(path: &'static [&'static str]) -> Section {
+    Section { path, many: true }
+}
+
+/// As `raw.rs` has them; a test compares.
+const SECTIONS: [Section; 10] = [
+    one(&["gateway"]),
+    many(&["link"]),
+    one(&["link", "static"]),
+    many(&["link", "static", "peer"]),
+    one(&["link", "mka"]),
+    many(&["site"]),
+    many(&["site", "peer"]),
+    one(&["site", "limits"]),
+    many(&["fieldbus"]),
+    many(&["fieldbus", "relation"]),
+];
+
+impl Section {
+    /// Its header.
+    fn header(&self) -> String {
+        let name = self.path.join(".");
+        if self.many { format!("[[{name}]]") } else { format!("[{name}]") }
+    }
+}
+
+/// Says what of the text's sections is meant otherwise; nothing if its sections are as they should be.
+pub(super) fn sections(text: &str, findings: &mut Findings) {
+    if let Some(line) = key_file(text) {
+        findings.error(
+            line,
+            "this is a key file, not a configuration; name the file that has a section [gateway], and this one in it",
+        );
+        return;
+    }
+    // What stands behind an error is read all the same: two [link] are an error of their own.
+    let (table, _) = DeTable::parse_recoverable(text);
+    walk(table.get_ref(), &mut Vec::new(), findings);
+}
+
+fn walk<'t>(table: &'t DeTable<'t>, path: &mut Vec<&'t str>, findings: &mut Findings) {
+    for (key, value) in table {
+        let (span, tables, is_list) = match value.get_ref() {
+            DeValue::Table(table) => (key.span(), vec![table], false),
+            DeValue::Array(list) => {
+                let tables: Vec<_> = list.iter().filter_map(|one| one.get_ref().as_table()).collect();
+                if tables.is_empty() {
+                    continue;
+                }
+                (key.span(), tables, true)
+            }
+            _ => continue,
+        };
+        path.push(key.get_ref());
+        match SECTIONS.iter().find(|section| section.path == path.as_slice()) {
+            Some(section) if section.many != is_list => {
+                findings.error(span, brackets(section));
+            }
+            Some(_) => tables.into_iter().for_each(|table| walk(table, path, findings)),
+            None => findings.error(span, unknown(path, is_list)),
+        }
+        path.pop();
+    }
+}
+
+fn brackets(section: &Section) -> String {
+    let (name, header) = (section.path.join("."), section.header());
+    match section.many {
+        true => format!(
+            "[{name}] has to be {header}, in double brackets, since there can be several; write {header}"
+        ),
+        false => format!(
+            "[[{name}]] has to be {header}, in single brackets, since there can be but one; write {header}"
+        ),
+    }
+}
+
+/// What is said of a section that is none.
+fn unknown(path: &[&str], is_list: bool) -> String {
+    let name = path.join(".");
+    let written = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+    let last = path.last().copied().unwrap_or_default();
+    // One of another place by its name comes before one by nearly its name.
+    let elsewhere: Vec<_> =
+        SECTIONS.iter().filter(|section| section.path.last() == Some(&last)).map(Section::header).collect();
+    let near = SECTIONS.iter().filter_map(|section| {
+        let same_depth = section.path.len() == path.len();
+        let apart = distance(&name, &section.path.join("."))?;
+        same_depth.then(|| (apart, section.header()))
+    });
+    let near = near.min_by_key(|(apart, _)| *apart).map(|(_, header)| header);
+    match (near, elsewhere.as_slice()) {
+        (Some(header), _) => format!("{written} is no section; did you mean {header}?"),
+        (None, []) => {
+            let all: Vec<_> = SECTIONS.iter().map(Section::header).collect();
+            format!("{written} is no section; use one of {}", all.join(", "))
+        }
+        (None, headers) => {
+            format!(
+                "{written} is no section; did you mean {}? Write it below the one that it belongs to",
+                headers.join(" or ")
+            )
+        }
+    }
+}
+
+/// How far apart two names are, if that is a slip: about a letter in three.
+fn distance(one: &str, other: &str) -> Option<usize> {
+    let apart = strsim::osa_distance(one, other);
+    (apart > 0 && 3 * apart <= one.len().max(other.len())).then_some(apart)
+}
+
+/// The one of the names that is meant by another.
+pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    names
+        .filter_map(|known| Some((distance(name, known)?, known)))
+        .min_by_key(|(apart, _)| *apart)
+        .map(|(_, known)| known)
+}
+
+/// The first line that says so, if the text is that of a key file. None of its digits is repeated.
+fn key_file(text: &str) -> Option<Range<usize>> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        let content = line.split('#').next().unwrap_or_default().trim();
+        if !content.is_empty() {
+            let name = content.split('=').next().unwrap_or_default().trim_end();
+            let is_hexadecimal = content.len() >= 16
+                && content.bytes().all(|c| c.is_ascii_hexdigit() || c.is_ascii_whitespace());
+            let is_key = is_hexadecimal || matches!(name, "ckn" | "cak") || content.starts_with("-----BEGIN");
+            return is_key.then_some(start..start + line.len());
+        }
+        start += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{judge, lines};
+    use super::*;
+
+    fn said(text: &str) -> Vec<String> {
+        lines(&judge(text).unwrap_err())
+    }
+
+    #[test]
+    fn slips_in_sections_are_told_with_what_to_type() {
+        let gateway = "[gateway]\nname = \"a\"\n";
+        for (text, words) in [
+            (
+                "[link]\nname = \"x\"",
+                "3: [link] has to be [[link]], in double brackets, since there can be several; write [[link]]",
+            ),
+            (
+                "[link]\nname = \"x\"\n[link]\nname = \"y\"",
+                "5: [link] has to be [[link]], in double brackets, since there can be several; write [[link]]",
+            ),
+            ("[[links]]\nname = \"x\"", "3: [[links]] is no section; did you mean [[link]]?"),
+            ("[[Link]]\nname = \"x\"", "3: [[Link]] is no section; did you mean [[link]]?"),
+            (
+                "[[link]]\n[[link.mka]]",
+                "4: [[link.mka]] has to be [link.mka], in single brackets, since there can be but one; write [link.mka]",
+            ),
+            (
+                "[[link]]\n[link.static]\n[link.static.peer]",
+                "5: [link.static.peer] has to be [[link.static.peer]], in double brackets, since there can be several; write [[link.static.peer]]",
+            ),
+            (
+                "[[link]]\n[[link.peer]]",
+                "4: [[link.peer]] is no section; did you mean [[link.static.peer]] or [[site.peer]]? Write it below the one that it belongs to",
+            ),
+            (
+                "[[link]]\n[mka]",
+                "4: [mka] is no section; did you mean [link.mka]? Write it below the one that it belongs to",
+            ),
+            (
+                "[[link]]\n[link.macsec]",
+                "4: [link.macsec] is no section; use one of [gateway], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [[site.peer]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
+            ),
+        ] {
+            assert_eq!(said(&format!("{gateway}{text}\n")), [format!("gw.toml:{words}")], "{text}");
+        }
+        assert_eq!(
+            said("[[gateway]]\nname = \"a\"\n"),
+            [
+                "gw.toml:1: [[gateway]] has to be [gateway], in single brackets, since there can be but one; write [gateway]"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_key_that_is_a_letter_off_is_recognised() {
+        for (line, words) in [
+            (
+                "plian = \"eth0\"",
+                "4: unknown key \"plian\"; did you mean plain? Else remove it or use one of ",
+            ),
+            ("replay_windows = 3", "4: unknown key \"replay_windows\"; did you mean replay_window? Else "),
+            ("colour = \"red\"", "4: unknown key \"colour\"; remove it or use one of name, "),
+        ] {
+            let [said] = &said(&format!("[gateway]\nname = \"a\"\n[[link]]\n{line}\n"))[..] else {
+                panic!("{line}")
+            };
+            assert!(said.starts_with(&format!("gw.toml:{words}")), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_key_file_is_recognised_and_not_repeated() {
+        let digits = "000102030405060708090a0b0c0d0e0f";
+        for text in [
+            format!("{digits}\n"),
+            format!("# made by frameward\n\n{digits} {digits}\n"),
+            format!("# a CAK\nckn = 00\ncak = {digits}\n"),
+            format!("cak = {digits}\nckn = 00\n"),
+        ] {
+            let [said] = &said(&text)[..] else { panic!("{text}") };
+            assert!(said.contains(": this is a key file, not a configuration; name the file"), "{said}");
+            assert!(!said.contains("0001"), "{said}");
+        }
+    }
+
+    #[test]
+    fn the_sections_are_those_that_are_read() {
+        let source = include_str!("raw.rs");
+        for section in SECTIONS {
+            let field = match section.path.last() {
+                Some(&"static") => "static_keys",
+                Some(name) => name,
+                None => unreachable!("no section is without a name"),
+            };
+            let kind = if section.many { "Vec<Spanned<Raw" } else { "Option<Spanned<Raw" };
+            assert!(source.contains(&format!("{field}: {kind}")), "{}", section.header());
+        }
+        let sections =
+            source.matches("Vec<Spanned<Raw").count() + source.matches("Option<Spanned<Raw").count();
+        assert_eq!(sections, SECTIONS.len(), "a section of raw.rs is missing here");
+    }
+}
