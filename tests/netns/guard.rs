@@ -123,8 +123,12 @@ fn without_any_guard_run_refuses_unless_told_otherwise() {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let run = || {
         let lacking = lacking(NO_BPF);
-        let command =
-            [&["env", &variable][..], &lacking, &[program().to_str().unwrap(), "run", &config]].concat();
+        let command = [
+            &["env", &variable][..],
+            &lacking,
+            &[program().to_str().unwrap(), "run", "--keep-user", &config],
+        ]
+        .concat();
         home.spawn(&command).unwrap().wait(DEADLINE).unwrap()
     };
     refused(&run(), 1, &["press", PLAIN, "tcx", "clsact", "unguarded = true"]);
@@ -165,7 +169,7 @@ fn a_port_that_the_box_itself_lives_on_is_refused_unless_allowed() {
     refused(&run(), 1, &["press", "prot carries the default route for IPv4"]);
     home.ip(&["route", "del", "default"]).unwrap();
     // What every interface gets of itself is no reason; nor is anything, if it is allowed.
-    home.sysctl("net.ipv6.conf.plain.disable_ipv6", "0").unwrap();
+    home.sysctl("net/ipv6/conf/plain/disable_ipv6", "0").unwrap();
     home.ip(&["addr", "add", "fe80::1/64", "dev", PLAIN, "nodad"]).unwrap();
     Station::start(program(), home, &scratch, "a").unwrap().stop().unwrap();
     home.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
