@@ -10,7 +10,7 @@ use lab::topology::{Gateway, PLAIN, PROTECTED};
 use lab::{Machine, Shape, Topology};
 use nix::sys::signal::Signal;
 
-use super::start::refused;
+use super::start::{refused, replace};
 use super::{DEADLINE, exchange, marked, program};
 
 const ADDRESS: &str = "192.0.2.1";
@@ -132,7 +132,12 @@ fn without_any_guard_run_refuses_unless_told_otherwise() {
         home.spawn(&command).unwrap().wait(DEADLINE).unwrap()
     };
     refused(&run(), 1, &["press", PLAIN, "tcx", "clsact", "unguarded = true"]);
-    configure(&scratch, &Choice { gateway: "unguarded = true", ..choice.clone() }).unwrap();
+    replace(
+        &scratch.path().join("a.toml"),
+        "[gateway]",
+        "[gateway]
+unguarded = true",
+    );
     let gateway = station(&topology, &scratch, NO_BPF);
     let link = gateway.report().unwrap().links.remove(0);
     assert_eq!([link.plain.guard, link.protected.guard], ["none", "none"]);
@@ -173,6 +178,11 @@ fn a_port_that_the_box_itself_lives_on_is_refused_unless_allowed() {
     home.ip(&["addr", "add", "fe80::1/64", "dev", PLAIN, "nodad"]).unwrap();
     Station::start(program(), home, &scratch, "a").unwrap().stop().unwrap();
     home.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
-    configure(&scratch, &Choice { link: "allow_addresses = true", ..Choice::default() }).unwrap();
+    replace(
+        &scratch.path().join("a.toml"),
+        "[[link]]",
+        "[[link]]
+allow_addresses = true",
+    );
     check_says(&["WARNING: ", "cut off while the gateway runs", "YOUR SSH SESSION"]);
 }

@@ -38,7 +38,7 @@ pub(crate) fn refused(output: &Output, status: i32, words: &[&str]) {
     assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
 }
 
-fn replace(path: &Path, from: &str, to: &str) {
+pub(crate) fn replace(path: &Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.contains(from), "{from} is not in {text}");
     std::fs::write(path, text.replace(from, to)).unwrap();
