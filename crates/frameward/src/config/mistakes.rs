@@ -111,12 +111,12 @@ fn unknown(path: &[&str], is_list: bool) -> String {
     });
     let near = near.min_by_key(|(apart, _)| *apart).map(|(_, header)| header);
     match (near, elsewhere.as_slice()) {
-        (Some(header), _) => format!("{written} is no section; did you mean {header}?"),
+        (Some(header), []) => format!("{written} is no section; did you mean {header}?"),
         (None, []) => {
             let all: Vec<_> = SECTIONS.iter().map(Section::header).collect();
             format!("{written} is no section; use one of {}", all.join(", "))
         }
-        (None, headers) => {
+        (_, headers) => {
             format!(
                 "{written} is no section; did you mean {}? Write it below the one that it belongs to",
                 headers.join(" or ")

@@ -180,7 +180,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; remove it or use one of name, endpoint, public_key, mode, vni, path_mtu",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, endpoint, public_key, mode, vni, path_mtu",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (
