@@ -427,7 +427,7 @@ fn status_watch_on_a_pipe_prints_lines() {
         .unwrap();
     let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
     for _ in 0..2 {
-        assert_eq!(lines.next().unwrap().unwrap(), "line 61s press InPktsNoTag=7");
+        assert_eq!(lines.next().unwrap().unwrap(), "line 61s press IDLE (unknown) InPktsNoTag=7");
     }
     drop(lines);
     assert!(watching.wait().unwrap().success());
