@@ -82,6 +82,8 @@ pub(crate) fn pin(cpu: usize) -> io::Result<()> {
 
 /// How long a worker goes first without having slept. Frames that are there when it wakes take a small part of it.
 pub(crate) const FIRST_AT_MOST: Duration = Duration::from_millis(1);
+/// More than this is not owed: a machine that stood still for minutes did not stand in anybody's way.
+const OWED_AT_MOST: Duration = Duration::from_millis(100);
 
 /// Whether a thread goes first just now; it is the calling one always. It may for as long as it did not before: half of the time at
 /// most, and [`FIRST_AT_MOST`] at a stretch.
@@ -89,22 +91,22 @@ pub(crate) const FIRST_AT_MOST: Duration = Duration::from_millis(1);
 pub(crate) struct Precedence {
     scheduling: Scheduling,
     first: bool,
-    /// How long it may go first.
-    credit: Duration,
+    /// How long it may go first; below zero where a turn took longer than that. Nanoseconds.
+    credit: i64,
     /// Up to when that is counted.
     counted: Instant,
 }
 
 impl Precedence {
     /// A thread that has taken this scheduling.
-    pub(crate) const fn new(scheduling: Scheduling, now: Instant) -> Self {
+    pub(crate) fn new(scheduling: Scheduling, now: Instant) -> Self {
         let first = matches!(scheduling, Scheduling::Fifo(_));
-        Self { scheduling, first, credit: FIRST_AT_MOST, counted: now }
+        Self { scheduling, first, credit: nanoseconds(FIRST_AT_MOST), counted: now }
     }
 
     /// A turn begins. Whoever has gone first for long enough does not any more.
     pub(crate) fn begin(&mut self, now: Instant) {
-        if self.first && now.saturating_duration_since(self.counted) >= self.credit {
+        if self.first && nanoseconds(now.saturating_duration_since(self.counted)) >= self.credit {
             self.step_back(now);
         }
     }
@@ -121,7 +123,7 @@ impl Precedence {
     /// It is about to sleep, and goes first when it is woken, if it is one that does and may again.
     pub(crate) fn sleep(&mut self, now: Instant) {
         self.count(now, !self.first);
-        let may = self.scheduling != Scheduling::Ordinary && !self.credit.is_zero();
+        let may = self.scheduling != Scheduling::Ordinary && self.credit > 0;
         if may && !self.first {
             self.first = self.scheduling.take().is_ok();
         } else if self.first && !may {
@@ -136,14 +138,16 @@ impl Precedence {
 
     /// Counts the time up to now, in which it did not stand in anybody's way, or did.
     fn count(&mut self, now: Instant, gains: bool) {
-        let passed = now.saturating_duration_since(self.counted);
-        self.credit = if gains {
-            (self.credit + passed).min(FIRST_AT_MOST)
-        } else {
-            self.credit.saturating_sub(passed)
-        };
+        let passed = nanoseconds(now.saturating_duration_since(self.counted));
+        let credit =
+            if gains { self.credit.saturating_add(passed) } else { self.credit.saturating_sub(passed) };
+        self.credit = credit.clamp(-nanoseconds(OWED_AT_MOST), nanoseconds(FIRST_AT_MOST));
         self.counted = now;
     }
+}
+
+fn nanoseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
