@@ -10,6 +10,8 @@
 use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -65,8 +67,12 @@ pub(super) struct Disk {
     work: Sender<Work>,
     done: Receiver<Done>,
     thread: JoinHandle<()>,
-    /// When what is under way was asked for, the oldest first.
+    /// When that was asked for whose answers were not taken yet, the oldest first.
     asked: VecDeque<Instant>,
+    /// How many answers were taken.
+    taken: usize,
+    /// How many the thread has given. An answer that control has had no time to take is no silence.
+    given: Arc<AtomicUsize>,
     /// Of the last reservation that was asked for.
     ticket: u64,
     /// Floors are under way.
@@ -81,16 +87,31 @@ impl Disk {
         let path = leases.path().to_owned();
         let (work, to_do) = mpsc::channel::<Work>();
         let (says, done) = mpsc::channel();
+        let given = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&given);
         let serve = move || {
             for work in to_do {
+                let done = work.carry_out(&mut leases);
+                counted.fetch_add(1, Ordering::Release);
                 // If nobody hears it any more, the rest is done all the same: what was given back, say.
-                let _ = says.send(work.carry_out(&mut leases));
+                let _ = says.send(done);
                 attendant.unpark();
             }
         };
         let thread = thread::Builder::new().name("fw-disk".into()).spawn(serve)?;
         let asked = VecDeque::new();
-        Ok(Self { path, work, done, thread, asked, ticket: 0, writes_floors: false, told: None })
+        Ok(Self {
+            path,
+            work,
+            done,
+            thread,
+            asked,
+            taken: 0,
+            given,
+            ticket: 0,
+            writes_floors: false,
+            told: None,
+        })
     }
 
     fn send(&mut self, work: Work) {
@@ -102,6 +123,7 @@ impl Disk {
     fn next(&mut self) -> Option<Done> {
         let done = self.done.try_recv().ok()?;
         self.asked.pop_front();
+        self.taken = self.taken.wrapping_add(1);
         Some(done)
     }
 
@@ -130,7 +152,8 @@ impl Disk {
 
     /// For how long it does not answer, if it is so.
     fn silent(&self, now: Instant) -> Option<Duration> {
-        let for_so_long = now.saturating_duration_since(*self.asked.front()?);
+        let answered = self.given.load(Ordering::Acquire).wrapping_sub(self.taken);
+        let for_so_long = now.saturating_duration_since(*self.asked.get(answered)?);
         Some(for_so_long).filter(|long| *long >= SILENT)
     }
 
@@ -288,6 +311,22 @@ mod tests {
     use crate::scheduling::Scheduling;
     use crate::worker::Polling;
 
+    /// Whoever asks again and again, as a reload does, takes no answers meanwhile.
+    #[test]
+    fn an_answer_that_was_not_taken_is_no_silence() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-taken-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        gateway.probe_disk().unwrap();
+        thread::sleep(SILENT + Duration::from_millis(100));
+        assert_eq!(gateway.disk_silent(), None);
+        gateway.on_disk(|_| ()).unwrap();
+        gateway.turn(Instant::now());
+        gateway.probe_disk().unwrap();
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
     /// A disk that is held up: control turns, whoever needs an answer is refused, it is said, and later all is done.
     #[test]
     fn control_never_waits_for_a_disk() {
@@ -320,6 +359,7 @@ mod tests {
         while gateway.disk_silent().is_some() {
             told.extend(gateway.turn(Instant::now()));
         }
+        told.extend(gateway.turn(Instant::now()));
         assert!(told.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{told:?}");
         gateway.probe_disk().unwrap();
         gateway.stop().unwrap();
