@@ -170,7 +170,7 @@ pub fn side_by_side(
     Ok(outcome)
 }
 
-/// What arrives through one contestant of more frames than there is room for.
+/// Frames that arrive through one contestant when more are sent than there is room for.
 ///
 /// # Errors
 /// In words: what is not installed, does not start or does not carry.

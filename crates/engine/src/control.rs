@@ -92,7 +92,7 @@ pub enum Notice {
     DiskAnswers {
         /// The state directory.
         path: PathBuf,
-        /// How long it did not.
+        /// Duration of the silence.
         silent: Duration,
     },
     /// Something has changed in the key agreement of this link.
@@ -172,7 +172,7 @@ pub struct Gateway {
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
     disk: Disk,
-    /// What it counts may be an earlier state: no PN is given back.
+    /// The state may be an earlier one than was used: no PN is given back.
     distrusted: bool,
     /// Notices that no turn has returned yet.
     notices: Vec<Notice>,
@@ -467,7 +467,7 @@ impl Gateway {
         std::mem::take(&mut self.notices)
     }
 
-    /// What is in memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
+    /// Memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
     pub const fn distrust(&mut self) {
         self.distrusted = true;
     }

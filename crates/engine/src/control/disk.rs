@@ -4,7 +4,7 @@
 //!  control ── Work ──▶ thread "fw-disk", which owns the LeaseStore ── Done ──▶ control, which is woken
 //! ```
 //!
-//! What is asked for is done in order. It is bounded: a reservation for each link and one write of floors are under way at
+//! Requests are done in order. It is bounded: a reservation for each link and one write of floors are under way at
 //! most, besides what ends. Whoever cannot go on without an answer waits for [`PATIENCE`], and is refused then.
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use super::floors::Floor;
 use super::{Gateway, Notice};
 use crate::lease::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, Unused};
 
-/// How long whoever needs an answer waits for it: well below the life time of an MKA participant, 6 s.
+/// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long a start waits for the disk.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
