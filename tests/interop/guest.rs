@@ -13,7 +13,6 @@
 
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
-use std::process::Stdio;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -91,7 +90,7 @@ impl Guest {
         // process inherits them.
         let places = "exec 3<&0 4<&2 0<&1 2>&1";
         let devices = ["vec0:transport=fd,fd=3,vec=0", "vec1:transport=fd,fd=4,vec=0"];
-        let guest = Guest::boot(&[], places, &devices, vec0.into(), vec1.into());
+        let guest = Guest::boot(&[], places, &devices, Some(vec0), Some(vec1));
         (guest, protected, plain)
     }
 
@@ -118,10 +117,16 @@ impl Guest {
 
     fn boot_in(namespace: &Namespace, device: &str) -> Guest {
         let prefix = ["ip", "netns", "exec", namespace.name()];
-        Guest::boot(&prefix, Plan::CONSOLE, &[device], Stdio::null(), Stdio::null())
+        Guest::boot(&prefix, Plan::CONSOLE, &[device], None, None)
     }
 
-    fn boot(prefix: &[&str], places: &str, devices: &[&str], stdin: Stdio, stderr: Stdio) -> Guest {
+    fn boot(
+        prefix: &[&str],
+        places: &str,
+        devices: &[&str],
+        stdin: Option<OwnedFd>,
+        stderr: Option<OwnedFd>,
+    ) -> Guest {
         let scratch = Scratch::new().unwrap();
         let modules: Vec<&str> = MACSEC.into_iter().chain(JOIN).collect();
         let plan = Plan { prefix, places, modules: &modules, devices, folder: scratch.path() };
@@ -181,4 +186,23 @@ fn a_guest_takes_the_first_key_of_every_suite() {
         let macsec = Macsec { suite, encrypt: true, sci: SciInclusion::Always, replay_window: Some(0) };
         macsec.install(&mut guest, 1, 1);
     }
+}
+
+/// A kernel that does not come to its tests, as happens on a busy machine, is not waited for: other guests are started.
+#[test]
+fn a_guest_that_has_not_tested_its_ciphers_is_none() {
+    let scratch = Scratch::new().unwrap();
+    let devices = ["vec0:transport=raw,ifname=lo,depth=64", "initcall_blacklist=crypto_algapi_init"];
+    let plan = Plan {
+        prefix: &[],
+        places: Plan::CONSOLE,
+        modules: &MACSEC,
+        devices: &devices,
+        folder: scratch.path(),
+    };
+    let error = lab::Guest::boot(&plan, None, None).expect_err("its kernel was told not to").to_string();
+    assert!(
+        error.contains("of 3 guests none") && error.contains("initcall crypto_algapi_init blacklisted"),
+        "{error}"
+    );
 }

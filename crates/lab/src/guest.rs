@@ -45,6 +45,10 @@ pub const MACSEC: [&str; 5] = ["crypto/ctr", "crypto/gf128mul", "crypto/ghash-ge
 const DRIVER: &str = "drivers/net/macsec";
 /// The cipher of all of its suites, whatever the length of the key, as `/proc/crypto` names it.
 const AEAD: &str = "gcm(aes)";
+/// What that is made of, as the kernel itself has it.
+const BLOCK_CIPHER: &str = "aes";
+/// How many guests are started at most until one has a tested block cipher.
+const STARTS: usize = 3;
 
 /// How a guest is started.
 #[derive(Debug)]
@@ -79,11 +83,39 @@ pub struct Guest {
 }
 
 impl Guest {
-    /// Boots a guest and waits until it listens, and with [`MACSEC`] until it takes keys; `stdin` and `stderr` are for [`Plan::places`].
+    /// Boots a guest and waits until it listens, and with [`MACSEC`] until it takes keys; `stdin` and `stderr` are for
+    /// [`Plan::places`], `/dev/null` where there is none.
+    ///
+    /// The kernel tests the ciphers that are built into it while it boots. On a busy machine a guest comes up now and then whose
+    /// tests never ran; it answers every key with ENOENT, for good. Such a guest is ended and another one started.
     ///
     /// # Errors
     /// If there is no User-Mode Linux, it lacks a module, or it does not boot.
-    pub fn boot(plan: &Plan<'_>, stdin: Stdio, stderr: Stdio) -> Result<Self, Error> {
+    pub fn boot(plan: &Plan<'_>, stdin: Option<OwnedFd>, stderr: Option<OwnedFd>) -> Result<Self, Error> {
+        let again = |descriptor: &Option<OwnedFd>| {
+            let copy = descriptor.as_ref().map(OwnedFd::try_clone).transpose();
+            copy.map(|copy| copy.map_or_else(Stdio::null, Stdio::from))
+                .map_err(Error::system("copy a descriptor"))
+        };
+        let mut said = String::new();
+        for _ in 0..STARTS {
+            let mut guest = Self::start(plan, again(&stdin)?, again(&stderr)?)?;
+            if !plan.modules.contains(&DRIVER) {
+                return Ok(guest);
+            }
+            if is_tested(&guest.run("cat /proc/crypto || true")?, BLOCK_CIPHER) {
+                guest.await_cipher()?;
+                return Ok(guest);
+            }
+            said = guest.run("dmesg")?;
+            eprintln!("guest {} has not tested its own {BLOCK_CIPHER}; its kernel said:\n{said}", guest.name);
+            guest.end()?;
+        }
+        Err(Error::Unexpected(format!("of {STARTS} guests none has tested its own {BLOCK_CIPHER}: {said}")))
+    }
+
+    /// Starts a guest and waits until it listens.
+    fn start(plan: &Plan<'_>, stdin: Stdio, stderr: Stdio) -> Result<Self, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let name = format!("frameward-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let program = program()
@@ -117,15 +149,11 @@ impl Guest {
         if boot.contains("@@LACKS") {
             return Err(Error::Unexpected(format!("the guest's kernel lacks something: {}", boot.trim())));
         }
-        if plan.modules.contains(&DRIVER) {
-            guest.await_cipher()?;
-        }
         Ok(guest)
     }
 
-    /// Waits until the kernel lists the AEAD of all its suites as tested. It is put together and tested in the background when
-    /// a first key asks for it, after all modules have come up; asked on a busy machine, the kernel may answer meanwhile that
-    /// there is no such cipher. Nothing but that list tells that it is there; once there, it stays.
+    /// Waits until the kernel lists the AEAD of all its suites as tested: it is put together and tested in the background when
+    /// a first key asks for it. Nothing but that list tells that it is there; once there, it stays.
     fn await_cipher(&mut self) -> Result<(), Error> {
         let begin = Instant::now();
         self.run("ip link add link vec0 first0 type macsec")?;

@@ -11,8 +11,6 @@
 //! written in C, without the CPU's instructions for them. So what it carries shows that the arrangement works and what it
 //! adds to frames, and nothing about the speed of macsec in a kernel of its own.
 
-use std::process::Stdio;
-
 use frameward::bench::rivals::Place;
 use frameward::demo::pair::Scratch;
 use lab::guest::{MACSEC, Plan};
@@ -78,7 +76,7 @@ fn boot(place: &Place<'_>, scratch: &Scratch) -> Result<Guest, Error> {
         devices: &devices.each_ref().map(String::as_str),
         folder: scratch.path(),
     };
-    Guest::boot(&plan, Stdio::null(), Stdio::null())
+    Guest::boot(&plan, None, None)
 }
 
 /// Makes a tap and bridges it to an interface of the box.
