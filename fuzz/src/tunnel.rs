@@ -1,14 +1,16 @@
 //! The forwarding halves of two sites and the wire between them, driven by a list of operations.
 //!
 //! ```text
-//!  LAN ◀──▶ site 0 ◀── swap, duplicate, lose, corrupt, raw octets ──▶ site 1 ◀──▶ LAN
+//!  LAN ◀──▶ site 0 ◀── swap, duplicate, lose, hold, release, flip, forge ──▶ site 1 ◀──▶ LAN
 //!               └───── events ──▶ a manager that answers them ◀── events ────┘
 //!                        any command, from a manager that lies
 //! ```
 //!
 //! In identifier mode, header encryption or plain mode, with real keys. What must hold: no panic; no identifier is
 //! sent twice; no packet exceeds the path; no packet of a protected mode is accepted twice; every frame and packet is
-//! counted once; and as long as nobody lies or corrupts, only what went in comes out.
+//! counted once; as long as nobody lies or changes packets, only what went in comes out; and as long as no manager lies,
+//! whatever is changed, no frame of a flow comes out of a protected mode that did not go in, and no station is learned that
+//! did not speak.
 
 mod end;
 
@@ -79,10 +81,25 @@ enum Operation {
     Lose {
         count: u8,
     },
+    /// A bit of a packet.
     Corrupt {
         a: u8,
         at: u16,
         bit: u8,
+    },
+    /// The first packets stay with the attacker.
+    Hold {
+        count: u8,
+    },
+    /// Some of them go on, in front of the others.
+    Release {
+        count: u8,
+    },
+    /// A packet with a difference in the place of an address, or of any others of its first octets.
+    Forge {
+        a: u8,
+        at: u8,
+        difference: [u8; 8],
     },
     Raw {
         end: bool,
@@ -132,10 +149,19 @@ fn carry_out(ends: &mut Ends, operation: Operation) {
         Operation::Lan { end, octets } => ends.send(end, &octets),
         Operation::Deliver { count } => ends.deliver(usize::from(count % 65)),
         Operation::Raw { end, octets } => {
-            ends.tainted = true;
+            ends.changed = true;
             ends.wire.push((end, octets));
         }
         Operation::Manage => ends.manage(),
+        Operation::Hold { count } => {
+            let count = usize::from(count).min(ends.wire.len());
+            ends.held.extend(ends.wire.drain(..count));
+            ends.held.truncate(WIRE);
+        }
+        Operation::Release { count } => {
+            let count = usize::from(count).min(ends.held.len());
+            ends.wire.splice(..0, ends.held.drain(..count));
+        }
         Operation::NextEpoch { end } => ends.next_epoch(end),
         Operation::Lie { end, lie } => ends.lie(end, lie),
         Operation::Pass { milliseconds } => ends.pass(Duration::from_millis(milliseconds.into())),
@@ -154,11 +180,18 @@ fn befall(ends: &mut Ends, operation: Operation) {
         Operation::Duplicate { a } => ends.wire.push(ends.wire[index(a)].clone()),
         Operation::Lose { count } => drop(ends.wire.drain(..index(count))),
         Operation::Corrupt { a, at, bit } => {
-            ends.tainted = true;
+            ends.changed = true;
             let packet = &mut ends.wire[index(a)].1;
             if !packet.is_empty() {
                 let at = usize::from(at) % packet.len();
                 packet[at] ^= 1 << (bit % 8);
+            }
+        }
+        Operation::Forge { a, at, difference } => {
+            ends.changed = true;
+            let packet = &mut ends.wire[index(a)].1;
+            for (octet, difference) in packet.iter_mut().skip(usize::from(at % 56)).zip(difference) {
+                *octet ^= difference;
             }
         }
         _ => {}

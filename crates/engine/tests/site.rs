@@ -213,7 +213,8 @@ fn garbage_on_every_port_is_counted_and_moves_nothing() {
             + tunnel.in_pkts_wrong_mode
             + peer.in_pkts_bad_vni
             + peer.in_pkts_not_macsec
-            + peer.in_pkts_bad_header;
+            + peer.in_pkts_bad_header
+            + peer.in_pkts_forged_header;
         assert_eq!(counted, sent, "{mode:?} {snapshot:?}");
         assert_eq!(snapshot.chunks_free, snapshot.chunks);
         assert_eq!(snapshot.peers[0].endpoint, Some(plants.plants[0].address), "nothing moves it");

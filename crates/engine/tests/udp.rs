@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use arrayvec::ArrayVec;
-use engine::udp::{Offloads, Outgoing, UdpPort};
+use engine::udp::{HEAD_OCTETS, Offloads, Outgoing, UdpPort};
 use netns::{Machine, PATIENCE, in_namespace, run, wire};
 use testkit::frames::payload;
 
@@ -21,7 +21,7 @@ fn open(address: &str, offloads: Offloads) -> UdpPort {
 
 fn outgoing(to: SocketAddr, head: usize, octets: &[u8]) -> Outgoing<'_> {
     let (head, body) = octets.split_at(head.min(octets.len()));
-    Outgoing { to, dscp: 0, head: head.iter().copied().collect::<ArrayVec<_, 40>>(), body }
+    Outgoing { to, dscp: 0, head: head.iter().copied().collect::<ArrayVec<_, HEAD_OCTETS>>(), body }
 }
 
 /// Receives so many packets.

@@ -113,6 +113,13 @@ wire::counters! {
         in_pkts_too_many_sas = "InPktsTooManySas" [discard],
         /// Discarded: the header breaks a rule.
         in_pkts_bad_header = "InPktsBadHeader" [discard],
+        /// Discarded: the identifier is right and the check does not fit the header: changed on the way, or forged
+        /// (identifier mode).
+        in_pkts_forged_header = "InPktsForgedHeader" [discard],
+        /// Discarded: in long form, and the tag does not fit: changed on the way, or forged (identifier mode).
+        in_pkts_forged_long_form = "InPktsForgedLongForm" [discard],
+        /// Discarded: from a station that was heard on this LAN within the last second.
+        in_pkts_source_here = "InPktsSourceHere" [discard],
         /// Discarded: the flow's number is unknown; or the flow is (header encryption).
         in_pkts_unknown_flow = "InPktsUnknownFlow" [discard],
         /// Discarded: longer than a frame of the LAN may be.
@@ -234,6 +241,12 @@ pub enum InDiscard {
     TooManySas,
     /// The header breaks a rule.
     BadHeader,
+    /// The identifier is right, and the check does not fit the header.
+    ForgedHeader,
+    /// The tag of the long form does not fit.
+    ForgedLongForm,
+    /// Its source is on this LAN.
+    SourceHere,
     /// The flow's number is unknown; or the flow is.
     UnknownFlow,
     /// Longer than a frame of the LAN may be.
@@ -309,6 +322,9 @@ impl PeerCounters {
             InDiscard::TooShort => &mut self.in_pkts_too_short,
             InDiscard::TooManySas => &mut self.in_pkts_too_many_sas,
             InDiscard::BadHeader => &mut self.in_pkts_bad_header,
+            InDiscard::ForgedHeader => &mut self.in_pkts_forged_header,
+            InDiscard::ForgedLongForm => &mut self.in_pkts_forged_long_form,
+            InDiscard::SourceHere => &mut self.in_pkts_source_here,
             InDiscard::UnknownFlow => &mut self.in_pkts_unknown_flow,
             InDiscard::TooLong => &mut self.in_pkts_too_long,
             InDiscard::BadVni => &mut self.in_pkts_bad_vni,

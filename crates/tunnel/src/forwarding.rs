@@ -167,7 +167,7 @@ impl Forwarding {
             TakenError::NotMacsec => Unrouted::NotMacsec,
             TakenError::Version => Unrouted::BadTag,
         })?;
-        if self.hear(now, &taken, Place::Here) == Heard::Elsewhere {
+        if matches!(self.hear(now, &taken, Place::Here), Heard::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
         let to = match self.stations.place(now, &self.shared.hasher, taken.flow.destination) {
@@ -182,7 +182,7 @@ impl Forwarding {
     fn hear(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
         let heard = self.stations.hear(now, &self.shared.hasher, taken.flow.source, place);
         match heard {
-            Heard::Known | Heard::Elsewhere => {}
+            Heard::Known | Heard::Elsewhere(_) => {}
             Heard::New => self.counters.stations_learned += 1,
             Heard::Moved => self.counters.stations_moved += 1,
             Heard::NoRoom => self.counters.stations_refused += 1,

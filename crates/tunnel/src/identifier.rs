@@ -1,8 +1,8 @@
 //! Identifier mode towards one peer and back (the project's wire formats, section 3.1).
 //!
 //! ```text
-//!  out: frame ─▶ flow's number ─▶ seq of the lane ─▶ RID 8 | masked header 8 | [masked flow 24] | body or half of it
-//!  in:  RID ─▶ table of the site ─▶ lane, seq ─▶ header ─▶ flow ─▶ frame
+//!  out: frame ─▶ flow's number ─▶ seq of the lane ─▶ RID 6 | check 2 | masked header 8 | [masked flow 24 | tag 8] | body
+//!  in:  RID ─▶ table of the site ─▶ lane, seq ─▶ check ─▶ header ─▶ [tag ─▶] flow ─▶ frame
 //! ```
 //!
 //! Each direction has a file: `outward`, `inward`.

@@ -5,6 +5,7 @@
 //! taken from one lane to another.
 
 use suite::tunnel::{EpochSecret, IdentifierBlock, LaneKey};
+use wire::tunnel::{CHECK_OCTETS, Flow, HEADER_OCTETS, TAG_OCTETS};
 
 use crate::window::LAST_SEQ;
 
@@ -62,9 +63,23 @@ impl Lane {
 }
 
 impl Taken<'_> {
+    /// The check of a header.
+    pub(crate) fn check(&self, header: [u8; HEADER_OCTETS]) -> [u8; CHECK_OCTETS] {
+        self.key.check(self.block.pad, header)
+    }
+
     /// What the flow of a packet in long form is masked with.
-    pub(crate) fn long_mask(&self) -> [u8; 24] {
+    pub(crate) fn long_mask(&self) -> [u8; Flow::OCTETS] {
         self.key.long_mask(self.seq)
+    }
+
+    /// The tag of a packet in long form.
+    pub(crate) fn long_tag(
+        &self,
+        header: [u8; HEADER_OCTETS],
+        flow: &[u8; Flow::OCTETS],
+    ) -> [u8; TAG_OCTETS] {
+        self.key.long_tag(self.seq, header, flow)
     }
 }
 

@@ -258,8 +258,9 @@ mod key {
 }
 
 impl Message {
-    /// The version of the channel that this is.
-    pub const VERSION: u64 = 1;
+    /// The version of the channel that this is, and of the packets whose keys are agreed on over it. 2: packets of
+    /// identifier mode have a check, and a tag in long form.
+    pub const VERSION: u64 = 2;
     /// Octets of the longest message that is read. Ours are below 100.
     pub const OCTETS: usize = 1024;
 

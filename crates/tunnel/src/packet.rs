@@ -4,12 +4,12 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use wire::tunnel::{HEADER_OCTETS, LONG_FORM_OCTETS, RID_OCTETS, Taken};
+use wire::tunnel::{LONG_HEADER_OCTETS, Taken};
 
 use crate::settings::PeerId;
 
 /// Octets of the longest header in front of a body.
-pub const PACKET_HEADER_OCTETS: usize = RID_OCTETS + HEADER_OCTETS + LONG_FORM_OCTETS;
+pub const PACKET_HEADER_OCTETS: usize = LONG_HEADER_OCTETS;
 /// Octets of the longest prefix of a frame that is rebuilt: addresses and SecTAG, and in header encryption four more.
 pub const PREFIX_OCTETS: usize = 32;
 

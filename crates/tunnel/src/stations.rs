@@ -6,7 +6,8 @@
 //! | on the LAN | behind a peer, heard there within a second | refused: it came out of a tunnel, or says so |
 //! | on the LAN | behind a peer, silent there for a second | moves here |
 //! | behind a peer | none, or there | there |
-//! | behind a peer | elsewhere, heard there within a second | stays; the frame is delivered |
+//! | behind a peer | here, heard here within a second | stays; the frame is refused |
+//! | behind a peer | behind another, heard there within a second | stays; the frame is delivered |
 //! | behind a peer | elsewhere, silent there for a second | moves |
 //!
 //! So a station moves at most once a second, a frame that came out of a tunnel never goes into one even if the LAN
@@ -55,8 +56,8 @@ pub(crate) enum Heard {
     New,
     /// It has moved.
     Moved,
-    /// It is believed to be elsewhere still.
-    Elsewhere,
+    /// It is believed to be there still, elsewhere.
+    Elsewhere(Place),
     /// There is no room for it.
     NoRoom,
 }
@@ -127,7 +128,7 @@ impl Stations {
             return Heard::Known;
         }
         if now.since(station.heard) < STAY {
-            return Heard::Elsewhere;
+            return Heard::Elsewhere(station.place);
         }
         let (from, to) = (side(station.place), side(place));
         if from != to && self.count[to] >= self.limit {
@@ -205,20 +206,20 @@ mod tests {
         let rows: &[&[(u64, Place, Heard, Place)]] = &[
             &[(0, Place::Here, Heard::New, Place::Here), (9, Place::Here, Heard::Known, Place::Here)],
             // What comes back from the LAN has come out of a tunnel.
-            &[(0, A, Heard::New, A), (999, Place::Here, Heard::Elsewhere, A)],
+            &[(0, A, Heard::New, A), (999, Place::Here, Heard::Elsewhere(A), A)],
             // A move takes a second of silence, counted from when it was heard last.
             &[
                 (0, A, Heard::New, A),
                 (900, A, Heard::Known, A),
-                (1899, Place::Here, Heard::Elsewhere, A),
+                (1899, Place::Here, Heard::Elsewhere(A), A),
                 (1900, Place::Here, Heard::Moved, Place::Here),
-                (2899, A, Heard::Elsewhere, Place::Here),
+                (2899, A, Heard::Elsewhere(Place::Here), Place::Here),
                 (2900, B, Heard::Moved, B),
-                (3000, A, Heard::Elsewhere, B),
+                (3000, A, Heard::Elsewhere(B), B),
                 (3900, A, Heard::Moved, A),
             ],
             // Being refused does not count as being heard.
-            &[(0, A, Heard::New, A), (999, B, Heard::Elsewhere, A), (1000, B, Heard::Moved, B)],
+            &[(0, A, Heard::New, A), (999, B, Heard::Elsewhere(A), A), (1000, B, Heard::Moved, B)],
         ];
         for (number, row) in rows.iter().enumerate() {
             let (mut stations, hasher) = new(8);

@@ -22,7 +22,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use core::ops::Range;
 
-use suite::tunnel::LaneKey;
+use suite::tunnel::{IdentifierBlock, LaneKey, Rid};
 
 use crate::table::Table;
 
@@ -49,19 +49,32 @@ pub(crate) const fn parse_value(value: u64) -> (LaneNumber, u64) {
     (LaneNumber((value >> SEQ_BITS) as u16), value & ((1 << SEQ_BITS) - 1))
 }
 
-/// An unused identifier and its mask.
+/// An unused identifier, with the pad of its check and its mask.
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    rid: u64,
+    /// The identifier's number, and the pad in the low 16 bits.
+    front: u64,
     mask: [u8; 8],
 }
 
 impl Held {
     /// No identifier has all bits set: the one that QUIC has is clear.
-    const NONE: Self = Self { rid: u64::MAX, mask: [0; 8] };
+    const NONE: Self = Self { front: u64::MAX, mask: [0; 8] };
+
+    const fn new(block: &IdentifierBlock) -> Self {
+        Self { front: block.rid.number() << 16 | block.pad as u64, mask: block.mask }
+    }
 
     const fn is_some(&self) -> bool {
-        self.rid != u64::MAX
+        self.front != u64::MAX
+    }
+
+    const fn rid(&self) -> u64 {
+        self.front >> 16
+    }
+
+    const fn block(&self) -> IdentifierBlock {
+        IdentifierBlock { rid: Rid::from_number(self.rid()), pad: self.front as u16, mask: self.mask }
     }
 }
 
@@ -143,19 +156,19 @@ impl Window {
         self.width / 2
     }
 
-    /// Uses up an identifier that the table led here with, and gives its mask.
-    pub(crate) fn take(&mut self, table: &mut Table, rid: u64, seq: u64) -> Result<[u8; 8], Late> {
+    /// Uses up an identifier that the table led here with, and gives what belongs to it.
+    pub(crate) fn take(&mut self, table: &mut Table, rid: u64, seq: u64) -> Result<IdentifierBlock, Late> {
         table.remove(rid);
         let place = self.place(seq);
-        let held = if self.ring[place].rid == rid {
+        let held = if self.ring[place].rid() == rid {
             core::mem::replace(&mut self.ring[place], Held::NONE)
         } else {
             let anchor = self.anchor_place(seq / self.half());
             core::mem::replace(&mut self.anchors[anchor], Held::NONE)
         };
-        debug_assert_eq!(held.rid, rid, "the table and the lane know the same identifiers");
+        debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
         let expired = seq + self.half() < self.newest || seq > LAST_SEQ;
-        if self.key.is_none() || held.rid != rid || expired {
+        if self.key.is_none() || held.rid() != rid || expired {
             return Err(Late);
         }
         if seq >= self.high {
@@ -164,7 +177,7 @@ impl Window {
             self.high = seq + 1;
         }
         self.newest = self.newest.max(seq);
-        Ok(held.mask)
+        Ok(held.block())
     }
 
     /// The peer says that its lane stands at this anchor or up to W/2 before it. Only forward; false if it is not.
@@ -178,9 +191,9 @@ impl Window {
         forward
     }
 
-    /// What the flow of a packet in long form is masked with.
-    pub(crate) fn long_mask(&self, seq: u64) -> Option<[u8; 24]> {
-        self.key.as_ref().map(|key| key.long_mask(seq))
+    /// The lane's keys, if the window is open.
+    pub(crate) const fn key(&self) -> Option<&LaneKey> {
+        self.key.as_ref()
     }
 
     /// How many identifiers are missing in the table.
@@ -207,23 +220,24 @@ impl Window {
     /// Puts at most `budget` missing identifiers into the table, or takes so many out if the window is closed. How
     /// many it was.
     pub(crate) fn fill(&mut self, table: &mut Table, budget: usize) -> usize {
-        let Some(key) = self.key.take() else { return self.clear(table, budget) };
+        if self.key.is_none() {
+            return self.clear(table, budget);
+        }
         let mut filled = 0;
         while filled < budget {
             if self.high <= self.newest + self.width {
-                self.put(table, &key, self.high);
+                self.put(table, self.high);
                 self.high += 1;
             } else if self.gap.end > self.gap_start() {
                 self.gap.end -= 1;
-                self.put(table, &key, self.gap.end);
+                self.put(table, self.gap.end);
             } else if self.first_anchor() <= self.last_anchor() {
-                self.put_anchor(table, &key);
+                self.put_anchor(table);
             } else {
                 break;
             }
             filled += 1;
         }
-        self.key = Some(key);
         filled
     }
 
@@ -236,7 +250,7 @@ impl Window {
                 Some(anchor) => core::mem::replace(&mut self.anchors[anchor], Held::NONE),
             };
             if held.is_some() {
-                table.remove(held.rid);
+                table.remove(held.rid());
             }
         }
         self.cleared = end;
@@ -253,18 +267,18 @@ impl Window {
 
     /// Puts a seq into table and ring. An anchor that was there before moves from one ring to the other if it is
     /// unused, and stays away if it is used.
-    fn put(&mut self, table: &mut Table, key: &LaneKey, seq: u64) {
+    fn put(&mut self, table: &mut Table, seq: u64) {
         let place = self.place(seq);
         let expired = core::mem::replace(&mut self.ring[place], Held::NONE);
         if expired.is_some() {
-            table.remove(expired.rid);
+            table.remove(expired.rid());
         }
         if seq.is_multiple_of(self.half()) {
             let anchor = seq / self.half();
             let at = self.anchor_place(anchor);
             if anchor < self.anchors_high {
                 let held = self.anchors[at];
-                if held.is_some() && table.find(held.rid) == Some(self.number.value(seq)) {
+                if held.is_some() && table.find(held.rid()) == Some(self.number.value(seq)) {
                     self.ring[place] = held;
                     self.anchors[at] = Held::NONE;
                 }
@@ -272,25 +286,27 @@ impl Window {
             }
             self.anchors_high = anchor + 1;
         }
-        self.ring[place] = self.fresh(table, key, seq);
+        self.ring[place] = self.fresh(table, seq);
     }
 
-    fn put_anchor(&mut self, table: &mut Table, key: &LaneKey) {
+    fn put_anchor(&mut self, table: &mut Table) {
         let anchor = self.first_anchor();
         let at = self.anchor_place(anchor);
         let expired = core::mem::replace(&mut self.anchors[at], Held::NONE);
         if expired.is_some() {
-            table.remove(expired.rid);
+            table.remove(expired.rid());
         }
         self.anchors_high = anchor + 1;
-        self.anchors[at] = self.fresh(table, key, anchor * self.half());
+        self.anchors[at] = self.fresh(table, anchor * self.half());
     }
 
-    /// Two seqs with one identifier: the later one is left out. It happens once in 2^43 packets.
-    fn fresh(&self, table: &mut Table, key: &LaneKey, seq: u64) -> Held {
+    /// Two seqs with one identifier: the later one is left out. It happens once in 2^33 packets from one peer, and once
+    /// in 2^27 where there are 64.
+    fn fresh(&self, table: &mut Table, seq: u64) -> Held {
+        let Some(key) = &self.key else { return Held::NONE };
         let block = key.block(seq);
-        let rid = block.rid.number();
-        if table.insert(rid, self.number.value(seq)) { Held { rid, mask: block.mask } } else { Held::NONE }
+        let inserted = table.insert(block.rid.number(), self.number.value(seq));
+        if inserted { Held::new(&block) } else { Held::NONE }
     }
 }
 

@@ -10,10 +10,10 @@ use tunnel::{
     Arrival, Command, Discard, Event, Forwarding, InDiscard, Limits, Mode, PeerId, PeerSettings, Place,
     Settings, To, UnknownDiscard,
 };
-use wire::tunnel::{FlowIndex, HEADER_OCTETS, Header, LONG_FORM_OCTETS, PacketFields, Part, RID_OCTETS};
-
-const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
-const LONG: usize = SHORT + LONG_FORM_OCTETS;
+use wire::tunnel::{
+    Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, Part, SHORT_HEADER_OCTETS as SHORT,
+    Taken,
+};
 const P0: PeerId = PeerId(0);
 
 /// Two sites whose flow from station 1 to station 2 is acknowledged, and who know where both stations are.
@@ -112,6 +112,32 @@ fn what_comes_out_of_a_tunnel_goes_into_none() {
     }
     sites.pass(Duration::from_secs(1));
     assert!(sites.send(1, &broadcast), "a second later it has moved");
+}
+
+/// A peer's frame with the source of a station that has just spoken on this LAN reaches no LAN, in any mode.
+#[test]
+fn what_says_that_it_is_from_here_is_refused() {
+    for mode in [Mode::Identifier, Mode::Plain { vni: 7 }] {
+        let mut settings = settings(1);
+        settings.peers[0].mode = mode;
+        let mut sites = Sites::new(2, &settings);
+        sites.send(1, &frame(2, 9, 1, 100));
+        sites.take_sent(1);
+        // As if station 2 were at site 0.
+        sites.send(0, &frame(2, 9, 1, 100));
+        sites.deliver_all(0);
+        assert_eq!(sites.take_delivered(1), Vec::<Vec<u8>>::new(), "{mode:?}");
+        assert_eq!(sites.sites[1].forwarding.peer_counters(P0).in_pkts_source_here, 1);
+        assert_eq!(
+            sites.sites[1].forwarding.stations().next().map(|station| station.place),
+            Some(Place::Here)
+        );
+        // It has moved there if it is silent here.
+        sites.pass(Duration::from_secs(1));
+        sites.send(0, &frame(2, 9, 2, 100));
+        sites.deliver_all(0);
+        assert_eq!(sites.take_delivered(1), [frame(2, 9, 2, 100)], "{mode:?}");
+    }
 }
 
 #[test]
@@ -230,9 +256,17 @@ fn parts_wait_for_50_ms_and_the_path_may_change() {
 
 /// A packet made by hand, under a key that both know.
 fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]) -> Vec<u8> {
-    let block = secret.lane_key(lane).block(seq);
+    let key = secret.lane_key(lane);
+    let block = key.block(seq);
     let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
-    [&block.rid.octets()[..], &masked, rest].concat()
+    [&block.rid.octets()[..], &key.check(block.pad, header), &masked, rest].concat()
+}
+
+/// A packet in long form made by hand, of a flow that is one or not.
+fn long_packet(secret: &EpochSecret, seq: u64, part: Part, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
+    let (key, header) = (secret.lane_key(0), short(0, part));
+    let masked: Vec<u8> = flow.iter().zip(key.long_mask(seq)).map(|(octet, mask)| octet ^ mask).collect();
+    packet(secret, 0, seq, header, &[&masked[..], &key.long_tag(seq, header, &flow), &[0; 40]].concat())
 }
 
 fn short(index: u16, part: Part) -> [u8; 8] {
@@ -274,10 +308,11 @@ fn packets_that_nobody_would_send() {
         (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), unknown(UnknownDiscard::UnknownIdentifier)),
         (packet(&secret, 0, 2, short(0, Part::First), &[0; 40]), of(InDiscard::UnknownFlow)),
         (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x50, 0], &[0; 40]), of(InDiscard::BadHeader)),
-        // Long form without a flow, and with what masks to no flow.
-        (packet(&secret, 0, 4, short(0, Part::LongForm), &[0; 23]), of(InDiscard::BadHeader)),
-        (packet(&secret, 0, 5, short(0, Part::LongForm), &[0; 24]), of(InDiscard::BadHeader)),
-        (packet(&secret, 0, 6, short(0, Part::LongFirst), &[0; 24]), of(InDiscard::BadHeader)),
+        // Long form without a tag, with one that does not fit, and of what is no flow.
+        (packet(&secret, 0, 4, short(0, Part::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 5, short(0, Part::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 6, short(0, Part::LongFirst), &[0; 40]), of(InDiscard::ForgedLongForm)),
+        (long_packet(&secret, 9, Part::LongForm, [0xff; 24]), of(InDiscard::BadHeader)),
         (packet(&secret, 0, 7, short(0, Part::Second), &[0; ends::LAN_FRAME + 1]), of(InDiscard::TooLong)),
         (packet(&secret, 0, 8, short(0, Part::Whole), &[])[..15].to_vec(), unknown(UnknownDiscard::TooShort)),
         ([&[0x40][..], &[0; 30]].concat(), unknown(UnknownDiscard::TooShort)),
@@ -313,7 +348,7 @@ fn a_frame_is_no_longer_than_the_lan_takes() {
 fn lanes_are_received_each_for_itself() {
     let mut hand = Hand::new(Settings::LANES);
     let generation = hand.sites.sites[0].generations[0];
-    let flow = wire::tunnel::Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     hand.sites.command(0, Command::AddFlow { peer: P0, generation, index: FlowIndex(3), flow });
     for lane in 0..Settings::LANES {
         for (seq, accepted) in
@@ -490,7 +525,7 @@ fn commands_of_another_generation_are_not_heeded() {
     let old = sites.sites[0].generations[0];
     sites.restart(0, 1);
     let secret = EpochSecret::new(&[9; 32]);
-    let flow = wire::tunnel::Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     let install =
         Command::InstallReceive { peer: P0, generation: old, epoch: 9, secret: secret.clone(), lanes: 1 };
     sites.command(0, install);

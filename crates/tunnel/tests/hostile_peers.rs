@@ -147,8 +147,8 @@ fn a_hello_that_does_not_fit_is_a_fault_that_says_why() {
 #[test]
 fn another_version_is_a_fault_that_names_both() {
     let mut session = connected();
-    let fault = session.handle_malformed(at(1), MessageError::Version { theirs: 2 });
-    assert_eq!(fault.to_string(), "the peer speaks version 2 of the channel, this site version 1");
+    let fault = session.handle_malformed(at(1), MessageError::Version { theirs: 1 });
+    assert_eq!(fault.to_string(), "the peer speaks version 1 of the channel, this site version 2");
     assert_eq!(session.state().channel, ChannelState::Faulted);
 }
 

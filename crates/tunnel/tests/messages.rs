@@ -131,7 +131,7 @@ fn the_encoding_is_deterministic_cbor() {
     assert_eq!(**seen.encode(), [&[0xa2, 0x00, 0x0f, 0x0d, 0x52][..], &octets].concat());
     let hello =
         Message::Hello { instance: Instance([7; 16]), lanes: 1, window: 4096, mode: HelloMode::IDENTIFIER };
-    let expected = [&[0xa6, 0, 1, 1, 1, 2, 0x50][..], &[7; 16], &[3, 1, 4, 0x19, 0x10, 0x00, 5, 1]].concat();
+    let expected = [&[0xa6, 0, 1, 1, 2, 2, 0x50][..], &[7; 16], &[3, 1, 4, 0x19, 0x10, 0x00, 5, 1]].concat();
     assert_eq!(**hello.encode(), expected);
 }
 
@@ -151,8 +151,8 @@ fn what_is_no_message_is_refused_with_its_reason() {
         (&[0xa2, 0, 2, 0, 2], Repeated),
         (&[0xa1, 0x00, 0x41, 0x02], Field { key: 0 }),
         // A Hello of another version, with nothing else; of ours, with nothing else; without any.
-        (&[0xa2, 0, 1, 1, 2], Version { theirs: 2 }),
-        (&[0xa2, 0, 1, 1, 1], Field { key: 2 }),
+        (&[0xa2, 0, 1, 1, 1], Version { theirs: 1 }),
+        (&[0xa2, 0, 1, 1, 2], Field { key: 2 }),
         (&[0xa1, 0, 1], Field { key: 1 }),
         // Numbers beyond their types, octets of another length, a flow with reserved bits.
         (&[0xa2, 0, 4, 6, 0x1b, 0, 0, 0, 1, 0, 0, 0, 0], Field { key: 6 }),

@@ -8,10 +8,11 @@
 //!  flow   flow   fixed   both       packet    packet  flow     body
 //! ```
 //!
-//! Identifier mode, in front of the body, masked:
+//! Identifier mode, in front of the body; header and flow are masked:
 //!
 //! ```text
-//!  RID 8 | flow 2 | PN 4 | part 4 bits, E, C, AN 2 bits | octet 3 | [ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8]
+//!  RID 6 | check 2 | header 8: flow 2 | PN 4 | part 4 bits, E, C, AN 2 bits | octet 3
+//!                  | long form: [flow 24: ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8 | tag 8]
 //! ```
 //!
 //! Only the bits that the tunnel must know are judged here, V and the length: everything else is the stations' to
@@ -21,4 +22,7 @@ mod frame;
 mod header;
 
 pub use frame::{Flow, PacketFields, Taken, TakenError};
-pub use header::{FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, Part, RID_OCTETS};
+pub use header::{
+    CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS, Part,
+    RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,
+};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use suite::tunnel::EpochSecret;
 use tunnel::{
     Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, Packet, PeerCounters, PeerId,
-    PeerSettings, Settings, SiteCounters,
+    PeerSettings, Place, Settings, SiteCounters,
 };
 use wire::Instant;
-use wire::tunnel::{Flow, FlowIndex};
+use wire::tunnel::{Flow, FlowIndex, Taken};
 
 use super::{Lie, Setup};
 
@@ -33,13 +33,19 @@ pub(crate) struct Ends {
     now: Instant,
     /// (to the second end, packet)
     pub(crate) wire: Vec<(bool, Vec<u8>)>,
-    /// Somebody has lied or corrupted: strange frames may come out.
-    pub(crate) tainted: bool,
+    /// Packets that an attacker keeps.
+    pub(crate) held: Vec<(bool, Vec<u8>)>,
+    /// A manager has lied: strange frames may come out.
+    pub(crate) lied: bool,
+    /// Somebody has changed packets: what comes out dies at a station, and is of flows that went in.
+    pub(crate) changed: bool,
     secrets: u64,
     pn: u32,
     frames: BTreeSet<Vec<u8>>,
+    /// Their flows.
+    flows: BTreeSet<Flow>,
     /// Identifiers that were sent.
-    identifiers: BTreeSet<[u8; 8]>,
+    identifiers: BTreeSet<[u8; 6]>,
     /// Packets that gave a frame, and under which keys of their receiver.
     accepted: BTreeSet<Vec<u8>>,
 }
@@ -79,7 +85,10 @@ impl Ends {
             mode: settings.peers[0].mode,
             now: Instant::after_start(Duration::from_secs(5)),
             wire: Vec::new(),
-            tainted: false,
+            held: Vec::new(),
+            lied: false,
+            changed: false,
+            flows: BTreeSet::new(),
             secrets: 0,
             pn: 0,
             frames: BTreeSet::new(),
@@ -142,6 +151,7 @@ impl Ends {
         assert_eq!(routed(self.at(end).forwarding.counters()), before + 1, "each frame is counted once");
         let Some(route) = route else { return };
         self.frames.insert(frame.to_vec());
+        self.flows.insert(route.taken.flow);
         let before = dispatched(&self.at(end).forwarding.peer_counters(P0));
         let packets = self.at(end).forwarding.dispatch(now, &route, P0, frame);
         assert!(dispatched(&self.at(end).forwarding.peer_counters(P0)) > before, "and here");
@@ -181,12 +191,29 @@ impl Ends {
         };
         let tunnelled = self.at(end).forwarding.peer_counters(P0).in_pkts_tunnelled;
         assert_eq!(tunnelled, before.0.in_pkts_tunnelled + u64::from(frame.is_some()));
-        if !matches!(self.mode, Mode::Plain { .. }) && !self.tainted {
+        let protected = !matches!(self.mode, Mode::Plain { .. });
+        if protected && !self.lied && !self.changed {
             assert!(self.accepted.insert(packet), "accepted twice");
+        }
+        if protected && !self.lied {
+            self.assert_learned(end);
         }
         let Some(frame) = frame else { return };
         assert!(frame.len() <= LAN_FRAME, "longer than the LAN takes");
-        assert!(self.tainted || self.frames.contains(&frame), "never sent");
+        assert!(self.lied || self.changed || self.frames.contains(&frame), "never sent");
+        if protected && !self.lied {
+            let taken = Taken::parse(&frame).expect("a MACsec frame");
+            assert!(self.flows.contains(&taken.flow), "a flow that never went in: {taken:?}");
+        }
+    }
+
+    /// Stations behind the peer have spoken.
+    fn assert_learned(&mut self, end: bool) {
+        let stations: Vec<_> = self.at(end).forwarding.stations().copied().collect();
+        for station in stations.iter().filter(|station| station.place != Place::Here) {
+            let spoke = self.flows.iter().any(|flow| flow.source == station.address);
+            assert!(spoke, "{station:?} never spoke");
+        }
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
@@ -264,7 +291,7 @@ impl Ends {
 
     /// A command that no honest pair of managers would give.
     pub(crate) fn lie(&mut self, end: bool, lie: Lie) {
-        self.tainted = true;
+        self.lied = true;
         let fresh = self.secret();
         let of = self.at(end);
         let (peer, generation) = (P0, of.generation);

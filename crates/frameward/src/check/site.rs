@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! LAN frame:        DA 6 | SA 6 | SecTAG 16 | rest            LAN MTU: what is behind the SecTAG's EtherType
-//! identifier:       IP 20/40 | UDP 8 | RID 8 | header 8 | rest                        (wire formats, section 3.1)
+//! identifier:       IP 20/40 | UDP 8 | RID 6, check 2 | header 8 | rest                       (wire formats, section 3.1)
 //! header-encryption: IP 20/40 | UDP 8 | the frame, its first 32 octets encrypted      (section 3.2)
 //! plain:            IP 20/40 | UDP 8 | VXLAN 8 | the frame                            (section 3.3)
 //! ```
 //!
-//! Until a peer knows a flow, packets of identifier mode are 24 octets longer. What does not fit one packet goes in
+//! Until a peer knows a flow, packets of identifier mode are 32 octets longer. What does not fit one packet goes in
 //! two; plain peers know no such thing. The sums are tested against the forwarding half itself.
 
 use std::fmt;
@@ -17,7 +17,7 @@ use std::path::Path;
 use engine::interface::InterfaceError;
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
-use wire::tunnel::{HEADER_OCTETS as IDENTIFIER_HEADER_OCTETS, LONG_FORM_OCTETS, RID_OCTETS};
+use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::ReadMtu;
 use crate::config::site::{Endpoint, Host, mode_name, sockets, unfit_for_header_encryption};
@@ -82,7 +82,7 @@ impl Sums {
     pub const fn of(mode: Mode, payload: usize) -> Self {
         let (unsplit, in_two) = match mode {
             Mode::Identifier => {
-                let room = payload.saturating_sub(RID_OCTETS + IDENTIFIER_HEADER_OCTETS);
+                let room = payload.saturating_sub(SHORT_HEADER_OCTETS);
                 (room + PREFIX_OCTETS, room + room.saturating_sub(LONG_FORM_OCTETS) + PREFIX_OCTETS)
             }
             // Both packets have addresses and SecTAG.

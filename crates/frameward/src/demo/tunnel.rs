@@ -199,11 +199,15 @@ fn figures(sites: &Sites, say: Say<'_>) -> Result<(), DemoError> {
             peer.peer_flows,
             site.stations.len()
         ));
-        // Before its flow is known at the other end, a full frame is 24 octets too long for one packet.
+        // Before its flow is known at the other end, a full frame is 32 octets too long for one packet.
         if count("OutPktsSplit") > count("OutPktsLongForm") {
             return Err(DemoError::Seen(format!("{}: known flows are split", site.name)));
         }
-        for name in ["InPktsUnknownFlow", "InPktsBadHeader", "InPktsNotValid", "InPartsExpired"] {
+        let forged = ["InPktsForgedHeader", "InPktsForgedLongForm"];
+        for name in
+            [&forged[..], &["InPktsUnknownFlow", "InPktsBadHeader", "InPktsNotValid", "InPartsExpired"]]
+                .concat()
+        {
             if count(name) != 0 {
                 return Err(DemoError::Seen(format!("{}: {name} is {}", site.name, count(name))));
             }

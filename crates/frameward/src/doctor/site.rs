@@ -297,6 +297,14 @@ fn counters(report: &Report) -> Vec<Finding> {
             "InPktsUnknownIdentifier",
             "packets came that no peer can have sent now: recorded or forged ones, or a long outage; look whether it grows",
         ),
+        (
+            "InPktsForgedLongForm",
+            "packets of new flows were changed on their way, and discarded: somebody is between the sites",
+        ),
+        (
+            "InPktsForgedHeader",
+            "headers of packets were changed on their way, and discarded: somebody is between the sites",
+        ),
         ("OutPktsTooLong", "machines send more than two packets carry: lower their MTU"),
         (
             "OutPktsNoEpoch",

@@ -179,7 +179,7 @@ impl SiteReport {
 pub(crate) struct SiteFacts {
     /// What was discarded lately.
     pub(crate) seen: Seen,
-    /// What passed to and from each peer.
+    /// What passed to and from each peer, and of its discards [`FORGED`].
     pub(crate) peers: BTreeMap<String, Seen>,
 }
 
@@ -188,7 +188,9 @@ pub(crate) fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<C
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
-        findings.extend(facts.peers.get(&peer.name).and_then(|seen| one_way(peer, seen)));
+        let seen = facts.peers.get(&peer.name);
+        findings.extend(seen.and_then(|seen| one_way(peer, seen)));
+        findings.extend(seen.and_then(|seen| forged(peer, seen)));
     }
     findings.extend(discards(&facts.seen));
     let text = format!("All peers are connected: {}.", report.peers.len());
@@ -230,6 +232,21 @@ fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     );
     Some(Finding::attention(State::OneWay, text))
 }
+
+/// Packets that somebody changed, or made of a true one: what came on its own looks otherwise.
+fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let of =
+        |wanted: &str| seen.discards.iter().filter(|(name, _)| name == wanted).map(|(_, count)| count).sum();
+    let [long_forms, headers]: [u64; 2] = FORGED.map(of);
+    let name = &peer.name;
+    let text = format!(
+        "Packets of peer {name} are changed on their way, in the last ten seconds: {long_forms} long forms, {headers} other headers. They were discarded, and nothing was learned of them: see who is between the sites."
+    );
+    (long_forms + headers > 0).then(|| Finding::attention(State::ForgedHeaders, text))
+}
+
+/// Discards of a peer that no accident makes: long forms, and other headers.
+pub(crate) const FORGED: [&str; 2] = ["InPktsForgedLongForm", "InPktsForgedHeader"];
 
 #[cfg(test)]
 pub(crate) mod tests {
@@ -337,6 +354,20 @@ pub(crate) mod tests {
         site.peers[0].mode = "header-encryption".into();
         let (is, _) = verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
+    }
+
+    #[test]
+    fn changed_packets_are_told_with_their_peer() {
+        let site = sample_site();
+        let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
+        let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
+        let (is, concerns) = verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
+        assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
+        assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
+        for name in FORGED {
+            assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | `discards` | attention | valid frames come, and others are discarded |
 //! | `weak settings` | attention | the configuration lets frames pass that were not verified, or replayed |
 //! | `PNs run out` | attention | a quarter of the key's PNs is left |
+//! | `forged headers` | attention | a peer's packets were changed on their way to a site |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
 //! | `partial mesh` | attention | not all of the group hear each other |
 //! | `silent` | attention | frames are sent, and none that is valid comes any more |
@@ -39,6 +40,7 @@ pub(crate) enum State {
     Discards,
     WeakSettings,
     PnsRunOut,
+    ForgedHeaders,
     DiskStalled,
     PartialMesh,
     Silent,
@@ -71,6 +73,7 @@ impl State {
             Self::Discards => "discards",
             Self::WeakSettings => "weak settings",
             Self::PnsRunOut => "PNs run out",
+            Self::ForgedHeaders => "forged headers",
             Self::DiskStalled => "disk stalled",
             Self::PartialMesh => "partial mesh",
             Self::Silent => "silent",

@@ -13,7 +13,7 @@ use super::report::wishes;
 use super::{Running, Tell};
 use crate::report::judge::{self, Facts};
 use crate::report::lately::{Counted, CountedSc, Lately};
-use crate::report::site::{SiteFacts, SitePeerReport, SiteReport, verdict};
+use crate::report::site::{FORGED, SiteFacts, SitePeerReport, SiteReport, verdict};
 use crate::report::{Counters, LinkReport, Verdict};
 
 /// How often counters are looked at.
@@ -244,7 +244,9 @@ fn of_site(site: &SiteReport) -> Counted {
 fn of_peer(peer: &SitePeerReport) -> Counted {
     let valid = peer.counters.value("InPktsTunnelled");
     let scs = [(peer.name.clone(), CountedSc { valid, ..CountedSc::default() })].into();
-    Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, ..Counted::default() }
+    let forged = FORGED.map(|name| (name.to_owned(), peer.counters.value(name)));
+    let discards = forged.into_iter().filter(|(_, count)| *count > 0).collect();
+    Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, discards, ..Counted::default() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
 use wire::time::Instant;
-use wire::tunnel::{HEADER_OCTETS, RID_OCTETS};
+use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS, Taken};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, UnknownDiscard};
@@ -13,7 +13,7 @@ use crate::packet::{Arrival, Arrived};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
 use crate::receive::Owner;
 use crate::settings::PeerId;
-use crate::stations::Place;
+use crate::stations::{Heard, Place};
 use crate::window::LaneNumber;
 
 /// Identifiers that a packet puts into its window: one is the rule, more follow a gap or a jump.
@@ -38,7 +38,7 @@ impl Forwarding {
 
     fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Arrived<'a>, Discard> {
         let rid = match packet.first_chunk::<RID_OCTETS>() {
-            Some(&octets) if packet.len() >= RID_OCTETS + HEADER_OCTETS => Rid::from_octets(octets),
+            Some(&octets) if packet.len() >= SHORT_HEADER_OCTETS => Rid::from_octets(octets),
             _ => None,
         };
         let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
@@ -48,11 +48,11 @@ impl Forwarding {
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
-        let mask = lane.window.take(&mut self.receive.table, rid.number(), seq);
+        let block = lane.window.take(&mut self.receive.table, rid.number(), seq);
         let Some(Owner { peer, epoch }) = lane.owner else {
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };
-        let Ok(mask) = mask else { return Err(self.discard(peer, InDiscard::Late)) };
+        let Ok(block) = block else { return Err(self.discard(peer, InDiscard::Late)) };
         if lane.window.fill(&mut self.receive.table, FILL) == FILL {
             self.receive.note_debt();
         }
@@ -61,12 +61,14 @@ impl Forwarding {
         else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
-        counters.in_octets_tunnelled += packet.len() as u64;
         let lane = &mut self.receive.lanes[usize::from(number.0)];
-        let received = Received { now, epoch, lane, seq, mask };
+        let received = Received { now, epoch, lane, seq, block };
         let rebuilt = identifier.inward(received, facts, counters, &mut self.shared, packet);
         match rebuilt {
-            Ok(rebuilt) => self.deliver(now, peer, number, rebuilt, packet),
+            Ok(rebuilt) => {
+                counters.in_octets_tunnelled += packet.len() as u64;
+                self.deliver(now, peer, number, rebuilt, packet)
+            }
             Err(reason) => Err(self.discard(peer, reason)),
         }
     }
@@ -92,7 +94,7 @@ impl Forwarding {
         if prefix.len() + octets > self.lan_frame {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear(now, taken, Place::Behind(from));
+        self.hear_behind(now, taken, from)?;
         let counters = &mut self.peers[from.index()].counters;
         counters.in_pkts_tunnelled += 1;
         match rebuilt {
@@ -108,6 +110,15 @@ impl Forwarding {
                 let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
                 Ok(Arrived::Joined { from, prefix, first, second })
             }
+        }
+    }
+
+    /// A station has spoken behind a peer. What says that it comes from a station of this LAN is refused: the LAN's
+    /// switches would look for the station here, behind the gateway.
+    fn hear_behind(&mut self, now: Instant, taken: &Taken, from: PeerId) -> Result<(), Discard> {
+        match self.hear(now, taken, Place::Behind(from)) {
+            Heard::Elsewhere(Place::Here) => Err(self.discard(from, InDiscard::SourceHere)),
+            _ => Ok(()),
         }
     }
 
@@ -138,7 +149,7 @@ impl Forwarding {
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
         if let Inner::Macsec(taken) = inner {
-            self.hear(now, &taken, Place::Behind(from));
+            self.hear_behind(now, &taken, from)?;
         }
         let counters = &mut self.peers[from.index()].counters;
         counters.in_pkts_tunnelled += 1;
@@ -182,7 +193,7 @@ impl Forwarding {
         if prefix.len() + came.len() + octets(self) > self.lan_frame {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear(now, &taken, Place::Behind(from));
+        self.hear_behind(now, &taken, from)?;
         let counters = &mut self.peers[from.index()].counters;
         counters.in_pkts_tunnelled += 1;
         counters.in_pkts_joined += u64::from(waited.is_some());

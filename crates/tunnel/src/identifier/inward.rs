@@ -1,8 +1,15 @@
-//! From the peer to the LAN. Nothing here changes by what a packet says, except that a part is kept for its other half.
+//! From the peer to the LAN.
+//!
+//! Anybody may have changed a packet on its way. So nothing that it says is heeded before its check fits, and of the long
+//! form nothing before its tag fits as well: up to there its identifier is used up, and that is all.
 
 use arrayvec::ArrayVec;
+use suite::tunnel::{IdentifierBlock, LaneKey};
 use wire::time::Instant;
-use wire::tunnel::{Flow, HEADER_OCTETS, Header, LONG_FORM_OCTETS, Part, RID_OCTETS, Taken};
+use wire::tunnel::{
+    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS,
+    SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS, Taken,
+};
 
 use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
@@ -11,8 +18,6 @@ use crate::packet::PREFIX_OCTETS;
 use crate::parts::{Half, Met, Part as Piece};
 use crate::receive::ReceiveLane;
 use core::ops::Range;
-
-const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
 
 /// What a packet was rebuilt to.
 #[derive(Debug)]
@@ -31,7 +36,7 @@ pub(crate) struct Received<'a> {
     pub(crate) epoch: u32,
     pub(crate) lane: &'a mut ReceiveLane,
     pub(crate) seq: u64,
-    pub(crate) mask: [u8; HEADER_OCTETS],
+    pub(crate) block: IdentifierBlock,
 }
 
 impl Identifier {
@@ -44,26 +49,24 @@ impl Identifier {
         shared: &mut Shared,
         packet: &[u8],
     ) -> Result<Rebuilt, InDiscard> {
-        let Received { now, epoch, lane, seq, mask } = received;
+        let Received { now, epoch, lane, seq, block } = received;
+        let key = lane.window.key().ok_or(InDiscard::Late)?;
+        let fields = checked(key, &block, packet).ok_or(InDiscard::ForgedHeader)?;
+        let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
+        let long = if header.part.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
         if self.heard(now, epoch) {
             shared.watch = true;
         }
-        let masked = packet[RID_OCTETS..].first_chunk::<HEADER_OCTETS>().ok_or(InDiscard::BadHeader)?;
-        let header =
-            Header::parse(core::array::from_fn(|i| masked[i] ^ mask[i])).map_err(|_| InDiscard::BadHeader)?;
-        let start = if header.part.is_long() { SHORT + LONG_FORM_OCTETS } else { SHORT };
-        let body = packet.get(start..).ok_or(InDiscard::BadHeader)?;
+        let start = if long.is_some() { LONG } else { SHORT };
+        let body = &packet[start..];
         let taken = |flow| Taken { flow, fields: header.fields };
-        let half = match header.part {
-            Part::Second => Half::Second,
-            Part::LongForm | Part::LongFirst => {
-                let flow = long_form(lane, seq, packet).ok_or(InDiscard::BadHeader)?;
-                if header.part == Part::LongForm {
-                    return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
-                }
-                Half::First(flow)
+        let half = match (header.part, long) {
+            (Part::LongForm, Some(flow)) => {
+                return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
             }
-            Part::Whole | Part::First => {
+            (_, Some(flow)) => Half::First(flow),
+            (Part::Second, None) => Half::Second,
+            (_, None) => {
                 let Some(flow) = self.announced.find(header.flow) else {
                     self.tell_unknown(now, facts.peer, facts.generation, header.flow, shared);
                     return Err(InDiscard::UnknownFlow);
@@ -96,11 +99,26 @@ impl Identifier {
     }
 }
 
-/// The flow in a packet's long form.
-fn long_form(lane: &ReceiveLane, seq: u64, packet: &[u8]) -> Option<Flow> {
-    let masked = packet.get(SHORT..)?.first_chunk::<LONG_FORM_OCTETS>()?;
-    let mask = lane.window.long_mask(seq)?;
-    Flow::parse(&core::array::from_fn(|i| masked[i] ^ mask[i]))
+/// The octets of a packet's header, if its check fits.
+fn checked(key: &LaneKey, block: &IdentifierBlock, packet: &[u8]) -> Option<[u8; HEADER_OCTETS]> {
+    let (check, rest) = packet.get(RID_OCTETS..)?.split_first_chunk::<CHECK_OCTETS>()?;
+    let masked = rest.first_chunk::<HEADER_OCTETS>()?;
+    let fields = core::array::from_fn(|i| masked[i] ^ block.mask[i]);
+    // Two octets are compared at once, in the same time wherever they differ.
+    (u16::from_be_bytes(key.check(block.pad, fields)) == u16::from_be_bytes(*check)).then_some(fields)
+}
+
+/// The flow in a packet's long form, if its tag fits.
+fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]) -> Result<Flow, InDiscard> {
+    let forged = InDiscard::ForgedLongForm;
+    let (masked, rest) = packet[SHORT..].split_first_chunk::<{ Flow::OCTETS }>().ok_or(forged)?;
+    let tag = rest.first_chunk::<TAG_OCTETS>().ok_or(forged)?;
+    let mask = key.long_mask(seq);
+    let flow = core::array::from_fn(|i| masked[i] ^ mask[i]);
+    if u64::from_le_bytes(key.long_tag(seq, fields, &flow)) != u64::from_le_bytes(*tag) {
+        return Err(forged);
+    }
+    Flow::parse(&flow).ok_or(InDiscard::BadHeader)
 }
 
 /// Addresses and SecTAG.

@@ -6,7 +6,10 @@
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
-use wire::tunnel::{HEADER_OCTETS, Header, LONG_FORM_OCTETS, Part, RID_OCTETS, Taken};
+use wire::tunnel::{
+    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS, SHORT_HEADER_OCTETS as SHORT,
+    Taken,
+};
 
 use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
@@ -17,8 +20,8 @@ use crate::lane::Lane;
 use crate::numbering::{announce, give_number};
 use crate::packet::Packet;
 
-const SHORT: usize = RID_OCTETS + HEADER_OCTETS;
-const LONG: usize = SHORT + LONG_FORM_OCTETS;
+/// Octets of identifier and check.
+const CHECKED: usize = RID_OCTETS + CHECK_OCTETS;
 
 /// What a frame of the LAN becomes.
 pub(crate) type Outward = Result<ArrayVec<Packet, 2>, OutDiscard>;
@@ -92,16 +95,19 @@ fn packet(
 ) -> Option<Packet> {
     let seq = lane.take()?;
     let mut octets = [0; LONG];
+    let fields = Header { flow: given.index, part, fields: taken.fields }.encode();
     octets[..RID_OCTETS].copy_from_slice(&seq.block.rid.octets());
-    let masked = Header { flow: given.index, part, fields: taken.fields }.encode();
-    for ((out, octet), mask) in octets[RID_OCTETS..].iter_mut().zip(masked).zip(seq.block.mask) {
+    octets[RID_OCTETS..CHECKED].copy_from_slice(&seq.check(fields));
+    for ((out, octet), mask) in octets[CHECKED..].iter_mut().zip(fields).zip(seq.block.mask) {
         *out = octet ^ mask;
     }
     let mut header = ArrayVec::from(octets);
     if part.is_long() {
-        for ((out, octet), mask) in header[SHORT..].iter_mut().zip(given.flow.encode()).zip(seq.long_mask()) {
+        let flow = given.flow.encode();
+        for ((out, octet), mask) in header[SHORT..].iter_mut().zip(flow).zip(seq.long_mask()) {
             *out = octet ^ mask;
         }
+        header[SHORT + Flow::OCTETS..].copy_from_slice(&seq.long_tag(fields, &flow));
     } else {
         header.truncate(SHORT);
     }

@@ -53,7 +53,7 @@ impl One {
         let Some(value) = self.table.find(rid) else { return false };
         assert_eq!(parse_value(value), (LaneNumber(3), seq));
         let taken = self.window.take(&mut self.table, rid, seq);
-        assert!(taken.is_err() || taken == Ok(block.mask));
+        assert!(taken.is_err() || taken == Ok(block));
         if taken.is_ok() {
             assert!(self.used.insert(seq), "{seq} was accepted twice");
         }
@@ -72,7 +72,7 @@ impl One {
     /// The table and the rings know the same identifiers.
     fn check(&self) {
         let rings = self.window.ring.iter().chain(&*self.window.anchors);
-        let held: Vec<u64> = rings.filter(|held| held.is_some()).map(|held| held.rid).collect();
+        let held: Vec<u64> = rings.filter(|held| held.is_some()).map(Held::rid).collect();
         assert_eq!(held.len(), self.table.len());
         assert!(held.iter().all(|&rid| self.table.find(rid).is_some()));
     }

@@ -70,7 +70,7 @@ pub(crate) struct Sites {
     /// How often each event was seen, by the name of its variant.
     pub(crate) events: BTreeMap<String, usize>,
     /// All identifiers that were ever sent.
-    pub(crate) rids: BTreeSet<[u8; 8]>,
+    pub(crate) rids: BTreeSet<[u8; 6]>,
 }
 
 pub(crate) fn settings(peers: usize) -> Settings {

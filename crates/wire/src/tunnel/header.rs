@@ -6,11 +6,19 @@
 use super::frame::PacketFields;
 
 /// Octets of the rotating identifier in front of the header.
-pub const RID_OCTETS: usize = 8;
+pub const RID_OCTETS: usize = 6;
+/// Octets of the check behind the identifier: whether the header is the sender's.
+pub const CHECK_OCTETS: usize = 2;
 /// Octets of the header.
 pub const HEADER_OCTETS: usize = 8;
-/// Octets that the long form adds: the flow itself.
-pub const LONG_FORM_OCTETS: usize = super::Flow::OCTETS;
+/// Octets of the long form's tag, behind the flow.
+pub const TAG_OCTETS: usize = 8;
+/// Octets that the long form adds: the flow itself, and the tag.
+pub const LONG_FORM_OCTETS: usize = super::Flow::OCTETS + TAG_OCTETS;
+/// Octets in front of the body, if the peer knows the flow.
+pub const SHORT_HEADER_OCTETS: usize = RID_OCTETS + CHECK_OCTETS + HEADER_OCTETS;
+/// Octets in front of the body in long form.
+pub const LONG_HEADER_OCTETS: usize = SHORT_HEADER_OCTETS + LONG_FORM_OCTETS;
 
 /// The number that a site has given to a flow towards one peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
