@@ -80,8 +80,6 @@ pub struct Forwarding {
     lan_frame: usize,
     /// W.
     window: u64,
-    /// When an unknown identifier came last.
-    unknown: Option<Instant>,
     /// Some window of an epoch is not filled, or that was not told.
     installing: bool,
     /// Frames that waited may go.
@@ -133,7 +131,6 @@ impl Forwarding {
             counters: SiteCounters::default(),
             lan_frame,
             window,
-            unknown: None,
             installing: false,
             releasing: false,
             next_ready: Instant::START,

@@ -30,8 +30,11 @@ pub(crate) use outward::Outward;
 
 /// Who keeps asking or telling does so at most this often.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Nothing valid for so long, and unknown identifiers: the lane is lost.
-const SILENCE: Duration = Duration::from_millis(100);
+/// Whether the lane is lost is judged by what came in so long a time, or since unknown identifiers came last.
+const JUDGED: Duration = Duration::from_millis(100);
+/// It may be lost if for each unknown identifier no more valid packets came than these. Who holds valid packets back to
+/// let them drip in has as many as a window holds, and they last for a quarter of that.
+const VALID_FOR_EACH_UNKNOWN: u64 = 4;
 
 /// The state of identifier mode towards one peer.
 #[derive(Debug)]
@@ -43,13 +46,23 @@ pub(crate) struct Identifier {
     wanted: Option<Instant>,
     /// Epochs that are received, the older one first.
     epochs: ArrayVec<ReceiveEpoch, 2>,
-    /// When anything valid came last.
-    valid: Instant,
+    /// Valid packets.
+    valid: u64,
+    /// What had come when the lane was judged last: nothing is known before that.
+    judged: Option<Judged>,
     /// When the peer was asked last where its lane stands, and for which lane.
     asked: Option<Instant>,
     ask_lane: usize,
     /// When an unknown number was told last.
     unknown_told: Option<Instant>,
+}
+
+/// What had come at a moment: valid packets of the peer, and unknown identifiers of anybody.
+#[derive(Clone, Copy, Debug)]
+struct Judged {
+    at: Instant,
+    valid: u64,
+    unknown: u64,
 }
 
 /// An epoch that is received.
@@ -73,7 +86,8 @@ impl Identifier {
             transmit: None,
             wanted: None,
             epochs: ArrayVec::new(),
-            valid: Instant::START,
+            valid: 0,
+            judged: None,
             asked: None,
             ask_lane: 0,
             unknown_told: None,
@@ -103,7 +117,6 @@ impl Identifier {
     /// A new epoch of the peer; how many parts of an epoch that made room for it were lost.
     pub(crate) fn install_receive(
         &mut self,
-        now: Instant,
         receive: &mut Receive,
         owner: Owner,
         secret: &EpochSecret,
@@ -120,7 +133,7 @@ impl Identifier {
             .map_while(|lane| receive.open(owner, secret.lane_key(lane)))
             .collect();
         self.epochs.push(ReceiveEpoch { epoch: owner.epoch, lanes, ready: false, used: false, until: None });
-        self.valid = now;
+        self.judged = None;
         parts
     }
 
@@ -130,7 +143,7 @@ impl Identifier {
 
     /// Something valid of this epoch has come; true if the epoch before is over soon because of it.
     fn heard(&mut self, now: Instant, epoch: u32) -> bool {
-        self.valid = now;
+        self.valid += 1;
         let Some(index) = self.epochs.iter().position(|known| known.epoch == epoch) else { return false };
         if core::mem::replace(&mut self.epochs[index].used, true) || index == 0 {
             return false;
@@ -167,17 +180,26 @@ impl Identifier {
         self.epochs.first()?.until
     }
 
-    /// Asks where the peer's lane stands, if identifiers that came at `unknown` may be its own and nothing valid came.
+    /// Asks where the peer's lane stands, if of `unknown` identifiers, all that ever came, so many came lately beside
+    /// valid packets that they may be its own. A lane that is well is asked for too in a flood: the answer takes nothing
+    /// away ([`Identifier::position`]).
     pub(crate) fn ask_if_lost(
         &mut self,
         now: Instant,
-        unknown: Instant,
+        unknown: u64,
         peer: PeerId,
         generation: Generation,
         shared: &mut Shared,
     ) -> bool {
-        let silent = unknown.since(self.valid) >= SILENCE;
-        if !silent || self.asked.is_some_and(|asked| asked >= unknown || now.since(asked) < AGAIN) {
+        let here = Judged { at: now, valid: self.valid, unknown };
+        let judged = *self.judged.get_or_insert(here);
+        if now.since(judged.at) < JUDGED || unknown == judged.unknown {
+            return false;
+        }
+        self.judged = Some(here);
+        let (valid, unknown) = (self.valid - judged.valid, unknown.wrapping_sub(judged.unknown));
+        let well = valid > unknown.saturating_mul(VALID_FOR_EACH_UNKNOWN);
+        if well || self.asked.is_some_and(|asked| now.since(asked) < AGAIN) {
             return false;
         }
         // What the peer sends on: the newest epoch that it was heard on, or else the older one.
@@ -194,11 +216,12 @@ impl Identifier {
         true
     }
 
-    /// The peer's lane stands at this anchor; false if that is no news.
+    /// The peer's lane stands at this anchor; false if that is no news: an anchor that the window reaches brings nothing
+    /// that is not known, and would take away what is under way.
     pub(crate) fn position(&mut self, receive: &mut Receive, epoch: u32, lane: u8, seq: u64) -> bool {
         let known = self.epochs.iter().find(|known| known.epoch == epoch);
         let Some(&lane) = known.and_then(|known| known.lanes.get(usize::from(lane))) else { return false };
-        let moved = receive.lane(lane).window.advance(seq);
+        let moved = !receive.lane(lane).window.reaches(seq) && receive.lane(lane).window.advance(seq);
         receive.note_debt();
         moved
     }

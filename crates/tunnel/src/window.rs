@@ -180,6 +180,11 @@ impl Window {
         Ok(held.block())
     }
 
+    /// Whether a packet with this seq would be accepted, were it not used, without an anchor.
+    pub(crate) const fn reaches(&self, seq: u64) -> bool {
+        seq <= self.newest + self.width
+    }
+
     /// The peer says that its lane stands at this anchor or up to W/2 before it. Only forward; false if it is not.
     pub(crate) fn advance(&mut self, seq: u64) -> bool {
         let forward = seq > self.newest && seq.is_multiple_of(self.half()) && seq <= LAST_SEQ;

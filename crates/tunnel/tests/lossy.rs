@@ -4,7 +4,7 @@
 
 mod ends;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use ends::{Dice, Sites, frame, settings};
@@ -133,7 +133,7 @@ fn an_outage_of_a_million_packets_heals_within_half_a_window() {
     }
 }
 
-/// Beyond the anchors nothing heals by itself: the peer is asked once a second, and only after 100 ms of silence.
+/// Beyond the anchors nothing heals by itself: the peer is asked once a second, and what comes is looked at for 100 ms.
 #[test]
 fn beyond_the_anchors_the_peer_is_asked() {
     let mut sites = acquainted(&settings(1));
@@ -183,6 +183,55 @@ fn noise_makes_a_silent_lane_ask_and_loses_nothing() {
         assert!(sites.arrive(0, 1, &packet).is_some());
     }
     assert_eq!(sites.sites[1].forwarding.stations().count(), 1, "noise teaches nothing");
+}
+
+/// Somebody keeps packets back, lets nothing through for longer than anchors reach, and then lets one of those go now and
+/// then, so that the lane is never silent. It is judged by how much of what comes is unknown.
+#[test]
+fn a_lost_lane_is_asked_for_though_packets_that_were_held_drip_in() {
+    for every in [9, 2] {
+        let mut sites = acquainted(&settings(1));
+        let mut held: Vec<_> = (0..100).map(|pn| packet(&mut sites, pn)).collect();
+        outage(&mut sites, 1025 * 128 + 50);
+        let mut arrived = 0;
+        for turn in 0..300 {
+            if turn % every == 0
+                && let Some(drip) = held.pop()
+            {
+                sites.arrive(0, 1, &drip);
+            }
+            let packet = packet(&mut sites, turn);
+            arrived += usize::from(sites.arrive(0, 1, &packet).is_some());
+            sites.pass(Duration::from_millis(10));
+        }
+        assert!(arrived > 250, "one in {every}: {arrived} of 300 in three seconds, {:?}", sites.events);
+    }
+}
+
+/// Noise beside a lane that is well: the peer may be asked once a second, and what is under way meanwhile, half a window
+/// behind what it says, arrives.
+#[test]
+fn the_answer_to_noise_takes_nothing_from_what_is_under_way() {
+    let mut sites = acquainted(&settings(1));
+    let mut dice = Dice::new(11);
+    let mut wire = VecDeque::new();
+    let mut pn = 0;
+    for _ in 0..300 {
+        for _ in 0..3 {
+            pn += 1;
+            let packet = packet(&mut sites, pn);
+            wire.push_back((pn, packet));
+            let noise: Vec<u8> = (0..60).map(|_| dice.roll(256) as u8 & 0xbf).collect();
+            assert!(sites.arrive(0, 1, &noise).is_none());
+        }
+        // The management channel is faster than the path of data by up to two hundred packets.
+        while wire.len() > 200 {
+            let (pn, packet) = wire.pop_front().expect("some");
+            assert!(sites.arrive(0, 1, &packet).is_some(), "{pn}, {:?}", sites.events);
+        }
+        sites.pass(Duration::from_millis(10));
+    }
+    assert!((2..=4).contains(&sites.events["Lost"]), "{:?}", sites.events);
 }
 
 /// Lost halves cost the frames they belong to, and no other.

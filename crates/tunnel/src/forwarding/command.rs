@@ -17,7 +17,7 @@ impl Forwarding {
         match command {
             Command::Begin { peer, generation } => self.begin(peer, generation),
             Command::InstallReceive { peer, generation, epoch, secret, lanes } => {
-                self.install_receive(now, generation, Owner { peer, epoch }, &secret, lanes);
+                self.install_receive(generation, Owner { peer, epoch }, &secret, lanes);
             }
             Command::InstallTransmit { peer, generation, epoch, secret } => match self.of(peer, generation) {
                 Some((Transport::Identifier(mode), _)) => mode.install_transmit(epoch, &secret),
@@ -73,17 +73,10 @@ impl Forwarding {
         }
     }
 
-    fn install_receive(
-        &mut self,
-        now: Instant,
-        generation: Generation,
-        owner: Owner,
-        secret: &EpochSecret,
-        lanes: u8,
-    ) {
+    fn install_receive(&mut self, generation: Generation, owner: Owner, secret: &EpochSecret, lanes: u8) {
         match of(&mut self.peers, owner.peer, generation) {
             Some((Transport::Identifier(mode), counters)) => {
-                let parts = mode.install_receive(now, &mut self.receive, owner, secret, lanes);
+                let parts = mode.install_receive(&mut self.receive, owner, secret, lanes);
                 counters.count_in_times(InDiscard::PartRetired, parts);
             }
             Some((Transport::HeaderEncryption(mode), _)) => mode.install_receive(owner.epoch, secret),

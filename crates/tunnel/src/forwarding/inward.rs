@@ -43,7 +43,6 @@ impl Forwarding {
         };
         let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
         let Some((number, seq)) = self.receive.find(rid) else {
-            self.unknown = Some(now);
             self.shared.watch = true;
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };

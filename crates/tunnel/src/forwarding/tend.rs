@@ -82,9 +82,8 @@ impl Forwarding {
             let parts = identifier.end_overlap(now, &mut self.receive);
             counters.count_in_times(InDiscard::PartRetired, parts);
             watch |= identifier.overlap_end().is_some();
-            if let Some(unknown) = self.unknown
-                && identifier.ask_if_lost(now, unknown, facts.peer, facts.generation, &mut self.shared)
-            {
+            let unknown = self.counters.in_pkts_unknown_identifier;
+            if identifier.ask_if_lost(now, unknown, facts.peer, facts.generation, &mut self.shared) {
                 counters.resyncs += 1;
             }
         }
