@@ -153,6 +153,11 @@ fn changed_long_forms_teach_no_station_and_reach_no_lan() {
     let stations = wan.report(1).sites.remove(0).stations;
     let behind = stations.iter().filter(|station| station.peer.is_some());
     assert_eq!(behind.count(), 1, "{stations:?}: learned of a forged packet");
+    let end = Instant::now() + DEADLINE;
+    while wan.report(1).sites.remove(0).verdict.state != "forged headers" {
+        assert!(Instant::now() < end, "not told: {:?}", wan.report(1).sites.remove(0).verdict);
+        std::thread::sleep(Duration::from_millis(100));
+    }
     for (packet, frame) in untouched.iter().zip(&frames[32..]) {
         left.send(packet).unwrap();
         let heard = std::iter::from_fn(|| super::next(&mut lan)).next();

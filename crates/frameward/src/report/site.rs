@@ -186,11 +186,12 @@ pub(crate) struct SiteFacts {
 /// The verdict on a site, and all that is not as it should be.
 pub(crate) fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
+    // Before a channel that is away: who changes packets may have cut it, too.
+    let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
+    findings.extend(report.peers.iter().filter_map(|peer| forged(peer, seen(peer)?)));
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
-        let seen = facts.peers.get(&peer.name);
-        findings.extend(seen.and_then(|seen| one_way(peer, seen)));
-        findings.extend(seen.and_then(|seen| forged(peer, seen)));
+        findings.extend(seen(peer).and_then(|seen| one_way(peer, seen)));
     }
     findings.extend(discards(&facts.seen));
     let text = format!("All peers are connected: {}.", report.peers.len());
@@ -358,13 +359,19 @@ pub(crate) mod tests {
 
     #[test]
     fn changed_packets_are_told_with_their_peer() {
-        let site = sample_site();
+        let mut site = sample_site();
         let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
         let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
         let (is, concerns) = verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
         assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
+        site.peers[0].state = "connecting".into();
+        assert_eq!(
+            verdict(&site, &facts).0.state,
+            "forged headers",
+            "whoever does that may have cut the channel"
+        );
         for name in FORGED {
             assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
         }
