@@ -304,6 +304,41 @@ fn a_withdrawal_that_was_lost_under_way_is_made_again() {
 }
 
 /// A want that crosses with the epoch that meets it brings no second one: there is room for one in readiness.
+/// The peer's forwarding half is so slow that its session refuses the flow meanwhile, and knows it in the end: withdrawn
+/// before it is announced again, it is withdrawn from the peer.
+#[test]
+fn a_flow_that_was_refused_for_slowness_is_withdrawn_with_the_others() {
+    // Before the forwarding half was told of the refusal, and when it was.
+    for later in [0, 1000] {
+        refused_for_slowness(later);
+    }
+}
+
+fn refused_for_slowness(later: u16) {
+    use Operation::{Carry, Connect, Flow, Turn, Wait};
+    let mut world = World::new(Mode::Identifier);
+    let (control, announcements) = (Stream::Control, Stream::Announcements);
+    for operation in [
+        Connect,
+        Carry { from: 1, stream: control, messages: 1 },
+        Turn { end: 0, commands: 1, events: 0 },
+        Turn { end: 0, commands: 1, events: 0 },
+        Flow { end: 0, begins: true },
+        Turn { end: 0, commands: 0, events: 1 },
+        Carry { from: 0, stream: control, messages: 2 },
+        Carry { from: 1, stream: control, messages: 1 },
+        Carry { from: 0, stream: announcements, messages: 1 },
+        Wait(954),
+        Wait(1046),
+        Carry { from: 1, stream: announcements, messages: 1 },
+        Wait(later),
+        Flow { end: 0, begins: false },
+    ] {
+        carry_out(&mut world, &operation);
+    }
+    assert_converges(&mut world);
+}
+
 #[test]
 fn a_want_that_was_met_meanwhile_is_not_heeded() {
     let mut world = World::new(Mode::HeaderEncryption);

@@ -49,24 +49,23 @@ impl Announcements {
         true
     }
 
-    /// A number is not used any longer. What the peer cannot know is not withdrawn from it.
+    /// A number is not used any longer. It is withdrawn from the peer whatever that has said: what it refused for want of
+    /// an answer from its forwarding half, that may have added later.
     pub(super) fn withdraw(&mut self, index: FlowIndex) {
         if self.withdrawing.contains_key(&index) {
             return;
         }
-        if self.forget(index) {
-            self.withdrawing.insert(index, false);
-        }
+        self.forget(index);
+        self.withdrawing.insert(index, false);
     }
 
-    /// Takes a number out of all tables; whether the peer may have heard of it.
-    fn forget(&mut self, index: FlowIndex) -> bool {
+    /// Takes a number out of all tables.
+    fn forget(&mut self, index: FlowIndex) {
         let announcing = self.announcing.remove(&index).map(|(_, under_way)| under_way);
         let withdrawing = self.withdrawing.remove(&index);
         self.in_flight -= usize::from(announcing == Some(true)) + usize::from(withdrawing == Some(true));
         self.again.remove(&index);
-        let known = self.known.remove(&index);
-        announcing.is_some() || withdrawing.is_some() || known
+        self.known.remove(&index);
     }
 
     fn put_off(&mut self, now: Instant, index: FlowIndex) {
