@@ -30,45 +30,77 @@ const TIMES: u8 = 3;
 /// A PN beyond which a SAK of 32-bit PNs is to be replaced.
 const EXHAUSTED: u32 = 0xc000_0001;
 
-/// Members of other makes that did not hear others when the latest SAK was made.
+/// Whom members of other makes heard when they took the latest SAK: from those alone they accept frames under it.
 #[derive(Debug, Default)]
-pub(crate) struct Unmet {
+pub(crate) struct Met {
     of: Option<Ki>,
-    /// Who does not hear whom.
-    pairs: Vec<(Mi, Mi)>,
+    members: Vec<Hearer>,
+}
+
+#[derive(Debug)]
+struct Hearer {
+    mi: Mi,
+    heard: Vec<Mi>,
+    /// Members that it has live already if it goes by the last MKPDU of each: its own next one says so, or says that not.
+    supposed: Vec<Mi>,
+}
+
+impl Hearer {
+    fn new(peer: &Peer) -> Self {
+        Self { mi: peer.mi, heard: peer.hears.clone(), supposed: Vec::new() }
+    }
 }
 
 impl Kay {
-    /// A SAK is being installed: notes who does not hear whom.
-    pub(crate) fn note_unmet(&mut self, i: usize, ki: Ki) {
+    /// A SAK is being installed: notes who hears whom.
+    pub(crate) fn note_met(&mut self, i: usize, ki: Ki) {
         let participant = &self.participants[i];
-        let own = participant.mi;
-        let mut pairs = Vec::new();
-        for member in participant.peers.live().filter(|peer| peer.macsec && !peer.announcement.ours) {
-            let others = participant.peers.live().filter(|other| other.mi != member.mi);
-            // Who is listed by one that hears it has that one live already, and says so with its next MKPDU. The key server
-            // says whom it has live as it makes the SAK.
-            let has_just_met = |other: &Peer| member.mi != ki.server && other.hears.contains(&member.mi);
-            let unmet = others.filter(|other| !member.hears.contains(&other.mi) && !has_just_met(other));
-            pairs.extend(unmet.map(|other| (member.mi, other.mi)));
-            if ki.server != own && !member.hears.contains(&own) {
-                pairs.push((member.mi, own));
+        let members = participant.peers.live().filter(|peer| peer.macsec && !peer.announcement.ours);
+        let hearer = |member: &Peer| {
+            let mut hearer = Hearer::new(member);
+            // The key server says whom it has live as it makes the SAK.
+            if member.mi != ki.server {
+                let lists = participant.peers.live().filter(|other| other.hears.contains(&member.mi));
+                hearer.supposed.extend(lists.map(|other| other.mi).filter(|mi| !member.hears.contains(mi)));
             }
-        }
-        self.unmet = Unmet { of: Some(ki), pairs };
+            hearer
+        };
+        self.met = Met { of: Some(ki), members: members.map(hearer).collect() };
     }
 
     /// A member tells whom it hears: another SAK is due if one of them is new to it since it took this one.
     pub(crate) fn watch_meetings(&mut self, i: usize, mi: Mi) {
         let participant = &self.participants[i];
-        let is_latest = self
-            .cp
-            .latest()
-            .is_some_and(|latest| Some(latest.ki) == self.unmet.of && latest.owner == participant.id);
-        let Some(peer) = participant.peers.find(mi).filter(|peer| peer.live && is_latest) else { return };
-        let before = self.unmet.pairs.len();
-        self.unmet.pairs.retain(|(by, whom)| *by != mi || !peer.hears.contains(whom));
-        if self.unmet.pairs.len() == before {
+        let of = self.met.of;
+        let latest =
+            self.cp.latest().filter(|latest| latest.owner == participant.id && Some(latest.ki) == of);
+        let Some(ki) = latest.map(|latest| latest.ki) else { return };
+        let is_watched = |peer: &&Peer| peer.live && peer.macsec && !peer.announcement.ours;
+        let Some(peer) = participant.peers.find(mi).filter(is_watched) else { return };
+        let Some(hearer) = self.met.members.iter_mut().find(|hearer| hearer.mi == mi) else {
+            self.met.members.retain(|hearer| participant.peers.find(hearer.mi).is_some());
+            self.met.members.push(Hearer::new(peer));
+            return;
+        };
+        // The key server has its SAK from the beginning; another member has it when it says so.
+        if mi != ki.server && !peer.receives(ki) {
+            hearer.heard.clone_from(&peer.hears);
+            return;
+        }
+        // Who is not heard any more is forgotten: its frames are taken again under the next SAK only.
+        let before = core::mem::take(&mut hearer.heard);
+        let supposed = core::mem::take(&mut hearer.supposed);
+        let mut has_met = false;
+        for other in &peer.hears {
+            let is_live =
+                *other == participant.mi || participant.peers.find(*other).is_some_and(|other| other.live);
+            let is_old = *other == ki.server || before.contains(other) || supposed.contains(other);
+            has_met |= is_live && !is_old;
+            if is_live || is_old {
+                hearer.heard.push(*other);
+            }
+        }
+        if !has_met {
             return;
         }
         let (sci, server) = (peer.sci, participant.server());

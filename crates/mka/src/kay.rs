@@ -13,7 +13,7 @@ use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
 use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
-use crate::forgotten::Unmet;
+use crate::forgotten::Met;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
@@ -51,7 +51,7 @@ pub struct Kay {
     /// As key server: who is live and gets no SAK.
     pub(crate) left_out: Vec<Sci>,
     /// Who did not hear whom when the latest SAK was made.
-    pub(crate) unmet: Unmet,
+    pub(crate) met: Met,
     /// All members have gone, and the SAK is held.
     pub(crate) alone: bool,
     /// The latest moment that was told.
@@ -84,7 +84,7 @@ impl Kay {
             strangers: Strangers::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
-            unmet: Unmet::default(),
+            met: Met::default(),
             alone: false,
             now,
             next_id: 0,

@@ -49,7 +49,7 @@ impl Kay {
                 if let Some(latest) = self.cp.latest_mut() {
                     latest.unheard = unheard;
                 }
-                self.note_unmet(i, ki);
+                self.note_met(i, ki);
             }
             Err(why) => {
                 if self.participants[i].refused != Some((ki, why)) {

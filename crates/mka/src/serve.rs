@@ -160,7 +160,7 @@ impl Kay {
         let new = self.association(i, ki, an, (suite, confidentiality, sak), &all);
         let id = self.participants[i].id;
         self.cp.install(self.now, id, new, &mut self.out);
-        self.note_unmet(i, ki);
+        self.note_met(i, ki);
         self.news();
     }
 

@@ -9,6 +9,7 @@ mod caks;
 mod extensions;
 mod group;
 mod hostile;
+mod met;
 mod parted;
 mod partial;
 mod recorded;
