@@ -36,7 +36,7 @@ const SCI_B: Sci = Sci::new(B, 1);
 const KEY_A: [u8; 16] = [0x0a; 16];
 const KEY_B: [u8; 16] = [0x0b; 16];
 /// How long a test waits for what must come.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The wire's MTU has room for the overhead, unless SDUs are divided.
 fn settings(dividing: Option<Dividing>) -> Settings {
@@ -141,9 +141,9 @@ fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
 
 impl Station {
     fn snapshot(&mut self) -> LinkSnapshot {
-        let mut snapshots = self.gateway.snapshots();
-        assert_eq!(snapshots.len(), 1, "the worker answers");
-        snapshots.remove(0).1
+        // A worker that gets no CPU for a second is left out of a report: it is asked again.
+        let mut answers = std::iter::repeat_with(|| self.gateway.snapshots()).take(60);
+        answers.find_map(|mut all| all.pop()).expect("the worker answers").1
     }
 
     /// Waits until the counter that `read` picks reaches `expected`.
