@@ -18,6 +18,7 @@ mod ends;
 mod inward;
 mod lan;
 mod outward;
+mod senders;
 mod snapshot;
 mod wan;
 
@@ -34,8 +35,9 @@ use outward::Outward;
 pub use counters::SitePathCounters;
 pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full};
 pub(crate) use ends::ManagerRings;
-pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, ToManager, ToWorker, ends};
+pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, Taken, ToManager, ToWorker, ends};
 pub use lan::Lan;
+pub(crate) use senders::KNOWN as KNOWN_SENDERS;
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
 

@@ -164,17 +164,21 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         let mut pause = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 0x08, 0, 1];
         pause.resize(60, 0);
         plants.send(0, &vec![eapol(station(0), 200); 300]);
-        plants.send(0, &[eapol(station(0), 1600), tagged, pause, vec![0; 60], vec![0; 14]]);
+        let mut logoff = eapol(station(0), 60);
+        logoff[15] = 2;
+        plants.send(0, &[logoff, eapol(station(0), 1600), tagged, pause, vec![0; 60], vec![0; 14]]);
         let snapshot = plants.snapshot(0);
         let tunnel = snapshot.tunnel;
         let counted = (tunnel.out_pkts_not_macsec, tunnel.out_pkts_too_short);
         assert_eq!((snapshot.path.out_pkts_mac_control, counted), (1, (2, 1)), "{mode:?}");
+        assert_eq!(snapshot.path.out_eapol_other, 1);
         if plain {
             assert_eq!((snapshot.path.out_eapol, snapshot.path.out_eapol_dropped), (0, 0));
             assert_eq!((snapshot.path.out_eapol_plain, plants.collect(1).len()), (310, 300));
         } else {
-            assert_eq!(snapshot.path.out_eapol + snapshot.path.out_eapol_dropped, 10 + 300 + 1);
-            assert!(snapshot.path.out_eapol_dropped > 40);
+            assert_eq!(snapshot.path.out_eapol + snapshot.path.out_mkpdus_flood, 10 + 300);
+            assert!(snapshot.path.out_mkpdus_flood > 40);
+            assert_eq!(snapshot.path.out_eapol_dropped, 1);
             assert_eq!(plants.collect(1).len(), 0);
         }
     }

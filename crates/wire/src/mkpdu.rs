@@ -52,6 +52,12 @@ const LEAST_BODY_OCTETS: usize = 32;
 /// The type of the ICV Indicator.
 const ICV_INDICATOR: u8 = 255;
 
+/// Whether this is an untagged EAPOL frame of the type that carries MKPDUs, whatever is in it.
+pub fn is_eapol_mka(frame: &[u8]) -> bool {
+    matches!(frame.get(12..16), Some([high, low, _, EAPOL_MKA])
+        if u16::from_be_bytes([*high, *low]) == EtherType::EAPOL.0)
+}
+
 /// Octets of the ICV.
 pub const ICV_OCTETS: usize = 16;
 

@@ -1,11 +1,15 @@
-//! Floods, from the internet and from inside a LAN: memory stays what it was, and known flows go on.
+//! Floods, from the internet and from inside a LAN: memory stays what it was, known flows go on, and so does key agreement.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use lab::PacketSocket;
 use lab::cpu::resident;
 use lab::plants::PROBE;
 use testkit::frames::payload;
 
-use super::{PROTECTED, Wan};
+use super::{DEADLINE, PROTECTED, Wan, counter};
 
 #[test]
 fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
@@ -32,4 +36,62 @@ fn random_macsec_frames_from_inside_open_no_more_flows_than_the_quota() {
         wan.cross(200, 64);
         wan.stop();
     }
+}
+
+/// An EAPOL frame to the group that KaYs speak to.
+fn eapol(from: [u8; 6], packet_type: u8, number: u16) -> Vec<u8> {
+    let mut frame = [&[1, 0x80, 0xc2, 0, 0, 3][..], &from, &[0x88, 0x8e, 3, packet_type]].concat();
+    frame.extend(number.to_be_bytes());
+    frame.resize(120, 0);
+    frame
+}
+
+/// MKPDUs of a station while somebody on its LAN says 20,000 frames a second from addresses that come once: all arrive.
+#[test]
+fn eapol_of_strangers_starves_no_stations_key_agreement() {
+    const MKPDUS: u16 = 24;
+    let wan = Wan::new(PROTECTED[0]);
+    let station = wan.probe(0);
+    let mut listener = PacketSocket::open(wan.probe(1).namespace, PROBE).unwrap();
+    let speaker = PacketSocket::open(station.namespace, PROBE).unwrap();
+    let flooder = PacketSocket::open(station.namespace, PROBE).unwrap();
+    speaker.send(&eapol(station.mac, 5, 0)).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut heard = BTreeSet::new();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut number = 0_u64;
+            while !stop.load(Ordering::Relaxed) {
+                for _ in 0..20 {
+                    number += 1;
+                    let [_, _, mut from @ ..] = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+                    from[0] &= 0xfe;
+                    let _ = flooder.send(&eapol(from, if number.is_multiple_of(4) { 1 } else { 5 }, 0));
+                }
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        });
+        scope.spawn(|| {
+            for number in 1..=MKPDUS {
+                std::thread::sleep(Duration::from_millis(250));
+                let _ = speaker.send(&eapol(station.mac, 5, number));
+            }
+        });
+        let end = Instant::now() + DEADLINE;
+        while heard.len() < usize::from(MKPDUS) && Instant::now() < end {
+            let frame = listener.receive().unwrap().map(|frame| frame.octets);
+            if let Some(frame) = frame.filter(|frame| frame[6..16] == eapol(station.mac, 5, 0)[6..16]) {
+                let number = u16::from_be_bytes([frame[16], frame[17]]);
+                heard.extend((number > 0).then_some(number));
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let site = wan.report(0).sites.remove(0);
+    let channel = site.channel.expect("a management channel");
+    // On a machine that stands still a newer one may take an older one's place.
+    let replaced = counter(&channel, "OutMkpdusReplaced");
+    assert!(heard.len() as u64 + replaced >= u64::from(MKPDUS), "{heard:?} {:#?} {channel:#?}", site.path);
+    assert!(wan.count(0, "OutMkpdusFlood") > 1000 && wan.count(0, "OutEapolOther") > 1000);
+    wan.stop();
 }

@@ -14,12 +14,12 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tunnel::{Instance, Mode, PeerId, Session, SessionSettings};
+use wire::mkpdu::is_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
 use super::dial::{Dial, Name};
 use super::guard;
-use super::mkpdus::is_eapol;
 use super::peer::Peer;
 use super::tls::Tls;
 use super::transport::{self, code};
@@ -260,7 +260,7 @@ impl<'r> Conductor<'r> {
     fn take_frames(&self, rings: &mut ManagerRings) {
         for _ in 0..FRAMES {
             let Ok(frame) = rings.taken.pop() else { break };
-            if is_eapol(&frame) {
+            if is_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
                 self.shared.tally.count(|counters| counters.out_bad_mkpdus += 1);

@@ -39,7 +39,7 @@ wire::counters! {
         out_messages = "OutMessages",
         /// MKPDUs of peers that went to the LAN.
         in_mkpdus = "InMkpdus",
-        /// MKPDUs of peers that are no EAPOL frame, or too long.
+        /// MKPDUs of peers that are no EAPOL frame of that type, or too long.
         in_bad_mkpdus = "InBadMkpdus" [discard],
         /// MKPDUs of peers that found the way to the LAN full.
         in_mkpdus_no_room = "InMkpdusNoRoom" [discard],
@@ -49,7 +49,7 @@ wire::counters! {
         out_mkpdus_replaced = "OutMkpdusReplaced" [discard],
         /// MKPDUs of the LAN for which a peer's queue had no room.
         out_mkpdus_no_room = "OutMkpdusNoRoom" [discard],
-        /// Frames of the LAN that are no EAPOL frame.
+        /// Frames of the LAN that are no MKPDU.
         out_bad_mkpdus = "OutBadMkpdus" [discard],
         /// Notices that were overwritten before anybody read them.
         notices_lost = "NoticesLost",

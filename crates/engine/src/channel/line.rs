@@ -20,10 +20,11 @@ use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, VarInt};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tunnel::{Message, MessageError, Stream};
+use wire::mkpdu::is_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::Shared;
-use super::mkpdus::{Mkpdus, Put, is_eapol};
+use super::mkpdus::{Mkpdus, Put};
 use super::transport::FLOOR;
 use crate::site::{LanFrame, PACKET_OCTETS};
 
@@ -135,13 +136,13 @@ impl Line {
         taken
     }
 
-    /// An EAPOL frame of the LAN.
+    /// An MKPDU of the LAN.
     pub(super) fn send_mkpdu(&self, frame: LanFrame) {
-        let put = self.mkpdus.put(frame);
+        let put = self.mkpdus.put(Instant::now(), frame);
         self.shared.tally.count(|counters| match put {
             Put::Waits => {}
             Put::Replaces => counters.out_mkpdus_replaced += 1,
-            Put::Crowds => counters.out_mkpdus_no_room += 1,
+            Put::Refused => counters.out_mkpdus_no_room += 1,
         });
     }
 
@@ -256,7 +257,7 @@ impl Reader {
             Ok(Err(ReadToEndError::Read(_))) | Err(_) => return,
         };
         match LanFrame::try_from(&octets[..]) {
-            Ok(frame) if is_eapol(&frame) => {
+            Ok(frame) if is_eapol_mka(&frame) => {
                 self.hear(Heard::Mkpdu(Box::new(frame))).await;
             }
             _ => self.shared.tally.count(|counters| counters.in_bad_mkpdus += 1),

@@ -5,27 +5,27 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
 use super::counters::Tally;
 use super::line::kind;
-use crate::site::LanFrame;
+use crate::site::{KNOWN_SENDERS, LanFrame};
 
-/// Senders whose MKPDU can wait for one peer.
-const WAITING: usize = 128;
+/// Senders whose MKPDU can wait for one peer: all that are known on the LAN, and as many others.
+const WAITING: usize = 2 * KNOWN_SENDERS;
+/// An MKPDU that has waited for so long is worth nothing: its sender is live no more (IEEE 802.1X table 9-3).
+const WORTHLESS: Duration = Duration::from_secs(6);
 /// MKPDUs that QUIC has at a time: each lasts a round trip.
 const UNDER_WAY: usize = 8;
 /// Above everything else.
 const PRIORITY: i32 = 2;
 
-/// Where the EtherType stands, and what it has to be (IEEE 802.1X clause 11.1).
-const EAPOL: [u8; 2] = [0x88, 0x8e];
-
 /// Those that wait.
 #[derive(Debug, Default)]
 pub(super) struct Mkpdus {
-    frames: Mutex<VecDeque<LanFrame>>,
+    frames: Mutex<VecDeque<Waiting>>,
     some: Notify,
 }
 
@@ -34,13 +34,14 @@ pub(super) struct Mkpdus {
 pub(super) enum Put {
     Waits,
     Replaces,
-    /// The oldest has given way.
-    Crowds,
+    /// There is no room: whoever waits keeps the place.
+    Refused,
 }
 
-/// Whether this is an untagged EAPOL frame: nothing else is relayed, in neither direction.
-pub(super) fn is_eapol(frame: &[u8]) -> bool {
-    frame.get(12..14) == Some(&EAPOL[..]) && frame.len() > 14
+#[derive(Debug)]
+struct Waiting {
+    since: Instant,
+    frame: LanFrame,
 }
 
 fn sender(frame: &LanFrame) -> Option<&[u8]> {
@@ -48,25 +49,30 @@ fn sender(frame: &LanFrame) -> Option<&[u8]> {
 }
 
 impl Mkpdus {
-    pub(super) fn put(&self, frame: LanFrame) -> Put {
+    pub(super) fn put(&self, now: Instant, frame: LanFrame) -> Put {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        let put = if let Some(older) = frames.iter_mut().find(|older| sender(older) == sender(&frame)) {
-            *older = frame;
+        if frames.len() == WAITING {
+            frames.retain(|older| now.duration_since(older.since) < WORTHLESS);
+        }
+        let waiting = Waiting { since: now, frame };
+        let put = if let Some(older) =
+            frames.iter_mut().find(|older| sender(&older.frame) == sender(&waiting.frame))
+        {
+            *older = waiting;
             Put::Replaces
+        } else if frames.len() == WAITING {
+            Put::Refused
         } else {
-            let crowded = frames.len() == WAITING;
-            if crowded {
-                frames.pop_front();
-            }
-            frames.push_back(frame);
-            if crowded { Put::Crowds } else { Put::Waits }
+            frames.push_back(waiting);
+            Put::Waits
         };
         self.some.notify_one();
         put
     }
 
     fn next(&self) -> Option<LanFrame> {
-        self.frames.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        frames.pop_front().map(|waiting| waiting.frame)
     }
 
     fn is_empty(&self) -> bool {
@@ -114,31 +120,27 @@ mod tests {
 
     #[test]
     fn the_newest_of_a_sender_is_what_waits_in_the_place_of_the_first() {
-        let mkpdus = Mkpdus::default();
-        assert_eq!(mkpdus.put(frame(1, 1)), Put::Waits);
-        assert_eq!(mkpdus.put(frame(2, 1)), Put::Waits);
-        assert_eq!(mkpdus.put(frame(1, 2)), Put::Replaces);
+        let (mkpdus, now) = (Mkpdus::default(), Instant::now());
+        assert_eq!(mkpdus.put(now, frame(1, 1)), Put::Waits);
+        assert_eq!(mkpdus.put(now, frame(2, 1)), Put::Waits);
+        assert_eq!(mkpdus.put(now, frame(1, 2)), Put::Replaces);
         assert_eq!(mkpdus.next(), Some(frame(1, 2)));
         assert_eq!(mkpdus.next(), Some(frame(2, 1)));
         assert_eq!(mkpdus.next(), None);
     }
 
     #[test]
-    fn senders_beyond_the_bound_crowd_out_the_oldest() {
-        let mkpdus = Mkpdus::default();
+    fn senders_beyond_the_bound_take_nobodys_place() {
+        let (mkpdus, begin) = (Mkpdus::default(), Instant::now());
         for sender in 0..WAITING {
-            assert_eq!(mkpdus.put(frame(sender as u8, 0)), Put::Waits);
+            assert_eq!(mkpdus.put(begin, frame(sender as u8, 0)), Put::Waits);
         }
-        assert_eq!(mkpdus.put(frame(200, 0)), Put::Crowds);
-        assert_eq!(mkpdus.next(), Some(frame(1, 0)));
-    }
-
-    #[test]
-    fn nothing_but_untagged_eapol() {
-        assert!(is_eapol(&frame(1, 1)));
-        let mut other = frame(1, 1);
-        other[13] = 0xe5;
-        assert!(!is_eapol(&other));
-        assert!(!is_eapol(&frame(1, 1)[..14]) && !is_eapol(&[]));
+        let mut other = frame(1, 0);
+        other[10] = 1;
+        assert_eq!(mkpdus.put(begin, other.clone()), Put::Refused);
+        assert_eq!(mkpdus.put(begin + WORTHLESS / 2, frame(7, 1)), Put::Replaces);
+        // After a jam that nobody survives the places are free again, but for those who spoke since.
+        assert_eq!(mkpdus.put(begin + WORTHLESS, other.clone()), Put::Waits);
+        assert_eq!([mkpdus.next(), mkpdus.next(), mkpdus.next()], [Some(frame(7, 1)), Some(other), None]);
     }
 }

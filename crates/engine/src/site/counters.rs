@@ -3,12 +3,17 @@
 wire::counters! {
     /// Frames and packets that were counted outside the forwarding half. "Out" is from the LAN, "in" is towards it.
     SitePathCounters {
-        /// EAPOL frames of the LAN that went to the management channel.
+        /// MKPDUs of the LAN that went to the management channel.
         out_eapol = "OutEapol",
-        /// EAPOL frames of the LAN that went to plain peers, once for each.
+        /// MKPDUs of the LAN that went to plain peers, once for each.
         out_eapol_plain = "OutEapolPlain",
-        /// EAPOL frames of the LAN, but too many waited for the management channel, or longer than it takes.
+        /// MKPDUs of the LAN, but too many waited for the management channel, or longer than it takes.
         out_eapol_dropped = "OutEapolDropped" [discard],
+        /// MKPDUs of senders that were not heard before, or of one that says very many: beyond what is taken of these in
+        /// a second.
+        out_mkpdus_flood = "OutMkpdusFlood" [discard],
+        /// EAPOL frames of the LAN that are no MKPDU: these are not carried.
+        out_eapol_other = "OutEapolOther" [discard],
         /// MAC control of the LAN, such as PAUSE, which never goes further than one hop.
         out_pkts_mac_control = "OutPktsMacControl" [discard],
         /// Frames for a peer whose address is not known.

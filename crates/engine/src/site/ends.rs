@@ -16,8 +16,10 @@ use std::os::unix::net::UnixStream;
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
 use tunnel::{Command, Event, PeerId};
+use wire::Instant;
 
 use super::datagrams::{self, DatagramConsumer, DatagramProducer};
+use super::senders::Senders;
 
 /// Octets of the longest EAPOL frame that a ring takes.
 pub const PACKET_OCTETS: usize = 1536;
@@ -62,9 +64,21 @@ pub struct SiteEnd {
     pub told: Producer<ToManager>,
     /// QUIC packets for the manager.
     pub datagrams: DatagramProducer,
-    /// EAPOL frames of the LAN, for the manager.
-    pub taken: Producer<LanFrame>,
+    /// MKPDUs of the LAN, for the manager.
+    taken: Producer<LanFrame>,
+    senders: Senders,
     bell: Bell,
+}
+
+/// What became of an MKPDU of the LAN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// The manager gets it.
+    Given,
+    /// Its sender was not heard before and too many such speak, or it says too much.
+    Flood,
+    /// Too many wait for the manager, or it is too long.
+    NoRoom,
 }
 
 /// The manager's end.
@@ -110,7 +124,15 @@ pub fn ends() -> io::Result<(SiteEnd, ManagerEnd)> {
     let (datagrams, datagrams_out) = datagrams::ring();
     let (taken, taken_out) = RingBuffer::new(PACKETS);
     let (frames, frames_out) = RingBuffer::new(PACKETS);
-    let site = SiteEnd { words: words_out, frames: frames_out, told, datagrams, taken, bell: Bell(workers) };
+    let site = SiteEnd {
+        words: words_out,
+        frames: frames_out,
+        told,
+        datagrams,
+        taken,
+        senders: Senders::new(),
+        bell: Bell(workers),
+    };
     let manager = ManagerEnd {
         words,
         frames,
@@ -135,6 +157,19 @@ impl Bell {
 }
 
 impl SiteEnd {
+    /// Gives an MKPDU of the LAN to the manager, unless its sender is a part of a flood.
+    pub fn take(&mut self, now: Instant, frame: &[u8]) -> Taken {
+        let Some(sender) = frame.get(6..).and_then(<[u8]>::first_chunk) else { return Taken::NoRoom };
+        if frame.len() > PACKET_OCTETS {
+            return Taken::NoRoom;
+        }
+        if !self.senders.admit(now, *sender) {
+            return Taken::Flood;
+        }
+        let taken = LanFrame::try_from(frame).is_ok_and(|frame| self.taken.push(frame).is_ok());
+        if taken { Taken::Given } else { Taken::NoRoom }
+    }
+
     /// Wakes the manager.
     pub fn wake_manager(&self) {
         self.bell.ring();

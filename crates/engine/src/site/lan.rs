@@ -4,6 +4,7 @@ use std::os::fd::RawFd;
 
 use wire::EtherType;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
+use wire::mkpdu::is_eapol_mka;
 
 use super::counters::SitePathCounters;
 use crate::burst::Burst;
@@ -21,6 +22,9 @@ pub struct Lan {
 /// What a frame of the LAN is, by its EtherType. One with a VLAN tag in front is for the tunnel to refuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
+    /// EAPOL that carries an MKPDU.
+    Mka,
+    /// EAPOL of another type: authentication, which ends at a LAN's switch.
     Eapol,
     MacControl,
     /// MACsec, or what is not carried.
@@ -31,6 +35,7 @@ impl Kind {
     pub(super) fn of(frame: &[u8]) -> Self {
         let Some(&[high, low]) = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS) else { return Self::Other };
         match EtherType(u16::from_be_bytes([high, low])) {
+            EtherType::EAPOL if is_eapol_mka(frame) => Self::Mka,
             EtherType::EAPOL => Self::Eapol,
             EtherType::MAC_CONTROL => Self::MacControl,
             _ => Self::Other,
@@ -144,6 +149,14 @@ mod tests {
             assert_eq!(Kind::of(&frame), kind);
             assert_eq!(Kind::of(&frame[..14]), kind);
             assert_eq!(Kind::of(&frame[..13]), Kind::Other);
+        }
+        for (packet_type, kind) in
+            [(0, Kind::Eapol), (1, Kind::Eapol), (3, Kind::Eapol), (5, Kind::Mka), (6, Kind::Eapol)]
+        {
+            let mut frame = [0; 18];
+            frame[12..16].copy_from_slice(&[0x88, 0x8e, 3, packet_type]);
+            assert_eq!(Kind::of(&frame), kind);
+            assert_eq!(Kind::of(&frame[..15]), Kind::Eapol);
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  LAN ──▶ burst ──▶ EtherType ── MACsec ─▶ route ──▶ peer by peer: dispatch ──▶ head and body ──▶ UDP, 64 a call
-//!                        ├ EAPOL ─▶ manager's ring, plain peers
+//!                        ├ MKPDU ─▶ manager's ring, plain peers
 //!                        └ else: counted
 //! ```
 //!
@@ -19,7 +19,7 @@ use wire::Instant;
 use super::Site;
 use super::counters::SitePathCounters;
 use super::endpoints::Way;
-use super::ends::{LanFrame, SiteEnd};
+use super::ends::{SiteEnd, Taken};
 use super::lan::Kind;
 use super::wan::Wan;
 use crate::burst::BURST_FRAMES;
@@ -80,8 +80,9 @@ impl Site {
                         outward.note(number, route);
                     }
                 }
-                Kind::Eapol => {
-                    *wake |= outward.channel && take_eapol(frame, end, counters);
+                Kind::Eapol => counters.out_eapol_other += 1,
+                Kind::Mka => {
+                    *wake |= outward.channel && take_mkpdu(now, frame, end, counters);
                     for &peer in &outward.plain {
                         let Some(place) = endpoints.of(peer) else {
                             counters.out_pkts_no_endpoint += 1;
@@ -139,14 +140,15 @@ impl Site {
     }
 }
 
-/// Gives an EAPOL frame to the manager; false if it was dropped.
-fn take_eapol(frame: &[u8], end: &mut SiteEnd, counters: &mut SitePathCounters) -> bool {
-    let taken = LanFrame::try_from(frame).is_ok_and(|frame| end.taken.push(frame).is_ok());
-    match taken {
-        true => counters.out_eapol += 1,
-        false => counters.out_eapol_dropped += 1,
-    }
-    taken
+/// Gives an MKPDU to the manager; false if it was dropped.
+fn take_mkpdu(now: Instant, frame: &[u8], end: &mut SiteEnd, counters: &mut SitePathCounters) -> bool {
+    let taken = end.take(now, frame);
+    *match taken {
+        Taken::Given => &mut counters.out_eapol,
+        Taken::Flood => &mut counters.out_mkpdus_flood,
+        Taken::NoRoom => &mut counters.out_eapol_dropped,
+    } += 1;
+    taken == Taken::Given
 }
 
 /// Packets that leave through one port with one system call.

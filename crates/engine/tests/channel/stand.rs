@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::channel::{Manager, ManagerPeer, ManagerSettings, ManagerStatus, Reach};
-use engine::site::{LanFrame, SiteEnd, ToManager, ToWorker, ends};
+use engine::site::{LanFrame, SiteEnd, Taken, ToManager, ToWorker, ends};
 use suite::identity::Identity;
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
@@ -152,6 +152,7 @@ fn work(
     lan: &Mutex<Vec<LanFrame>>,
     stop: &AtomicBool,
 ) {
+    let start = Instant::now();
     let mut packet = [0; 65536];
     let mut events = std::collections::VecDeque::new();
     while !stop.load(Ordering::Relaxed) {
@@ -177,7 +178,8 @@ fn work(
             heard.lock().expect("not poisoned").frames.push(frame);
         }
         for frame in lan.lock().expect("not poisoned").drain(..) {
-            ring |= site.taken.push(frame).is_ok();
+            let now = wire::Instant::after_start(start.elapsed());
+            ring |= site.take(now, &frame) == Taken::Given;
         }
         if ring {
             site.wake_manager();
