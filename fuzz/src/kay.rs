@@ -193,6 +193,8 @@ fn settings(setup: &Setup, number: usize) -> Settings {
         delay_protect: setup.delay_protect,
         sak_lifetime: setup.lifetime.then_some(Duration::from_secs(30)),
         on_peer_loss: if setup.hold { OnPeerLoss::Hold } else { OnPeerLoss::Block },
+        peers: vec![],
+        accept_integrity: false,
     }
 }
 

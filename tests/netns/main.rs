@@ -39,6 +39,7 @@ mod privileges;
 mod protocols;
 mod reload;
 mod restored;
+mod rogue;
 mod secrets;
 mod service;
 mod sites;

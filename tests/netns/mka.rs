@@ -48,7 +48,7 @@ impl Group {
     }
 
     /// Writes the configuration of a gateway; `mka` are the lines of its [link.mka].
-    fn configure(&self, name: &str, mka: &str) {
+    pub(crate) fn configure(&self, name: &str, mka: &str) {
         self.configure_with("", name, mka);
     }
 
@@ -68,12 +68,12 @@ impl Group {
         if name == "a" { &self.topology.gateway_a.namespace } else { &self.topology.gateway_b.namespace }
     }
 
-    fn start(&self, name: &str) -> Station {
+    pub(crate) fn start(&self, name: &str) -> Station {
         Station::start(program(), self.namespace(name), &self.scratch, name).unwrap()
     }
 
     /// Both with the same lines, running and secured.
-    fn pair(&self, mka: &str) -> [Station; 2] {
+    pub(crate) fn pair(&self, mka: &str) -> [Station; 2] {
         self.pair_with("", mka)
     }
 
@@ -108,16 +108,16 @@ impl Group {
     }
 }
 
-fn mka(report: &GatewayReport) -> &MkaReport {
+pub(crate) fn mka(report: &GatewayReport) -> &MkaReport {
     report.links[0].mka.as_ref().unwrap()
 }
 
-fn secured_with(peers: usize) -> impl Fn(&MkaReport) -> bool {
+pub(crate) fn secured_with(peers: usize) -> impl Fn(&MkaReport) -> bool {
     move |mka| mka.secured && mka.live_peers() == peers
 }
 
 /// Waits until a gateway's key agreement is as it should be.
-fn until(station: &Station, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
+pub(crate) fn until(station: &Station, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
     let end = Instant::now() + DEADLINE;
     loop {
         let report = station.report().unwrap();
@@ -129,11 +129,11 @@ fn until(station: &Station, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
     }
 }
 
-fn all<const N: usize>(stations: [&Station; N], what: &str, is_so: impl Fn(&MkaReport) -> bool) {
+pub(crate) fn all<const N: usize>(stations: [&Station; N], what: &str, is_so: impl Fn(&MkaReport) -> bool) {
     stations.iter().for_each(|station| until(station, what, &is_so));
 }
 
-fn stop<const N: usize>(stations: [Station; N]) {
+pub(crate) fn stop<const N: usize>(stations: [Station; N]) {
     stations.into_iter().for_each(|station| drop(station.stop().unwrap()));
 }
 
@@ -509,7 +509,7 @@ fn a_wrong_cak_is_told_and_no_secret_ever_is() {
     }
 }
 
-fn path(group: &Group, file: &str) -> String {
+pub(crate) fn path(group: &Group, file: &str) -> String {
     let path: PathBuf = group.scratch.path().join(file);
     Path::new(&path).display().to_string()
 }
@@ -605,7 +605,7 @@ fn a_cut_path_between_two_of_three_stops_no_other() {
 }
 
 /// A third gateway's box on the same network.
-fn third(topology: &Topology) -> Namespace {
+pub(crate) fn third(topology: &Topology) -> Namespace {
     let c = Namespace::new("gateway-c").unwrap();
     let middle = &topology.middle;
     for (ifname, mac, peer, to) in [

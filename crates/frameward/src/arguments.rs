@@ -229,10 +229,10 @@ lines of the file (wpa_supplicant: mka_ckn and mka_cak).
 
 Examples:
   frameward keygen cak --out line.cak
-  frameward keygen cak --bits 256 --ckn 6c696e652d37 --out line.cak")]
+  frameward keygen cak --bits 128 --ckn 6c696e652d37 --out line.cak     (for a switch that takes no other)")]
     Cak {
         /// The length of the CAK
-        #[arg(long, value_enum, default_value = "128")]
+        #[arg(long, value_enum, default_value = "256")]
         bits: Bits,
         /// Its name: 2 to 64 hexadecimal digits
         #[arg(long, value_name = "HEX", value_parser = ckn)]

@@ -254,6 +254,7 @@ impl Running {
             let now = Instant::now();
             supervisor.alive(now);
             self.attend(&mut looks, now, tell);
+            self.end_fallbacks(tell);
             self.attend_cells(&mut cells, now, tell);
             let notices = self.control.turn(now);
             cell::sessions(&notices).iter().for_each(|line| tell(line));
@@ -343,7 +344,10 @@ impl fmt::Display for Told<'_> {
             Notice::DiskAnswers { path, silent } => {
                 write!(f, "the disk under {} answers again, after {} s", path.display(), silent.as_secs())
             }
-            Notice::KeyAgreement { link, reason } => write!(f, "link {link:?}: {reason}"),
+            Notice::KeyAgreement { link, reason } => match reason.event() {
+                Some(event) => write!(f, "warning: link {link:?}: {event}: {reason}"),
+                None => write!(f, "link {link:?}: {reason}"),
+            },
             Notice::TooManyPeers { link, sci } => write!(
                 f,
                 "error: link {link:?}: no room for peer {sci}: a link takes {} peers at most; its frames are discarded",

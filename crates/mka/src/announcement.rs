@@ -27,6 +27,8 @@ pub(crate) struct Announcement {
     pub(crate) ours: bool,
     reassembles: bool,
     splits: bool,
+    /// It misses a station under this CAK.
+    pub(crate) misses: bool,
     largest_sdu: u16,
     lists: Vec<CipherSuite>,
     figures: Vec<SuiteFigure>,
@@ -42,8 +44,9 @@ impl Announcement {
                     announcement.lists = known(list.iter().map(|suite| suite.identifier));
                 }
                 Tlv::Extensions(extensions, figures) if !announcement.ours => {
-                    let Extensions { reassembles, splits, largest_sdu } = extensions;
-                    announcement = Self { ours: true, reassembles, splits, largest_sdu, ..announcement };
+                    let Extensions { reassembles, splits, misses, largest_sdu } = extensions;
+                    announcement =
+                        Self { ours: true, reassembles, splits, misses, largest_sdu, ..announcement };
                     announcement.figures = figures
                         .iter()
                         .filter_map(|Figure { identifier, nanoseconds }| {
@@ -89,8 +92,8 @@ pub(crate) fn listed(settings: &Settings) -> Vec<CipherSuite> {
     }
 }
 
-/// Writes what this station announces.
-pub(crate) fn write<'b>(settings: &Settings, buffer: &'b mut [u8; OCTETS]) -> Tlvs<'b> {
+/// Writes what this station announces. `misses`: a station is heard under another CAK alone.
+pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; OCTETS]) -> Tlvs<'b> {
     let lists = listed(settings);
     let suites = lists.iter().map(|suite| CapableSuite {
         identifier: suite.identifier(),
@@ -107,7 +110,7 @@ pub(crate) fn write<'b>(settings: &Settings, buffer: &'b mut [u8; OCTETS]) -> Tl
     let mut writer = TlvWriter::new(buffer);
     let written = writer
         .cipher_suites(suites)
-        .and_then(|()| writer.extensions(&Extensions { reassembles, splits, largest_sdu }, figures));
+        .and_then(|()| writer.extensions(&Extensions { reassembles, splits, misses, largest_sdu }, figures));
     debug_assert!(written.is_ok(), "all suites there are fit");
     writer.finish()
 }

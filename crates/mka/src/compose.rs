@@ -60,7 +60,8 @@ fn write<'b>(
         writer.push(&ParameterSet::DistributedSak(Some(distribution.parameter_set())))?;
     }
     let mut room = [0; announcement::OCTETS];
-    writer.push(&ParameterSet::Announcement(announcement::write(settings, &mut room)))?;
+    let misses = kay.says_that_it_misses(participant);
+    writer.push(&ParameterSet::Announcement(announcement::write(settings, misses, &mut room)))?;
     push_xpn(kay, participant, &mut writer)?;
     writer.finish(false, |octets| participant.ick.icv(octets))
 }

@@ -31,6 +31,10 @@ wire::counters! {
         saks_installed = "SaksInstalled",
         /// SAKs of the key server that were not taken.
         saks_refused = "SaksRefused",
+        /// Those of them that hide less than is configured.
+        saks_weaker = "SaksWeaker",
+        /// Stations that have a CAK, were live, and do not belong to the link.
+        strangers = "Strangers",
     }
 }
 

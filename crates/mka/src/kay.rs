@@ -14,6 +14,7 @@ use crate::cp::Cp;
 use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
 use crate::forgotten::Met;
+use crate::known::Known;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
@@ -46,6 +47,7 @@ pub struct Kay {
     pub(crate) out: Outbox,
     pub(crate) counters: KayCounters,
     pub(crate) strangers: Strangers,
+    pub(crate) known: Known,
     /// As a member: another SAK than this one is asked for.
     pub(crate) asks_to_replace: Option<Ki>,
     /// As key server: who is live and gets no SAK.
@@ -82,6 +84,7 @@ impl Kay {
             out: Outbox::default(),
             counters: KayCounters::default(),
             strangers: Strangers::default(),
+            known: Known::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
             met: Met::default(),
@@ -185,6 +188,7 @@ impl Kay {
             earliest.add(participant.starved.map(|since| participant.starves_at(since)));
         }
         earliest.add(self.principal_deadline());
+        earliest.add(self.strangers_deadline());
         earliest.add(self.serving_deadline());
         earliest.add(self.cp.deadline(self.now));
         earliest.moment()
@@ -213,6 +217,7 @@ impl Kay {
     /// All that follows from what is known now. Bounded: by the number of participants and peers.
     fn settle(&mut self) {
         self.expire();
+        self.mind_strangers();
         self.choose_principal();
         self.elect();
         self.mind_loss();
@@ -225,6 +230,11 @@ impl Kay {
 
     /// Participants for these CAKs, in this order; those that are there go on.
     fn take_caks(&mut self, caks: Vec<CakEntry>) {
+        if let (Some(before), Some(now)) = (self.participants.first(), caks.first())
+            && !(before.ckn == now.ckn && before.cak == now.cak)
+        {
+            self.prefer_another();
+        }
         let mut before = core::mem::take(&mut self.participants);
         for entry in caks {
             let same = |old: &Participant| old.ckn == entry.ckn && old.cak == entry.cak;
@@ -256,7 +266,7 @@ impl Kay {
         });
         let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
         // Who has nobody may have had no line, and is found the sooner.
-        let alone = self.participants.iter().all(|participant| participant.peers.live().next().is_none());
+        let alone = !self.has_company();
         if self.settings.delay_protect || hands_out || takes || alone {
             return participant.pace.due(BOUNDED_HELLO);
         }

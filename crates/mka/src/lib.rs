@@ -20,6 +20,7 @@ mod election;
 mod event;
 mod forgotten;
 mod kay;
+mod known;
 mod member;
 mod message;
 mod outbox;

@@ -55,6 +55,7 @@ impl Kay {
                 if self.participants[i].refused != Some((ki, why)) {
                     self.participants[i].refused = Some((ki, why));
                     self.counters.saks_refused += 1;
+                    self.counters.saks_weaker += u64::from(matches!(why, Refusal::Weaker(_)));
                     self.out.tell(self.now, Reason::SakRefused { from, why });
                 }
             }
@@ -93,6 +94,11 @@ impl Kay {
         let offset = needed == Capability::Offsets;
         if self.settings.capability < needed || offset && !suite.allows_confidentiality_offset() {
             return Err(Refusal::Confidentiality(offered.confidentiality));
+        }
+        // User data would leave in clear because another station says so.
+        let floor = self.settings.confidentiality;
+        if !self.settings.accept_integrity && hidden(offered.confidentiality) < hidden(floor) {
+            return Err(Refusal::Weaker(offered.confidentiality));
         }
         // Its MKPDU lists members that were not heard yet, whose SCIs the SSCIs are made of: it will be said again.
         if suite.is_xpn()
@@ -289,5 +295,15 @@ impl Kay {
         if self.cp.step(self.now, circumstances, &peers, &mut self.out) {
             self.news();
         }
+    }
+}
+
+/// How much of a frame is hidden, in an order.
+const fn hidden(confidentiality: Confidentiality) -> u8 {
+    match confidentiality {
+        Confidentiality::Integrity => 0,
+        Confidentiality::Fifty => 1,
+        Confidentiality::Thirty => 2,
+        Confidentiality::Zero => 3,
     }
 }

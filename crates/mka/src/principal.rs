@@ -1,7 +1,7 @@
 //! Whose SAK is used: the principal participant, its key server, and what happens when all members have gone.
 //!
-//! The principal participant is the one with the most live peers; of equal ones the first in the order of configuration. So a
-//! fallback CAK takes over when the preferred one has failed, and a new CAK does when all members have it.
+//! The principal participant is the first one, in the order of configuration, that covers all who belong to the link
+//! ([`crate::known`]). So a fallback CAK takes over when the preferred one has failed, and a new CAK does when all members have it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -29,14 +29,8 @@ impl Kay {
     }
 
     pub(crate) fn choose_principal(&mut self) {
-        let mut best: Option<(u32, usize)> = None;
-        for participant in &self.participants {
-            let live = participant.peers.live().count();
-            if best.is_none_or(|(_, most)| live > most) {
-                best = Some((participant.id, live));
-            }
-        }
-        let Some((id, _)) = best else { return };
+        let Some(best) = self.participants.get(self.best_place()) else { return };
+        let id = best.id;
         if id == self.principal {
             self.better = None;
             return;
@@ -54,14 +48,14 @@ impl Kay {
             if let Some(principal) = self.principal_mut().filter(|_| !is_first) {
                 principal.pace.news();
                 let ckn = principal.ckn;
-                self.out.tell(self.now, Reason::Principal { ckn });
+                let fallback = self.is_under_fallback();
+                self.out.tell(self.now, Reason::Principal { ckn, fallback });
             }
         }
     }
 
     fn patience(&self) -> Duration {
-        let lonely = self.principal().is_none_or(|principal| principal.peers.live().next().is_none());
-        if lonely { LONELY_PATIENCE } else { PRINCIPAL_PATIENCE }
+        if self.is_lonely() { LONELY_PATIENCE } else { PRINCIPAL_PATIENCE }
     }
 
     pub(crate) fn principal_deadline(&self) -> Option<Instant> {
@@ -101,8 +95,7 @@ impl Kay {
 
     /// What becomes of the SAK when all have gone: fail closed, or hold.
     pub(crate) fn mind_loss(&mut self) {
-        let alone = self.participants.iter().all(|participant| participant.peers.live().next().is_none());
-        if !alone || self.cp.latest().is_none() {
+        if self.has_company() || self.cp.latest().is_none() {
             self.alone = false;
             return;
         }

@@ -25,6 +25,8 @@ pub enum Reason {
     Principal {
         /// The name of the CAK.
         ckn: Ckn,
+        /// It is not the preferred one.
+        fallback: bool,
     },
     /// Settings were changed.
     Configured,
@@ -134,6 +136,13 @@ pub enum Reason {
         /// Who sent one.
         source: MacAddr,
     },
+    /// A station that does not belong to the link is live under a CAK.
+    Stranger {
+        /// Its SCI.
+        sci: Sci,
+        /// The name of the CAK.
+        ckn: Ckn,
+    },
     /// Another station uses our SCI.
     SciInUse {
         /// Who sent an MKPDU with it.
@@ -176,6 +185,8 @@ pub enum Refusal {
     Suite(CipherSuite),
     /// Confidentiality, or an offset, that this station cannot do, or that the suite does not have.
     Confidentiality(Confidentiality),
+    /// It hides less of each frame than this station is to hide.
+    Weaker(Confidentiality),
     /// The wrapped key does not open under the CAK.
     Unwrap,
     /// A SAK that was in use before: never again, since its PNs were used.
@@ -197,12 +208,30 @@ pub enum NewMiReason {
     Sci,
 }
 
+impl Reason {
+    /// The name of an event that concerns the security of the link, for logs that are searched.
+    pub const fn event(&self) -> Option<&'static str> {
+        match self {
+            Self::Stranger { .. } => Some("stranger-under-cak"),
+            Self::Principal { fallback: true, .. } => Some("fallback-in-use"),
+            Self::SakRefused { why: Refusal::Weaker(_), .. } => Some("integrity-refused"),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Started { ckn, mi } => write!(f, "key agreement under CKN {ckn} begins, MI {mi}"),
             Self::Ended { ckn } => write!(f, "key agreement under CKN {ckn} ends: no longer configured"),
-            Self::Principal { ckn } => write!(f, "SAKs are now agreed on under CKN {ckn}"),
+            Self::Principal { ckn, fallback: false } => write!(f, "SAKs are now agreed on under CKN {ckn}"),
+            Self::Principal { ckn, fallback: true } => {
+                write!(
+                    f,
+                    "SAKs are now agreed on under CKN {ckn}, the fallback: not all have the preferred CAK"
+                )
+            }
             Self::Configured => f.write_str("settings changed"),
             Self::NewMi { mi, why } => write!(f, "new MI {mi}: {why}"),
             Self::PeerLive { sci } => write!(f, "member {sci} is live"),
@@ -236,6 +265,10 @@ impl fmt::Display for Reason {
                     "{source} uses other algorithms ({a:02x}-{b:02x}-{c:02x}-{d:02x}) for key agreement"
                 )
             }
+            Self::Stranger { sci, ckn } => write!(
+                f,
+                "{sci} has the CAK of CKN {ckn} and does not belong to this link as far as is known: if it does, give it the preferred CAK or name it in peers, else change that CAK"
+            ),
             Self::SciInUse { source } => write!(f, "{source} uses the SCI of this station"),
         }
     }
@@ -272,17 +305,25 @@ impl fmt::Display for Refusal {
             }
             Self::Suite(suite) => write!(f, "cipher suite {suite} is not allowed by the configuration"),
             Self::Confidentiality(confidentiality) => {
-                let what = match confidentiality {
-                    Confidentiality::Integrity => "integrity alone",
-                    Confidentiality::Zero => "confidentiality",
-                    Confidentiality::Thirty => "a confidentiality offset of 30",
-                    Confidentiality::Fifty => "a confidentiality offset of 50",
-                };
-                write!(f, "{what} cannot be done here, or not with this suite")
+                write!(f, "{} cannot be done here, or not with this suite", hides(*confidentiality))
             }
+            Self::Weaker(confidentiality) => write!(
+                f,
+                "{} hides less than is configured here: set encrypt alike at both ends, or accept_integrity = true here",
+                hides(*confidentiality)
+            ),
             Self::Unwrap => f.write_str("the wrapped key does not open"),
             Self::Old(ki) => write!(f, "{ki} was in use before, and is never used again"),
         }
+    }
+}
+
+const fn hides(confidentiality: Confidentiality) -> &'static str {
+    match confidentiality {
+        Confidentiality::Integrity => "integrity alone",
+        Confidentiality::Zero => "confidentiality",
+        Confidentiality::Thirty => "a confidentiality offset of 30",
+        Confidentiality::Fifty => "a confidentiality offset of 50",
     }
 }
 

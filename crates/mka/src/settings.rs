@@ -86,4 +86,8 @@ pub struct Settings {
     pub sak_lifetime: Option<Duration>,
     /// What becomes of the SAK without peers.
     pub on_peer_loss: OnPeerLoss,
+    /// The SCIs of all others of the link. Empty: who was live under the preferred CAK.
+    pub peers: Vec<Sci>,
+    /// A SAK is taken that hides less than [`Self::confidentiality`].
+    pub accept_integrity: bool,
 }

@@ -72,6 +72,10 @@ pub struct Status {
     pub changes: Vec<(Instant, Reason)>,
     /// Who has not been heard by whom for a life time, though both are members.
     pub gaps: Vec<Gap>,
+    /// Who is live under a CAK and does not belong to the link, and the name of that CAK.
+    pub strangers: Vec<(Sci, Ckn)>,
+    /// Keys are agreed on under another CAK than the preferred one.
+    pub under_fallback: bool,
     /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
     pub trouble: Option<Trouble>,
 }
@@ -96,6 +100,8 @@ pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
         next_rekey: handed_out.zip(lifetime).map(|(handed_out, lifetime)| handed_out.since + lifetime),
         changes: kay.out.changes(),
         gaps: principal.map_or_else(Vec::new, |principal| principal.peers.gaps(now)),
+        strangers: kay.strangers(now),
+        under_fallback: kay.is_under_fallback(),
         trouble: kay.trouble(now),
     }
 }

@@ -50,6 +50,11 @@ pub(crate) const STRAY_AT_MOST: Duration = Duration::from_millis(600_000);
 pub(crate) const PRINCIPAL_PATIENCE: Duration = Duration::from_millis(2000);
 /// The same if the principal one has nobody.
 pub(crate) const LONELY_PATIENCE: Duration = Duration::from_millis(200);
+/// Who has been live for so long under a CAK, and is not known, is a stranger: a member that starts is live under one CAK
+/// before it is under the other.
+pub(crate) const STRANGER: Duration = LIFE;
+/// Between two strangers that are told.
+pub(crate) const STRANGER_GAP: Duration = Duration::from_millis(10_000);
 /// A member that has been live for so long with a key server, and has no SAK, begins anew: some key servers forget to make
 /// one when a member restarts soon after a SAK.
 pub(crate) const STARVED: Duration = Duration::from_millis(15_000);

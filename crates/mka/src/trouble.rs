@@ -34,6 +34,8 @@ pub enum Trouble {
     OtherCkn,
     /// Nobody is live, and MKPDUs with other algorithms are heard.
     OtherAgility,
+    /// Nobody is live but those who do not belong to the link.
+    Strangers,
     /// Nobody is live, and somebody is heard who does not show to hear us.
     OneWay,
     /// Nobody is heard.
@@ -68,6 +70,9 @@ impl fmt::Display for Trouble {
             Self::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
             Self::OtherAgility => {
                 "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
+            }
+            Self::Strangers => {
+                "a station has the fallback CAK and is not known to belong to this link: give it the preferred one, or name it in peers"
             }
             Self::OneWay => {
                 "a station is heard, but has not shown to hear this one: frames may pass in one direction alone"
@@ -159,6 +164,8 @@ impl Kay {
                 Trouble::OtherCkn
             } else if self.strangers.other_agility.is_recent(now) {
                 Trouble::OtherAgility
+            } else if !self.strangers(now).is_empty() {
+                Trouble::Strangers
             } else if principal.peers.potential().next().is_some() {
                 Trouble::OneWay
             } else {
@@ -201,6 +208,9 @@ const fn refused(why: Refusal) -> &'static str {
         }
         Refusal::Confidentiality(_) => {
             "the key server asks for a confidentiality or an offset that this station cannot do"
+        }
+        Refusal::Weaker(_) => {
+            "the key server's keys hide less than encrypt asks here, and are refused: set encrypt alike at both ends, or accept_integrity = true here"
         }
         Refusal::Unwrap => "the key server's SAK does not open under the CAK",
         Refusal::Old(_) => {

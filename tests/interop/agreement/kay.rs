@@ -54,6 +54,8 @@ fn settings(number: usize, priority: u8) -> Settings {
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
+        peers: Vec::new(),
+        accept_integrity: false,
     }
 }
 

@@ -58,6 +58,8 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
+        peers: vec![],
+        accept_integrity: false,
     }
 }
 

@@ -78,6 +78,21 @@ fn write_mka(f: &mut fmt::Formatter<'_>, link: &Link, mka: &Mka) -> fmt::Result 
     }
     write_cak(f, "CAK", &mka.cak)?;
     mka.fallback.iter().try_for_each(|fallback| write_cak(f, "fallback", fallback))?;
+    if let Some(until) = mka.fallback_until {
+        let (date, hour, minute) = {
+            let until = time::OffsetDateTime::from(until);
+            (until.date(), until.hour(), until.minute())
+        };
+        writeln!(f, "             until {date} {hour:02}:{minute:02} UTC")?;
+    }
+    if !mka.peers.is_empty() {
+        let peers: Vec<_> = mka.peers.iter().map(ToString::to_string).collect();
+        writeln!(
+            f,
+            "  peers      {}; others are told, and never a reason for the fallback",
+            peers.join(", ")
+        )?;
+    }
     writeln!(f, "  MKPDUs     to {}: {}", mka.destination, passage(mka.destination))?;
     match mka.priority {
         255 => writeln!(f, "  key server never this box (priority 255): another one has to be")?,

@@ -211,7 +211,7 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
         "\n  SCI        02:00:00:00:00:01/1\n",
         "\n  MKPDUs     to 02:00:00:00:00:09: switches between the boxes pass it; the peer has to be the only one\n",
         "\n  key server never this box (priority 255): another one has to be\n",
-        "\n  next key   only when a peer joins",
+        "\n  next key   every 8 hours, if this box is key server",
         "\n  no peer    hold: the last key goes on",
         "\n  delayed    frames that were held back",
     ] {

@@ -1,7 +1,7 @@
 //! Where a link's keys come from: files with static keys, or agreement under a CAK.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use engine::lease::LeaseName;
 use mka::{OnPeerLoss, SuiteRule};
@@ -61,6 +61,8 @@ pub struct Mka {
     pub cak: NamedCak,
     /// Another one, with another name, that is spoken under as well and takes over if the group is not under the first.
     pub fallback: Option<NamedCak>,
+    /// When the fallback's time is over, by the clock of the box.
+    pub fallback_until: Option<SystemTime>,
     /// The key server priority: the lowest wins, 255 never does.
     pub priority: u8,
     /// Where MKPDUs go.
@@ -73,6 +75,10 @@ pub struct Mka {
     pub delay_protect: bool,
     /// The SCI; none: the protected interface's address, port 1.
     pub sci: Option<Sci>,
+    /// The SCIs of all other boxes of the link; empty if they are not named.
+    pub peers: Vec<Sci>,
+    /// Keys are taken that hide less than the link's `encrypt` asks for.
+    pub accept_integrity: bool,
     /// Where the log of the key agreement is written, if it is kept (`frameward inspect --replay`).
     pub record: Option<PathBuf>,
     /// What was asked for by name, and is worth a word where the peers do not understand it.

@@ -6,11 +6,13 @@
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use mka::{OnPeerLoss, SuiteRule};
 use secy::{ConfidentialityOffset, Protection, SciInclusion};
+use time::{Date, Month, UtcOffset};
 use toml::Spanned;
+use toml::value::{Datetime, Offset};
 use wire::{MacAddr, Sci};
 
 use super::ReadCak;
@@ -36,6 +38,11 @@ pub(crate) const GROUPS: [MacAddr; 6] = [
 const DEFAULT_DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]);
 /// The shortest life of a SAK: another one takes about ten seconds to be the only one.
 const SHORTEST_REKEY: Duration = Duration::from_secs(30);
+
+/// The life of a SAK without `rekey`: who takes one out of a box has what was sent since then, at most.
+const DEFAULT_REKEY: Duration = Duration::from_secs(8 * 3600);
+/// A group has at most so many others.
+const MOST_PEERS: usize = 32;
 
 /// Where CAKs come from.
 pub(super) struct CakSource<'k> {
@@ -75,27 +82,37 @@ impl Scope<'_> {
         if let (Some(cak), Some(Some(fallback)), Some(value)) = (&cak, &fallback, &raw.fallback_cak_file) {
             self.two_caks(cak, fallback, value.span(), findings);
         }
+        let fallback_until = raw.fallback_until.as_ref().and_then(|until| self.until(until, raw, findings));
         let loss = [("block", OnPeerLoss::Block), ("hold", OnPeerLoss::Hold)];
         let on_peer_loss =
             findings.choice(label, "on_peer_loss", &raw.on_peer_loss, &loss, OnPeerLoss::Block);
         let priority = self.priority(raw, findings);
         let destination = self.destination(raw, findings);
-        let rekey = raw.rekey.as_ref().and_then(|value| self.rekey(value, findings));
+        let rekey = match &raw.rekey {
+            Some(value) => self.rekey(value, findings),
+            None => Some(DEFAULT_REKEY),
+        };
         let sci = self.sci(section, findings);
+        let peers = raw.peers.as_ref().map(|peers| self.peers(peers, sci, findings)).unwrap_or_default();
+        let accept_integrity =
+            raw.accept_integrity.as_ref().is_some_and(|accept| self.accept_integrity(accept, findings));
         let is_on = |value: &Option<Spanned<String>>| value.as_ref().is_some_and(|on| on.get_ref() == "on");
         Some(Mka {
             suite: self.suite,
             cak: cak?,
             fallback: match fallback {
-                Some(fallback) => Some(fallback?),
+                Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
                 None => None,
             },
+            fallback_until: fallback_until.filter(|until| !is_over(Some(*until))),
             priority,
             destination,
             on_peer_loss,
             rekey,
             delay_protect: raw.delay_protect.as_ref().is_some_and(|on| *on.get_ref()),
             sci,
+            peers,
+            accept_integrity,
             record: raw.record.as_ref().map(|file| caks.directory.join(file.get_ref())),
             expects: Expected {
                 fragment: is_on(&self.raw.fragment),
@@ -177,6 +194,28 @@ impl Scope<'_> {
         }
     }
 
+    /// When the fallback's time is over: a day in UTC counts whole.
+    fn until(&self, value: &Spanned<Datetime>, raw: &RawMka, findings: &mut Findings) -> Option<SystemTime> {
+        let (label, written) = (self.label, value.get_ref());
+        let Some(until) = moment(*written) else {
+            let text = format!(
+                "{label}fallback_until = {written} is no day and no time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z"
+            );
+            findings.error(value.span(), text);
+            return None;
+        };
+        if raw.fallback_cak_file.is_none() {
+            let text = format!("{label}fallback_until without fallback_cak_file ends nothing; remove it");
+            findings.error(value.span(), text);
+        } else if is_over(Some(until)) {
+            let text = format!(
+                "{label}fallback_until = {written} is over: the fallback CAK is not used; remove both keys, or set the clock"
+            );
+            findings.warn(value.span(), text);
+        }
+        Some(until)
+    }
+
     fn priority(&self, raw: &RawMka, findings: &mut Findings) -> u8 {
         let Some(value) = &raw.priority else { return DEFAULT_PRIORITY };
         let label = self.label;
@@ -241,6 +280,56 @@ impl Scope<'_> {
         time
     }
 
+    /// The SCIs of the others.
+    fn peers(
+        &self,
+        value: &Spanned<Vec<Spanned<String>>>,
+        own: Option<Sci>,
+        findings: &mut Findings,
+    ) -> Vec<Sci> {
+        let label = self.label;
+        let mut peers: Vec<Sci> = Vec::new();
+        for entry in value.get_ref() {
+            let wrong = match entry.get_ref().parse::<Sci>() {
+                Ok(sci) if sci.system().is_group() || sci.system() == MacAddr::default() => {
+                    "is no station's: a group address, or none".to_owned()
+                }
+                Ok(sci) if Some(sci) == own => "is this box's own".to_owned(),
+                Ok(sci) if peers.contains(&sci) => "stands there twice".to_owned(),
+                Ok(sci) => {
+                    peers.push(sci);
+                    continue;
+                }
+                Err(error) => format!("is {error}"),
+            };
+            let text = format!(
+                "{label}peers: {:?} {wrong}; name each other box of the link once, by the SCI that its frameward status shows",
+                entry.get_ref()
+            );
+            findings.error(entry.span(), text);
+        }
+        if value.get_ref().is_empty() || peers.len() > MOST_PEERS {
+            let text = format!(
+                "{label}peers names {} boxes; name 1 to {MOST_PEERS}, or remove it",
+                value.get_ref().len()
+            );
+            findings.error(value.span(), text);
+        }
+        peers
+    }
+
+    fn accept_integrity(&self, value: &Spanned<bool>, findings: &mut Findings) -> bool {
+        let encrypts = matches!(self.protection, Protection::Encrypt(_));
+        if *value.get_ref() && encrypts {
+            let text = format!(
+                "{}accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
+                self.label
+            );
+            findings.warn(value.span(), text);
+        }
+        *value.get_ref()
+    }
+
     fn sci(&self, section: &Spanned<RawMka>, findings: &mut Findings) -> Option<Sci> {
         let label = self.label;
         let Some(value) = &section.get_ref().sci else {
@@ -300,3 +389,27 @@ impl SeenScis {
 
 #[cfg(test)]
 mod tests;
+
+/// The end of a day in UTC, or a moment with its offset.
+fn moment(written: Datetime) -> Option<SystemTime> {
+    let date = written.date?;
+    let month = Month::try_from(date.month).ok()?;
+    let day = Date::from_calendar_date(date.year.into(), month, date.day).ok()?;
+    let (at, offset) = match (written.time, written.offset) {
+        (None, None) => (day.next_day()?.midnight(), UtcOffset::UTC),
+        (Some(time), Some(offset)) => {
+            let minutes = match offset {
+                Offset::Z => 0,
+                Offset::Custom { minutes } => i32::from(minutes),
+            };
+            let at = day.with_hms(time.hour, time.minute, time.second.unwrap_or(0)).ok()?;
+            (at, UtcOffset::from_whole_seconds(minutes * 60).ok()?)
+        }
+        _ => return None,
+    };
+    Some(at.assume_offset(offset).into())
+}
+
+fn is_over(until: Option<SystemTime>) -> bool {
+    until.is_some_and(|until| SystemTime::now() >= until)
+}

@@ -3,6 +3,7 @@
 //! An unknown key is serde's error. Keys of later releases stand here too, so that each can be refused by name.
 
 use serde::Deserialize;
+use toml::value::Datetime;
 use toml::{Spanned, Value};
 
 type Text = Option<Spanned<String>>;
@@ -69,12 +70,15 @@ pub(super) struct RawLink {
 pub(super) struct RawMka {
     pub(super) cak_file: Text,
     pub(super) fallback_cak_file: Text,
+    pub(super) fallback_until: Option<Spanned<Datetime>>,
     pub(super) priority: Number,
     pub(super) destination: Text,
     pub(super) on_peer_loss: Text,
     pub(super) rekey: Text,
     pub(super) delay_protect: Switch,
     pub(super) sci: Text,
+    pub(super) peers: Option<Spanned<Vec<Spanned<String>>>>,
+    pub(super) accept_integrity: Switch,
     pub(super) record: Text,
 }
 

@@ -32,6 +32,11 @@ pub struct LoggedSettings {
     delay_protect: bool,
     sak_lifetime_us: Option<u64>,
     hold: bool,
+    /// SCIs. Absent in logs of before.
+    #[serde(default)]
+    peers: Vec<String>,
+    #[serde(default)]
+    accept_integrity: bool,
 }
 
 const AUTO: &str = "auto";
@@ -56,6 +61,8 @@ impl From<&Settings> for LoggedSettings {
             delay_protect,
             sak_lifetime,
             on_peer_loss,
+            peers,
+            accept_integrity,
         } = settings;
         let place = |found: Option<usize>| found.map_or(0, |place| place as u8);
         Self {
@@ -78,6 +85,8 @@ impl From<&Settings> for LoggedSettings {
             delay_protect: *delay_protect,
             sak_lifetime_us: sak_lifetime.map(|time| u64::try_from(time.as_micros()).unwrap_or(u64::MAX)),
             hold: *on_peer_loss == OnPeerLoss::Hold,
+            peers: peers.iter().map(ToString::to_string).collect(),
+            accept_integrity: *accept_integrity,
         }
     }
 }
@@ -110,6 +119,8 @@ impl LoggedSettings {
             delay_protect: self.delay_protect,
             sak_lifetime: self.sak_lifetime_us.map(Duration::from_micros),
             on_peer_loss: if self.hold { OnPeerLoss::Hold } else { OnPeerLoss::Block },
+            peers: self.peers.iter().map(|sci| sci.parse().ok()).collect::<Option<_>>()?,
+            accept_integrity: self.accept_integrity,
         })
     }
 }

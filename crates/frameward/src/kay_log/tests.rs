@@ -47,6 +47,8 @@ fn settings(station: u8, priority: u8) -> Settings {
         delay_protect: false,
         sak_lifetime: Some(Duration::from_secs(3600)),
         on_peer_loss: OnPeerLoss::Hold,
+        peers: vec![],
+        accept_integrity: false,
     }
 }
 

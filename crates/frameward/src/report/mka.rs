@@ -33,6 +33,12 @@ pub struct MkaReport {
     pub key_server: Option<String>,
     /// The others of the group.
     pub members: Vec<MemberReport>,
+    /// Who has a CAK and is not known to belong to the link.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub strangers: Vec<MkaStrangerReport>,
+    /// Keys are agreed on under another CAK than the preferred one.
+    #[serde(default)]
+    pub under_fallback: bool,
     /// Who is not heard by whom, though both are members, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_heard: Vec<String>,
@@ -73,6 +79,15 @@ pub struct MemberReport {
     pub heard_ms_ago: u64,
     /// It announced what only Frameward has.
     pub announced: bool,
+}
+
+/// Somebody with a CAK who is not known to belong to the link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MkaStrangerReport {
+    /// Its SCI.
+    pub sci: String,
+    /// The name of its CAK, in hexadecimal digits.
+    pub ckn: String,
 }
 
 /// A SAK.
@@ -165,10 +180,15 @@ impl MkaReport {
         if self.secured && self.live_peers() == 0 {
             say(State::Silent, "All peers are gone; the last key is held: on_peer_loss is hold.");
         }
-        let preferred = self.caks.first().map(|cak| &cak.ckn);
-        if self.live_peers() > 0 && self.ckn.is_some() && self.ckn.as_ref() != preferred {
+        for MkaStrangerReport { sci, ckn } in &self.strangers {
+            let text = format!(
+                "{sci} has the CAK of ckn {ckn} and is not known to belong to this link: give it the preferred CAK or name it in peers if it does, else change that CAK."
+            );
+            say(State::Stranger, &text);
+        }
+        if self.under_fallback {
             say(
-                State::PartialMesh,
+                State::Fallback,
                 "The group is under the fallback CAK: not all of it have the first one. Bring it to all.",
             );
         }
@@ -228,6 +248,8 @@ pub(crate) mod tests {
                 heard_ms_ago: 420,
                 announced: true,
             }],
+            strangers: Vec::new(),
+            under_fallback: false,
             not_heard: Vec::new(),
             saks: vec![SakReport {
                 ki: "000102030405060708090a0b/7".into(),
@@ -259,7 +281,7 @@ pub(crate) mod tests {
         };
         assert_eq!(said(&|_| {}, wishes), []);
         type Row<'r> = (&'r dyn Fn(&mut MkaReport), bool, &'r str);
-        let rows: [Row<'_>; 7] = [
+        let rows: [Row<'_>; 8] = [
             (
                 &|mka| (mka.secured, mka.trouble) = (false, Some("no peer is heard".into())),
                 true,
@@ -268,7 +290,15 @@ pub(crate) mod tests {
             (&|mka| mka.trouble = Some("one is not heard.".into()), false, "One is not heard."),
             (&|mka| mka.secured = false, true, "Nothing is sent: there is no key yet."),
             (&|mka| mka.members.clear(), false, "All peers are gone; the last key is held"),
-            (&|mka| mka.ckn = Some("6f6c64".into()), false, "under the fallback CAK"),
+            (&|mka| mka.under_fallback = true, false, "under the fallback CAK"),
+            (
+                &|mka| {
+                    mka.strangers
+                        .push(MkaStrangerReport { sci: "02:00:00:00:00:07/1".into(), ckn: "6f6c64".into() })
+                },
+                false,
+                "02:00:00:00:00:07/1 has the CAK of ckn 6f6c64",
+            ),
             (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "and not encrypted"),
             (
                 &|mka| mka.dividing.why_not = Some("x has not announced it".into()),

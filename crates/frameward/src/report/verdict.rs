@@ -10,6 +10,8 @@
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
 //! | `partial mesh` | attention | not all of the group hear each other |
+//! | `stranger` | attention, alarm | somebody has a CAK and is not known to belong to the link |
+//! | `fallback CAK` | attention | keys are agreed on under another CAK than the preferred one |
 //! | `silent` | attention | frames are sent, and none that is valid comes any more |
 //! | `peer absent` | attention, alarm | the same since the start; with key agreement: nobody is heard |
 //! | `one way` | attention, alarm | the peer is there, and nothing valid of it comes; or it does not hear this box |
@@ -43,6 +45,8 @@ pub(crate) enum State {
     ForgedHeaders,
     DiskStalled,
     PartialMesh,
+    Stranger,
+    Fallback,
     Silent,
     PeerAbsent,
     OneWay,
@@ -76,6 +80,8 @@ impl State {
             Self::ForgedHeaders => "forged headers",
             Self::DiskStalled => "disk stalled",
             Self::PartialMesh => "partial mesh",
+            Self::Stranger => "stranger",
+            Self::Fallback => "fallback CAK",
             Self::Silent => "silent",
             Self::PeerAbsent => "peer absent",
             Self::OneWay => "one way",

@@ -1,5 +1,7 @@
 //! What a link's KaY is given: settings out of the configuration, the interface and the speed of this CPU.
 
+use std::time::SystemTime;
+
 use engine::control::{KeyAgreement, Recorded, Recorder};
 use engine::divide::Dividing;
 use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
@@ -12,9 +14,9 @@ use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
 use super::link::{RunningLink, bare_secy, path};
-use super::{Measured, Running};
+use super::{Measured, Running, Tell};
 use crate::check::Mtus;
-use crate::config::{Link, Mka};
+use crate::config::{Keys, Link, Mka};
 use crate::kay_log::KayLog;
 use crate::suite_speed::SuiteSpeeds;
 
@@ -50,6 +52,8 @@ pub(super) fn key_agreement(
         delay_protect: mka.delay_protect,
         sak_lifetime: mka.rekey,
         on_peer_loss: mka.on_peer_loss,
+        peers: mka.peers.clone(),
+        accept_integrity: mka.accept_integrity,
     };
     let entry = |cak: &crate::key_file::NamedCak| CakEntry {
         ckn: cak.ckn(),
@@ -95,6 +99,28 @@ impl Running {
         let agreement = key_agreement(config, mka, addresses, about.mtus, &self.measured);
         let renewed = self.control.change_key_agreement(&config.name, agreement);
         renewed.map_err(|error| format!("link {:?}: {error}", config.name))
+    }
+
+    /// Leaves every fallback CAK whose time is over, and says so.
+    pub(super) fn end_fallbacks(&mut self, tell: Tell<'_>) {
+        let now = SystemTime::now();
+        let mut links = std::mem::take(&mut self.links);
+        for link in &mut links {
+            let Keys::Agreed(mka) = &mut link.config.keys else { continue };
+            if mka.fallback_until.is_none_or(|until| now < until) {
+                continue;
+            }
+            (mka.fallback, mka.fallback_until) = (None, None);
+            tell(&format_args!(
+                "warning: link {:?}: fallback-ended: fallback_until is over, and the fallback CAK is not used any more; \
+                 remove fallback_cak_file and fallback_until",
+                link.config.name
+            ));
+            if let Err(error) = self.renew_agreement(link) {
+                tell(&format_args!("error: {error}"));
+            }
+        }
+        self.links = links;
     }
 
     /// Gives the worker of a link whose keys are agreed on a path with other settings; all SAs go on.

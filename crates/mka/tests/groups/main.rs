@@ -15,6 +15,7 @@ mod partial;
 mod recorded;
 mod refused;
 mod rekeys;
+mod rogue;
 mod scripted;
 mod station;
 mod storm;

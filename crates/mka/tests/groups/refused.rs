@@ -70,6 +70,45 @@ fn wrapped_under_another_kek(server: &mut Scripted) -> Vec<u8> {
     [authenticated, icv.to_vec()].concat()
 }
 
+/// Who is to encrypt takes no SAK under which user data, or a part of it, leaves in clear; unless it is told to.
+#[test]
+fn a_sak_that_hides_less_than_is_configured_is_refused() {
+    use Confidentiality::{Fifty, Integrity, Thirty, Zero};
+    for (own, offered, is_taken) in [
+        (Zero, Zero, true),
+        (Zero, Integrity, false),
+        (Zero, Thirty, false),
+        (Zero, Fifty, false),
+        (Thirty, Zero, true),
+        (Thirty, Fifty, false),
+        (Fifty, Thirty, true),
+        (Fifty, Integrity, false),
+        (Integrity, Integrity, true),
+        (Integrity, Zero, true),
+    ] {
+        for accept_integrity in [false, true] {
+            let mut own_settings = settings(0);
+            (own_settings.confidentiality, own_settings.accept_integrity) = (own, accept_integrity);
+            let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
+            alone.meets(&mut server);
+            server.hand_out(1, 0, 5);
+            server.confidentiality = offered;
+            server.hears(alone.last_sent());
+            alone.hears(&server.mkpdu());
+            alone.pass(ms(100));
+            let refused = u64::from(!is_taken && !accept_integrity);
+            assert_eq!(alone.installed().len() as u64, 1 - refused, "{own:?} {offered:?}");
+            let counters = alone.kay.counters();
+            assert_eq!((counters.saks_refused, counters.saks_weaker), (refused, refused));
+            assert_eq!(alone.told("hides less than is configured") as u64, refused);
+            if refused == 1 {
+                let trouble = alone.kay.status(alone.now).trouble.expect("there is trouble").to_string();
+                assert!(trouble.contains("accept_integrity"), "{trouble}");
+            }
+        }
+    }
+}
+
 #[test]
 fn only_a_configured_suite_is_taken() {
     let mut own_settings = settings(0);

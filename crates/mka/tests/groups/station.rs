@@ -68,5 +68,7 @@ pub(crate) fn settings(i: usize) -> Settings {
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
+        peers: vec![],
+        accept_integrity: false,
     }
 }

@@ -6,7 +6,7 @@
 //!  112   MACsec Cipher Suites          (implementation capability 2 | identifier 8) ...           figure 11-24
 //!  127   Organizationally Specific     OUI 3 | subtype 1 | ...                                    clause 11.12.6
 //!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
-//!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame
+//!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //! ```
 //!
@@ -23,6 +23,7 @@ const OURS: [u8; 8] = [0xf2, 0x46, 0x57, 1, b'F', b'W', b'R', b'D'];
 const VERSION: u8 = 1;
 const REASSEMBLES: u8 = 0x01;
 const SPLITS: u8 = 0x02;
+const MISSES: u8 = 0x04;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
 /// The most octets of a value: its length has 9 bits.
@@ -68,6 +69,8 @@ pub struct Extensions {
     pub reassembles: bool,
     /// It separates SDUs that share a frame.
     pub splits: bool,
+    /// It hears a station that belongs to the group under another CAK, and not under this one.
+    pub misses: bool,
     /// Octets of the longest SDU that it takes, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
@@ -105,8 +108,8 @@ impl<'f> Tlv<'f> {
             let mut fields = Fields(value.strip_prefix(&OURS).filter(|_| kind == ORGANIZATIONALLY_SPECIFIC)?);
             let [version, flags] = fields.take()?;
             let largest_sdu = u16::from_be_bytes(fields.take()?);
-            let (reassembles, splits) = (flags & REASSEMBLES != 0, flags & SPLITS != 0);
-            let extensions = Extensions { reassembles, splits, largest_sdu };
+            let [reassembles, splits, misses] = [REASSEMBLES, SPLITS, MISSES].map(|flag| flags & flag != 0);
+            let extensions = Extensions { reassembles, splits, misses, largest_sdu };
             (version >= VERSION).then_some(Self::Extensions(extensions, Figures(fields.0)))
         };
         match kind {
@@ -183,9 +186,10 @@ impl<'b> TlvWriter<'b> {
         extensions: &Extensions,
         figures: impl Iterator<Item = Figure>,
     ) -> Result<(), TooLong> {
-        let flags =
-            if extensions.reassembles { REASSEMBLES } else { 0 } | if extensions.splits { SPLITS } else { 0 };
-        let [high, low] = extensions.largest_sdu.to_be_bytes();
+        let Extensions { reassembles, splits, misses, largest_sdu } = *extensions;
+        let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES)];
+        let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
+        let [high, low] = largest_sdu.to_be_bytes();
         let mut head = [0; OURS.len() + 4];
         head[..OURS.len()].copy_from_slice(&OURS);
         head[OURS.len()..].copy_from_slice(&[VERSION, flags, high, low]);

@@ -52,10 +52,14 @@ fn the_defaults_are_the_contract() {
         let mka = link.mka().unwrap();
         assert_eq!((mka.suite, mka.priority), (SuiteRule::Auto, 16));
         assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:03");
-        assert_eq!((mka.on_peer_loss, mka.rekey, mka.delay_protect), (OnPeerLoss::Block, None, false));
+        assert_eq!(
+            (mka.on_peer_loss, mka.rekey, mka.delay_protect),
+            (OnPeerLoss::Block, Some(Duration::from_secs(28_800)), false)
+        );
         assert_eq!((mka.cak.octets(), mka.fallback.is_none()), (&[b'l'; 16][..], true));
         assert_eq!(mka.sci_on(MacAddr([2, 0, 0, 0, 0, 9])).to_string(), "02:00:00:00:00:09/1");
         assert_eq!(mka.expects, Expected::default());
+        assert!(mka.peers.is_empty() && !mka.accept_integrity);
     }
 }
 
@@ -67,12 +71,15 @@ on_peer_loss = "hold"
 rekey = "90m"
 delay_protect = true
 sci = "02:00:00:00:00:01/7"
+peers = ["02:00:00:00:00:02/1", "02:00:00:00:00:03/1"]
+accept_integrity = true
 "#;
     let text = format!("{VALID}{more}").replace("\"auto\"", "\"aegis-128l\"").replace("= 16", "= 0");
     let mka = mka(&text.replace("mtu = \"interface\"", "fragment = \"on\"\nconcatenate = \"off\""));
     assert_eq!(mka.suite, SuiteRule::Only(CipherSuite::Aegis128L));
     assert_eq!(mka.fallback.as_ref().unwrap().ckn().octets(), b"ooooo");
     assert_eq!(mka.caks().count(), 2);
+    assert_eq!((mka.peers.len(), mka.accept_integrity), (2, true));
     assert_eq!((mka.priority, mka.on_peer_loss, mka.delay_protect), (0, OnPeerLoss::Hold, true));
     assert_eq!(mka.rekey, Some(Duration::from_secs(5400)));
     assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:1f");
@@ -124,7 +131,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority",
         "prio",
-        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, priority, destination, on_peer_loss, rekey, delay_protect, sci, record",
+        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, fallback_until, priority, destination, on_peer_loss, rekey, delay_protect, sci, peers, accept_integrity, record",
     ),
     (
         "line.cak",
@@ -163,6 +170,32 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "destination = \"group\"",
         "12: link \"press\": destination = \"group\" is not a MAC address such as 02:00:00:00:00:01; use \
          01:80:c2:00:00:03, 01:80:c2:00:00:00, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b, 01:80:c2:00:00:1f or ff:ff:ff:ff:ff:ff, or the address of the only peer",
+    ),
+    ("priority = 16", "peers = []", "12: link \"press\": peers names 0 boxes; name 1 to 32, or remove it"),
+    (
+        "priority = 16",
+        "peers = [\"02:00:00:00:00:01/1\", \"02:00:00:00:00:01/1\"]",
+        "12: link \"press\": peers: \"02:00:00:00:00:01/1\" stands there twice; name each other box of the link once, by the SCI that its frameward status shows",
+    ),
+    (
+        "priority = 16",
+        "peers = [\"oven\"]",
+        "12: link \"press\": peers: \"oven\" is not an SCI such as 02:00:00:00:00:01/1 (MAC address, slash, port identifier); name each other box of the link once, by the SCI that its frameward status shows",
+    ),
+    (
+        "priority = 16",
+        "sci = \"02:00:00:00:00:01/1\"\npeers = [\"02:00:00:00:00:01/1\"]",
+        "13: link \"press\": peers: \"02:00:00:00:00:01/1\" is this box's own; name each other box of the link once, by the SCI that its frameward status shows",
+    ),
+    (
+        "priority = 16",
+        "fallback_cak_file = \"old.cak\"\nfallback_until = 18:00:00",
+        "13: link \"press\": fallback_until = 18:00:00 is no day and no time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z",
+    ),
+    (
+        "priority = 16",
+        "fallback_until = 9999-12-01",
+        "12: link \"press\": fallback_until without fallback_cak_file ends nothing; remove it",
     ),
     (
         "priority = 16",
@@ -253,6 +286,16 @@ fn what_weakens_is_warned_about() {
             "gw.toml:12: link \"press\": priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes",
         ),
         (
+            "priority = 16",
+            "fallback_cak_file = \"old.cak\"\nfallback_until = 2020-02-29",
+            "gw.toml:13: link \"press\": fallback_until = 2020-02-29 is over: the fallback CAK is not used; remove both keys, or set the clock",
+        ),
+        (
+            "priority = 16",
+            "accept_integrity = true",
+            "gw.toml:12: link \"press\": accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
+        ),
+        (
             "suite = \"auto\"",
             "suite = \"gcm-aes-256\"",
             "gw.toml:11: link \"press\": cak_file: keys of gcm-aes-256 are no stronger than their CAK of 128 bits; make one with: frameward keygen cak --bits 256 --out FILE",
@@ -273,9 +316,30 @@ fn a_change_of_any_key_is_a_change() {
         (changed.is_like(&link(VALID).0), changed.is_like_but_for_keys(&link(VALID).0))
     };
     assert_eq!(like("# nothing"), (true, true));
-    for more in ["fallback_cak_file = \"old.cak\"", "rekey = \"1h\"", "on_peer_loss = \"hold\""] {
+    for more in [
+        "fallback_cak_file = \"old.cak\"",
+        "peers = [\"02:00:00:00:00:02/1\"]",
+        "rekey = \"1h\"",
+        "on_peer_loss = \"hold\"",
+    ] {
         assert_eq!(like(more), (false, true), "{more}");
     }
     let other_key = link(&VALID.replace("line.cak", "other.cak")).0;
     assert!(!other_key.is_like(&link(VALID).0));
+}
+
+#[test]
+fn a_fallback_is_used_until_its_time_is_over() {
+    let until = |written: &str| {
+        let more = format!("fallback_cak_file = \"old.cak\"\nfallback_until = {written}\n");
+        let mka = mka(&format!("{VALID}{more}"));
+        let until =
+            mka.fallback_until.map(|until| until.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs());
+        (mka.fallback.is_some(), until)
+    };
+    // `date -u -d 2099-04-01 +%s`: the day counts whole.
+    assert_eq!(until("2099-03-31"), (true, Some(4_078_684_800)));
+    assert_eq!(until("2099-03-31T18:00:00Z"), (true, Some(4_078_663_200)));
+    assert_eq!(until("2099-03-31T18:00:00+02:00"), (true, Some(4_078_656_000)));
+    assert_eq!(until("2020-02-29"), (false, None));
 }

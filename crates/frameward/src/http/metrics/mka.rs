@@ -9,6 +9,10 @@ impl Families {
         self.gauge("mka_secured", help, of_link, mka.secured.into());
         let help = "Members of the group that have shown to hear this box, without itself.";
         self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
+        let help = "Whether keys are agreed on under another CAK than the preferred one.";
+        self.gauge("mka_under_fallback", help, of_link, mka.under_fallback.into());
+        let help = "Stations that have a CAK and are not known to belong to the link.";
+        self.gauge("mka_strangers_present", help, of_link, mka.strangers.len() as u64);
         let help = "Whether this box is key server.";
         self.gauge("mka_is_key_server", help, of_link, mka.is_key_server.into());
         if let Some(sak) = mka.sak() {

@@ -8,7 +8,7 @@ use wire::mkpdu::Confidentiality;
 use crate::config::{Link, Mka};
 use crate::report::Counters;
 use crate::report::mka::{
-    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport, Wishes,
+    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, SakReport, Wishes,
 };
 use crate::report::verdict::State;
 
@@ -50,6 +50,12 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         is_key_server: status.is_key_server,
         key_server: status.key_server.map(|sci| sci.to_string()),
         members: status.members.iter().map(member).collect(),
+        strangers: status
+            .strangers
+            .iter()
+            .map(|(sci, ckn)| MkaStrangerReport { sci: sci.to_string(), ckn: ckn.to_string() })
+            .collect(),
+        under_fallback: status.under_fallback && status.members.iter().any(|member| member.live),
         not_heard: status.gaps.iter().map(ToString::to_string).collect(),
         saks: status.saks.iter().map(sak).collect(),
         dividing: dividing(link, agreement),
@@ -79,6 +85,7 @@ const fn state(trouble: Trouble) -> State {
         Trouble::WrongCak => State::WrongCak,
         Trouble::OtherCkn => State::WrongCkn,
         Trouble::OneWay => State::OneWay,
+        Trouble::Strangers => State::Stranger,
         Trouble::Alone => State::PeerAbsent,
         Trouble::SciInUse => State::SciInUse,
         Trouble::TooManyPeers | Trouble::LeftOut | Trouble::Partial(_) => State::PartialMesh,

@@ -1,0 +1,91 @@
+//! Stations that have a CAK and should have no say: one out of a box that was lost, with the fallback alone, and one whose keys
+//! hide less than this box is to hide.
+
+use std::process::Command;
+
+use frameward::demo::pair::Station;
+use frameward::report::mka::MkaReport;
+
+use super::mka::{Group, LINE, all, ki, mka, path, secured_with, stop, third, until};
+use super::reload::{reloaded, while_they_talk};
+use super::{counter, program};
+
+/// A moment in so many seconds, as a configuration writes it.
+fn moment_in(seconds: u32) -> String {
+    let date =
+        Command::new("date").args(["-u", "-d", &format!("{seconds} seconds"), "+%FT%TZ"]).output().unwrap();
+    String::from_utf8(date.stdout).unwrap().trim().to_owned()
+}
+
+fn has_verdict(station: &Station, words: &str) -> bool {
+    station.report().unwrap().links[0].concerns.iter().any(|concern| concern.text.contains(words))
+}
+
+#[test]
+fn who_has_the_fallback_alone_takes_no_link_over_and_is_told() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    group.cak("old.cak", "old");
+    let c = third(&group.topology);
+    let [a, b] = group.pair(&format!("{LINE}\nfallback_cak_file = \"old.cak\""));
+    group.configure("c", "cak_file = \"old.cak\"\npriority = 0");
+    while_they_talk(&group.topology, || {
+        let before = ki(&a);
+        let rogue = Station::start(program(), &c, &group.scratch, "c").unwrap();
+        let sees_it =
+            |mka: &MkaReport| mka.strangers.iter().any(|stranger| stranger.sci == "02:00:00:00:00:d3/1");
+        all([&a, &b], "the stranger is told", sees_it);
+        assert_eq!([ki(&a), ki(&b)], [before.clone(), before]);
+        assert!(has_verdict(&a, "is not known to belong to this link"));
+        assert!(mka(&rogue.report().unwrap()).sak().is_none_or(|sak| sak.ki != ki(&a)));
+        // Its time is over: the fallback is not even spoken under any more, and the stranger hears nobody.
+        for name in ["a", "b"] {
+            let until = moment_in(3);
+            group.configure(
+                name,
+                &format!("{LINE}\nfallback_cak_file = \"old.cak\"\nfallback_until = {until}"),
+            );
+            reloaded(&group.scratch, name);
+        }
+        all([&a, &b], "the fallback ends", |mka| mka.caks.len() == 1 && mka.strangers.is_empty());
+        until(&rogue, "it hears nobody", |mka| mka.live_peers() == 0);
+        rogue.stop().unwrap();
+    });
+    for station in [a, b] {
+        let log = station.stop().unwrap();
+        assert!(log.contains("stranger-under-cak: 02:00:00:00:00:d3/1"), "{log}");
+        assert!(log.contains("fallback-ended"), "{log}");
+    }
+}
+
+#[test]
+fn keys_that_hide_less_than_configured_are_refused_unless_allowed() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    group.configure("a", LINE);
+    group.configure("b", &format!("{LINE}\npriority = 0"));
+    let open = |name: &str| {
+        let file = path(&group, &format!("{name}.toml"));
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("replay_window", "encrypt = false\nreplay_window")).unwrap();
+    };
+    open("b");
+    let [a, b] = ["a", "b"].map(|name| group.start(name));
+    until(&a, "it is refused", |mka| {
+        mka.trouble.as_ref().is_some_and(|trouble| trouble.contains("accept_integrity"))
+    });
+    let report = a.report().unwrap();
+    assert!(!mka(&report).secured && mka(&report).saks.is_empty());
+    assert!(counter(&mka(&report).counters, "SaksWeaker") > 0);
+    group.configure("a", &format!("{LINE}\naccept_integrity = true"));
+    reloaded(&group.scratch, "a");
+    all([&a, &b], "it is taken", secured_with(1));
+    assert_eq!(mka(&a.report().unwrap()).sak().unwrap().confidentiality, "integrity");
+    group.ping();
+    let log = {
+        let log = a.stop().unwrap();
+        stop([b]);
+        log
+    };
+    assert!(log.contains("integrity-refused"), "{log}");
+}
