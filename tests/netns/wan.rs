@@ -10,6 +10,7 @@ mod eavesdropper;
 mod epochs;
 mod flood;
 mod impaired;
+mod impostor;
 mod nat;
 
 use std::time::{Duration, Instant};

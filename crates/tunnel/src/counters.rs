@@ -87,6 +87,9 @@ wire::counters! {
         out_pkts_epoch_awaited = "OutPktsEpochAwaited" [discard],
         /// Discarded: its PN was sent already (header encryption).
         out_pkts_repeated = "OutPktsRepeated" [discard],
+        /// Discarded: far ahead of the PNs that keep coming under its SA, as many others were: somebody sends in the name of its
+        /// station (header encryption).
+        out_pkts_crowded = "OutPktsCrowded" [discard],
         /// Discarded: while it waited another epoch began, in which its PN cannot be used (header encryption).
         out_pkts_overtaken = "OutPktsOvertaken" [discard],
         /// Discarded: does not fit two packets (plain mode: one).
@@ -202,6 +205,8 @@ pub(crate) enum OutDiscard {
     EpochAwaited,
     /// A frame with this PN was sent already.
     Repeated,
+    /// Its PN is far ahead of those that keep coming, and the memory for such is full.
+    Crowded,
     /// While the frame waited for its flow's announcement another epoch began, and in that its PN is used already or
     /// too old.
     Overtaken,
@@ -301,6 +306,7 @@ impl PeerCounters {
             OutDiscard::TooShort => &mut self.out_pkts_too_short,
             OutDiscard::EpochAwaited => &mut self.out_pkts_epoch_awaited,
             OutDiscard::Repeated => &mut self.out_pkts_repeated,
+            OutDiscard::Crowded => &mut self.out_pkts_crowded,
             OutDiscard::Overtaken => &mut self.out_pkts_overtaken,
             OutDiscard::WaitFull => &mut self.out_pkts_wait_full,
             OutDiscard::WaitExpired => &mut self.out_pkts_wait_expired,

@@ -65,7 +65,7 @@ pub(crate) struct HeaderEncryption {
 }
 
 impl HeaderEncryption {
-    /// All memory that is ever used: about 3 MB with the ordinary limits.
+    /// All memory that is ever used: about 4 MB with the ordinary limits.
     pub(crate) fn new(limits: &Limits, lan_frame: usize) -> Self {
         Self {
             flows: Flows::new(limits),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 use super::judge::{discards, waiting};
-use super::lately::Seen;
+use super::lately::{RECENT, Seen};
 use super::table::Group;
 use super::verdict::{Finding, Level, State, judge};
 use super::{Concern, Counters, PortReport, Verdict, WaitingReport};
@@ -189,6 +189,7 @@ pub(crate) fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<C
     // Before a channel that is away: who changes packets may have cut it, too.
     let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
     findings.extend(report.peers.iter().filter_map(|peer| forged(peer, seen(peer)?)));
+    findings.extend(report.peers.iter().filter_map(|peer| late(peer, seen(peer)?)));
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
         findings.extend(seen(peer).and_then(|seen| one_way(peer, seen)));
@@ -244,6 +245,18 @@ fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
         "Packets of peer {name} are changed on their way, in the last ten seconds: {long_forms} long forms, {headers} other headers. They were discarded, and nothing was learned of them: see who is between the sites."
     );
     (long_forms + headers > 0).then(|| Finding::attention(State::ForgedHeaders, text))
+}
+
+/// Late packets, and no others.
+fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let late: u64 =
+        seen.discards.iter().filter(|(name, _)| name == "InPktsLate").map(|(_, count)| count).sum();
+    let is_silent = seen.valid.is_none_or(|ago| ago >= RECENT);
+    let name = &peer.name;
+    let text = format!(
+        "{late} packets of peer {name} were late in the last ten seconds, and no other came: somebody between the sites holds packets back or repeats them."
+    );
+    (late > 0 && is_silent).then(|| Finding::attention(State::LateFrames, text))
 }
 
 /// Discards of a peer that no accident makes: long forms, and other headers.
@@ -375,6 +388,22 @@ pub(crate) mod tests {
         for name in FORGED {
             assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
         }
+    }
+
+    #[test]
+    fn late_packets_without_a_new_one_are_told() {
+        let site = sample_site();
+        let of = |valid: Option<u64>| {
+            let valid = valid.map(std::time::Duration::from_secs);
+            let peer = Seen { valid, discards: vec![("InPktsLate".into(), 7)], ..Seen::default() };
+            verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
+        };
+        for valid in [None, Some(11)] {
+            let is = of(valid);
+            assert_eq!((is.state.as_str(), is.level), ("late frames", Level::Attention));
+            assert!(is.text.contains("7 packets of peer berlin"), "{}", is.text);
+        }
+        assert_ne!(of(Some(3)).state, "late frames");
     }
 
     #[test]

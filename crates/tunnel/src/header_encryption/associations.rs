@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use wire::{An, Sci};
 
-use super::window::PnWindow;
+use super::window::{PnWindow, region};
 
 /// SAs of one direction and epoch. A sender that meets one more begins another epoch, so that a receiver, which has
-/// room for as many, does not; about 530 octets each.
+/// room for as many, does not; about 800 octets each.
 pub(crate) const ASSOCIATIONS: usize = 512;
 
 /// SAs of flows that the peer has not acknowledged yet: the rest has room for those of known flows, however many new
@@ -25,11 +25,19 @@ pub(crate) enum Standing {
     Newcomer,
 }
 
-/// Which SA.
+/// Which SA, and which region of its PNs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Association {
-    pub(crate) sci: Sci,
-    pub(crate) an: An,
+    sci: Sci,
+    an: An,
+    region: u8,
+}
+
+impl Association {
+    /// The one that this PN belongs to.
+    pub(crate) const fn new(sci: Sci, an: An, pn: u32) -> Self {
+        Self { sci, an, region: region(pn) }
+    }
 }
 
 /// A window for each SA of an epoch. An SA stays until the epoch goes, also if its flows are withdrawn: else what was
@@ -48,7 +56,7 @@ impl Associations {
     pub(crate) fn new() -> Self {
         Self {
             order: Vec::with_capacity(ASSOCIATIONS),
-            windows: vec![PnWindow::new(0); ASSOCIATIONS].into_boxed_slice(),
+            windows: vec![PnWindow::new(); ASSOCIATIONS].into_boxed_slice(),
             newcomers: 0,
         }
     }
@@ -70,13 +78,11 @@ impl Associations {
         self.windows.get_mut(usize::from(self.order[place].1))
     }
 
-    /// The window of an SA, and its number among those of the epoch, from 0; a new window that begins with `first` if
-    /// it is used for the first time. `None` if there is no room. Looks at ten SAs at most, and moves as many entries as
+    /// The window of an SA, and its number among those of the epoch, from 0; a new window if it is used for the first time. `None` if there is no room. Looks at ten SAs at most, and moves as many entries as
     /// there are once an SA and epoch.
     pub(crate) fn find_or_open(
         &mut self,
         of: Association,
-        first: u32,
         standing: Standing,
     ) -> Option<(u16, &mut PnWindow)> {
         let number = match self.order.binary_search_by_key(&of, |&(association, _)| association) {
@@ -86,7 +92,7 @@ impl Associations {
                 let free = self.order.len() as u16;
                 self.order.insert(place, (of, free));
                 self.newcomers += usize::from(standing == Standing::Newcomer);
-                self.windows[usize::from(free)] = PnWindow::new(first);
+                self.windows[usize::from(free)] = PnWindow::new();
                 free
             }
         };
@@ -105,7 +111,7 @@ mod tests {
         let [high, low] = (number / 4).to_be_bytes();
         // Neither in the order of their SCIs nor in that of their ANs.
         let sci = Sci::from_octets([low.reverse_bits(), high, 0, 0, 0, 0, 0, 1]);
-        Association { sci, an: An::from_tci(number as u8) }
+        Association::new(sci, An::from_tci(number as u8), 1)
     }
 
     #[test]
@@ -114,20 +120,18 @@ mod tests {
         for round in 0..2 {
             for number in 0..ASSOCIATIONS as u16 {
                 assert!(!associations.is_full(Known) && associations.window(association(number)).is_none());
-                let opened = associations.find_or_open(association(number), u32::from(number), Known);
+                let opened = associations.find_or_open(association(number), Known);
                 let (place, window) = opened.expect("room");
                 assert_eq!(place, number);
                 assert_eq!(window.commit(u32::from(number), Whole), New, "round {round}");
             }
             assert!(associations.is_full(Known));
-            assert!(associations.find_or_open(association(ASSOCIATIONS as u16), 1, Known).is_none());
+            assert!(associations.find_or_open(association(ASSOCIATIONS as u16), Known).is_none());
             for number in 0..ASSOCIATIONS as u16 {
                 let window = associations.window(association(number)).expect("opened");
                 assert_eq!(window.judge(u32::from(number), Whole), Seen);
-                assert_eq!(window.newest(), u32::from(number));
-                let (place, window) =
-                    associations.find_or_open(association(number), 99, Known).expect("there");
-                assert_eq!((place, window.newest()), (number, u32::from(number)));
+                let (place, window) = associations.find_or_open(association(number), Known).expect("there");
+                assert_eq!((place, window.judge(u32::from(number), Whole)), (number, Seen));
             }
             associations.clear();
         }
@@ -139,16 +143,16 @@ mod tests {
         for _ in 0..2 {
             let (mut opened, mut refused) = (0, 0);
             for number in 0..2 * ASSOCIATIONS as u16 {
-                match associations.find_or_open(association(number), 1, Newcomer) {
+                match associations.find_or_open(association(number), Newcomer) {
                     Some(_) => opened += 1,
                     None => refused += 1,
                 }
             }
             assert_eq!((opened, refused), (NEWCOMERS, 2 * ASSOCIATIONS - NEWCOMERS));
             assert!(associations.is_full(Newcomer) && !associations.is_full(Known));
-            assert!(associations.find_or_open(association(0), 1, Newcomer).is_some(), "it was there");
+            assert!(associations.find_or_open(association(0), Newcomer).is_some(), "it was there");
             for number in 2 * ASSOCIATIONS..3 * ASSOCIATIONS - NEWCOMERS {
-                assert!(associations.find_or_open(association(number as u16), 1, Known).is_some());
+                assert!(associations.find_or_open(association(number as u16), Known).is_some());
             }
             assert!(associations.is_full(Known));
             associations.clear();

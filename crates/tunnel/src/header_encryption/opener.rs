@@ -176,15 +176,16 @@ impl Known {
     /// Uses up a PN; a number that this epoch, SA and PN alone have.
     fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
-        let (of, pn) = (Association { sci, an: taken.fields.an() }, taken.fields.pn);
+        let pn = taken.fields.pn;
+        let of = Association::new(sci, taken.fields.an(), pn);
         let (number, window) =
-            self.received.find_or_open(of, pn, Standing::Known).ok_or(InDiscard::TooManySas)?;
+            self.received.find_or_open(of, Standing::Known).ok_or(InDiscard::TooManySas)?;
         match window.commit(pn, portion) {
             Freshness::New => {
                 Ok(u64::from(self.epoch & 0x000f_ffff) << 42 | (u64::from(number) + 1) << 32 | u64::from(pn))
             }
             Freshness::Seen => Err(InDiscard::Replayed),
-            Freshness::Late => Err(InDiscard::Late),
+            Freshness::Late | Freshness::Crowded => Err(InDiscard::Late),
         }
     }
 }

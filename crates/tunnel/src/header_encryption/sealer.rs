@@ -7,11 +7,13 @@
 //! | PN of an SA in this epoch | what becomes of the frame |
 //! |---|---|
 //! | the first | sent; an SA has a window of its own, so a changed AN needs no epoch. No room for one more: the next epoch |
-//! | above the window's lower edge, not sent yet | sent |
-//! | below it, or half of all PNs ahead | the next epoch, then sent |
-//! | about to come round to the epoch's first one (XPN) | the next epoch, then sent |
+//! | not sent yet | sent |
+//! | far ahead, while others keep coming and the window is full of such | not sent |
+//! | below what is remembered | the next epoch, then sent |
 //! | sent already, low, and far below the newest | the next epoch, then sent |
 //! | sent already | not sent; at the fourth without a higher PN between, the next epoch, then sent |
+//!
+//! An epoch also ends after an hour.
 //!
 //! The last two rows are ours: both ends of an SA that restart before it has sent more PNs than the window has would
 //! otherwise have nothing delivered until they come past the highest one. Copies that a network makes come soon, and
@@ -35,6 +37,8 @@ use crate::packet::Packet;
 
 /// A sender begins no two epochs in less than this.
 pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
+/// The life of an epoch, if the next one is ready: whatever somebody did to its windows ends with it.
+const EPOCH_LIFE: Duration = Duration::from_secs(3600);
 /// So many PNs that come again, without a higher one between, are no copies but another beginning of the SA.
 const REPEATS_OF_A_RESTART: u8 = 4;
 /// PNs that an SA begins with: one of them that comes again ...
@@ -47,6 +51,8 @@ struct InUse {
     epoch: u32,
     key: HeaderKey,
     since: Instant,
+    /// The end of its life.
+    ends: Instant,
 }
 
 /// The sending end.
@@ -78,7 +84,7 @@ impl Sealer {
             return;
         }
         if self.current.is_none() {
-            self.current = Some(InUse { epoch, key, since: now });
+            self.current = Some(InUse { epoch, key, since: now, ends: now + EPOCH_LIFE });
         } else {
             self.next = Some((epoch, key));
         }
@@ -115,7 +121,8 @@ impl Sealer {
     /// in this one. Which epoch it was. `standing`: whether the peer knows its flow.
     ///
     /// # Errors
-    /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`], [`OutDiscard::Repeated`].
+    /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`], [`OutDiscard::Repeated`],
+    /// [`OutDiscard::Crowded`].
     pub(crate) fn take_pn(
         &mut self,
         now: Instant,
@@ -123,22 +130,24 @@ impl Sealer {
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let (of, pn) = association(taken)?;
-        let epoch = self.epoch().ok_or(OutDiscard::NoEpoch)?;
+        let current = self.current.as_ref().ok_or(OutDiscard::NoEpoch)?;
+        let is_old = now >= current.ends && self.next.is_some();
+        let epoch = if is_old { self.start_next(now)? } else { current.epoch };
         let full = self.sent.is_full(standing);
         let epoch = match self.sent.window(of) {
-            Some(window) if !window.restarts(pn) => match window.commit(pn, Portion::Whole) {
+            Some(window) => match window.admit(pn) {
                 Freshness::New => return Ok(epoch),
-                _ if window.repeat() < REPEATS_OF_A_RESTART && !begins_again(window, pn) => {
+                Freshness::Crowded => return Err(OutDiscard::Crowded),
+                Freshness::Seen if window.repeat() < REPEATS_OF_A_RESTART && !begins_again(window, pn) => {
                     return Err(OutDiscard::Repeated);
                 }
-                _ => self.start_next(now)?,
+                Freshness::Seen | Freshness::Late => self.start_next(now)?,
             },
-            Some(_) => self.start_next(now)?,
             None if full => self.start_next(now)?,
             None => epoch,
         };
-        if let Some((_, window)) = self.sent.find_or_open(of, pn, standing) {
-            window.commit(pn, Portion::Whole);
+        if let Some((_, window)) = self.sent.find_or_open(of, standing) {
+            window.admit(pn);
         }
         Ok(epoch)
     }
@@ -170,8 +179,8 @@ impl Sealer {
     /// a flood of new flows would have the room of known ones when their frames are released.
     fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), OutDiscard> {
         let (of, pn) = association(taken)?;
-        let (_, window) = sent.find_or_open(of, pn, Standing::Newcomer).ok_or(OutDiscard::Overtaken)?;
-        let freshness = window.commit(pn, Portion::Whole);
+        let (_, window) = sent.find_or_open(of, Standing::Newcomer).ok_or(OutDiscard::Overtaken)?;
+        let freshness = window.admit(pn);
         if freshness == Freshness::New { Ok(()) } else { Err(OutDiscard::Overtaken) }
     }
 
@@ -185,20 +194,21 @@ impl Sealer {
             return Err(OutDiscard::EpochAwaited);
         }
         let (epoch, key) = self.next.take().ok_or(OutDiscard::EpochAwaited)?;
-        self.current = Some(InUse { epoch, key, since: now });
+        self.current = Some(InUse { epoch, key, since: now, ends: now + EPOCH_LIFE });
         self.sent.clear();
         Ok(epoch)
     }
 }
 
 /// Whether a PN that was sent already shows by itself that its SA begins again.
-const fn begins_again(window: &PnWindow, pn: u32) -> bool {
-    pn < FIRST_PNS && window.newest().wrapping_sub(pn) >= FALL_OF_A_RESTART
+fn begins_again(window: &PnWindow, pn: u32) -> bool {
+    pn < FIRST_PNS && window.below_newest(pn) >= FALL_OF_A_RESTART
 }
 
 fn association(taken: &Taken) -> Result<(Association, u32), OutDiscard> {
     let sci = taken.flow.sci().ok_or(OutDiscard::NoSci)?;
-    Ok((Association { sci, an: taken.fields.an() }, taken.fields.pn))
+    let pn = taken.fields.pn;
+    Ok((Association::new(sci, taken.fields.an(), pn), pn))
 }
 
 impl Default for Sealer {

@@ -212,9 +212,11 @@ fn epochs_begin_when_an_sa_begins_again() {
             (3, 0, 5001, Err(OutDiscard::Repeated)),
             // Another AN has a window of its own.
             (4, 1, 1, Ok(1)),
+            // Far below, and never sent.
+            (5, 0, 1, Ok(1)),
             // The SA begins again: no epoch is ready.
-            (5, 0, 1, Err(OutDiscard::EpochAwaited)),
-            (2000, 0, 2, Err(OutDiscard::EpochAwaited)),
+            (6, 0, 1, Err(OutDiscard::EpochAwaited)),
+            (2000, 0, 1, Err(OutDiscard::EpochAwaited)),
             // The others go on.
             (2000, 1, 2, Ok(1)),
         ],
@@ -223,7 +225,7 @@ fn epochs_begin_when_an_sa_begins_again() {
     assert_eq!(sealer.wants_epoch_after(), None);
     run(
         &mut sealer,
-        &[(2001, 0, 3, Ok(2)), (2001, 0, 4, Ok(2)), (2001, 1, 3, Ok(2)), (2001, 0, 5003, Ok(2))],
+        &[(2001, 0, 1, Ok(2)), (2001, 0, 4, Ok(2)), (2001, 1, 3, Ok(2)), (2001, 0, 5003, Ok(2))],
     );
     assert_eq!(sealer.wants_epoch_after(), Some(2));
     sealer.install(at(2010), 3, key(3));
@@ -232,11 +234,11 @@ fn epochs_begin_when_an_sa_begins_again() {
         &[
             // One epoch a second, though the next is ready.
             (2020, 0, 1, Err(OutDiscard::EpochAwaited)),
-            (3000, 0, 2, Err(OutDiscard::EpochAwaited)),
-            (3001, 0, 3, Ok(3)),
+            (3000, 0, 1, Err(OutDiscard::EpochAwaited)),
+            (3001, 0, 1, Ok(3)),
             (3001, 0, 4, Ok(3)),
-            // A restart within the window: three of its frames are taken for copies.
-            (5000, 0, 3, Err(OutDiscard::Repeated)),
+            // A restart within a block: three of its frames are taken for copies.
+            (5000, 0, 1, Err(OutDiscard::Repeated)),
             (5000, 0, 4, Err(OutDiscard::Repeated)),
             (5000, 0, 5, Ok(3)),
         ],
@@ -245,15 +247,20 @@ fn epochs_begin_when_an_sa_begins_again() {
     run(
         &mut sealer,
         &[
-            (5000, 0, 3, Err(OutDiscard::Repeated)),
+            (5000, 0, 1, Err(OutDiscard::Repeated)),
             (5000, 0, 4, Err(OutDiscard::Repeated)),
             (5000, 0, 5, Err(OutDiscard::Repeated)),
-            (5000, 0, 3, Ok(4)),
+            (5000, 0, 1, Ok(4)),
             (5000, 0, 4, Ok(4)),
         ],
     );
+    // The life of an epoch is an hour, if the next one is ready.
+    let hour = 3_600_000;
+    run(&mut sealer, &[(5000 + hour, 0, 6, Ok(4))]);
+    sealer.install(at(5000 + hour), 5, key(5));
+    run(&mut sealer, &[(4999 + hour, 0, 7, Ok(4)), (5000 + hour, 0, 8, Ok(5)), (5000 + hour, 0, 6, Ok(5))]);
     sealer.begin();
-    run(&mut sealer, &[(5001, 0, 1, Err(OutDiscard::NoEpoch))]);
+    run(&mut sealer, &[(5001 + hour, 0, 1, Err(OutDiscard::NoEpoch))]);
 }
 
 #[test]
@@ -414,4 +421,90 @@ fn a_frame_that_waited_over_a_change_of_epochs_repeats_no_pn() {
     assert_eq!(seal(&mut sealer, 0), Err(OutDiscard::Overtaken));
     assert_eq!(seal(&mut sealer, 1), Ok(1));
     assert_eq!(send(&mut sealer, at(1600), &frame(1, 0, 11, 64)), Err(OutDiscard::Repeated));
+}
+
+/// Sends frames of one station at a thousand a second; what `forge` says is sent by somebody in the LAN before each of them.
+/// How many of the station's arrive.
+fn honest_beside(first: u32, frames: u32, forge: impl Fn(u32, u32) -> Vec<u32>) -> u32 {
+    let (mut sealer, mut opener) = (sealer(1), opener(1));
+    let (mut arrived, mut epoch) = (0, 1);
+    for sent in 0..frames {
+        let (now, pn) = (at(u64::from(sent)), first.wrapping_add(sent));
+        if sealer.wants_epoch_after().is_some() {
+            epoch += 1;
+            assert!(opener.install(epoch, key(epoch)));
+            sealer.install(now, epoch, key(epoch));
+        }
+        opener.tend(now);
+        for forged in forge(sent, pn) {
+            for packet in send(&mut sealer, now, &frame(1, 0, forged, 70)).unwrap_or_default() {
+                let _ = open(&mut opener, now, &packet);
+            }
+        }
+        let honest = frame(1, 0, pn, 64);
+        let packets = send(&mut sealer, now, &honest).unwrap_or_default();
+        arrived += packets
+            .iter()
+            .map(|packet| u32::from(open(&mut opener, now, packet).as_ref() == Ok(&honest)))
+            .sum::<u32>();
+    }
+    arrived
+}
+
+/// Attack: somebody in the LAN knows a station's addresses and PNs, and sends frames in its name. The sending site cannot
+/// verify them.
+#[test]
+fn forged_frames_of_the_lan_cost_no_more_than_themselves() {
+    type Forge = fn(u32, u32) -> u32;
+    let random = |sent: u32| sent.wrapping_mul(0x9e37_79b9) ^ sent.rotate_left(7);
+    let ways: [(&str, Forge); 8] = [
+        ("anywhere", |sent, _| sent.wrapping_mul(0x9e37_79b9) ^ sent.rotate_left(7)),
+        ("far ahead", |sent, pn| pn.wrapping_add(0x1000_0000 + sent * 1000)),
+        ("ahead, in steps of the window", |sent, pn| pn.wrapping_add(sent / 10 * 2047 % 1_000_000)),
+        ("just ahead", |_, pn| pn.wrapping_add(3)),
+        ("half of all ahead", |_, pn| pn.wrapping_add(1 << 31)),
+        ("far behind", |sent, pn| pn.wrapping_sub(5000 + sent)),
+        ("what was sent", |_, pn| pn.wrapping_sub(1)),
+        ("from the first one on", |sent, _| sent / 10),
+    ];
+    for (way, forge) in ways {
+        for every in [1000, 10] {
+            for first in [1, 1_000_000, 0x1fff_f000, u32::MAX - 5000] {
+                const FRAMES: u32 = 20_000;
+                let forged = FRAMES / every;
+                let arrived = honest_beside(first, FRAMES, |sent, pn| {
+                    if sent % every == every / 2 { Vec::from([forge(sent, pn)]) } else { Vec::new() }
+                });
+                assert!(
+                    arrived + forged >= FRAMES,
+                    "{way}, one in {every}, from {first}: {arrived} of {FRAMES}"
+                );
+            }
+        }
+    }
+    // A flood as strong as the station itself.
+    let arrived = honest_beside(1, 20_000, |sent, _| Vec::from([random(sent)]));
+    assert!(arrived > 19_900, "{arrived}");
+}
+
+/// Attack: somebody on the path holds the first packets of an SA, and lets one of them go later.
+#[test]
+fn a_packet_that_was_held_back_silences_no_sa() {
+    for first in [1, 0x7fff_f000, u32::MAX - 10_000] {
+        for held in [1, 3000, 10_000] {
+            let (mut sealer, mut opener) = (sealer(1), opener(1));
+            let mut packet = |pn: u32| {
+                send(&mut sealer, at(0), &frame(1, 0, first.wrapping_add(pn), 64)).expect("sent").remove(0)
+            };
+            let kept: Vec<_> = (0..held).map(&mut packet).collect();
+            let mut arrived = 0;
+            for pn in held..held + 40_000 {
+                if pn == held + 1 {
+                    let _ = open(&mut opener, at(0), &kept[0]);
+                }
+                arrived += u32::from(open(&mut opener, at(0), &packet(pn)).is_ok());
+            }
+            assert_eq!(arrived, 40_000, "{held} held back, from {first}");
+        }
+    }
 }

@@ -1,27 +1,39 @@
-//! Which PNs of one (epoch, SCI, AN) have been used: the replay window of a receiver, and a sender's memory of what it
-//! has sent.
+//! Which PNs of one (epoch, SCI, AN, region) have been used: the memory of a receiver, and of a sender.
 //!
 //! ```text
-//!  offset  0        2048                        highest                                  2^32 - 1
-//!          |----------|---------------------------|-----------------------------------------|
-//!        base       first PN          ‹ 2048: bits ›         anything here is new
+//!   0            floor                                                                   2^29 - 1
+//!   |--- used ----|--[block]-[block][block]--------[block]----------[block]------------------|
+//!                     32 PNs each, 64 of them at most: what is not in one of them is new
 //! ```
 //!
-//! PNs are 32 bits and wrap (XPN sends the low half), so they are counted from a base below the first one that was
-//! seen. In a plain serial comparison a packet that was recorded 2^31 PNs ago would look new again; counted from a
-//! base each PN has one place in an epoch, and is accepted there once. A sender begins another epoch before its PNs
-//! come round to the base (test `a_pn_never_comes_round_in_one_epoch`).
-
-/// PNs of the window: how far a frame may fall behind the newest of its SA.
-pub(crate) const WINDOW: u32 = 2048;
+//! PNs are 32 bits and wrap (XPN sends the low half), so they are kept in eight regions by their three highest bits, each with
+//! a window of its own: within a region they are numbers, and nothing comes round. A window remembers the PNs of the 64
+//! highest blocks that were used; all below the lowest of them count as used. So a jump ahead costs a block, and nothing that was
+//! sent before it becomes late by it.
+//!
+//! A sender cannot verify the frames of its LAN. Whoever knows a station's addresses can have a frame sent with any PN, and
+//! with 64 of them, all ahead, the floor would pass the station's own. So if frames that are not the highest keep coming, a
+//! sender refuses blocks far ahead of those, and lets PNs go on where they are. What it does send a receiver takes: whatever
+//! block it has beyond the sender's 64, the sender has given up before ([`PnWindow::commit`], test
+//! `a_receiver_in_order_takes_whatever_its_sender_sends`).
 
 /// PNs that share a block, two bits each.
-const PNS_PER_BLOCK: u32 = 32;
-/// One block more than the window needs, so that the block of the newest PN never holds bits of one in the window.
-const BLOCKS: usize = (WINDOW / PNS_PER_BLOCK + 1) as usize;
-/// So far before its PNs come round to the base a sender takes them for wrapped: the receiver's base may differ by
-/// what was lost or reordered in the beginning, which is less than two windows.
-const WRAP_GUARD: u32 = 1 << 16;
+pub(crate) const PNS_PER_BLOCK: u32 = 32;
+/// Blocks that are remembered. Without jumps a frame may fall 2016 PNs behind the newest of its SA.
+pub(crate) const BLOCKS: usize = 64;
+/// The lower blocks: who speaks there is overtaken by others.
+const LOW: usize = BLOCKS / 2;
+/// As long as a PN stands below this place, it shows where its station is.
+const MIDDLE: usize = BLOCKS / 4 * 3;
+/// A frame in the lower blocks speaks for its station: a block far ahead is refused for each, so many at most.
+const MOST_CREDIT: u8 = 16;
+/// PNs of a region: those with the same three highest bits.
+const REGION: u32 = 1 << 29;
+
+/// The region that a PN stands in.
+pub(crate) const fn region(pn: u32) -> u8 {
+    (pn / REGION) as u8
+}
 
 /// How much of a frame a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,286 +62,392 @@ impl Portion {
 pub(crate) enum Freshness {
     /// Not used before.
     New,
-    /// In the window, and used before.
+    /// Remembered, and used before.
     Seen,
-    /// Below the window.
+    /// Below what is remembered.
     Late,
+    /// Far ahead of those that keep coming, and a sender has no room for it.
+    Crowded,
 }
 
-/// The PNs of one SA in one epoch.
+/// The PNs of one SA in one region of one epoch. Only PNs of that region may be given to it.
 #[derive(Clone, Debug)]
 pub(crate) struct PnWindow {
-    /// Offset 0.
-    base: u32,
-    /// The offset of the newest PN.
-    highest: u32,
-    /// PNs that came again since there was a new highest one.
+    /// Numbers of blocks, rising from `head` on.
+    numbers: [u32; BLOCKS],
+    bits: [u64; BLOCKS],
+    head: u8,
+    len: u8,
+    /// Blocks below it are used, all of their PNs.
+    floor: u32,
+    /// PNs that came again since there was a new one in the highest block.
     repeats: u8,
-    blocks: [u64; BLOCKS],
+    /// Blocks that are refused for the sake of who is overtaken.
+    credit: u8,
+    /// The block of who is overtaken.
+    at: u32,
+    /// The block of the last new PN ...
+    last: u32,
+    /// ... and how far apart such blocks usually are: about the median.
+    step: u32,
 }
 
+/// The place of a block, counted from the lowest one, or where it would stand.
+type Place = Result<usize, usize>;
+
 impl PnWindow {
-    /// A window whose first PN is `first`; nothing is used yet.
-    pub(crate) const fn new(first: u32) -> Self {
-        Self { base: first.wrapping_sub(WINDOW), highest: WINDOW, repeats: 0, blocks: [0; BLOCKS] }
-    }
-
-    /// The newest PN, or the first one.
-    pub(crate) const fn newest(&self) -> u32 {
-        self.base.wrapping_add(self.highest)
-    }
-
-    /// Whether a sender cannot send this PN in this epoch: it has fallen out of the window (by serial arithmetic, since
-    /// a station that begins again begins below), or comes round to the base.
-    pub(crate) fn restarts(&self, pn: u32) -> bool {
-        let fall = self.newest().wrapping_sub(pn);
-        let fallen = (WINDOW..=1 << 31).contains(&fall);
-        fallen || self.offset(pn) > u32::MAX - WRAP_GUARD || self.place(pn) == Freshness::Late
-    }
-
-    /// Where a portion of the frame with this PN stands. Changes nothing.
-    pub(crate) fn judge(&self, pn: u32, portion: Portion) -> Freshness {
-        match self.place(pn) {
-            Freshness::Seen if self.blocks[self.block(pn)] & (portion.bits() << self.shift(pn)) == 0 => {
-                Freshness::New
-            }
-            place => place,
+    /// Nothing is used yet.
+    pub(crate) const fn new() -> Self {
+        Self {
+            numbers: [0; BLOCKS],
+            bits: [0; BLOCKS],
+            head: 0,
+            len: 0,
+            floor: 0,
+            repeats: 0,
+            credit: 0,
+            at: 0,
+            last: 0,
+            step: 0,
         }
     }
 
-    /// Judges again and, if it is new, counts it as used. At most one write for each block.
+    /// How far a PN stands below the highest one that was used.
+    pub(crate) fn below_newest(&self, pn: u32) -> u32 {
+        let Some(highest) = self.len().checked_sub(1).map(|place| self.slot(place)) else { return 0 };
+        let in_block = (u64::BITS - 1).saturating_sub(self.bits[highest].leading_zeros()) / 2;
+        let newest = self.numbers[highest] * PNS_PER_BLOCK + in_block;
+        newest.saturating_sub(pn % REGION)
+    }
+
+    /// Where a portion of the frame with this PN stands, for a receiver. Changes nothing.
+    #[cfg(test)]
+    pub(crate) fn judge(&self, pn: u32, portion: Portion) -> Freshness {
+        self.judge_at(pn, portion, self.find(number(pn)))
+    }
+
+    /// Judges and, if it is new, counts it as used. What a sender did send is not crowded.
     pub(crate) fn commit(&mut self, pn: u32, portion: Portion) -> Freshness {
-        let freshness = self.judge(pn, portion);
+        let place = self.find(number(pn));
+        let freshness = self.judge_at(pn, portion, place);
         if freshness == Freshness::New {
-            self.advance(self.offset(pn));
-            let (block, shift) = (self.block(pn), self.shift(pn));
-            self.blocks[block] |= portion.bits() << shift;
+            self.mark(pn, portion, place);
         }
         freshness
     }
 
-    /// Counts a PN that came again: how many did since there was a new highest one.
+    /// The same for a sender, whose frames are whole and may be anybody's.
+    pub(crate) fn admit(&mut self, pn: u32) -> Freshness {
+        let (number, found) = (number(pn), self.find(number(pn)));
+        let freshness = self.judge_at(pn, Portion::Whole, found);
+        if freshness != Freshness::New {
+            return freshness;
+        }
+        // Frames come in order: of the highest block nothing is to be judged.
+        if self.len() == BLOCKS
+            && (found != Ok(BLOCKS - 1) || self.credit > 0)
+            && !self.favours(number, found)
+        {
+            return Freshness::Crowded;
+        }
+        self.walk(number);
+        self.mark(pn, Portion::Whole, found);
+        Freshness::New
+    }
+
+    /// Whether a new PN has room in a full window, where a new block pushes the lowest one out.
+    fn favours(&mut self, number: u32, found: Place) -> bool {
+        let reach = self.step.saturating_mul(4).saturating_add(1);
+        if found.is_err() && self.credit > 0 && number > self.at.saturating_add(reach) {
+            self.credit -= 1;
+            return false;
+        }
+        let place = found.unwrap_or_else(|place| place - 1);
+        if place < LOW {
+            self.credit = (self.credit + 1).min(MOST_CREDIT);
+        } else {
+            self.credit = self.credit.saturating_sub(1);
+        }
+        if place < MIDDLE {
+            self.at = number;
+        }
+        true
+    }
+
+    /// Counts a PN that came again: how many did since there was a new one in the highest block.
     pub(crate) const fn repeat(&mut self) -> u8 {
         self.repeats = self.repeats.saturating_add(1);
         self.repeats
     }
 
-    /// Where a PN stands without a look at its bits: `Seen` means that they decide.
-    const fn place(&self, pn: u32) -> Freshness {
-        let offset = self.offset(pn);
-        if offset > self.highest {
-            Freshness::New
-        } else if self.highest - offset < WINDOW {
-            Freshness::Seen
-        } else {
-            Freshness::Late
+    fn judge_at(&self, pn: u32, portion: Portion, place: Place) -> Freshness {
+        match place {
+            Ok(place) if self.bits[self.slot(place)] & portion.bits() << shift(pn) != 0 => Freshness::Seen,
+            Ok(_) => Freshness::New,
+            Err(place) if number(pn) < self.floor || place == 0 && self.len() == BLOCKS => Freshness::Late,
+            Err(_) => Freshness::New,
         }
     }
 
-    fn advance(&mut self, offset: u32) {
-        if offset <= self.highest {
+    /// Uses up a PN that is new.
+    fn mark(&mut self, pn: u32, portion: Portion, found: Place) {
+        let place = match found {
+            Ok(place) => place,
+            Err(place) => self.insert(number(pn), place),
+        };
+        self.bits[self.slot(place)] |= portion.bits() << shift(pn);
+        if place + 1 == self.len() {
+            self.repeats = 0;
+        }
+    }
+
+    /// A block that was not there; the lowest one goes if there is no room. Where it stands.
+    fn insert(&mut self, number: u32, mut place: usize) -> usize {
+        if self.len() == BLOCKS {
+            self.floor = self.numbers[self.slot(0)] + 1;
+            self.head = (self.head + 1) % BLOCKS as u8;
+            self.len -= 1;
+            place -= 1;
+        }
+        for above in (place..self.len()).rev() {
+            let (from, to) = (self.slot(above), self.slot(above + 1));
+            (self.numbers[to], self.bits[to]) = (self.numbers[from], self.bits[from]);
+        }
+        let slot = self.slot(place);
+        (self.numbers[slot], self.bits[slot]) = (number, 0);
+        self.len += 1;
+        place
+    }
+
+    fn find(&self, number: u32) -> Place {
+        let len = self.len();
+        // Frames come in order: the highest block is the one.
+        let highest = self.numbers[self.slot(len.wrapping_sub(1))];
+        if len == 0 || number > highest {
+            return Err(len);
+        }
+        if number == highest {
+            return Ok(len - 1);
+        }
+        let (mut low, mut high) = (0, len - 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.numbers[self.slot(middle)] < number { low = middle + 1 } else { high = middle }
+        }
+        if self.numbers[self.slot(low)] == number { Ok(low) } else { Err(low) }
+    }
+
+    /// Learns how far apart blocks are. One that lies behind was overtaken by another's, which tells nothing.
+    const fn walk(&mut self, number: u32) {
+        if number == self.last && self.step == 0 {
             return;
         }
-        let (newest, entered) =
-            (offset / PNS_PER_BLOCK, offset / PNS_PER_BLOCK - self.highest / PNS_PER_BLOCK);
-        for step in 0..entered.min(BLOCKS as u32) {
-            self.blocks[(newest - step) as usize % BLOCKS] = 0;
+        if number >= self.last {
+            let change = 1 + self.step / 8;
+            let is_far = number - self.last > self.step;
+            self.step = if is_far { self.step + change } else { self.step.saturating_sub(change) };
         }
-        (self.highest, self.repeats) = (offset, 0);
+        self.last = number;
     }
 
-    const fn offset(&self, pn: u32) -> u32 {
-        pn.wrapping_sub(self.base)
+    const fn len(&self) -> usize {
+        self.len as usize
     }
 
-    const fn block(&self, pn: u32) -> usize {
-        (self.offset(pn) / PNS_PER_BLOCK) as usize % BLOCKS
+    const fn slot(&self, place: usize) -> usize {
+        (self.head as usize).wrapping_add(place) % BLOCKS
     }
+}
 
-    const fn shift(&self, pn: u32) -> u32 {
-        self.offset(pn) % PNS_PER_BLOCK * 2
-    }
+/// The number of a PN's block in its region.
+const fn number(pn: u32) -> u32 {
+    pn % REGION / PNS_PER_BLOCK
+}
+
+const fn shift(pn: u32) -> u32 {
+    pn % PNS_PER_BLOCK * 2
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
-    use super::Freshness::{Late, New, Seen};
+    use super::Freshness::{Crowded, Late, New, Seen};
     use super::Portion::{First, Second, Whole};
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
+    use std::vec::Vec;
 
     #[test]
     fn windows_by_rows() {
-        const TOP: u32 = u32::MAX;
-        // (first PN, [(PN, portion, verdict)])
+        // (PN, portion, verdict)
         type Rows = &'static [(u32, Portion, Freshness)];
-        let tables: [(u32, Rows); 7] = [
-            // The newest PN's block holds no bits of the oldest one's.
-            (1, &[(1, Whole, New), (2, Whole, New), (2049, Whole, New), (2, Whole, Seen), (1, Whole, Late)]),
-            (1, &[(1, Whole, New), (1, Whole, Seen), (2, Whole, New), (1, First, Seen), (0, Whole, New)]),
-            // The window's edge, to the PN.
-            (
-                5000,
-                &[
-                    (5000, Whole, New),
-                    (2953, Whole, New),
-                    (2952, Whole, Late),
-                    (5001, Whole, New),
-                    (2953, Whole, Late),
-                    (2954, Whole, New),
-                    (2954, Whole, Seen),
-                ],
-            ),
+        let tables: [Rows; 4] = [
             // Two parts, and what is whole.
-            (
-                7,
-                &[
-                    (7, Second, New),
-                    (7, Whole, Seen),
-                    (7, First, New),
-                    (7, First, Seen),
-                    (7, Second, Seen),
-                    (8, Whole, New),
-                    (8, First, Seen),
-                    (8, Second, Seen),
-                ],
-            ),
-            // XPN's low half goes on over zero.
-            (
-                TOP - 1,
-                &[
-                    (TOP - 1, Whole, New),
-                    (0, Whole, New),
-                    (TOP, Whole, New),
-                    (1, Whole, New),
-                    (TOP, Whole, Seen),
-                    (TOP - 2045, Whole, New),
-                    (TOP - 2046, Whole, Late),
-                ],
-            ),
-            // A jump far ahead, and nothing of before it.
-            (1, &[(1, Whole, New), (0x9000_0000, Whole, New), (1, Whole, Late), (0x8fff_ffff, Whole, New)]),
-            // 2^31 later by serial arithmetic PN 10 would look new again.
-            (
-                10,
-                &[
-                    (10, Whole, New),
-                    (0x8000_0010, Whole, New),
-                    (10, Whole, Late),
-                    (0xffff_f000, Whole, New),
-                    (10, Whole, Late),
-                ],
-            ),
+            &[
+                (7, Second, New),
+                (7, Whole, Seen),
+                (7, First, New),
+                (7, First, Seen),
+                (7, Second, Seen),
+                (8, Whole, New),
+                (8, First, Seen),
+                (8, Second, Seen),
+            ],
+            // A jump far ahead, and all that was not sent before it.
+            &[
+                (1, Whole, New),
+                (0x1000_0000, Whole, New),
+                (1, Whole, Seen),
+                (2, Whole, New),
+                (0x0fff_ffff, Whole, New),
+            ],
+            // From the ends of a region.
+            &[(0, Whole, New), (0x1fff_ffff, Whole, New), (0, Whole, Seen), (0x1fff_ffff, Whole, Seen)],
+            // Of another region alike: who has the right one gives it.
+            &[(0xe000_0000, Whole, New), (0xffff_ffff, Whole, New), (0xe000_0000, First, Seen)],
         ];
-        for (first, rows) in tables {
-            let mut window = PnWindow::new(first);
+        for (table, rows) in tables.iter().enumerate() {
+            let mut window = PnWindow::new();
             for (row, &(pn, portion, expected)) in rows.iter().enumerate() {
-                assert_eq!(window.judge(pn, portion), expected, "first {first}, row {row}, judged");
-                assert_eq!(window.commit(pn, portion), expected, "first {first}, row {row}, committed");
+                assert_eq!(window.judge(pn, portion), expected, "{table}, row {row}, judged");
+                assert_eq!(window.commit(pn, portion), expected, "{table}, row {row}, committed");
             }
         }
     }
 
     #[test]
-    fn a_sender_sees_falls_and_wraps() {
-        // (first PN, newest PN, PN, does it restart)
-        let rows = [
-            (1, 5000, 2953, false),
-            (1, 5000, 2952, true),
-            (1, 5000, 1, true),
-            (1, 5000, 5001, false),
-            (1, 0x4000_0000, 1, true),
-            // Half of all PNs ahead is a fall.
-            (1, 5000, 5000 + (1 << 31), true),
-            (1, 5000, 4999 + (1 << 31), false),
-            // Below the epoch's first PN, though no number of this epoch yet.
-            (1_000_000, 1_000_100, 1, true),
-            // Over zero, as XPN does, and on.
-            (0xffff_fff0, 0xffff_ffff, 0, false),
-            (0xffff_fff0, 0, 0xffff_ffff, false),
-            (0xffff_fff0, 0x7000_0000, 0x7000_0001, false),
-            // Round to the base.
-            (100_000, 30_000, 33_000, true),
-            (100_000, 30_000, 30_001, false),
-        ];
-        for (first, newest, pn, expected) in rows {
-            let mut window = PnWindow::new(first);
-            assert_eq!(window.commit(first, Whole), New);
-            window.advance(window.offset(newest));
-            assert_eq!(window.restarts(pn), expected, "{pn} after {newest}");
+    fn a_frame_may_fall_2016_pns_behind() {
+        for mut take in [PnWindow::admit, |window: &mut PnWindow, pn| window.commit(pn, Whole)]
+            as [fn(&mut PnWindow, u32) -> Freshness; 2]
+        {
+            let mut window = PnWindow::new();
+            let held = [1, 5000 - 2016 - PNS_PER_BLOCK, 5000 - 2016];
+            for pn in (1..=5000).filter(|pn| !held.contains(pn)) {
+                assert_eq!(take(&mut window, pn), New);
+            }
+            assert_eq!(held.map(|pn| take(&mut window, pn)), [Late, Late, New]);
+            assert_eq!(held.map(|pn| take(&mut window, pn)), [Late, Late, Seen]);
+            let _ = &mut take;
         }
     }
 
     #[test]
-    fn a_pn_never_comes_round_in_one_epoch() {
-        let (mut sender, mut receiver) = (PnWindow::new(3), PnWindow::new(3 + 7));
-        let (mut pn, mut sent) = (3_u32, 0_u64);
-        while !sender.restarts(pn) {
-            assert_eq!(sender.commit(pn, Whole), New);
-            assert_eq!(receiver.commit(pn, Whole), New, "the receiver takes whatever the sender sends");
-            sent += 65_521;
-            pn = pn.wrapping_add(65_521);
+    fn who_keeps_coming_is_not_overtaken() {
+        let mut window = PnWindow::new();
+        (1..=3000).for_each(|pn| assert_eq!(window.admit(pn), New));
+        let mut refused = 0;
+        for pn in 3001..10_000 {
+            refused += u32::from(window.admit(pn + 1_000_000 + pn % 97 * 1000) == Crowded);
+            assert_eq!(window.admit(pn), New, "{pn}");
         }
-        assert!(sent < 1 << 32 && sent > (1 << 32) - (1 << 18), "{sent}");
-        for recorded in [3, 4, 65_524, 0x8000_0000_u32] {
-            assert_ne!(receiver.judge(recorded, Whole), New);
+        assert!(refused > 6000, "{refused}");
+        // It has gone on ahead itself.
+        let far = (0..40).filter(|step| window.admit(40_000_000 + step) == New).count();
+        assert!(far >= 40 - usize::from(MOST_CREDIT), "{far}");
+    }
+
+    #[test]
+    fn a_station_that_speaks_to_others_too_leaves_gaps() {
+        let mut window = PnWindow::new();
+        for (sent, pn) in (1..0x1000_0000).step_by(50_021).enumerate() {
+            assert_eq!(window.admit(pn), New, "{sent}");
         }
+        let mut window = PnWindow::new();
+        for (sent, pn) in (1..1_000_000).step_by(17).enumerate() {
+            assert_eq!(window.admit(pn), New, "{sent}");
+        }
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Kind {
+        Next(u32),
+        Ahead(u32),
+        Anywhere(u32),
+        Behind(u32),
+    }
+
+    fn pns() -> impl Strategy<Value = Vec<Kind>> {
+        let kind = prop_oneof![
+            6 => (1..3_u32).prop_map(Kind::Next),
+            2 => (0..5000_u32).prop_map(Kind::Ahead),
+            1 => any::<u32>().prop_map(Kind::Anywhere),
+            1 => (0..5000_u32).prop_map(Kind::Behind),
+        ];
+        vec(kind, 1..600)
+    }
+
+    /// PNs of one region, around a station that goes on.
+    fn line(kinds: Vec<Kind>) -> impl Iterator<Item = u32> {
+        let mut station = 10_000;
+        kinds.into_iter().map(move |kind| match kind {
+            Kind::Next(step) => {
+                station += step;
+                station
+            }
+            Kind::Ahead(distance) => station + distance,
+            Kind::Anywhere(pn) => pn % REGION,
+            Kind::Behind(distance) => station - distance,
+        })
     }
 
     proptest! {
-        /// Against a model that remembers each PN with its place in an unbounded line.
+        /// Whatever comes, and in whatever order: nothing is accepted twice, and what is not accepted was used, or is below
+        /// 64 blocks that were.
         #[test]
-        fn the_ring_agrees_with_a_map(
-            first in prop_oneof![Just(1_u32), Just(u32::MAX - 200), any::<u32>()],
-            steps in vec((0..5_u8, 0..5000_u64, 0..3_u8), 1..400),
-        ) {
-            let mut window = PnWindow::new(first);
-            let start = u64::from(first) + (1 << 40);
-            let (mut highest, mut used) = (start, HashMap::<u64, u64>::new());
-            for (kind, distance, portion) in steps {
-                let at = match kind {
-                    0 => highest + 1 + distance % 3,
-                    1 => highest + distance,
-                    2 => highest + distance * 4001,
-                    _ => highest - distance % (u64::from(WINDOW) + 10),
-                };
-                // What is below the base, or comes round to it, is not of this model.
-                if !(start..start + (1 << 32)).contains(&(at + u64::from(WINDOW))) {
-                    continue;
-                }
+        fn no_pn_is_accepted_twice(kinds in pns(), portions in vec(0..3_u8, 600)) {
+            let mut window = PnWindow::new();
+            let (mut used, mut blocks) = (HashMap::<u32, u64>::new(), HashSet::new());
+            for (pn, portion) in line(kinds).zip(portions) {
                 let portion = [Whole, First, Second][usize::from(portion)];
-                let bits = used.entry(at).or_default();
-                let expected = if at > highest { New }
-                    else if highest - at >= u64::from(WINDOW) { Late }
-                    else if *bits & portion.bits() != 0 { Seen }
-                    else { New };
-                prop_assert_eq!(window.judge(at as u32, portion), expected);
-                prop_assert_eq!(window.commit(at as u32, portion), expected);
-                if expected == New {
+                let bits = used.entry(pn).or_default();
+                let above = blocks.iter().filter(|block| **block > number(pn)).count();
+                let expected = match () {
+                    () if above >= BLOCKS => Late,
+                    () if *bits & portion.bits() != 0 => Seen,
+                    () => New,
+                };
+                let is = window.commit(pn, portion);
+                // A block that has gone does not come back, though one above it was never there.
+                prop_assert!(is == expected || is == Late && above + 1 >= BLOCKS, "{is:?}, not {expected:?}");
+                if is == New {
                     *bits |= portion.bits();
-                    highest = highest.max(at);
+                    blocks.insert(number(pn));
                 }
-                prop_assert_eq!(window.newest(), highest as u32);
             }
         }
 
-        /// Whatever comes, and in whatever order: nothing is accepted twice.
+        /// Some packets are lost, some are held back and let go later; those in order are all taken.
         #[test]
-        fn no_pn_is_accepted_twice(first: u32, pns in vec((any::<u32>(), 0..40_u32, 0..3_u8), 1..300)) {
-            let mut window = PnWindow::new(first);
-            let mut used = HashMap::<u32, u64>::new();
-            for (wild, near, portion) in pns {
-                let portion = [Whole, First, Second][usize::from(portion)];
-                for pn in [wild, window.newest().wrapping_add(near).wrapping_sub(20), wild & 0xf000_000f] {
-                    if window.commit(pn, portion) == New {
-                        let bits = used.entry(pn).or_default();
-                        prop_assert_eq!(*bits & portion.bits(), 0);
-                        *bits |= portion.bits();
+        fn a_receiver_in_order_takes_whatever_its_sender_sends(
+            kinds in pns(),
+            fates in vec(0..10_u8, 600),
+            release in vec(any::<prop::sample::Index>(), 600),
+        ) {
+            let (mut sender, mut receiver) = (PnWindow::new(), PnWindow::new());
+            let (mut held, mut taken) = (Vec::new(), HashSet::new());
+            for ((pn, fate), index) in line(kinds).zip(fates).zip(release) {
+                if sender.admit(pn) != New {
+                    continue;
+                }
+                match fate {
+                    0 => {}
+                    1 => held.push(pn),
+                    _ => {
+                        prop_assert_eq!(receiver.commit(pn, Whole), New);
+                        prop_assert!(taken.insert(pn));
                     }
                 }
+                if fate == 9 && !held.is_empty() {
+                    let old = held.swap_remove(index.index(held.len()));
+                    if receiver.commit(old, Whole) == New {
+                        prop_assert!(taken.insert(old));
+                    }
+                }
+            }
+            for pn in taken {
+                prop_assert_ne!(receiver.commit(pn, Whole), New);
             }
         }
     }
