@@ -130,18 +130,40 @@ fn what_a_flood_costs_others_is_measured_without_rivals() {
 
 #[test]
 fn overload_is_offered_to_links_and_to_their_limits() {
-    let rows = short(|bench| bench.overload());
+    // A quarter, alone, and beside three kinds of strangers' frames with what they sent; status.
+    let gateway = 1 + 2 * 9 + 1;
+    let cases =
+        [("Linux bridge", 0), ("bare forwarder", 0), ("static keys", gateway), ("key agreement", gateway)];
+    overloaded(&cases);
+}
+
+#[test]
+fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
+    // Garbage and replayed packets: clear ones are garbage to a site.
+    let site = 1 + 2 * 6 + 1;
+    overloaded(&[(overload::VXLAN, 0), ("site, header encryption", site), ("site, identifiers", site)]);
+}
+
+/// These cases alone, each with so many figures beside its curves, have them.
+fn overloaded(cases: &[(&str, usize)]) {
+    let only: Vec<_> = cases.iter().map(|(case, _)| (*case).to_owned()).collect();
+    let rows = short_of(&only, |bench| bench.overload()).unwrap();
     let figures = |case: &str| rows.iter().filter(|row| row.case.ends_with(case)).count();
-    // Lossless, and for each multiple what was sent and what arrived; a quarter, alone and beside strangers; status.
-    for (case, others) in
-        [("Linux bridge", 0), ("bare forwarder", 0), ("static keys", 1 + 9 + 1), ("key agreement", 1 + 9 + 1)]
-    {
-        assert_eq!(figures(case), 1 + 2 * overload::TIMES.len() + others, "{case}: {rows:?}");
+    // Lossless, and for each multiple what was sent and what arrived, both ways also by the slower one.
+    let curves = 1 + 2 * overload::TIMES.len() + 3 * overload::TIMES_BOTH.len();
+    for (case, others) in cases {
+        assert_eq!(figures(case), curves + others, "{case}: {rows:?}");
     }
+    assert_eq!(rows.len(), cases.iter().map(|(_, others)| curves + others).sum::<usize>(), "{rows:?}");
     // Good frames get through whatever else is sent, and the gateways still answer.
     assert!(rows.iter().all(|row| row.value > 0.0), "{rows:?}");
-    for row in rows.iter().filter(|row| row.case.starts_with("status")) {
-        assert!(row.value < 5000.0, "{row:?}");
+    for row in &rows {
+        let to = row.ratio.as_ref().map(|ratio| &ratio.to);
+        assert!(to.is_none_or(|to| rows.iter().any(|other| other.case == *to)), "{row:?}");
+        // How many were really sent stands beside how many arrived of them, as a multiple of the lossless rate.
+        let sent = ["offered", "sent by a stranger"].iter().any(|sent| row.case.starts_with(sent));
+        assert!(!sent || to.is_some_and(|to| to.starts_with("lossless")), "{row:?}");
+        assert!(!row.case.starts_with("status") || row.value < 5000.0, "{row:?}");
     }
 }
 

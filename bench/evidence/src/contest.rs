@@ -186,8 +186,9 @@ pub fn overload(
     let running = Running::start(frameward, contestant).map_err(|error| error.to_string())?;
     std::thread::sleep(SETTLED);
     let (a, b) = running.machines();
-    let measured = Overload::search(contestant.name(), a, b, effort).and_then(|mut curve| {
-        (0..effort.rounds).try_for_each(|_| curve.round(a, b, effort.time / 3))?;
+    let mut way = [a, b];
+    let measured = Overload::search(contestant.name(), &mut way, effort).and_then(|mut curve| {
+        (0..effort.rounds).try_for_each(|_| curve.round(&mut way, effort.time / 3))?;
         Ok(curve)
     });
     say(&format_args!("{}: under overload", contestant.name()));

@@ -86,7 +86,7 @@ fn sections(document: &Document) -> Vec<Section> {
         Section {
             id: "overload",
             title: "Too many frames",
-            about: "What arrives of up to ten times the frames that there is room for.",
+            about: "What arrives of up to ten times the frames that there is room for, one way and both ways at once.",
             figures: overload::figures(document),
         },
         Section {

@@ -104,7 +104,7 @@ pub fn steps(extent: Extent) -> Vec<Step> {
     steps.extend(rivals(extent));
     let effort = if quick { SHORT } else { Effort::QUICK };
     let network: [(&str, [u64; 2], Own); 5] = [
-        (OVERLOAD, [25, 240], overload_bench),
+        (OVERLOAD, [50, 480], overload_bench),
         ("fragment", [35, 320], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
         ("antedate", [25, 100], |tools, effort| own_bench(tools, effort, |bench| bench.antedate())),
         ("tunnel", [35, 420], tunnel_bench),
@@ -186,7 +186,7 @@ fn tunnel_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String
     Ok(Outcome { gaps: missing.map(gap).collect(), ..outcome })
 }
 
-/// Links under overload, then the others' curves of good frames, those that are installed.
+/// Links and sites under overload, then the others' curves of good frames, those that are installed.
 fn overload_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String> {
     let mut outcome = own_bench(tools, effort, |bench| bench.overload())?;
     for contestant in [Contestant::Daemon(Daemon::OpenVpn), Contestant::Daemon(Daemon::Fastd)] {

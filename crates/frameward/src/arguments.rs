@@ -151,6 +151,7 @@ Examples:
   sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward bench tunnel --only 'a quarter load'
   sudo frameward bench overload --quick
+  sudo frameward bench overload --quick --only 'VXLAN' --only 'site'
   sudo frameward bench fragment --quick
   sudo frameward bench antedate --quick")]
     Bench {
@@ -160,8 +161,8 @@ Examples:
         /// Short rounds: the figures spread more
         #[arg(long)]
         quick: bool,
-        /// Of `link` and `tunnel`: measure only figures with this text in their name, and what they are compared with;
-        /// may be given several times
+        /// Of `link` and `tunnel`: measure only figures with this text in their name, and what they are compared with; of `overload`:
+        /// only cases with it, such as `site`; may be given several times
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
         /// Of `precompute`: where scripts/precompute.sh has left what it measured

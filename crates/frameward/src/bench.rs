@@ -12,7 +12,7 @@
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
-//! | `overload` | [`overload`] | what arrives of more frames than there is room for, and beside a stranger's, with a bridge and a bare forwarder |
+//! | `overload` | [`overload`] | what arrives of more frames than there is room for, one way and both ways, and beside a stranger's: links with a bridge and a bare forwarder, sites with kernel VXLAN |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
 //! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
@@ -48,7 +48,7 @@ pub struct Bench<'b> {
     pub frameward: &'b Path,
     /// How long and how often is measured.
     pub effort: Effort,
-    /// Texts, one of which a figure of `link` or `tunnel` must have in its name to be measured; none: all are.
+    /// Texts, one of which a figure of `link` or `tunnel`, or a case of `overload`, must have in its name to be measured; none: all are.
     pub only: &'b [String],
     /// Told what is being measured.
     pub progress: &'b mut dyn FnMut(&dyn Display),
@@ -128,7 +128,7 @@ impl Bench<'_> {
     /// Measures what arrives of more frames than there is room for.
     ///
     /// # Errors
-    /// As [`Self::fragment`].
+    /// As [`Self::link`].
     pub fn overload(&mut self) -> Result<(), BenchError> {
         lab::require_root()?;
         overload::measure(self)

@@ -248,9 +248,9 @@ fn abandon_when_interrupted() -> io::Result<()> {
 }
 
 fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
-    if !only.is_empty() && !matches!(what, Measured::Link | Measured::Tunnel) {
+    if !only.is_empty() && !matches!(what, Measured::Link | Measured::Overload | Measured::Tunnel) {
         return Err(told(
-            &"bench: --only chooses figures of `link` and `tunnel`; leave it out",
+            &"bench: --only chooses figures of `link`, `overload` and `tunnel`; leave it out",
             Failure::Usage,
         ));
     }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::pace::Pace;
 use crate::packet::InterfaceCounters;
 use crate::topology::Machine;
-use crate::{Error, PacketSocket, Task};
+use crate::{Error, Namespace, PacketSocket, Task};
 
 /// An EtherType for experiments (IEEE 802): the kernel's stack ignores it.
 const EXPERIMENT: u16 = 0x88B5;
@@ -58,8 +58,28 @@ pub fn flood(
     time: Duration,
 ) -> Result<Flood, Error> {
     let load = Load::start(from, to, payload_octets, per_second, WARM_UP + time + GRACE)?;
-    let counted = count(to, &load.sent, time);
+    let counted = count([(&load.sent, &to.namespace, to.ifname)], time);
     load.stop()?;
+    counted.map(|[flood]| flood)
+}
+
+/// The same from both machines at once, `per_second` from each: what arrives of A's, then of B's.
+///
+/// # Errors
+/// As [`flood`].
+pub fn both_ways(
+    a: &Machine,
+    b: &Machine,
+    payload_octets: usize,
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<[Flood; 2], Error> {
+    let limit = WARM_UP + time + GRACE;
+    let there = Load::start(a, b, payload_octets, per_second, limit)?;
+    let back = Load::start(b, a, payload_octets, per_second, limit)?;
+    let counted = count([(&there.sent, &b.namespace, b.ifname), (&back.sent, &a.namespace, a.ifname)], time);
+    there.stop()?;
+    back.stop()?;
     counted
 }
 
@@ -107,16 +127,28 @@ impl Load {
     }
 }
 
-fn count(to: &Machine, sent: &AtomicU64, time: Duration) -> Result<Flood, Error> {
+/// Counts between two looks what was sent, and what an interface has received meanwhile; for each way.
+pub(crate) fn count<const WAYS: usize>(
+    ways: [(&AtomicU64, &Namespace, &str); WAYS],
+    time: Duration,
+) -> Result<[Flood; WAYS], Error> {
     let look = || {
-        let arrived = InterfaceCounters::read(&to.namespace, to.ifname)?.rx_frames;
-        Ok::<_, Error>((arrived, sent.load(Ordering::Relaxed), Instant::now()))
+        let mut looks = [(0, 0, Instant::now()); WAYS];
+        for ((sent, namespace, ifname), look) in ways.iter().zip(&mut looks) {
+            let arrived = InterfaceCounters::read(namespace, ifname)?.rx_frames;
+            *look = (arrived, sent.load(Ordering::Relaxed), Instant::now());
+        }
+        Ok::<_, Error>(looks)
     };
     std::thread::sleep(WARM_UP);
     let first = look()?;
     std::thread::sleep(time);
     let last = look()?;
-    Ok(Flood { sent: last.1 - first.1, delivered: last.0 - first.0, elapsed: last.2 - first.2 })
+    Ok(std::array::from_fn(|way| Flood {
+        sent: last[way].1 - first[way].1,
+        delivered: last[way].0 - first[way].0,
+        elapsed: last[way].2 - first[way].2,
+    }))
 }
 
 fn send_until(

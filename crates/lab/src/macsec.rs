@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use crate::flood::{Flood, MOST_BEHIND};
 use crate::pace::Pace;
-use crate::packet::{Direction, InterfaceCounters};
+use crate::packet::Direction;
 use crate::topology::Mac;
 use crate::traffic::{RoundTrips, histogram, nanoseconds};
 use crate::{Error, Namespace, PacketSocket, Task};
@@ -180,16 +180,32 @@ pub fn flood(
 ) -> Result<Flood, Error> {
     let frames = Prepared::new(from.mac, to.mac, octets, first_pn);
     let load = Load::start(from, frames, per_second, WARM_UP + time + GRACE)?;
-    let look = || {
-        let arrived = InterfaceCounters::read(to.namespace, to.ifname)?.rx_frames;
-        Ok::<_, Error>((arrived, load.sent(), Instant::now()))
-    };
-    std::thread::sleep(WARM_UP);
-    let first = look()?;
-    std::thread::sleep(time);
-    let last = look()?;
+    let counted = crate::flood::count([(&load.sent, to.namespace, to.ifname)], time);
     load.stop()?;
-    Ok(Flood { sent: last.1 - first.1, delivered: last.0 - first.0, elapsed: last.2 - first.2 })
+    counted.map(|[flood]| flood)
+}
+
+/// The same from both at once, `per_second` from each: what arrives of the first one's, then of the second one's.
+///
+/// # Errors
+/// As [`flood`].
+pub fn both_ways(
+    [one, other]: [Port<'_>; 2],
+    octets: usize,
+    first_pn: u32,
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<[Flood; 2], Error> {
+    let limit = WARM_UP + time + GRACE;
+    let there = Load::start(one, Prepared::new(one.mac, other.mac, octets, first_pn), per_second, limit)?;
+    let back = Load::start(other, Prepared::new(other.mac, one.mac, octets, first_pn), per_second, limit)?;
+    let counted = crate::flood::count(
+        [(&there.sent, other.namespace, other.ifname), (&back.sent, one.namespace, one.ifname)],
+        time,
+    );
+    there.stop()?;
+    back.stop()?;
+    counted
 }
 
 fn send(

@@ -9,10 +9,10 @@
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use crate::Error;
 use crate::macsec::Load;
 use crate::packet::InterfaceCounters;
 use crate::topology::Machine;
+use crate::{Error, Namespace};
 
 /// Frames that a sender which was held up makes up for at once: about what the smallest queue on the way holds.
 const MOST_BEHIND: u64 = 64;
@@ -110,7 +110,28 @@ impl Search {
             .namespace
             .enter(|| UdpSocket::bind((to.ipv4, DISCARD)))?
             .map_err(Error::system("open a UDP socket"))?;
-        self.by(stream.mean_octets(), |rate, time| trial(from, to, stream, rate, time))
+        let ends = [(&from.namespace, from.ifname), (&to.namespace, to.ifname)];
+        self.by(stream.mean_octets(), |rate, time| {
+            let (frames, mut next) = (stream.frames.clone(), 0);
+            let write = move |frame: &mut Vec<u8>| {
+                frame.clone_from(&frames[next]);
+                next = (next + 1) % frames.len();
+            };
+            trial(ends, write, rate, time)
+        })
+    }
+
+    /// The same for frames of `octets` each that `source` makes anew for each trial: from one interface of a namespace to another.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_with<W: FnMut(&mut Vec<u8>) + Send + 'static>(
+        &self,
+        ends: [(&Namespace, &str); 2],
+        octets: usize,
+        mut source: impl FnMut() -> W,
+    ) -> Result<Found, Error> {
+        self.by(octets as f64, |rate, time| trial(ends, source(), rate, time))
     }
 
     /// The search itself, whatever a trial is.
@@ -200,22 +221,15 @@ impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
 
 /// Sends for `time`, then waits until nothing more arrives.
 fn trial(
-    from: &Machine,
-    to: &Machine,
-    stream: &Stream,
+    [from, (to, ifname)]: [(&Namespace, &str); 2],
+    write: impl FnMut(&mut Vec<u8>) + Send + 'static,
     per_second: Option<u32>,
     time: Duration,
 ) -> Result<Trial, Error> {
-    let arrived = || InterfaceCounters::read(&to.namespace, to.ifname).map(|counters| counters.rx_frames);
-    let (frames, mut next) = (stream.frames.clone(), 0);
-    let write = move |frame: &mut Vec<u8>| {
-        frame.clone_from(&frames[next]);
-        next = (next + 1) % frames.len();
-    };
+    let arrived = || InterfaceCounters::read(to, ifname).map(|counters| counters.rx_frames);
     let before = arrived()?;
     let start = Instant::now();
-    let source = (&from.namespace, from.ifname);
-    let load = Load::start_evenly(source, write, per_second, MOST_BEHIND, time + GRACE)?;
+    let load = Load::start_evenly(from, write, per_second, MOST_BEHIND, time + GRACE)?;
     std::thread::sleep(time.saturating_sub(start.elapsed()));
     let sent = load.stop()?;
     let elapsed = start.elapsed();

@@ -32,6 +32,7 @@ use super::rivals::{Place, Rival, RunningRival};
 use super::samples::Samples;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::sites::{Sites, SitesChoice};
+use crate::report::GatewayReport;
 
 const BENCH: &str = "tunnel";
 /// Octets of the path's MTU.
@@ -48,7 +49,7 @@ const ROUND_TRIPS: [usize; 5] = [64, 256, 512, 1024, 1468];
 const FCS: usize = 4;
 
 /// Our modes: name, `mode`, and the largest LAN payload that goes whole over [`PATH`].
-const OURS: [(&str, &str, u32); 3] = [
+pub(super) const OURS: [(&str, &str, u32); 3] = [
     ("our plain mode, unprotected", "plain", 1450),
     ("our header encryption", "header-encryption", 1458),
     ("our identifiers", "identifier", 1470),
@@ -57,16 +58,17 @@ const OURS: [(&str, &str, u32); 3] = [
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A case: two plants and what stands in the sites' boxes.
-struct Case {
+pub(super) struct Case {
     name: &'static str,
-    plants: Plants,
+    /// Their network.
+    pub(super) plants: Plants,
     inside: Inside,
     /// Octets of the largest LAN payload that it carries in one packet.
     whole: u32,
     /// It hides headers.
-    protects: bool,
+    pub(super) protects: bool,
     /// PNs go on from measurement to measurement.
-    pn: u32,
+    pub(super) pn: u32,
 }
 
 enum Inside {
@@ -75,7 +77,7 @@ enum Inside {
 }
 
 impl Case {
-    fn rival(rival: Rival) -> Result<Self, BenchError> {
+    pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
         let places = [0, 1].map(|index| Place::from(&plants.plants[index]));
         let running = rival.start(places, LAN_MTU, PATH)?;
@@ -84,7 +86,7 @@ impl Case {
     }
 
     /// Our sites in one of their modes, and the largest LAN payload that goes whole.
-    fn sites(
+    pub(super) fn sites(
         frameward: &Path,
         name: &'static str,
         mode: &'static str,
@@ -117,7 +119,7 @@ impl Case {
         }
     }
 
-    fn ports(&self) -> [Port<'_>; 2] {
+    pub(super) fn ports(&self) -> [Port<'_>; 2] {
         [0, 1].map(|index| {
             let plant = &self.plants.plants[index];
             // Stations of their own, which no bridge on the way knows as an interface's address.
@@ -143,7 +145,15 @@ impl Case {
         Ok(best)
     }
 
-    fn stop(self) -> Result<(), BenchError> {
+    /// What the second site says of itself.
+    pub(super) fn far_report(&self) -> Result<GatewayReport, BenchError> {
+        match &self.inside {
+            Inside::Sites(sites) => Ok(sites.sites[1].report()?),
+            Inside::Rival(_) => Err(BenchError::Silent(self.name.to_owned())),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), BenchError> {
         match self.inside {
             Inside::Rival(rival) => rival.stop()?,
             Inside::Sites(sites) => sites.stop()?,

@@ -1,0 +1,167 @@
+//! Where good frames are offered: a pair of boxes between machines, or tunnels between plants.
+
+use std::time::Duration;
+
+use lab::flood::Flood;
+use lab::macsec::{self, Load, Prepared};
+use lab::plants::to;
+use lab::topology::RIGHT;
+use lab::trial::{Found, Search};
+use lab::{Error, PacketSocket, Topology};
+
+use super::PAYLOAD;
+use super::curve::Way;
+use super::strange::{Strange, caught};
+use crate::bench::stand::Stand;
+use crate::bench::{BenchError, tunnel};
+
+/// More than any sender sends in a trial: PNs go on from one to the next.
+const PNS: u32 = 1 << 22;
+
+/// What is measured, with its network.
+pub(super) enum Place {
+    /// Boxes between two machines.
+    Link(Box<Stand>),
+    /// Boxes between two plants.
+    Tunnel(Box<tunnel::Case>),
+}
+
+impl Place {
+    pub(super) fn link(stand: Stand) -> Self {
+        Self::Link(Box::new(stand))
+    }
+
+    pub(super) fn tunnel(case: tunnel::Case) -> Self {
+        Self::Tunnel(Box::new(case))
+    }
+
+    /// What strangers send here.
+    pub(super) const fn strangers(&self) -> &'static [Strange] {
+        match self {
+            Self::Link(_) => &Strange::ALL,
+            Self::Tunnel(_) => &[Strange::Garbage, Strange::Replayed],
+        }
+    }
+
+    /// What the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
+    pub(super) fn protected(&mut self) -> Result<Option<Vec<u8>>, BenchError> {
+        match self {
+            Self::Link(stand) if stand.far_report().is_err() => Ok(None),
+            Self::Link(stand) => {
+                let Topology { machine_a: a, machine_b: b, middle, .. } = &stand.topology;
+                let sender = PacketSocket::open(&a.namespace, a.ifname)?;
+                let mut frame = [&b.mac[..], &a.mac, &[0x88, 0xb5]].concat();
+                frame.resize(14 + PAYLOAD, 0);
+                let sought = |seen: &[u8]| seen.starts_with(&b.mac) && seen[12..14] == [0x88, 0xe5];
+                caught((middle, RIGHT), "a protected frame", || sender.send(&frame), sought).map(Some)
+            }
+            Self::Tunnel(case) if !case.protects => Ok(None),
+            Self::Tunnel(case) => {
+                let [from, to_port] = case.ports();
+                let mut frames = Prepared::new(from.mac, to_port.mac, macsec::SHORTEST, case.pn);
+                let sender = PacketSocket::open(from.namespace, from.ifname)?;
+                let [one, two] = [0, 1].map(|index| &case.plants.plants[index]);
+                // Data packets of a shortest frame: IPv4, UDP, from site to site, and not much more than the frame.
+                let (source, target) = (one.ipv4.octets(), two.ipv4.octets());
+                let sought = |seen: &[u8]| {
+                    (42 + 32..42 + 100).contains(&seen.len())
+                        && seen[12..14] == [8, 0]
+                        && seen[23] == 17
+                        && seen[26..30] == source
+                        && seen[30..34] == target
+                        && seen[42] & 0x40 == 0
+                };
+                let send = || sender.send(&frames.next_frame());
+                let device = to(two.number);
+                let seen = caught((&case.plants.internet, &device), "a packet between sites", send, sought);
+                case.pn += PNS;
+                seen.map(Some)
+            }
+        }
+    }
+
+    /// Sends what a stranger sends, towards the second box.
+    pub(super) fn stranger(
+        &self,
+        strange: Strange,
+        protected: &[u8],
+        rate: u32,
+        limit: Duration,
+    ) -> Result<Load, BenchError> {
+        Ok(match self {
+            Self::Link(stand) => Load::start_with(
+                (&stand.topology.middle, RIGHT),
+                strange.frames(protected),
+                Some(rate),
+                limit,
+            )?,
+            Self::Tunnel(case) => {
+                let device = to(case.plants.plants[1].number);
+                let from = (&case.plants.internet, &*device);
+                Load::start_with(from, strange.packets(protected), Some(rate), limit)?
+            }
+        })
+    }
+
+    /// Asks the second box for its status.
+    pub(super) fn answer(&self) -> Result<(), BenchError> {
+        match self {
+            Self::Link(stand) => stand.far_report().map(drop),
+            Self::Tunnel(case) => case.far_report().map(drop),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), BenchError> {
+        match self {
+            Self::Link(stand) => stand.stop(),
+            Self::Tunnel(case) => case.stop(),
+        }
+    }
+}
+
+impl Way for Place {
+    fn search(&mut self, search: &Search) -> Result<Found, Error> {
+        match self {
+            Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].search(search),
+            Self::Tunnel(case) => {
+                let mut pn = case.pn;
+                let [from, to] = case.ports();
+                let ends = [from, to].map(|port| (port.namespace, port.ifname));
+                let found = search.run_with(ends, macsec::SHORTEST, || {
+                    let mut frames = Prepared::new(from.mac, to.mac, macsec::SHORTEST, pn);
+                    pn += PNS;
+                    move |frame: &mut Vec<u8>| {
+                        frames.next_into(frame);
+                    }
+                });
+                case.pn = pn;
+                found
+            }
+        }
+    }
+
+    fn offer(&mut self, rate: u32, time: Duration) -> Result<Flood, Error> {
+        match self {
+            Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].offer(rate, time),
+            Self::Tunnel(case) => {
+                let [from, to] = case.ports();
+                let flood = macsec::flood(from, to, macsec::SHORTEST, case.pn, Some(rate), time);
+                case.pn += PNS;
+                flood
+            }
+        }
+    }
+
+    fn offer_both(&mut self, rate: u32, time: Duration) -> Result<[Flood; 2], Error> {
+        match self {
+            Self::Link(stand) => {
+                [&stand.topology.machine_a, &stand.topology.machine_b].offer_both(rate, time)
+            }
+            Self::Tunnel(case) => {
+                let floods = macsec::both_ways(case.ports(), macsec::SHORTEST, case.pn, Some(rate), time);
+                case.pn += PNS;
+                floods
+            }
+        }
+    }
+}
