@@ -1,5 +1,6 @@
 //! One relation on the data path: its keys, and all that can be seen of it.
 
+use alloc::boxed::Box;
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
@@ -14,7 +15,7 @@ use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
 use crate::news::News;
 use crate::relations::Way;
-use crate::settings::{RelationSettings, Settings};
+use crate::settings::{Mode, RelationSettings, Settings};
 use crate::watch::Watch;
 
 /// A relation at one moment.
@@ -65,8 +66,8 @@ pub(crate) struct Member {
     pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
     /// Frames that were delivered in clear, and whose twins have not come yet.
     pub(crate) clear_ahead: u8,
-    /// The newest of them.
-    pub(crate) last_clear: Option<Payload>,
+    /// Their payloads, in shadow mode and for a while behind it.
+    pub(crate) twins: Option<Box<Twins>>,
     pub(crate) watch: Watch,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
@@ -83,6 +84,33 @@ impl Payload {
     pub(crate) fn of(octets: &[u8]) -> Self {
         let end = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
         Self(SipHasher24::new().hash(&octets[..end]))
+    }
+}
+
+/// Payloads that were delivered in clear and whose twins have not come, the oldest first: as many as a burst holds.
+#[derive(Default, Debug)]
+pub(crate) struct Twins(ArrayVec<Payload, { Twins::MOST }>);
+
+impl Twins {
+    pub(crate) const MOST: usize = 64;
+
+    /// This one was delivered in clear.
+    pub(crate) fn await_twin(&mut self, payload: Payload) {
+        if self.0.is_full() {
+            self.0.remove(0);
+        }
+        self.0.push(payload);
+    }
+
+    /// Whether this is the twin of one of them; those before it have lost theirs.
+    pub(crate) fn is_twin(&mut self, payload: Payload) -> bool {
+        let place = self.0.iter().position(|awaited| *awaited == payload);
+        place.is_some_and(|place| self.0.drain(..=place).count() > 0)
+    }
+
+    /// No twin comes any more.
+    pub(crate) fn forget(&mut self) {
+        self.0.clear();
     }
 }
 
@@ -110,7 +138,7 @@ impl Member {
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,
-            last_clear: None,
+            twins: (of.mode == Mode::Shadow).then(Box::default),
             watch: Watch::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,

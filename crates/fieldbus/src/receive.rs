@@ -181,25 +181,31 @@ impl Relations {
 
 /// Whether a verified frame is delivered. In shadow mode a twin is if its frame in clear did not come: lost, or the other
 /// gateway protects this relation already. So one gateway after the other can leave shadow mode, and no frame is lost.
-/// Behind the change the first frame is not delivered if it is what was delivered last in clear. It is known by its payload, not
-/// by a count: who replays frames in clear until the change would else hold up as many true ones after it
+/// Behind the change a frame is not delivered if it was in clear: of a burst, all come in clear before the first twin. It is known
+/// by its payload, not by a count: who replays frames in clear until the change would else hold up as many true ones after it
 /// (`replays_in_clear_hold_up_nothing_behind_the_change`).
 fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
-    let Member { settings, clear_ahead, last_clear, .. } = member;
-    let is_last = last_clear.take_if(|last| *last == Payload::of(payload)).is_some();
+    let Member { settings, clear_ahead, twins, .. } = member;
+    if *clear_ahead == 0 {
+        return Ok(());
+    }
+    let twins = twins.as_deref_mut();
     match settings.mode {
         Mode::Protect => {
-            (*clear_ahead, *last_clear) = (0, None);
-            if is_last { Err(ReceiveDiscard::Shadow) } else { Ok(()) }
+            let Some(twins) = twins else { return Ok(()) };
+            if twins.is_twin(Payload::of(payload)) {
+                return Err(ReceiveDiscard::Shadow);
+            }
+            twins.forget();
+            *clear_ahead = 0;
+            Ok(())
         }
         Mode::Shadow => {
             if moved.session.is_some() {
                 // Before, there were no twins.
                 *clear_ahead = (*clear_ahead).min(1);
             }
-            if *clear_ahead == 0 {
-                return Ok(());
-            }
+            let _ = twins.map(|twins| twins.is_twin(Payload::of(payload)));
             *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
             Err(ReceiveDiscard::Shadow)
         }

@@ -16,7 +16,7 @@ use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
 use crate::keys::{KeyChange, TakenOut};
-use crate::member::{Member, Payload, RelationStatus};
+use crate::member::{Member, Payload, RelationStatus, Twins};
 use crate::moment::Moment;
 use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
@@ -28,7 +28,7 @@ const LOOKS: usize = 32;
 /// when the last pass begins; that of a whole burst is not.
 pub(crate) const GROUP: usize = 8;
 /// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
-const CLEAR_AHEAD: u8 = 64;
+const CLEAR_AHEAD: u8 = Twins::MOST as u8;
 
 /// A frame's direction through this gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -233,7 +233,7 @@ impl Relations {
         if let (Mode::Protect, Way::Outward) = (found.mode, way) {
             return None;
         }
-        let Member { settings, sent, received, clear_ahead, last_clear, .. } =
+        let Member { settings, sent, received, clear_ahead, twins, .. } =
             &mut *self.members[found.relation()];
         match (settings.mode, way) {
             (Mode::Shadow, Way::Outward) => sent.out_pkts_clear += 1,
@@ -241,7 +241,9 @@ impl Relations {
                 received.in_pkts_clear += 1;
                 *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
                 let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
-                *last_clear = frame.get(front..).map(Payload::of);
+                if let (Some(twins), Some(payload)) = (twins, frame.get(front..)) {
+                    twins.await_twin(Payload::of(payload));
+                }
             }
             (Mode::Protect, Way::Inward) => {
                 received.in_pkts_clear_refused += 1;
@@ -308,6 +310,10 @@ impl Relations {
             core::mem::swap(&mut own.settings, &mut there.settings);
             core::mem::swap(&mut own.outward, &mut there.outward);
             core::mem::swap(&mut own.delivered, &mut there.delivered);
+            // Where shadow mode begins.
+            if own.twins.is_none() {
+                core::mem::swap(&mut own.twins, &mut there.twins);
+            }
             own.watch.set_alarm(own.settings.alarm);
             self.news.adopt(own, number);
         }

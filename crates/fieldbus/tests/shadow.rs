@@ -106,6 +106,38 @@ fn a_twin_behind_the_change_is_no_second_frame() {
     each_once(&mut pair);
 }
 
+/// A gateway sends the frames of a burst in clear, then their twins. The other one changes its mode between the two.
+#[test]
+fn twins_of_a_burst_behind_the_change_are_no_second_frames() {
+    for lost in [None, Some(0), Some(1), Some(2)] {
+        let mut pair = Pair::secured(MODES[0], 1);
+        [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+        each_once(&mut pair);
+        let frames = [1, 2, 3].map(|number| {
+            let mut frame = machine(0, 0, 44);
+            frame[20] ^= number;
+            frame
+        });
+        for frame in &frames {
+            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+                panic!("a relation's, in clear")
+            };
+            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+        }
+        switch(&mut pair, 1, Mode::Protect);
+        for (number, frame) in frames.iter().enumerate() {
+            let twin = pair.protect(0, frame).unwrap();
+            if lost != Some(number) {
+                assert_eq!(pair.verify(1, &twin), Err(ReceiveDiscard::Shadow), "{number}, lost {lost:?}");
+            }
+        }
+        each_once(&mut pair);
+        // A payload that comes again later is another frame.
+        let later = pair.protect(0, &frames[0]).unwrap();
+        assert!(pair.verify(1, &later).is_ok());
+    }
+}
+
 #[test]
 fn replays_in_clear_hold_up_nothing_behind_the_change() {
     for twin_under_way in [false, true] {
