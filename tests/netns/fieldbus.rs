@@ -210,6 +210,14 @@ fn a_relation_leaves_shadow_mode_without_a_lost_frame() {
         "it is protected now"
     );
     complete(&exchange.stop().unwrap(), 100);
+    // While one end was switched over already, it refused what the other one sent in clear: nobody has forged that.
+    let refused = [&pair.a, &pair.b].map(|station| {
+        let receive = cell(station).relations[0].receive.clone();
+        let [refused, twins] = ["InPktsClearRefused", "InPktsClearTwin"].map(|name| receive.value(name));
+        assert_eq!(refused, twins, "{receive:?}");
+        refused
+    });
+    assert!(refused[0] > 0, "{refused:?}");
     wait_for_concern(&pair.a, "the cyclic frames of 2 of 3 relations pass in clear");
     pair.stop().unwrap();
 }

@@ -46,6 +46,8 @@ wire::counters! {
         in_pkts_too_short = "InPktsTooShort" [discard],
         /// Discarded: in clear, though the relation is protected.
         in_pkts_clear_refused = "InPktsClearRefused" [discard],
+        /// Of these, those whose verified twin came behind: the other gateway is in shadow mode, and nobody forges.
+        in_pkts_clear_twin = "InPktsClearTwin",
         /// Times that the next epoch's key took over.
         in_epochs = "InEpochs",
         /// Times that a new session took over.

@@ -15,7 +15,7 @@ use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
 use crate::news::News;
 use crate::relations::Way;
-use crate::settings::{Mode, RelationSettings, Settings};
+use crate::settings::{RelationSettings, Settings};
 use crate::watch::Watch;
 
 /// A relation at one moment.
@@ -64,10 +64,10 @@ pub(crate) struct Member {
     pub(crate) keys: Keys,
     /// What stands in front of the payload of a delivered frame: the addresses first.
     pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
-    /// Frames that were delivered in clear, and whose twins have not come yet.
+    /// Frames that came in clear, and whose twins have not come yet.
     pub(crate) clear_ahead: u8,
-    /// Their payloads, in shadow mode and for a while behind it.
-    pub(crate) twins: Option<Box<Twins>>,
+    /// Their payloads. Nothing looks there as long as none comes in clear.
+    pub(crate) twins: Box<Twins>,
     pub(crate) watch: Watch,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
@@ -87,25 +87,37 @@ impl Payload {
     }
 }
 
-/// Payloads that were delivered in clear and whose twins have not come, the oldest first: as many as a burst holds.
+/// Payloads that came in clear and whose twins have not come, the oldest first: as many as a burst holds.
 #[derive(Default, Debug)]
-pub(crate) struct Twins(ArrayVec<Payload, { Twins::MOST }>);
+pub(crate) struct Twins(ArrayVec<(Payload, Clear), { Twins::MOST }>);
+
+/// What became of a frame in clear.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Clear {
+    Delivered,
+    Refused,
+}
 
 impl Twins {
     pub(crate) const MOST: usize = 64;
 
-    /// This one was delivered in clear.
-    pub(crate) fn await_twin(&mut self, payload: Payload) {
+    /// A frame came in clear.
+    pub(crate) fn await_twin(&mut self, payload: Payload, clear: Clear) {
         if self.0.is_full() {
             self.0.remove(0);
         }
-        self.0.push(payload);
+        self.0.push((payload, clear));
     }
 
-    /// Whether this is the twin of one of them; those before it have lost theirs.
-    pub(crate) fn is_twin(&mut self, payload: Payload) -> bool {
-        let place = self.0.iter().position(|awaited| *awaited == payload);
-        place.is_some_and(|place| self.0.drain(..=place).count() > 0)
+    /// What became of the frame in clear whose twin this is, if it is one; those before it have lost theirs.
+    pub(crate) fn twin_of(&mut self, payload: Payload) -> Option<Clear> {
+        let place = self.0.iter().position(|(awaited, _)| *awaited == payload)?;
+        self.0.drain(..=place).next_back().map(|(_, clear)| clear)
+    }
+
+    /// So many twins have not come.
+    pub(crate) const fn awaited(&self) -> u8 {
+        self.0.len() as u8
     }
 
     /// No twin comes any more.
@@ -138,7 +150,7 @@ impl Member {
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,
-            twins: (of.mode == Mode::Shadow).then(Box::default),
+            twins: Box::default(),
             watch: Watch::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,

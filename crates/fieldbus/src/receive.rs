@@ -24,7 +24,7 @@ use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
-use crate::member::{Member, Payload};
+use crate::member::{Clear, Member, Payload};
 use crate::moment::Moment;
 use crate::relations::{Found, GROUP, Relations, Way};
 use crate::settings::{Mode, Settings};
@@ -185,27 +185,29 @@ impl Relations {
 /// by its payload, not by a count: who replays frames in clear until the change would else hold up as many true ones after it
 /// (`replays_in_clear_hold_up_nothing_behind_the_change`).
 fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
-    let Member { settings, clear_ahead, twins, .. } = member;
+    let Member { settings, clear_ahead, twins, received, .. } = member;
     if *clear_ahead == 0 {
         return Ok(());
     }
-    let twins = twins.as_deref_mut();
+    let twin_of = twins.twin_of(Payload::of(payload));
+    if twin_of == Some(Clear::Refused) {
+        received.in_pkts_clear_twin += 1;
+        *clear_ahead = twins.awaited();
+        return Ok(());
+    }
     match settings.mode {
         Mode::Protect => {
-            let Some(twins) = twins else { return Ok(()) };
-            if twins.is_twin(Payload::of(payload)) {
-                return Err(ReceiveDiscard::Shadow);
+            if twin_of.is_none() {
+                twins.forget();
             }
-            twins.forget();
-            *clear_ahead = 0;
-            Ok(())
+            *clear_ahead = twins.awaited();
+            if twin_of.is_none() { Ok(()) } else { Err(ReceiveDiscard::Shadow) }
         }
         Mode::Shadow => {
             if moved.session.is_some() {
                 // Before, there were no twins.
                 *clear_ahead = (*clear_ahead).min(1);
             }
-            let _ = twins.map(|twins| twins.is_twin(Payload::of(payload)));
             *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
             Err(ReceiveDiscard::Shadow)
         }

@@ -16,7 +16,7 @@ use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
 use crate::keys::{KeyChange, TakenOut};
-use crate::member::{Member, Payload, RelationStatus, Twins};
+use crate::member::{Clear, Member, Payload, RelationStatus, Twins};
 use crate::moment::Moment;
 use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
@@ -235,22 +235,24 @@ impl Relations {
         }
         let Member { settings, sent, received, clear_ahead, twins, .. } =
             &mut *self.members[found.relation()];
-        match (settings.mode, way) {
-            (Mode::Shadow, Way::Outward) => sent.out_pkts_clear += 1,
-            (Mode::Shadow, Way::Inward) => {
-                received.in_pkts_clear += 1;
-                *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
-                let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
-                if let (Some(twins), Some(payload)) = (twins, frame.get(front..)) {
-                    twins.await_twin(Payload::of(payload));
-                }
-            }
-            (Mode::Protect, Way::Inward) => {
-                received.in_pkts_clear_refused += 1;
-                return None;
-            }
-            (Mode::Protect, Way::Outward) => return None,
+        if way == Way::Outward {
+            sent.out_pkts_clear += u64::from(settings.mode == Mode::Shadow);
+            return (settings.mode == Mode::Shadow).then_some(InClear(()));
         }
+        let clear = match settings.mode {
+            Mode::Shadow => Clear::Delivered,
+            Mode::Protect => Clear::Refused,
+        };
+        *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
+        let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
+        if let Some(payload) = frame.get(front..) {
+            twins.await_twin(Payload::of(payload), clear);
+        }
+        if clear == Clear::Refused {
+            received.in_pkts_clear_refused += 1;
+            return None;
+        }
+        received.in_pkts_clear += 1;
         Some(InClear(()))
     }
 
@@ -310,10 +312,6 @@ impl Relations {
             core::mem::swap(&mut own.settings, &mut there.settings);
             core::mem::swap(&mut own.outward, &mut there.outward);
             core::mem::swap(&mut own.delivered, &mut there.delivered);
-            // Where shadow mode begins.
-            if own.twins.is_none() {
-                core::mem::swap(&mut own.twins, &mut there.twins);
-            }
             own.watch.set_alarm(own.settings.alarm);
             self.news.adopt(own, number);
         }

@@ -138,6 +138,26 @@ fn twins_of_a_burst_behind_the_change_are_no_second_frames() {
     }
 }
 
+/// The other gateway is in shadow mode still: what it sends in clear is refused, and nobody has forged it.
+#[test]
+fn what_is_refused_in_clear_is_told_from_a_forgery_by_its_twin() {
+    let mut pair = Pair::secured(MODES[0], 1);
+    switch(&mut pair, 0, Mode::Shadow);
+    each_once(&mut pair);
+    let received = pair.status(1, 0).receive;
+    assert_eq!((received.in_pkts_clear_refused, received.in_pkts_clear_twin, received.in_pkts_ok), (5, 5, 5));
+    let mut forged = machine(0, 0, 44);
+    forged[20] ^= 1;
+    let Inward::Clear(found) = pair.ends[1].find_inward(&forged) else { panic!("a relation's, in clear") };
+    assert!(pair.ends[1].pass_clear(found, Way::Inward, &forged).is_none());
+    each_once(&mut pair);
+    let received = pair.status(1, 0).receive;
+    assert_eq!(
+        (received.in_pkts_clear_refused, received.in_pkts_clear_twin, received.in_pkts_ok),
+        (11, 10, 10)
+    );
+}
+
 #[test]
 fn replays_in_clear_hold_up_nothing_behind_the_change() {
     for twin_under_way in [false, true] {
