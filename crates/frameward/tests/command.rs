@@ -127,17 +127,17 @@ fn a_cak_is_made_and_a_link_that_agrees_on_its_keys_is_checked() {
     assert_eq!(mode(&directory.0.join("line.cak")), 0o600);
     let kept = fs::read_to_string(directory.0.join("line.cak")).unwrap();
     let [name, key] = kept.lines().collect::<Vec<_>>().try_into().unwrap();
-    assert_eq!((name, key.len()), ("ckn = 6c696e65", "cak = ".len() + 32));
+    assert_eq!((name, key.len()), ("ckn = 6c696e65", "cak = ".len() + 64));
     let fingerprint = output.trim().strip_prefix("ckn 6c696e65\nfingerprint ").unwrap().to_owned();
     assert!(!output.contains(key.trim_start_matches("cak = ")));
 
     let (status, _, errors) = directory.run(&["check", "--offline", "gw.toml"]);
     assert_eq!((status, errors.lines().count()), (Some(2), 1), "the fallback is missing: {errors}");
-    let (status, output, _) = directory.run(&["keygen", "cak", "--bits", "256", "--out", "old.cak"]);
+    let (status, output, _) = directory.run(&["keygen", "cak", "--bits", "128", "--out", "old.cak"]);
     assert_eq!((status, output.lines().next().unwrap().len()), (Some(0), "ckn ".len() + 32));
     let (status, output, errors) = directory.run(&["check", "--offline", "gw.toml"]);
     assert_eq!((status, errors.as_str()), (Some(0), ""));
-    let line = format!("CAK        ckn 6c696e65, 128 bits, key {fingerprint}\n");
+    let line = format!("CAK        ckn 6c696e65, 256 bits, key {fingerprint}\n");
     assert!(output.contains(&line), "{output}");
 
     // One kind of key in the place of the other.
