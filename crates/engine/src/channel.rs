@@ -67,6 +67,7 @@ use words::Why;
 
 pub use counters::ChannelCounters;
 pub use status::{ManagerStatus, Notice, PeerStatus, Reach};
+pub use tls::KeyExchange;
 
 /// What the manager is told before it starts.
 #[derive(Clone, Debug)]
@@ -96,6 +97,8 @@ pub struct ManagerPeer {
     pub public_key: Option<PublicKey>,
     /// How headers are protected.
     pub mode: Mode,
+    /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
+    pub classical: bool,
 }
 
 /// A running manager. It stops when this is dropped.

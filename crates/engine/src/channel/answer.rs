@@ -18,8 +18,9 @@ use tokio::time::timeout;
 use tunnel::PeerId;
 
 use super::allowance::Allowance;
-use super::tls::{Tls, key_of};
+use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::code;
+use super::words::Why;
 use super::{Arrival, News, Shared};
 
 /// How long a handshake may take.
@@ -37,7 +38,8 @@ const STRANGERS: u32 = 200;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) tls: Tls,
-    pub(super) peers: BTreeMap<PublicKey, PeerId>,
+    /// Each with whether keys may be agreed on with it by X25519 alone.
+    pub(super) peers: BTreeMap<PublicKey, (PeerId, bool)>,
     /// What all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
@@ -84,13 +86,22 @@ impl Answer {
     async fn handshake(self: Arc<Self>, incoming: Incoming) {
         let from = incoming.remote_address();
         // One verifier each, to know which key was shown by whom.
-        let (crypto, verifier) = self.tls.server(self.peers.keys().copied().collect());
+        let classical = self.peers.values().any(|(_, classical)| *classical);
+        let (crypto, verifier) = self.tls.server(self.peers.keys().copied().collect(), classical);
         let mut config = self.config.clone();
         config.crypto = crypto;
         let connection = async { incoming.accept_with(Arc::new(config))?.await };
         if let Ok(Ok(connection)) = timeout(PATIENCE, connection).await {
             match key_of(&connection).and_then(|key| self.peers.get(&key)) {
-                Some(peer) => {
+                // Allowed for another peer.
+                Some((peer, false)) if key_exchange_of(&connection) == KeyExchange::Classical => {
+                    self.shared.tally.count(|counters| counters.in_handshakes_failed += 1);
+                    let why = Why::no_group();
+                    connection.close(code::FAULT, why.text.as_bytes());
+                    let _ = self.news.send(News::Failed { peer: *peer, why }).await;
+                    self.shared.stir.notify_one();
+                }
+                Some((peer, _)) => {
                     let arrival =
                         Arrival { peer: *peer, connection, address: from, first: None, ours: false };
                     let _ = self.news.send(News::Arrived(arrival)).await;

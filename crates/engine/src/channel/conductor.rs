@@ -1,6 +1,6 @@
 //! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -74,9 +74,10 @@ impl<'r> Conductor<'r> {
         let transport = transport::transport(settings.most_payload);
         let keys: BTreeMap<_, _> = (0_u16..)
             .zip(&settings.peers)
-            .filter_map(|(number, peer)| peer.public_key.map(|key| (key, PeerId(number))))
+            .filter_map(|(number, peer)| Some((peer.public_key?, (PeerId(number), peer.classical))))
             .collect();
-        let (crypto, _) = tls.server(keys.keys().copied().collect());
+        // The crypto of it is replaced for each connection.
+        let (crypto, _) = tls.server(BTreeSet::new(), false);
         let config = transport::server(crypto, Arc::clone(&transport));
         let endpoint = Endpoint::new_with_abstract_socket(
             transport::endpoint(key, DATAGRAM_OCTETS as u16),
@@ -112,7 +113,7 @@ impl<'r> Conductor<'r> {
             );
             session.follow(shared.begun(id));
             let dial = peer.endpoint.clone().map(|host| {
-                let (crypto, verifier) = tls.client(public_key);
+                let (crypto, verifier) = tls.client(public_key, peer.classical);
                 let mut config = ClientConfig::new(crypto);
                 config.transport_config(Arc::clone(&transport));
                 Arc::new(Dial {

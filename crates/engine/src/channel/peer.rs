@@ -11,6 +11,7 @@ use super::dial::Dial;
 use super::line::{Heard, Line};
 use super::proof::Proof;
 use super::status::{PeerStatus, Reach};
+use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
 use super::words::Why;
 use super::{Arrival, ManagerPeer, Shared, chance};
@@ -80,6 +81,7 @@ pub(super) fn statuses(peers: &[ManagerPeer]) -> Vec<PeerStatus> {
         round_trip: None,
         path_payload: None,
         seen_at: None,
+        key_exchange: None,
         session: None,
     };
     peers.iter().enumerate().map(status).collect()
@@ -165,6 +167,9 @@ impl Peer {
         }
         self.hang_up();
         let now = self.shared.now();
+        if key_exchange_of(&connection) == KeyExchange::Classical {
+            self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
+        }
         self.line = Some(Line::start(connection, ours, first, &self.shared));
         (self.proof, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
@@ -406,6 +411,7 @@ impl Peer {
             round_trip: connected.map(|line| line.connection.rtt()),
             path_payload: self.payload.is,
             seen_at: connected.and(self.seen_at),
+            key_exchange: connected.map(|line| key_exchange_of(&line.connection)),
             session: self.session.as_ref().map(Session::state),
         }
     }

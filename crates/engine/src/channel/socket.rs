@@ -22,11 +22,11 @@ use super::transport::ConnectionIds;
 use crate::site::DatagramConsumer;
 
 /// Initials a second that are looked at: from each address, and from all others where there are very many. An Initial
-/// costs some ten microseconds.
-const INITIALS_EACH: u32 = 100;
+/// costs some ten microseconds, and a handshake three of them: a hello is two packets long, and the answer is acknowledged.
+const INITIALS_EACH: u32 = 200;
 const INITIALS_OTHERS: u32 = 5000;
 /// The same for addresses where peers are, in all: a flood of strangers keeps none of them out.
-const INITIALS_OF_PEERS: u32 = 1000;
+const INITIALS_OF_PEERS: u32 = 2000;
 
 /// The socket.
 pub(super) struct RingSocket {

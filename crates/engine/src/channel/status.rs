@@ -8,6 +8,7 @@ use std::time::Duration;
 use tunnel::{PeerId, SessionState};
 
 use super::counters::{ChannelCounters, Tally};
+use super::tls::KeyExchange;
 
 /// Notices that can wait to be read.
 const NOTICES: usize = 64;
@@ -43,6 +44,8 @@ pub struct PeerStatus {
     /// Where this site is, as the peer sees it, while connected: another address than this site's own if a NAT is between
     /// them.
     pub seen_at: Option<SocketAddr>,
+    /// How the connection's keys were agreed on, while connected.
+    pub key_exchange: Option<KeyExchange>,
     /// What both sites have agreed on; `None` without a channel.
     pub session: Option<SessionState>,
 }

@@ -2,11 +2,14 @@
 //!
 //! No certificate, no name, no authority, no time of day; nothing is resumed, so the key is proved anew for every
 //! connection. The signature over the handshake is verified by rustls; here it is decided whose key it must be.
+//!
+//! Keys are agreed on by X25519 and ML-KEM-768 together (X25519MLKEM768): what is recorded today stays closed as long as
+//! one of both holds. X25519 alone is spoken with peers for which that is allowed, and only if they do not know the other.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{AlwaysResolvesClientRawPublicKeys, Resumption};
 use rustls::crypto::aws_lc_rs::{self, cipher_suite, kx_group};
@@ -18,7 +21,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error, InvalidMessage,
-    PeerIncompatible, ServerConfig, SignatureScheme,
+    NamedGroup, PeerIncompatible, ServerConfig, SignatureScheme,
 };
 use suite::identity::{Identity, PublicKey};
 
@@ -28,8 +31,29 @@ const PROTOCOL: &[u8] = b"frameward-site/1";
 /// What TLS needs of this site.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
-    provider: Arc<CryptoProvider>,
+    hybrid: Arc<CryptoProvider>,
+    /// The same, and X25519 alone after it.
+    either: Arc<CryptoProvider>,
     own: Arc<CertifiedKey>,
+}
+
+/// How the keys of a channel were agreed on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeyExchange {
+    /// By X25519 and ML-KEM-768 together.
+    Hybrid,
+    /// By X25519 alone: a quantum computer would open later what is recorded now.
+    Classical,
+}
+
+impl KeyExchange {
+    /// The group's name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hybrid => "X25519MLKEM768",
+            Self::Classical => "X25519",
+        }
+    }
 }
 
 /// Whose key is accepted, and which one was shown last in a handshake, for words to a person.
@@ -44,31 +68,37 @@ impl Tls {
     /// # Errors
     /// If the cipher library does not take the key.
     pub(super) fn new(identity: &Identity) -> Result<Self, Error> {
-        let provider = Arc::new(CryptoProvider {
+        let hybrid = CryptoProvider {
             cipher_suites: vec![
                 cipher_suite::TLS13_AES_128_GCM_SHA256,
                 cipher_suite::TLS13_AES_256_GCM_SHA384,
                 cipher_suite::TLS13_CHACHA20_POLY1305_SHA256,
             ],
-            kx_groups: vec![kx_group::X25519],
+            kx_groups: vec![kx_group::X25519MLKEM768],
             ..aws_lc_rs::default_provider()
-        });
+        };
+        let kx_groups = vec![kx_group::X25519MLKEM768, kx_group::X25519];
+        let either = Arc::new(CryptoProvider { kx_groups, ..hybrid.clone() });
         let key = suite::scrubbed(|| {
             let pkcs8 = identity.pkcs8();
             aws_lc_rs::sign::any_eddsa_type(&PrivatePkcs8KeyDer::from(&pkcs8[..]))
         })?;
         let public = CertificateDer::from(identity.public().spki().to_vec());
-        Ok(Self { provider, own: Arc::new(CertifiedKey::new(vec![public], key)) })
+        Ok(Self { hybrid: Arc::new(hybrid), either, own: Arc::new(CertifiedKey::new(vec![public], key)) })
     }
 
     fn verifier(&self, accepted: BTreeSet<PublicKey>) -> Arc<Verifier> {
-        Arc::new(Verifier { accepted, shown: Mutex::new(None), provider: Arc::clone(&self.provider) })
+        Arc::new(Verifier { accepted, shown: Mutex::new(None), provider: Arc::clone(&self.hybrid) })
     }
 
-    /// For connections to this peer.
-    pub(super) fn client(&self, peer: PublicKey) -> (Arc<QuicClientConfig>, Arc<Verifier>) {
+    fn provider(&self, classical: bool) -> Arc<CryptoProvider> {
+        Arc::clone(if classical { &self.either } else { &self.hybrid })
+    }
+
+    /// For connections to this peer. `classical`: whether X25519 alone will do.
+    pub(super) fn client(&self, peer: PublicKey, classical: bool) -> (Arc<QuicClientConfig>, Arc<Verifier>) {
         let verifier = self.verifier(BTreeSet::from([peer]));
-        let mut config = ClientConfig::builder_with_provider(Arc::clone(&self.provider))
+        let mut config = ClientConfig::builder_with_provider(self.provider(classical))
             .with_protocol_versions(&[&TLS13])
             .expect("invariant: the provider has suites of TLS 1.3")
             .dangerous()
@@ -84,10 +114,14 @@ impl Tls {
         (Arc::new(config), verifier)
     }
 
-    /// For a connection from any of these peers.
-    pub(super) fn server(&self, peers: BTreeSet<PublicKey>) -> (Arc<QuicServerConfig>, Arc<Verifier>) {
+    /// For a connection from any of these peers. `classical`: whether X25519 alone will do for one of them.
+    pub(super) fn server(
+        &self,
+        peers: BTreeSet<PublicKey>,
+        classical: bool,
+    ) -> (Arc<QuicServerConfig>, Arc<Verifier>) {
         let verifier = self.verifier(peers);
-        let mut config = ServerConfig::builder_with_provider(Arc::clone(&self.provider))
+        let mut config = ServerConfig::builder_with_provider(self.provider(classical))
             .with_protocol_versions(&[&TLS13])
             .expect("invariant: the provider has suites of TLS 1.3")
             .with_client_cert_verifier(Arc::clone(&verifier) as _)
@@ -106,6 +140,15 @@ impl Tls {
 pub(super) fn key_of(connection: &quinn::Connection) -> Option<PublicKey> {
     let shown = connection.peer_identity()?.downcast::<Vec<CertificateDer<'static>>>().ok()?;
     PublicKey::from_spki(shown.first()?)
+}
+
+/// How the keys of an established connection were agreed on.
+pub(super) fn key_exchange_of(connection: &quinn::Connection) -> KeyExchange {
+    let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
+    match data.map(|data| data.negotiated_key_exchange_group) {
+        Some(NamedGroup::X25519MLKEM768) => KeyExchange::Hybrid,
+        _ => KeyExchange::Classical,
+    }
 }
 
 impl Verifier {

@@ -4,6 +4,7 @@ use quinn::{ConnectionError, TransportErrorCode};
 use suite::identity::PublicKey;
 use tunnel::PeerFault;
 
+use super::tls::KeyExchange;
 use super::transport::{DEAD, code};
 
 /// Who ended a handshake, if it was not this site.
@@ -51,6 +52,14 @@ impl Why {
         Self::refused(fault.to_string())
     }
 
+    /// One of the two sites agrees on keys by X25519 alone, and the other one does not.
+    pub(super) fn no_group() -> Self {
+        let group = KeyExchange::Hybrid.name();
+        Self::refused(format!("no way to agree on keys in common: one of the two sites asks for {group}")).cured_by(
+            "bring both sites to this version, or write classical = \"allow\" for the peer where that is asked for",
+        )
+    }
+
     fn refused(text: impl Into<String>) -> Self {
         Self { refused: true, ..Self::plain(text) }
     }
@@ -92,6 +101,7 @@ impl Why {
 
     /// A TLS alert (RFC 8446, 6.2) that `who` gave.
     fn handshake(error: TransportErrorCode, who: &str) -> Option<Self> {
+        const HANDSHAKE_FAILURE: u64 = 40;
         const ACCESS_DENIED: u64 = 49;
         const DECRYPT_ERROR: u64 = 51;
         const NO_APPLICATION_PROTOCOL: u64 = 120;
@@ -102,6 +112,9 @@ impl Why {
                 Self::refused("the peer does not know this site's public key")
                     .cured_by("write what 'frameward check' prints here as identity as public_key there"),
             );
+        }
+        if alert == HANDSHAKE_FAILURE {
+            return Some(Self::no_group());
         }
         Some(Self::refused(match alert {
             ACCESS_DENIED => format!("{who} does not know the other's public key"),

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use engine::channel::{ChannelCounters, Reach};
 use quinn::Connection;
+use rustls::crypto::aws_lc_rs::kx_group;
 use suite::identity::Identity;
 use tunnel::Message;
 
@@ -68,7 +69,7 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     let runtime = raw::runtime();
     let server = {
         let _inside = runtime.enter();
-        raw::serve(high.public(), &middle)
+        raw::serve(&[kx_group::X25519MLKEM768], high.public(), &middle)
     };
     let at = server.local_addr().expect("an address");
     let done = Arc::new(AtomicBool::new(false));
@@ -89,7 +90,9 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     let near = Site::start(&low, socket(), vec![peer(&high, Some(at))]);
     until("tried", || !near.status().peers[0].reason.is_empty());
     assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
-    assert_eq!(near.status().peers[0].reach, Reach::Refused, "{}", near.status().peers[0].reason);
+    let (reach, reason) = (near.status().peers[0].reach, near.status().peers[0].reason.clone());
+    assert_eq!(reach, Reach::Refused, "{reason}");
+    assert!(reason.contains("the signature is wrong"), "{reason}");
     done.store(true, Ordering::Relaxed);
     serving.join().expect("no panic");
 }

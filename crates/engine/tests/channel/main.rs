@@ -1,6 +1,7 @@
 //! The management channel over real QUIC on the loopback: sites that come, go, move and are attacked.
 
 mod address;
+mod classical;
 mod hostile;
 mod mkpdus;
 mod path;
@@ -122,6 +123,7 @@ fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
         endpoint: Some("127.0.0.9:4789".to_owned()),
         public_key: None,
         mode: tunnel::Mode::Plain { vni: 7 },
+        classical: false,
     };
     let first = Site::start(&low, first, vec![other, plain]);
     until("known before there is a channel", || {

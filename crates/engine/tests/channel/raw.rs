@@ -8,16 +8,18 @@ use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, ConnectionError, Endpoint, ServerConfig, TransportConfig};
 use rustls::client::AlwaysResolvesClientRawPublicKeys;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::aws_lc_rs::{default_provider, sign::any_eddsa_type};
+use rustls::crypto::aws_lc_rs::{default_provider, kx_group, sign::any_eddsa_type};
+use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoClientAuth};
+use rustls::server::AlwaysResolvesServerRawPublicKeys;
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
-use rustls::{DigitallySignedStruct, Error, SignatureScheme};
+use rustls::{DigitallySignedStruct, DistinguishedName, Error, SignatureScheme};
 use suite::identity::{Identity, PublicKey};
 use tokio::runtime::{Builder, Runtime};
 
-/// Takes any server.
+/// Takes anybody.
 #[derive(Debug)]
 struct Anybody;
 
@@ -60,6 +62,47 @@ impl ServerCertVerifier for Anybody {
     }
 }
 
+impl ClientCertVerifier for Anybody {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Ok(HandshakeSignatureValid::assertion())
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        vec![SignatureScheme::ED25519]
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
+    }
+}
+
 /// What is shown, and what is signed with.
 fn certified(shown: PublicKey, signs: &Identity) -> Arc<CertifiedKey> {
     let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(&signs.pkcs8()[..])).expect("a key");
@@ -68,6 +111,8 @@ fn certified(shown: PublicKey, signs: &Identity) -> Arc<CertifiedKey> {
 
 fn transport() -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
+    // As sites have it.
+    transport.initial_rtt(Duration::from_millis(100));
     transport.max_idle_timeout(Some(Duration::from_secs(5).try_into().expect("in range")));
     Arc::new(transport)
 }
@@ -83,13 +128,28 @@ pub(crate) enum Shown<'a> {
     Nothing,
 }
 
+/// Agrees by these groups, in this order.
+fn provider(groups: &[&'static dyn SupportedKxGroup]) -> Arc<CryptoProvider> {
+    Arc::new(CryptoProvider { kx_groups: groups.to_vec(), ..default_provider() })
+}
+
 /// A client, at another address than the sites. The connection may be one that the server is about to close.
 pub(crate) async fn connect(
     shown: Shown<'_>,
     protocol: &[u8],
     to: SocketAddr,
 ) -> (Endpoint, Result<Connection, ConnectionError>) {
-    let builder = rustls::ClientConfig::builder_with_provider(Arc::new(default_provider()))
+    connect_by(&[kx_group::X25519MLKEM768], shown, protocol, to).await
+}
+
+/// The same, and how keys are agreed on.
+pub(crate) async fn connect_by(
+    groups: &[&'static dyn SupportedKxGroup],
+    shown: Shown<'_>,
+    protocol: &[u8],
+    to: SocketAddr,
+) -> (Endpoint, Result<Connection, ConnectionError>) {
+    let builder = rustls::ClientConfig::builder_with_provider(provider(groups))
         .with_protocol_versions(&[&TLS13])
         .expect("TLS 1.3")
         .dangerous()
@@ -109,11 +169,15 @@ pub(crate) async fn connect(
 }
 
 /// A server that shows a key and signs with another, and takes anybody.
-pub(crate) fn serve(shown: PublicKey, signs: &Identity) -> Endpoint {
-    let mut config = rustls::ServerConfig::builder_with_provider(Arc::new(default_provider()))
+pub(crate) fn serve(
+    groups: &[&'static dyn SupportedKxGroup],
+    shown: PublicKey,
+    signs: &Identity,
+) -> Endpoint {
+    let mut config = rustls::ServerConfig::builder_with_provider(provider(groups))
         .with_protocol_versions(&[&TLS13])
         .expect("TLS 1.3")
-        .with_client_cert_verifier(Arc::new(NoClientAuth))
+        .with_client_cert_verifier(Arc::new(Anybody))
         .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified(shown, signs))));
     config.alpn_protocols = vec![super::hostile::PROTOCOL.to_vec()];
     let mut config =

@@ -60,6 +60,7 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
         endpoint: endpoint.map(|endpoint| endpoint.to_string()),
         public_key: Some(identity.public()),
         mode: Mode::Identifier,
+        classical: false,
     }
 }
 
@@ -209,6 +210,8 @@ pub(crate) struct Fate {
     pub(crate) cut: AtomicBool,
     /// Longer packets do not pass, in either direction; 0: all pass.
     pub(crate) most: AtomicUsize,
+    /// Of so many packets, in both directions together, one does not pass, by chance; 0: all pass.
+    pub(crate) lost: AtomicUsize,
     /// Which of the outer ports is used.
     pub(crate) port: AtomicU16,
     /// Held back on the inner side, and sent from another address of the network instead.
@@ -251,6 +254,7 @@ impl Relay {
             move || {
                 let mut near = None;
                 let mut packet = [0; 65536];
+                let mut chance = 1_u64;
                 while !stop.load(Ordering::Relaxed) {
                     let far = fate.far.lock().expect("not poisoned").expect("set at the start");
                     let dead = fate.dead.lock().expect("not poisoned").clone();
@@ -258,6 +262,11 @@ impl Relay {
                     let most = match fate.most.load(Ordering::Relaxed) {
                         0 => packet.len(),
                         most => most,
+                    };
+                    let every = fate.lost.load(Ordering::Relaxed);
+                    let mut lost = || {
+                        chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        every != 0 && (chance >> 33) as usize % every == 0
                     };
                     let port = usize::from(fate.port.load(Ordering::Relaxed));
                     while let Ok((octets, from)) = inner.recv_from(&mut packet) {
@@ -268,7 +277,7 @@ impl Relay {
                         let packet = &packet[..octets];
                         // What comes from elsewhere is a short-header packet: of a connection that stands.
                         let stands = packet[0] & 0x80 == 0;
-                        if cut || packet.len() > most {
+                        if cut || packet.len() > most || lost() {
                             continue;
                         }
                         if stands && fate.diverted.load(Ordering::Relaxed) {
@@ -290,7 +299,8 @@ impl Relay {
                                     && !dead.contains(&from)
                                     && number == port
                                     && !cut
-                                    && octets <= most,
+                                    && octets <= most
+                                    && !lost(),
                                 near,
                             ) else {
                                 continue;

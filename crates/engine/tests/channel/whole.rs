@@ -91,7 +91,12 @@ fn free(ip: &str) -> SocketAddr {
 }
 
 fn peer(identity: &Identity, endpoint: SocketAddr, mode: Mode) -> ManagerPeer {
-    ManagerPeer { endpoint: Some(endpoint.to_string()), public_key: Some(identity.public()), mode }
+    ManagerPeer {
+        endpoint: Some(endpoint.to_string()),
+        public_key: Some(identity.public()),
+        mode,
+        classical: false,
+    }
 }
 
 /// Sends until one has come: how long that takes.

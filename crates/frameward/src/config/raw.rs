@@ -142,6 +142,7 @@ pub(super) struct RawSitePeer {
     pub(super) mode: Text,
     pub(super) vni: Number,
     pub(super) path_mtu: Number,
+    pub(super) classical: Text,
 }
 
 #[derive(Deserialize)]

@@ -75,6 +75,8 @@ pub struct SitePeer {
     pub mode: Mode,
     /// The largest IP packet that the path may carry, in octets. Up to there it is probed; of a plain peer, believed.
     pub path_mtu: u16,
+    /// Whether keys may be agreed on with it by X25519 alone: `classical = "allow"`.
+    pub classical: bool,
 }
 
 /// Peers of a site.

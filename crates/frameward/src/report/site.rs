@@ -87,6 +87,9 @@ pub struct SitePeerReport {
     /// Where this site is, as the peer sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
+    /// How the connection's keys were agreed on: `X25519MLKEM768`, or `X25519` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_exchange: Option<String>,
     /// Seconds for which the peer has been running, as far as is known here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance_seconds: Option<u64>,
@@ -279,6 +282,7 @@ pub(crate) mod tests {
             round_trip_us: Some(812),
             path_payload: Some(1472),
             seen_at: Some("203.0.113.9:20007".into()),
+            key_exchange: Some("X25519MLKEM768".into()),
             instance_seconds: Some(3600),
             transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
             receive_epoch: None,

@@ -175,6 +175,7 @@ fn a_site_as_text() {
   peer berlin, identifier, connected for 00:01:01
     data goes to 198.51.100.7:7787, round trip 812 us, UDP payload up to 1472, running for 01:00:00 at least
     sees this site at 203.0.113.9:20007
+    keys agreed on by X25519MLKEM768
     sends under epoch 3, 00:00:12 old; receives under no epoch
     flows: 5 known there, 1 announced; 4 of its own
     OutPktsTunnelled                                    9

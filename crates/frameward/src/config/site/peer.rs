@@ -79,6 +79,7 @@ impl<'r> Peers<'r> {
             findings.warn(raw.mode.as_ref().map_or(place.span.clone(), Spanned::span), text);
         }
         let path_mtu = place.path_mtu(raw, findings);
+        let classical = place.classical(raw, kind, findings);
         Some(SitePeer {
             name: name?,
             line: findings.line(&place.span),
@@ -86,6 +87,7 @@ impl<'r> Peers<'r> {
             public_key: public_key?,
             mode: mode.or(vni.map(|vni| Mode::Plain { vni }))?,
             path_mtu,
+            classical,
         })
     }
 
@@ -238,6 +240,24 @@ impl Place {
                 None
             }
         }
+    }
+
+    fn classical(&self, raw: &RawSitePeer, kind: Kind, findings: &mut Findings) -> bool {
+        let label = &self.label;
+        let choices = [("refuse", false), ("allow", true)];
+        let classical = findings.choice(label, "classical", &raw.classical, &choices, false);
+        if let Some(value) = &raw.classical {
+            if kind == Kind::Plain {
+                let text = format!("{label}classical does nothing with mode = \"plain\"; remove it");
+                findings.error(value.span(), text);
+            } else if classical {
+                let text = format!(
+                    "{label}classical = \"allow\": if the peer does not know X25519MLKEM768, keys are agreed on by X25519 alone, and what is recorded of it can be opened by a quantum computer later"
+                );
+                findings.warn(value.span(), text);
+            }
+        }
+        classical
     }
 
     fn path_mtu(&self, raw: &RawSitePeer, findings: &mut Findings) -> u16 {

@@ -54,6 +54,7 @@ fn a_site_needs_no_link() {
     assert_eq!((dump.mode, dump.public_key), (Mode::Plain { vni: 7 }, None));
     let bound: Vec<_> = sockets(site).iter().map(|socket| socket.address.to_string()).collect();
     assert_eq!(bound, ["0.0.0.0:7787", "0.0.0.0:7788", "0.0.0.0:4789"]);
+    assert!(!berlin.classical);
     // Unprotected is loud.
     let [warning] = lines(&warnings).try_into().unwrap();
     assert!(warning.starts_with(
@@ -180,7 +181,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, endpoint, public_key, mode, vni, path_mtu",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, endpoint, public_key, mode, vni, path_mtu, classical",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (
@@ -294,6 +295,16 @@ fn mistakes() -> Vec<(String, String, String)> {
             "mode = \"header-encryption\"",
             "vni = 1\npath_mtu = 1279",
             "16: site \"dresden\": peer \"celle\": vni is for mode = \"plain\" alone; remove it\n17: site \"dresden\": peer \"celle\": path_mtu = 1279 is out of range; use 1280 to 9216",
+        ),
+        (
+            "mode = \"header-encryption\"",
+            "classical = \"yes\"",
+            "16: site \"dresden\": peer \"celle\": classical = \"yes\" is no choice; use \"refuse\" or \"allow\"",
+        ),
+        (
+            "vni = 7",
+            "vni = 7\nclassical = \"allow\"",
+            "22: site \"dresden\": peer \"dump\": classical does nothing with mode = \"plain\"; remove it",
         ),
         (
             "vni = 7",

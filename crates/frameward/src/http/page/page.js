@@ -437,6 +437,7 @@
       if (peer.reason) list.push(["because", peer.reason]);
       list.push(["address", peer.address || "not known yet"]);
       if (peer.round_trip_us !== undefined) list.push(["round trip", `${whole(peer.round_trip_us)} \u00b5s`]);
+      if (peer.key_exchange) list.push(["keys by", peer.key_exchange]);
       if (peer.path_payload !== undefined) list.push(["UDP payload", `${whole(peer.path_payload)} octets`]);
       if (peer.mode !== "plain") {
         list.push(["epoch sent", epoch(peer.transmit_epoch)], ["epoch received", epoch(peer.receive_epoch)]);

@@ -113,6 +113,7 @@ pub(crate) fn peer_report(
             .map(|round_trip: Duration| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
         path_payload: channel.and_then(|(_, peer)| peer.path_payload),
         seen_at: channel.and_then(|(_, peer)| peer.seen_at).map(|address| address.to_string()),
+        key_exchange: channel.and_then(|(_, peer)| peer.key_exchange).map(|by| by.name().into()),
         instance_seconds: session.and_then(|session| session.instance).map(|(_, since)| seconds(since)),
         transmit_epoch: epoch(session.and_then(|session| session.transmit)),
         receive_epoch: epoch(session.and_then(|session| session.receive)),

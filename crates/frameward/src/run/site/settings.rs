@@ -31,6 +31,7 @@ pub(crate) fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerS
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         public_key: peer.public_key,
         mode: peer.mode,
+        classical: peer.classical,
     };
     let probed = config.peers.iter().filter(|peer| !matches!(peer.mode, Mode::Plain { .. }));
     let path = probed.map(|peer| most_payload(config, peer)).max()?;

@@ -61,6 +61,9 @@ impl StatusText<'_> {
         if let Some(address) = &peer.seen_at {
             writeln!(f, "    sees this site at {address}")?;
         }
+        if let Some(group) = &peer.key_exchange {
+            writeln!(f, "    keys agreed on by {group}")?;
+        }
         if mode != "plain" {
             let epoch = |epoch: Option<EpochReport>| match epoch {
                 Some(EpochReport { epoch, seconds }) => format!("epoch {epoch}, {} old", Uptime(seconds)),
