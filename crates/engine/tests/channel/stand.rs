@@ -266,7 +266,7 @@ impl Relay {
                     let every = fate.lost.load(Ordering::Relaxed);
                     let mut lost = || {
                         chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                        every != 0 && (chance >> 33) as usize % every == 0
+                        every != 0 && ((chance >> 33) as usize).is_multiple_of(every)
                     };
                     let port = usize::from(fate.port.load(Ordering::Relaxed));
                     while let Ok((octets, from)) = inner.recv_from(&mut packet) {
