@@ -228,7 +228,7 @@ impl World {
             assert!(events <= 4 * RELATIONS, "events without end");
             let change = match event {
                 Event::Heard(_) => KeyChange::TakeOut,
-                Event::Alarm(_) => continue,
+                Event::Alarm(_) | Event::Lost => continue,
                 Event::TransmitEpoch(session, epoch) => {
                     let key_id = self.first_key_ids[session.0 as usize][number];
                     KeyChange::NextTransmit(session, self.key(number, session.0, end, key_id, epoch + 1))

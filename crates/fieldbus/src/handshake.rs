@@ -23,7 +23,8 @@
 //! | another nonce of mine | nothing: [`HelloDiscard::Stale`] |
 //!
 //! An end that has no session asks `offer, ?` at its start and every [`ASK`]. An end whose peer is not known to have
-//! entered asks with the two nonces of its session every [`ASK`], and each [`TRIES`]th time anew with its offer: copies
+//! entered asks with the two nonces of its session every [`ASK`], and each [`TRIES`]th time anew with its offer; one whose data path
+//! cannot follow any more asks anew as well ([`Handshake::ask_anew`], [`crate::Event::Lost`]): copies
 //! and late HELLOs can bring the ends into sessions of different pairs, and that ends it. An end that knows is silent. What
 //! confirms a session is Entered, or a frame that was verified under its keys ([`Handshake::heard_frame`]).
 //!
@@ -265,6 +266,13 @@ impl Handshake {
     pub fn heard_frame(&mut self, number: SessionNumber) {
         if self.newest.is_some_and(|newest| newest.number == number) && !self.events.is_full() {
             self.confirm();
+        }
+    }
+
+    /// The data path cannot follow the peer any more: asks anew, once. An end that is not in a confirmed session asks anyway.
+    pub fn ask_anew(&mut self) {
+        if self.confirmed {
+            self.say_offer(None);
         }
     }
 

@@ -68,6 +68,8 @@ pub(crate) struct Member {
     pub(crate) clear_ahead: u8,
     /// Their payloads. Nothing looks there as long as none comes in clear.
     pub(crate) twins: Box<Twins>,
+    /// Since when frames of unknown keys come, and none that is verified.
+    pub(crate) lost_since: Option<Moment>,
     pub(crate) watch: Watch,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
@@ -151,6 +153,7 @@ impl Member {
             delivered,
             clear_ahead: 0,
             twins: Box::default(),
+            lost_since: None,
             watch: Watch::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,

@@ -21,6 +21,9 @@ pub enum Event {
     ReceiveEpoch(SessionNumber, u64),
     /// No verified frame came for so long, which is the configured time or more. Of several, the worst since the last time.
     Alarm(Duration),
+    /// For a second frames came under keys that are not known, and none that was verified: this end has missed so many epochs that it
+    /// cannot follow, and has to ask for another session.
+    Lost,
 }
 
 /// What one relation has to tell.
@@ -31,6 +34,7 @@ pub(crate) struct News {
     transmit_epoch: Option<Epoch>,
     receive_epoch: Option<Epoch>,
     alarm: Option<Duration>,
+    lost: bool,
 }
 
 impl News {
@@ -42,6 +46,7 @@ impl News {
             })
             .or_else(|| self.receive_epoch.take().map(|(session, epoch)| Event::ReceiveEpoch(session, epoch)))
             .or_else(|| self.alarm.take().map(Event::Alarm))
+            .or_else(|| core::mem::take(&mut self.lost).then_some(Event::Lost))
     }
 }
 
@@ -72,6 +77,11 @@ impl NewsList {
 
     pub(crate) fn alarm(&mut self, member: &mut Member, number: usize, gap: Duration) {
         member.news.alarm = member.news.alarm.max(Some(gap));
+        self.list(member, number);
+    }
+
+    pub(crate) fn lost(&mut self, member: &mut Member, number: usize) {
+        member.news.lost = true;
         self.list(member, number);
     }
 

@@ -121,6 +121,10 @@ impl Relations {
                 Ok(admitted) => *open = Some(admitted),
                 Err(discard) => {
                     member.received.count(Err(discard));
+                    if discard == ReceiveDiscard::UnknownKey {
+                        member.lost_since.get_or_insert(now);
+                        self.watch();
+                    }
                     *outcome = Err(discard);
                 }
             }
@@ -155,6 +159,7 @@ impl Relations {
         let moved = member.keys.commit(open.under, open.seq)?;
         self.watch();
         let (_, member, news) = self.member_mut(number);
+        member.lost_since = None;
         member.received.in_octets_ok += open.payload as u64;
         member.received.in_pkts_missing += u64::from(moved.missing);
         if let Some(session) = moved.session {

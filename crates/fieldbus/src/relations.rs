@@ -22,6 +22,8 @@ use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
+/// For so long frames of unknown keys come before another session is asked for; then again.
+const LOST: Duration = Duration::from_secs(1);
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
 /// Frames of a burst that go through all passes together. What they need, a dozen cache lines each, is still in the nearest cache
@@ -292,6 +294,9 @@ impl Relations {
             if let Some(gap) = member.watch.look(now) {
                 member.received.in_alarms += 1;
                 self.news.alarm(member, number, gap);
+            }
+            if member.lost_since.take_if(|since| now.since(*since) >= LOST).is_some() {
+                self.news.lost(member, number);
             }
         }
         self.look_at = if end == self.count() { 0 } else { end };

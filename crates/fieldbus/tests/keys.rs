@@ -26,7 +26,7 @@ fn attend(pair: &mut Pair, end: usize, key_id: u8) -> Vec<Event> {
             Event::ReceiveEpoch(session, epoch) => {
                 KeyChange::NextReceive(session, pair.key(number, session.0, 1 - end, key_id, epoch + 1))
             }
-            Event::Heard(_) | Event::Alarm(_) => KeyChange::TakeOut,
+            Event::Heard(_) | Event::Alarm(_) | Event::Lost => KeyChange::TakeOut,
         };
         pair.ends[end].change(number, change);
         events.push(event);

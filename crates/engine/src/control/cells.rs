@@ -249,6 +249,10 @@ impl CellControl {
                 self.silences.add(number, gap);
                 return;
             }
+            Event::Lost => {
+                relation.handshake.ask_anew();
+                KeyChange::TakeOut
+            }
         };
         self.changes.push((number, change));
         self.follow(number);

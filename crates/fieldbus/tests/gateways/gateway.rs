@@ -27,7 +27,7 @@ const HEADROOM: usize = 64;
 /// One start of a gateway.
 pub(crate) struct Gateway {
     pub(crate) cell: Relations,
-    handshakes: Vec<Handshake>,
+    pub(crate) handshakes: Vec<Handshake>,
     /// The newest session of each relation.
     newest: Vec<SessionNumber>,
 }
@@ -39,6 +39,8 @@ pub(crate) struct Plant {
     pub(crate) discards: HashMap<ReceiveDiscard, u64>,
     /// Nothing arrives.
     pub(crate) cut: bool,
+    /// Nothing reaches this end.
+    pub(crate) deaf: Option<usize>,
     now: Duration,
     relations: usize,
     epoch_end: u32,
@@ -77,6 +79,7 @@ impl Plant {
             recorded: Vec::new(),
             discards: HashMap::new(),
             cut: false,
+            deaf: None,
             now,
             relations,
             epoch_end,
@@ -116,7 +119,7 @@ impl Plant {
             self.now = next.max(self.now);
             while self.wire.first().is_some_and(|&(arrives, ..)| arrives <= self.now) {
                 let (_, to, frame) = self.wire.remove(0);
-                if self.cut {
+                if self.cut || self.deaf == Some(to) {
                     self.frames.lost += u64::from(is_data(&frame));
                 } else {
                     self.arrive(to, &frame);
@@ -217,8 +220,9 @@ impl Plant {
 
     /// What control does in a turn.
     fn tend(&mut self) {
-        let now = Instant::after_start(self.now);
+        let (now, moment) = (Instant::after_start(self.now), self.moment());
         for end in [0, 1] {
+            self.ends[end].cell.look_for_silence(moment);
             let mut says = Vec::new();
             let Gateway { cell, handshakes, newest } = &mut self.ends[end];
             while let Some((number, event)) = cell.poll_event() {
@@ -236,6 +240,7 @@ impl Plant {
                         }
                     }
                     Event::Alarm(_) => {}
+                    Event::Lost => handshake.ask_anew(),
                 }
             }
             for (number, handshake) in handshakes.iter_mut().enumerate() {

@@ -95,6 +95,24 @@ fn epochs_end_every_seven_frames_and_no_frame_is_lost() {
     plant.assert_accounted_for();
 }
 
+/// One direction is lost for longer than an epoch lasts: who hears nothing meanwhile knows none of the keys that come then, and the other
+/// one has no reason to ask.
+#[test]
+fn a_direction_that_was_lost_for_epochs_heals() {
+    for deaf in [0, 1] {
+        let mut plant = Plant::with_epochs(2, 7);
+        plant.until_all_flow(START).unwrap();
+        plant.deaf = Some(deaf);
+        plant.pass(Duration::from_millis(100));
+        plant.deaf = None;
+        assert!(plant.until_all_flow(Duration::from_secs(2)).is_some(), "{deaf} hears nothing for ever");
+        // It asked because of that alone.
+        let sessions = plant.ends[deaf].handshakes[0].counters().sessions_entered;
+        plant.pass(Duration::from_secs(5));
+        assert_eq!(plant.ends[deaf].handshakes[0].counters().sessions_entered, sessions);
+    }
+}
+
 #[test]
 fn without_its_peer_a_gateway_delivers_nothing_and_says_so() {
     let mut plant = Plant::new(1);
