@@ -112,14 +112,24 @@ impl Station {
         });
     }
 
-    /// Sends echo requests in IP packets of so many octets, 10 ms apart. All are answered.
+    /// Sends echo requests in IP packets of so many octets, 10 ms apart. All are answered. On a machine that stands still a guest
+    /// itself loses some, so there are three tries: what a site loses it has counted, and that is looked at in the end.
     pub(super) fn ping(&mut self, peer: &Station, octets: usize, count: usize) {
-        let answer = self.guest.run(&format!(
-            "ping -n -q -i 0.01 -W 2 -M do -c {count} -s {} 10.77.0.{}",
+        let ping = format!(
+            "ping -n -q -i 0.01 -W 2 -M do -c {count} -s {} 10.77.0.{}; true",
             octets - 28,
             peer.number
-        ));
-        assert!(answer.contains(&format!("{count} received, 0% packet loss")), "{octets} octets: {answer}");
+        );
+        let all = format!("{count} received, 0% packet loss");
+        let mut answers = Vec::new();
+        while answers.len() < 3 {
+            let answer = self.guest.run(&ping);
+            if answer.contains(&all) {
+                return;
+            }
+            answers.push(answer);
+        }
+        panic!("{octets} octets: {answers:#?}");
     }
 
     /// What its kernel counted of frames that came, by the names of 802.1AE-2018.
