@@ -49,6 +49,22 @@ impl Way for [&Machine; 2] {
     }
 }
 
+/// A sample of which nothing was sent says nothing of what stands between: it is taken again, as is a search that found nothing, so often at
+/// most.
+const TRIES: usize = 3;
+
+/// Takes a sample until something was sent.
+fn sent<T>(mut take: impl FnMut() -> Result<T, Error>, rate: impl Fn(&T) -> f64) -> Result<T, Error> {
+    let mut tries = 1;
+    loop {
+        let sample = take()?;
+        if rate(&sample) > 0.0 || tries == TRIES {
+            return Ok(sample);
+        }
+        tries += 1;
+    }
+}
+
 /// What arrived, what was sent for it.
 #[derive(Debug)]
 struct Point {
@@ -75,14 +91,21 @@ impl Curve {
     /// # Errors
     /// If sockets or threads fail, or nothing arrives.
     pub fn search(case: &str, way: &mut dyn Way, effort: &Effort) -> Result<Self, BenchError> {
-        let found = way.search(&Search { time: effort.time, loss: 1e-3, precision: 0.05 })?;
-        // Whoever loses some at any rate still carries some.
-        let first =
-            found.trials.first().map_or(0.0, |trial| trial.received as f64 / trial.elapsed.as_secs_f64());
-        let rate = if found.rate > 0.0 { found.rate } else { first / 2.0 };
-        if rate < 1.0 {
-            return Err(BenchError::Silent(case.to_owned()));
-        }
+        let mut tries = 0;
+        let rate = loop {
+            let found = way.search(&Search { time: effort.time, loss: 1e-3, precision: 0.05 })?;
+            // Whoever loses some at any rate still carries some.
+            let first =
+                found.trials.first().map_or(0.0, |trial| trial.received as f64 / trial.elapsed.as_secs_f64());
+            let rate = if found.rate > 0.0 { found.rate } else { first / 2.0 };
+            if rate >= 1.0 {
+                break rate;
+            }
+            tries += 1;
+            if tries == TRIES {
+                return Err(BenchError::Silent(case.to_owned()));
+            }
+        };
         let samples = |name: fn(f64, &str) -> String, times| Samples::new(&name(times, case));
         Ok(Self {
             rate,
@@ -117,13 +140,15 @@ impl Curve {
     pub fn round(&mut self, way: &mut dyn Way, time: Duration) -> Result<(), BenchError> {
         self.alone.push(self.rate);
         for point in &mut self.one_way {
-            let flood = way.offer((self.rate * point.times) as u32, time)?;
+            let flood = sent(|| way.offer((self.rate * point.times) as u32, time), Flood::sent_per_second)?;
             point.arrived.push(flood.delivered_per_second());
             point.sent.push(flood.sent_per_second());
         }
         for (point, slower) in self.both_ways.iter_mut().zip(&mut self.slower) {
             // As many for the boxes as one way: half of them from each end.
-            let ways = way.offer_both((self.rate * point.times / 2.0) as u32, time)?;
+            let both = || way.offer_both((self.rate * point.times / 2.0) as u32, time);
+            let slower_sender = |ways: &[Flood; 2]| ways[0].sent_per_second().min(ways[1].sent_per_second());
+            let ways = sent(both, slower_sender)?;
             let [there, back] = ways.map(|flood| flood.delivered_per_second());
             point.arrived.push(there + back);
             point.sent.push(ways.iter().map(Flood::sent_per_second).sum());
