@@ -17,7 +17,7 @@ help:
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
 	@echo "make bench-fragment  what splitting frames costs and sharing them gains, on this machine (root; 5 minutes)"
 	@echo "make bench-link a link beside a bridge and a bare forwarder, with each suite, on this machine (root; 10 minutes)"
-	@echo "make bench-overload  what arrives of up to ten times the frames that there is room for, through links and sites (root; 10 minutes)"
+	@echo "make bench-overload  what arrives of up to ten times the frames that there is room for, through links, sites and cells (root; 10 minutes)"
 	@echo "make bench-tunnel our sites beside kernel VXLAN, alone and over WireGuard, on this machine (root; 10 minutes)"
 	@echo "make bench-mcu  antedated ciphers on a Cortex-M4 in an emulator, beside the paper's figures (Debian's Rust, qemu-system-arm)"
 	@echo "make bench-precompute  the same, beside this host with AES in software, and as it is"

@@ -144,6 +144,11 @@ fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
     overloaded(&[(overload::VXLAN, 0), ("site, header encryption", site), ("site, identifiers", site)]);
 }
 
+#[test]
+fn overload_is_offered_to_cells_and_to_their_limit() {
+    overloaded(&[(overload::UNPROTECTED_CELL, 0), ("cell", 1 + 2 * 9 + 1)]);
+}
+
 /// These cases alone, each with so many figures beside its curves, have them.
 fn overloaded(cases: &[(&str, usize)]) {
     let only: Vec<_> = cases.iter().map(|(case, _)| (*case).to_owned()).collect();

@@ -12,7 +12,7 @@
 //! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
 //! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
-//! | `overload` | [`overload`] | what arrives of more frames than there is room for, one way and both ways, and beside a stranger's: links with a bridge and a bare forwarder, sites with kernel VXLAN |
+//! | `overload` | [`overload`] | what arrives of more frames than there is room for, one way and both ways, and beside a stranger's: links with a bridge and a bare forwarder, sites with kernel VXLAN, cells with the forwarder |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
 //! | `precompute` | [`precompute`] | ordinary ciphers with antedated ones, on a microcontroller and here |
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |

@@ -9,6 +9,7 @@
 //! when the frame was given to the system, in nanoseconds since the exchange began: both machines have one clock.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -29,6 +30,8 @@ pub fn no_times() -> Histogram<u64> {
 pub const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 /// EtherType of PROFINET RT.
 const PROFINET: [u8; 2] = [0x88, 0x92];
+/// Where a tagged frame of ours carries its number.
+const NUMBER: Range<usize> = 36..44;
 /// What a machine waits for at the most when it is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Quiet for so long: nothing is under way any more.
@@ -295,6 +298,33 @@ fn frame(relation: &Relation, side: usize, number: u64, time: u64) -> Vec<u8> {
     frame
 }
 
+/// Frames of all relations in turn, as fast as they are asked for, whatever the cycle.
+#[derive(Clone, Debug)]
+pub struct Turns {
+    frames: Vec<Vec<u8>>,
+    number: u64,
+}
+
+impl Turns {
+    /// What one side's stations send: 0 is A's, 1 is B's.
+    pub fn new(relations: &[Relation], side: usize) -> Self {
+        Self { frames: relations.iter().map(|relation| frame(relation, side, 0, 0)).collect(), number: 0 }
+    }
+
+    /// Octets of a frame, in the mean.
+    pub fn mean_octets(&self) -> usize {
+        self.frames.iter().map(Vec::len).sum::<usize>() / self.frames.len().max(1)
+    }
+
+    /// Writes the next one over `frame`.
+    pub fn next_into(&mut self, frame: &mut Vec<u8>) {
+        let turn = (self.number % self.frames.len() as u64) as usize;
+        frame.clone_from(&self.frames[turn]);
+        frame[NUMBER].copy_from_slice(&self.number.to_be_bytes());
+        self.number += 1;
+    }
+}
+
 /// What a frame of ours says of itself.
 struct Said {
     to: Mac,
@@ -328,6 +358,24 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn relations_take_turns_and_each_frame_has_a_number() {
+        let relation = |device| Relation {
+            stations: [[2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 1, device]],
+            frame_ids: [0x8000, 0xbb00],
+            cycle: Duration::from_millis(1),
+            payload_octets: 44,
+        };
+        let mut turns = Turns::new(&[relation(1), relation(2)], 0);
+        let mut frame = Vec::new();
+        for (number, device) in [(0, 1), (1, 2), (2, 1)] {
+            turns.next_into(&mut frame);
+            let said = Said::read(&frame).unwrap();
+            assert_eq!((said.number, said.to[5], said.tagged), (number, device, true));
+            assert_eq!(frame.len(), turns.mean_octets());
+        }
+    }
 
     #[test]
     fn what_is_missing_doubled_or_changed_is_counted() {

@@ -178,9 +178,25 @@ pub fn flood(
     per_second: Option<u32>,
     time: Duration,
 ) -> Result<Flood, Error> {
-    let frames = Prepared::new(from.mac, to.mac, octets, first_pn);
-    let load = Load::start(from, frames, per_second, WARM_UP + time + GRACE)?;
-    let counted = crate::flood::count([(&load.sent, to.namespace, to.ifname)], time);
+    let mut frames = Prepared::new(from.mac, to.mac, octets, first_pn);
+    let next = move |frame: &mut Vec<u8>| {
+        frames.next_into(frame);
+    };
+    flood_with([(from.namespace, from.ifname), (to.namespace, to.ifname)], next, per_second, time)
+}
+
+/// The same with whatever `next` writes, out of an interface of a namespace to another.
+///
+/// # Errors
+/// As [`flood`].
+pub fn flood_with(
+    [from, (namespace, ifname)]: [(&Namespace, &str); 2],
+    next: impl FnMut(&mut Vec<u8>) + Send + 'static,
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<Flood, Error> {
+    let load = Load::start_with(from, next, per_second, WARM_UP + time + GRACE)?;
+    let counted = crate::flood::count([(&load.sent, namespace, ifname)], time);
     load.stop()?;
     counted.map(|[flood]| flood)
 }
@@ -196,13 +212,30 @@ pub fn both_ways(
     per_second: Option<u32>,
     time: Duration,
 ) -> Result<[Flood; 2], Error> {
+    let frames = |from: Port<'_>, to: Port<'_>| {
+        let mut frames = Prepared::new(from.mac, to.mac, octets, first_pn);
+        move |frame: &mut Vec<u8>| {
+            frames.next_into(frame);
+        }
+    };
+    let ends = [one, other].map(|port| (port.namespace, port.ifname));
+    both_ways_with(ends, [frames(one, other), frames(other, one)], per_second, time)
+}
+
+/// The same with whatever `next` of each end writes.
+///
+/// # Errors
+/// As [`flood`].
+pub fn both_ways_with(
+    [one, other]: [(&Namespace, &str); 2],
+    [there, back]: [impl FnMut(&mut Vec<u8>) + Send + 'static; 2],
+    per_second: Option<u32>,
+    time: Duration,
+) -> Result<[Flood; 2], Error> {
     let limit = WARM_UP + time + GRACE;
-    let there = Load::start(one, Prepared::new(one.mac, other.mac, octets, first_pn), per_second, limit)?;
-    let back = Load::start(other, Prepared::new(other.mac, one.mac, octets, first_pn), per_second, limit)?;
-    let counted = crate::flood::count(
-        [(&there.sent, other.namespace, other.ifname), (&back.sent, one.namespace, one.ifname)],
-        time,
-    );
+    let there = Load::start_with(one, there, per_second, limit)?;
+    let back = Load::start_with(other, back, per_second, limit)?;
+    let counted = crate::flood::count([(&there.sent, other.0, other.1), (&back.sent, one.0, one.1)], time);
     there.stop()?;
     back.stop()?;
     counted

@@ -8,7 +8,8 @@
 //! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered. Sender,
 //! both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
 //! figure says more than what it is beside that of something simpler under the same load in the same round: beside links
-//! a forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN. What the sender could not reach is
+//! a forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
+//! same frames: those of 50 relations in turn. What the sender could not reach is
 //! said: `offered` is what it sent, and its ratio the multiple that it reached.
 //!
 //! | figure | how |
@@ -30,7 +31,8 @@ use std::time::{Duration, Instant};
 
 use ::bench::Target;
 use engine::open::Io;
-use lab::Shape;
+use lab::cyclic::Relation;
+use lab::{Shape, Topology};
 
 use self::place::Place;
 use super::rivals::Rival;
@@ -38,6 +40,7 @@ use super::samples::Samples;
 use super::stand::Stand;
 use super::tunnel;
 use super::{Bench, BenchError, Effort};
+use crate::demo::cells::{self, CellChoice};
 use crate::demo::pair::{Choice, LinkKeys};
 
 pub use self::curve::{Curve, Way};
@@ -126,6 +129,33 @@ const SITES: [(&str, Made); 3] = [
     ("site, header encryption", |bench, name| sites(bench, name, 1)),
     ("site, identifiers", |bench, name| sites(bench, name, 2)),
 ];
+const CELLS: [(&str, Made); 2] = [
+    (UNPROTECTED_CELL, |bench, name| {
+        let stand = Stand::forwarded(bench.frameward, name, &shape(), Io::AfXdp)?;
+        let relations = relations(&stand.topology);
+        Ok(Place::cell(stand, relations))
+    }),
+    ("cell", |bench, name| {
+        let topology = Topology::build(&shape())?;
+        let relations = relations(&topology);
+        let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
+        choice.drops = true;
+        let pair = cells::start(bench.frameward, &topology, &choice)?;
+        let stand = Stand::running(name, topology, pair);
+        stand.wait_for_cells()?;
+        Ok(Place::cell(stand, relations))
+    }),
+];
+/// What stands beside our cell, with the same frames.
+pub const UNPROTECTED_CELL: &str = "forwarder of cyclic frames";
+/// Devices of the PLC, and how often each relation sends by its configuration; in fact as often as is offered.
+const RELATIONS: u8 = 50;
+const CYCLE: Duration = Duration::from_millis(1);
+
+fn relations(topology: &Topology) -> Vec<Relation> {
+    (1..=RELATIONS).map(|device| cells::relation(topology, device, CYCLE)).collect()
+}
+
 /// What stands beside our sites.
 pub const VXLAN: &str = "kernel VXLAN";
 
@@ -146,7 +176,7 @@ fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<Place, B
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let mut measured = false;
     // Idle gateways of others take CPU too: those that are not compared do not stand at the same time.
-    for group in [&LINKS[..], &SITES] {
+    for group in [&LINKS[..], &SITES, &CELLS] {
         let wanted: Vec<_> = group.iter().filter(|(name, _)| bench.wants(name)).collect();
         measured |= !wanted.is_empty();
         together(bench, &wanted)?;

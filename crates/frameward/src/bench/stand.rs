@@ -8,6 +8,7 @@ use lab::{Shape, Topology};
 
 use super::BenchError;
 use super::forwarder::Forwarder;
+use crate::demo::cells::secured;
 use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
 use crate::report::GatewayReport;
 
@@ -42,6 +43,11 @@ impl Stand {
         let topology = Topology::build(shape)?;
         let pair = Pair::start(frameward, &topology, choice)?;
         Ok(Self { case: case.into(), inside: Inside::Gateways(Box::new(pair)), topology })
+    }
+
+    /// A case with gateways that run already in a network's boxes.
+    pub(crate) fn running(case: &str, topology: Topology, pair: Pair) -> Self {
+        Self { case: case.into(), inside: Inside::Gateways(Box::new(pair)), topology }
     }
 
     /// A case without protection: plain bridges where the gateways would be.
@@ -104,6 +110,17 @@ impl Stand {
     pub(crate) fn far_report(&self) -> Result<GatewayReport, BenchError> {
         match &self.inside {
             Inside::Gateways(pair) => Ok(pair.b.report()?),
+            _ => Err(BenchError::Silent(self.case.clone())),
+        }
+    }
+
+    /// Waits until gateways of a cell protect the frames of all relations.
+    ///
+    /// # Errors
+    /// If that takes too long, or there are no gateways.
+    pub(crate) fn wait_for_cells(&self) -> Result<(), BenchError> {
+        match &self.inside {
+            Inside::Gateways(pair) => Ok(secured(pair)?),
             _ => Err(BenchError::Silent(self.case.clone())),
         }
     }

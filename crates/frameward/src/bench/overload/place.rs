@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use lab::cyclic::{Relation, Turns};
 use lab::flood::Flood;
 use lab::macsec::{self, Load, Prepared};
 use lab::plants::to;
 use lab::topology::RIGHT;
 use lab::trial::{Found, Search};
-use lab::{Error, PacketSocket, Topology};
+use lab::{Error, Namespace, PacketSocket, Topology};
 
 use super::PAYLOAD;
 use super::curve::Way;
@@ -22,6 +23,8 @@ const PNS: u32 = 1 << 22;
 pub(super) enum Place {
     /// Boxes between two machines.
     Link(Box<Stand>),
+    /// Boxes between a PLC and its devices.
+    Cell(Box<Stand>, Vec<Relation>),
     /// Boxes between two plants.
     Tunnel(Box<tunnel::Case>),
 }
@@ -31,6 +34,10 @@ impl Place {
         Self::Link(Box::new(stand))
     }
 
+    pub(super) fn cell(stand: Stand, relations: Vec<Relation>) -> Self {
+        Self::Cell(Box::new(stand), relations)
+    }
+
     pub(super) fn tunnel(case: tunnel::Case) -> Self {
         Self::Tunnel(Box::new(case))
     }
@@ -38,7 +45,7 @@ impl Place {
     /// What strangers send here.
     pub(super) const fn strangers(&self) -> &'static [Strange] {
         match self {
-            Self::Link(_) => &Strange::ALL,
+            Self::Link(_) | Self::Cell(..) => &Strange::ALL,
             Self::Tunnel(_) => &[Strange::Garbage, Strange::Replayed],
         }
     }
@@ -46,7 +53,7 @@ impl Place {
     /// What the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
     pub(super) fn protected(&mut self) -> Result<Option<Vec<u8>>, BenchError> {
         match self {
-            Self::Link(stand) if stand.far_report().is_err() => Ok(None),
+            Self::Link(stand) | Self::Cell(stand, _) if stand.far_report().is_err() => Ok(None),
             Self::Link(stand) => {
                 let Topology { machine_a: a, machine_b: b, middle, .. } = &stand.topology;
                 let sender = PacketSocket::open(&a.namespace, a.ifname)?;
@@ -54,6 +61,23 @@ impl Place {
                 frame.resize(14 + PAYLOAD, 0);
                 let sought = |seen: &[u8]| seen.starts_with(&b.mac) && seen[12..14] == [0x88, 0xe5];
                 caught((middle, RIGHT), "a protected frame", || sender.send(&frame), sought).map(Some)
+            }
+            Self::Cell(stand, relations) => {
+                let Topology { machine_a: a, middle, .. } = &stand.topology;
+                let sender = PacketSocket::open(&a.namespace, a.ifname)?;
+                let mut turns = Turns::new(&relations[..1], 0);
+                let mut frame = Vec::new();
+                let to = relations[0].stations[1];
+                let ethertype = wire::fieldbus::ETHERTYPE.0.to_be_bytes();
+                let sought = |seen: &[u8]| {
+                    // Of Seq 0 is a HELLO.
+                    seen.starts_with(&to) && seen[16..18] == ethertype && seen[21..25] != [0; 4]
+                };
+                let send = || {
+                    turns.next_into(&mut frame);
+                    sender.send(&frame)
+                };
+                caught((middle, RIGHT), "a protected cyclic frame", send, sought).map(Some)
             }
             Self::Tunnel(case) if !case.protects => Ok(None),
             Self::Tunnel(case) => {
@@ -95,6 +119,12 @@ impl Place {
                 Some(rate),
                 limit,
             )?,
+            Self::Cell(stand, relations) => {
+                let mut clear = Vec::new();
+                Turns::new(&relations[..1], 0).next_into(&mut clear);
+                let next = strange.cyclic(protected, &clear);
+                Load::start_with((&stand.topology.middle, RIGHT), next, Some(rate), limit)?
+            }
             Self::Tunnel(case) => {
                 let device = to(case.plants.plants[1].number);
                 let from = (&case.plants.internet, &*device);
@@ -106,14 +136,14 @@ impl Place {
     /// Asks the second box for its status.
     pub(super) fn answer(&self) -> Result<(), BenchError> {
         match self {
-            Self::Link(stand) => stand.far_report().map(drop),
+            Self::Link(stand) | Self::Cell(stand, _) => stand.far_report().map(drop),
             Self::Tunnel(case) => case.far_report().map(drop),
         }
     }
 
     pub(super) fn stop(self) -> Result<(), BenchError> {
         match self {
-            Self::Link(stand) => stand.stop(),
+            Self::Link(stand) | Self::Cell(stand, _) => stand.stop(),
             Self::Tunnel(case) => case.stop(),
         }
     }
@@ -123,6 +153,10 @@ impl Way for Place {
     fn search(&mut self, search: &Search) -> Result<Found, Error> {
         match self {
             Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].search(search),
+            Self::Cell(stand, relations) => {
+                let octets = Turns::new(relations, 0).mean_octets();
+                search.run_with(ends(stand), octets, || cyclic(relations, 0))
+            }
             Self::Tunnel(case) => {
                 let mut pn = case.pn;
                 let [from, to] = case.ports();
@@ -143,6 +177,9 @@ impl Way for Place {
     fn offer(&mut self, rate: u32, time: Duration) -> Result<Flood, Error> {
         match self {
             Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].offer(rate, time),
+            Self::Cell(stand, relations) => {
+                macsec::flood_with(ends(stand), cyclic(relations, 0), Some(rate), time)
+            }
             Self::Tunnel(case) => {
                 let [from, to] = case.ports();
                 let flood = macsec::flood(from, to, macsec::SHORTEST, case.pn, Some(rate), time);
@@ -157,6 +194,10 @@ impl Way for Place {
             Self::Link(stand) => {
                 [&stand.topology.machine_a, &stand.topology.machine_b].offer_both(rate, time)
             }
+            Self::Cell(stand, relations) => {
+                let frames = [0, 1].map(|side| cyclic(relations, side));
+                macsec::both_ways_with(ends(stand), frames, Some(rate), time)
+            }
             Self::Tunnel(case) => {
                 let floods = macsec::both_ways(case.ports(), macsec::SHORTEST, case.pn, Some(rate), time);
                 case.pn += PNS;
@@ -164,4 +205,16 @@ impl Way for Place {
             }
         }
     }
+}
+
+/// The machines' interfaces.
+fn ends(stand: &Stand) -> [(&Namespace, &str); 2] {
+    let Topology { machine_a, machine_b, .. } = &stand.topology;
+    [machine_a, machine_b].map(|machine| (&machine.namespace, machine.ifname))
+}
+
+/// Frames of all relations in turn, from one side.
+fn cyclic(relations: &[Relation], side: usize) -> impl FnMut(&mut Vec<u8>) + Send + use<> {
+    let mut turns = Turns::new(relations, side);
+    move |frame| turns.next_into(frame)
 }

@@ -1,11 +1,14 @@
 //! What a stranger on the insecure network sends, made of what it has seen there.
 
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use lab::{Direction, Namespace, PacketSocket};
 
 use crate::bench::BenchError;
 
+/// Where a cell's tagged frame carries Seq: behind addresses, tag, EtherType, FrameID and KeyID.
+const SEQ: Range<usize> = 21..25;
 /// How long a protected frame may take to show.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -51,6 +54,21 @@ impl Strange {
             }
         }
     }
+    /// Frame after frame, made of a good one of a cell; `clear` is what a machine would send.
+    pub(super) fn cyclic(self, good: &[u8], clear: &[u8]) -> impl FnMut(&mut Vec<u8>) + Send + 'static {
+        let good = if self == Self::Clear { clear } else { good }.to_vec();
+        let mut number = 0_u32;
+        move |frame| {
+            frame.clone_from(&good);
+            number = number.wrapping_add(1);
+            if self == Self::Garbage {
+                frame[SEQ].copy_from_slice(&(0x4000_0000 | number).to_be_bytes());
+                let icv = frame.len() - 4;
+                frame[icv..].copy_from_slice(&number.to_le_bytes());
+            }
+        }
+    }
+
     /// Packet after packet, made of a good one between sites; none in clear, which is not theirs to refuse by its form.
     pub(super) fn packets(self, good: &[u8]) -> impl FnMut(&mut Vec<u8>) + Send + 'static {
         let good = good.to_vec();
