@@ -65,6 +65,11 @@ pub fn wire(machine: &str, port: &str, queues: u32, mtu: u32) {
     for end in [machine, port] {
         run(&format!("ip link set {end} up"));
     }
+    // The end that was up first has a carrier now, and drops what is sent until a worker of the kernel has given it a queue.
+    let start = Instant::now();
+    while [machine, port].iter().any(|end| run(&format!("ip link show {end}")).contains("qdisc noop ")) {
+        assert!(start.elapsed() < PATIENCE, "{machine} and {port} have no queues");
+    }
 }
 
 /// A state directory that goes with its owner.
