@@ -30,6 +30,7 @@ mod conductor;
 mod counters;
 mod dial;
 mod guard;
+mod initials;
 mod line;
 mod mkpdus;
 mod peer;

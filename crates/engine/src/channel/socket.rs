@@ -16,17 +16,10 @@ use std::task::{Context, Poll, Waker};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use super::allowance::{Allowance, AllowanceByAddress};
 use super::counters::Tally;
+use super::initials::Initials;
 use super::transport::ConnectionIds;
 use crate::site::DatagramConsumer;
-
-/// Initials a second that are looked at: from each address, and from all others where there are very many. An Initial
-/// costs some ten microseconds, and a handshake three of them: a hello is two packets long, and the answer is acknowledged.
-const INITIALS_EACH: u32 = 200;
-const INITIALS_OTHERS: u32 = 5000;
-/// The same for addresses where peers are, in all: a flood of strangers keeps none of them out.
-const INITIALS_OF_PEERS: u32 = 2000;
 
 /// The socket.
 pub(super) struct RingSocket {
@@ -46,9 +39,7 @@ pub(super) struct RingSocket {
 struct Receiving {
     datagrams: DatagramConsumer,
     waiting: Option<Waker>,
-    peers: BTreeSet<IpAddr>,
-    strangers: AllowanceByAddress,
-    known: Allowance,
+    initials: Initials,
 }
 
 /// What is dropped unread, or else goes to QUIC.
@@ -68,13 +59,7 @@ impl RingSocket {
         tally: Arc<Tally>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
-        let receiving = Receiving {
-            datagrams,
-            waiting: None,
-            peers: BTreeSet::new(),
-            strangers: AllowanceByAddress::new(INITIALS_EACH, INITIALS_OTHERS),
-            known: Allowance::new(INITIALS_OF_PEERS),
-        };
+        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new() };
         Self {
             socket,
             dual,
@@ -109,7 +94,7 @@ impl RingSocket {
 
     /// Where peers are, as far as is known.
     pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
-        self.receiving().peers = peers;
+        self.receiving().initials.peers = peers;
     }
 
     fn judge(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
@@ -120,17 +105,13 @@ impl RingSocket {
                 if [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] {
                     return Verdict::Version;
                 }
-                let allowed = first & TYPE != 0
-                    || if receiving.peers.contains(&from) {
-                        receiving.known.take()
-                    } else {
-                        receiving.strangers.take(from)
-                    };
+                let allowed = first & TYPE != 0 || receiving.initials.take(from, octets);
                 if allowed { Verdict::Take } else { Verdict::Flood }
             }
             // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
             [first, id @ ..]
-                if first & LONG == 0 && (receiving.peers.contains(&from) || self.ids.are_ours(id)) =>
+                if first & LONG == 0
+                    && (receiving.initials.peers.contains(&from) || self.ids.are_ours(id)) =>
             {
                 Verdict::Take
             }

@@ -1,0 +1,104 @@
+//! How many Initials are looked at in a second. Each costs some ten microseconds, and a handshake three of them: a hello is two packets
+//! long, and the answer is acknowledged.
+//!
+//! Anybody can send them in the name of anybody. So each address has a share of its own, where peers are a larger one; and an Initial
+//! with a token, which only who receives at that address can have, has another share than one without.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::allowance::{Allowance, AllowanceByAddress};
+
+/// From each address, and from all others where there are very many.
+const EACH: u32 = 200;
+const OTHERS: u32 = 5000;
+/// From each address where a peer is.
+const OF_PEER: u32 = 400;
+/// From all of these: a twelfth of a CPU, and the shares of twenty.
+const OF_PEERS: u32 = 8000;
+
+/// What is left of this second.
+#[derive(Debug)]
+pub(super) struct Initials {
+    /// Where peers are, as far as is known.
+    pub(super) peers: BTreeSet<IpAddr>,
+    strangers: AllowanceByAddress,
+    /// Without a token, and with one.
+    known: [(AllowanceByAddress, Allowance); 2],
+}
+
+impl Initials {
+    pub(super) fn new() -> Self {
+        let known = || (AllowanceByAddress::new(OF_PEER, OF_PEER), Allowance::new(OF_PEERS));
+        Self {
+            peers: BTreeSet::new(),
+            strangers: AllowanceByAddress::new(EACH, OTHERS),
+            known: [known(), known()],
+        }
+    }
+
+    /// Whether this one is looked at.
+    pub(super) fn take(&mut self, from: IpAddr, initial: &[u8]) -> bool {
+        if !self.peers.contains(&from) {
+            return self.strangers.take(from);
+        }
+        let (each, all) = &mut self.known[usize::from(has_token(initial))];
+        each.take(from) && all.take()
+    }
+}
+
+/// Whether there is a token (RFC 9000, 17.2.2): behind first octet, version and both connection IDs its length is not 0.
+fn has_token(initial: &[u8]) -> bool {
+    let mut at = 5;
+    for _ in 0..2 {
+        let Some(length) = initial.get(at) else { return false };
+        at += 1 + usize::from(*length);
+    }
+    initial.get(at).is_some_and(|length| *length != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn initial(token: u8) -> Vec<u8> {
+        let mut octets = vec![0xc0, 0, 0, 0, 1, 8];
+        octets.extend([7; 8]);
+        octets.push(3);
+        octets.extend([9; 3]);
+        octets.push(token);
+        octets.resize(1200, 5);
+        octets
+    }
+
+    /// A second may pass in between, or some on a machine that stands still.
+    const SECONDS: usize = 20;
+
+    #[test]
+    fn a_flood_in_the_name_of_a_peer_takes_its_share_and_no_other_peers() {
+        let [loud, quiet] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
+        let mut initials = Initials::new();
+        initials.peers = [loud, quiet].into();
+        let taken = (0..16_000).filter(|_| initials.take(loud, &initial(0))).count();
+        assert!((OF_PEER as usize..=SECONDS * OF_PEER as usize).contains(&taken), "{taken}");
+        assert!(initials.take(quiet, &initial(0)), "another peer");
+        assert!(initials.take(loud, &initial(16)), "who receives there, and has a token");
+    }
+
+    #[test]
+    fn a_flood_in_the_name_of_all_peers_is_bounded() {
+        let mut initials = Initials::new();
+        let peers = || (0..255).map(|last| IpAddr::from([192, 0, 2, last]));
+        initials.peers = peers().collect();
+        let octets = initial(0);
+        let taken = (0..1000).flat_map(|_| peers()).filter(|peer| initials.take(*peer, &octets)).count();
+        assert!((OF_PEERS as usize..=SECONDS * OF_PEERS as usize).contains(&taken), "{taken}");
+    }
+
+    #[test]
+    fn tokens_are_seen_behind_both_ids() {
+        let whole = initial(0);
+        assert!(!has_token(&whole) && has_token(&initial(1)) && has_token(&initial(0x40)));
+        assert!((0..whole.len()).all(|octets| !has_token(&whole[..octets])), "cut off");
+    }
+}
