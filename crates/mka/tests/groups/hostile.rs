@@ -148,6 +148,48 @@ fn recorded_sessions_change_nothing() {
 }
 
 /// A member restarts, and an attacker plays back what it said just before: its old MI is over.
+/// Attack: everything that the members said, in this life and in one before, again and again, eight thousand a second.
+#[test]
+fn a_flood_of_replayed_mkpdus_changes_nothing_and_is_not_answered() {
+    let mut world = World::group(43, 3);
+    world.records = true;
+    world.secure(&[0, 1, 2], seconds(6));
+    world.switch_on(1, vec![cak(1)]);
+    world.secure(&[0, 1, 2], seconds(9));
+    world.run(seconds(10));
+    let recorded = std::mem::take(&mut world.recorded);
+    world.records = false;
+    world.forgive();
+    world.data_each = Some(ms(5));
+    let before = world.mkpdus;
+    world.run(seconds(20));
+    let in_silence = world.mkpdus - before;
+    let kis: Vec<Ki> = (0..3).map(|i| world.ki(i)).collect();
+    let (before, end) = (world.mkpdus, world.now + seconds(20));
+    let mut replayed = recorded.iter().cycle();
+    while world.now < end {
+        for (from, frame) in replayed.by_ref().take(8) {
+            world.broadcast(*from, frame);
+        }
+        world.run(ms(1));
+    }
+    assert_eq!(kis, (0..3).map(|i| world.ki(i)).collect::<Vec<_>>());
+    assert_eq!(world.lost, 0);
+    let beside = world.mkpdus - before;
+    assert!(beside <= in_silence + 6, "{beside} MKPDUs beside a flood, {in_silence} without");
+    // A key is changed in the middle of it, too.
+    world.with(0, |kay, now| kay.rekey(now));
+    for (from, frame) in replayed.take(40_000) {
+        world.broadcast(*from, frame);
+        if *from == 0 {
+            world.run(ms(1));
+        }
+    }
+    world.secure(&[0, 1, 2], seconds(9));
+    assert_eq!(world.lost, 0);
+    assert_ne!(kis[0], world.ki(0));
+}
+
 #[test]
 fn a_member_that_restarted_is_not_replaced_by_its_past() {
     let mut world = World::group(41, 2);
