@@ -9,6 +9,7 @@ mod attacks;
 mod eavesdropper;
 mod epochs;
 mod flood;
+mod held;
 mod impaired;
 mod impostor;
 mod nat;
@@ -37,21 +38,28 @@ struct Wan {
     plants: Plants,
     sites: Sites,
     port: u16,
+    /// The AN of the stations' frames, and the PN of the next one.
+    an: u8,
     pn: u32,
 }
 
 impl Wan {
-    fn new((mode, port): (&'static str, u16)) -> Self {
+    fn new(mode: (&'static str, u16)) -> Self {
+        Self::with(mode, "")
+    }
+
+    /// The same with further lines of the sites' configurations.
+    fn with((mode, port): (&'static str, u16), site: &'static str) -> Self {
         let shape = PlantsShape { stations: 0, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
         let sites =
-            Sites::start(program(), &plants, &SitesChoice { mode, ..SitesChoice::default() }).unwrap();
+            Sites::start(program(), &plants, &SitesChoice { mode, site, ..SitesChoice::default() }).unwrap();
         Self::of(plants, sites, port)
     }
 
     /// Sites that run, as soon as frames cross.
     fn of(plants: Plants, sites: Sites, port: u16) -> Self {
-        let mut wan = Self { plants, sites, port, pn: 1 };
+        let mut wan = Self { plants, sites, port, an: 0, pn: 1 };
         wan.meet();
         wan
     }
@@ -135,19 +143,25 @@ impl Wan {
 
     /// The next frames of the station at the first LAN, for the one at the second.
     fn frames(&mut self, octets: usize, count: usize) -> Vec<Vec<u8>> {
-        let mut prepared = Prepared::new(self.probe(0).mac, self.probe(1).mac, octets, self.pn);
-        self.pn += u32::try_from(count).unwrap();
-        (0..count).map(|_| prepared.next_frame()).collect()
+        self.frames_of(0, octets, count)
     }
 
-    /// The next frames of the station at a LAN, for the one at the other: sent, wherever they go. The same PNs do for
-    /// both stations.
-    fn frames_into(&mut self, index: usize, octets: usize, count: usize) -> Vec<Vec<u8>> {
-        let (from, to) = (self.probe(index), self.probe(1 - index));
-        let mut prepared = Prepared::new(from.mac, to.mac, octets, self.pn);
-        let sender = PacketSocket::open(from.namespace, PROBE).unwrap();
+    /// The next frames of the station at a LAN, for the one at the other. The same PNs do for both stations.
+    fn frames_of(&mut self, index: usize, octets: usize, count: usize) -> Vec<Vec<u8>> {
+        let mut prepared = Prepared::new(self.probe(index).mac, self.probe(1 - index).mac, octets, self.pn);
         self.pn += u32::try_from(count).unwrap();
-        let frames: Vec<_> = (0..count).map(|_| prepared.next_frame()).collect();
+        let frame = |_| {
+            let mut frame = prepared.next_frame();
+            frame[14] |= self.an;
+            frame
+        };
+        (0..count).map(frame).collect()
+    }
+
+    /// The same frames, sent, wherever they go.
+    fn frames_into(&mut self, index: usize, octets: usize, count: usize) -> Vec<Vec<u8>> {
+        let frames = self.frames_of(index, octets, count);
+        let sender = PacketSocket::open(self.probe(index).namespace, PROBE).unwrap();
         frames.iter().for_each(|frame| sender.send(frame).unwrap());
         frames
     }
@@ -163,9 +177,7 @@ impl Wan {
     }
 
     fn cross_from(&mut self, index: usize, octets: usize, count: usize) {
-        let mut prepared = Prepared::new(self.probe(index).mac, self.probe(1 - index).mac, octets, self.pn);
-        self.pn += u32::try_from(count).unwrap();
-        let frames: Vec<_> = (0..count).map(|_| prepared.next_frame()).collect();
+        let frames = self.frames_of(index, octets, count);
         let sender = PacketSocket::open(self.probe(index).namespace, PROBE).unwrap();
         let mut receiver = PacketSocket::open(self.probe(1 - index).namespace, PROBE).unwrap();
         for window in frames.chunks(32) {
@@ -180,10 +192,7 @@ impl Wan {
 
     /// Whether a captured frame is a data packet.
     fn is_data(&self, frame: &[u8]) -> bool {
-        frame.get(12..14) == Some(&[8, 0])
-            && frame.get(23) == Some(&17)
-            && frame.get(36..38) == Some(&self.port.to_be_bytes())
-            && frame.get(UDP_PAYLOAD).is_some_and(|first| self.port != PORT || first & QUIC_BIT == 0)
+        is_data(self.port, frame)
     }
 
     /// Data packets on their way to the second site, as they were on its line, while `work` went on.
@@ -198,6 +207,14 @@ impl Wan {
     fn stop(self) {
         self.sites.stop().unwrap();
     }
+}
+
+/// Whether a captured frame is a data packet, where those go to this port.
+fn is_data(port: u16, frame: &[u8]) -> bool {
+    frame.get(12..14) == Some(&[8, 0])
+        && frame.get(23) == Some(&17)
+        && frame.get(36..38) == Some(&port.to_be_bytes())
+        && frame.get(UDP_PAYLOAD).is_some_and(|first| port != PORT || first & QUIC_BIT == 0)
 }
 
 /// The next MACsec frame that comes in and has this PN or a later one: what a flood left behind is not looked at.
