@@ -34,6 +34,7 @@ mod mka;
 mod neighbours;
 mod order;
 mod page;
+mod peers;
 mod plants;
 mod privileges;
 mod protocols;

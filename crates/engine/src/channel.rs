@@ -35,6 +35,7 @@ mod line;
 mod mkpdus;
 mod peer;
 mod proof;
+mod roster;
 mod socket;
 #[cfg(test)]
 #[path = "../tests/channel/stand.rs"]
@@ -46,7 +47,6 @@ mod tls;
 mod transport;
 mod words;
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -57,10 +57,11 @@ use std::time::Duration;
 use quinn::{Connection, RecvStream};
 use suite::identity::{Identity, PublicKey};
 use tokio::sync::Notify;
-use tunnel::{Generation, Mode, PeerId};
+use tunnel::{Mode, PeerId};
 
 use crate::site::ManagerEnd;
 use counters::Tally;
+use roster::Roster;
 use socket::RingSocket;
 use status::Board;
 use thread::Parts;
@@ -77,7 +78,7 @@ pub struct ManagerSettings {
     pub name: String,
     /// Who this site is.
     pub identity: Identity,
-    /// Its peers; a [`PeerId`] is an index here.
+    /// Its first peers, in the order of their numbers.
     pub peers: Vec<ManagerPeer>,
     /// Lanes that this site sends on.
     pub lanes: u8,
@@ -117,20 +118,11 @@ struct Shared {
     /// Wakes the conductor.
     stir: Notify,
     stop: std::sync::atomic::AtomicBool,
-    /// Where each peer may be: of its endpoint, and of its connection.
-    expected: Mutex<Vec<Expected>>,
-    /// The generation of each peer that the worker heard of last.
-    begun: Mutex<Vec<Generation>>,
+    roster: Mutex<Roster>,
     socket: Arc<RingSocket>,
     /// The conductor's next turn panics.
     #[cfg(test)]
     defect: std::sync::atomic::AtomicBool,
-}
-
-#[derive(Clone, Default)]
-struct Expected {
-    endpoint: Vec<IpAddr>,
-    connection: Option<IpAddr>,
 }
 
 /// What the tasks tell the conductor.
@@ -184,14 +176,14 @@ impl Manager {
         let ids = transport::ConnectionIds::new(&key);
         let socket = Arc::new(RingSocket::new(socket, datagrams, ids, Arc::clone(&tally)));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
+        let roster = Roster::new(&settings.peers, settings.most_payload);
         let shared = Arc::new(Shared {
             start: std::time::Instant::now(),
             tally,
-            board: Board::new(peer::statuses(&settings.peers)),
+            board: Board::new(roster.statuses()),
             stir: Notify::new(),
             stop: std::sync::atomic::AtomicBool::new(false),
-            expected: Mutex::new(vec![Expected::default(); settings.peers.len()]),
-            begun: Mutex::new(vec![Generation::default(); settings.peers.len()]),
+            roster: Mutex::new(roster),
             socket,
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
@@ -210,6 +202,13 @@ impl Manager {
     /// What a person should know, since this was asked last; the newest 64.
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.board.notices()
+    }
+
+    /// Lets peers leave and others come, with numbers that no peer has had; nothing is done for others. Those who leave
+    /// are told. `most_payload` is as in [`ManagerSettings`], for connections from here on.
+    pub fn change_peers(&self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
+        self.shared.with_roster(|roster| roster.change(leave, come, most_payload));
+        self.shared.stir.notify_one();
     }
 
     /// Whether the thread lives. It does until [`Self::stop`]: if it fails by a defect it starts anew, and the peers'
@@ -249,42 +248,13 @@ impl Shared {
         wire::Instant::after_start(self.start.elapsed())
     }
 
-    /// The worker is told to begin this generation.
-    fn begin(&self, peer: PeerId, generation: Generation) {
-        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(begun) = begun.get_mut(peer.index()) {
-            *begun = generation;
+    fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {
+        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = with(&mut roster);
+        if let Some(expected) = roster.expected_anew() {
+            self.socket.expect_from(expected);
         }
-    }
-
-    /// Which one it was told last.
-    fn begun(&self, peer: PeerId) -> Generation {
-        let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
-        begun.get(peer.index()).copied().unwrap_or_default()
-    }
-
-    fn expect_from(&self, peer: PeerId, endpoint: impl Iterator<Item = IpAddr>) {
-        let endpoint = endpoint.collect();
-        self.expect(peer, |expected| expected.endpoint = endpoint);
-    }
-
-    fn expect_connection(&self, peer: PeerId, address: IpAddr) {
-        self.expect(peer, |expected| expected.connection = Some(address));
-    }
-
-    fn expect(&self, peer: PeerId, change: impl FnOnce(&mut Expected)) {
-        let mut expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(expected) = expected.get_mut(peer.index()) {
-            change(expected);
-        }
-        let all: BTreeSet<IpAddr> =
-            expected.iter().flat_map(|one| one.endpoint.iter().copied().chain(one.connection)).collect();
-        self.socket.expect_from(all);
-    }
-
-    fn is_expected(&self, address: IpAddr) -> bool {
-        let expected = self.expected.lock().unwrap_or_else(PoisonError::into_inner);
-        expected.iter().any(|one| one.connection == Some(address) || one.endpoint.contains(&address))
+        done
     }
 }
 

@@ -18,6 +18,7 @@ mod ends;
 mod inward;
 mod lan;
 mod outward;
+mod peers;
 mod senders;
 mod snapshot;
 mod wan;
@@ -37,6 +38,7 @@ pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full};
 pub(crate) use ends::ManagerRings;
 pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, Taken, ToManager, ToWorker, ends};
 pub use lan::Lan;
+pub use peers::PeerChange;
 pub(crate) use senders::KNOWN as KNOWN_SENDERS;
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
@@ -55,7 +57,6 @@ pub struct Site {
     arrived: Burst,
     outward: Outward,
     counters: SitePathCounters,
-    peers: usize,
     /// Of the last turn.
     now: Instant,
     /// There is something for the manager.
@@ -76,7 +77,6 @@ impl Site {
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp & 0x3f),
             counters: SitePathCounters::default(),
-            peers: modes.len(),
             now: Instant::START,
             wake: false,
         }
@@ -169,8 +169,8 @@ impl Site {
         &self.wan
     }
 
-    /// How many peers it has.
+    /// How many peers it has had since its start: their numbers are below it.
     pub const fn peers(&self) -> usize {
-        self.peers
+        self.forwarding.peers()
     }
 }

@@ -28,7 +28,7 @@ use crate::link::{Link, Ports};
 use crate::path::Path;
 use crate::sa_changes::{NextPns, SaChange, SaChanges};
 use crate::scheduling::{Precedence, Scheduling, pin};
-use crate::site::{Lan, Site, SiteSnapshot};
+use crate::site::{Lan, PeerChange, Site, SiteSnapshot};
 use crate::snapshot::LinkSnapshot;
 use crate::wake::{self, Waiter, Waker};
 pub use polling::{Looks, Polling, Rest, SPIN};
@@ -62,6 +62,8 @@ pub(crate) enum Command {
     OpenLan { seat: usize, lan: Box<Lan> },
     /// Take the site's LAN port away and give it back.
     CloseLan { seat: usize },
+    /// Let peers of the site leave and others come, and give back what is left over.
+    ChangePeers { seat: usize, change: Box<PeerChange> },
     /// Put this path in the place of the link's own, and give that back.
     Change { seat: usize, path: Box<Path>, goes_on: GoesOn },
     /// Change the SAs of a link whose keys are agreed on, and send back what is left.
@@ -96,6 +98,8 @@ pub(crate) enum Event {
     Replaced { ports: Option<Box<Ports>> },
     /// The LAN port that a site had; it has the one now that it was to be given, or none.
     LanReplaced { lan: Option<Box<Lan>> },
+    /// Peers of a site have left and come; what is left over.
+    PeersChanged { change: Box<PeerChange> },
     /// The path that a link had, or was to be given if there is no such link.
     Changed { path: Box<Path>, goes_on: GoesOn, done: bool },
     /// The changes were carried out; what they took out is in them.
@@ -375,6 +379,13 @@ impl Worker {
                     let lan = self.site(seat).and_then(Site::close);
                     self.watch();
                     let _ = self.events.push(Event::LanReplaced { lan });
+                }
+                Command::ChangePeers { seat, mut change } => {
+                    if let Some(site) = self.site(seat) {
+                        site.change_peers(&mut change);
+                    }
+                    self.watch();
+                    let _ = self.events.push(Event::PeersChanged { change });
                 }
                 Command::Change { seat, mut path, goes_on } => {
                     let found = self.link(seat).map(|(link, told)| {

@@ -32,7 +32,7 @@ use crate::identifier::{Identifier, Outward};
 use crate::packet::{Packet, Released, Route, To};
 use crate::plain;
 use crate::receive::Receive;
-use crate::settings::{Mode, PeerId, Settings};
+use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::stations::{Heard, Place, Station, Stations};
 
 /// What all peers share on the way through.
@@ -69,13 +69,35 @@ struct Peer {
     transport: Transport,
 }
 
+/// What a peer needs in a [`Forwarding`]: made, and dropped, where time does not matter.
+#[derive(Debug)]
+pub struct PeerMemory(Peer);
+
+impl PeerMemory {
+    /// For a peer that comes, of a site with these limits whose LAN takes frames of `lan_frame` octets. Allocates.
+    pub fn new(settings: &PeerSettings, limits: &Limits, lan_frame: usize) -> Self {
+        let transport = match settings.mode {
+            Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(limits))),
+            Mode::HeaderEncryption => {
+                Transport::HeaderEncryption(Box::new(HeaderEncryption::new(limits, lan_frame)))
+            }
+            Mode::Plain { vni } => Transport::Plain { vni },
+        };
+        let path_payload = settings.path_payload;
+        // Its number is told when it comes.
+        let facts = PeerFacts { peer: PeerId(0), generation: Generation::default(), path_payload };
+        Self(Peer { facts, counters: PeerCounters::default(), transport })
+    }
+}
+
 /// The forwarding half of a site.
 #[derive(Debug)]
 pub struct Forwarding {
     shared: Shared,
     stations: Stations,
     receive: Receive,
-    peers: Vec<Peer>,
+    /// By number. None: it has left.
+    peers: Vec<Option<Peer>>,
     counters: SiteCounters,
     lan_frame: usize,
     /// W.
@@ -96,28 +118,14 @@ impl Forwarding {
     /// A site with its peers, and all the memory that it needs with one lane of each.
     ///
     /// # Panics
-    /// If the window is no power of two from 64 to 2^20, or there are more than 16,384 peers.
+    /// If the window is no power of two from 64 to 2^20, or there are more than [`PEERS`].
     pub fn new(settings: Settings) -> Self {
         let Settings { lan_frame, limits, window, .. } = settings;
         assert!(window.is_power_of_two() && (64..=1 << 20).contains(&window), "a window of {window} seqs");
-        assert!(settings.peers.len() <= 1 << 14, "{} peers", settings.peers.len());
+        assert!(settings.peers.len() <= PEERS, "{} peers", settings.peers.len());
         let identifiers = settings.peers.iter().filter(|peer| peer.mode == Mode::Identifier).count();
-        let peers = (0..).zip(&settings.peers).map(|(number, peer)| Peer {
-            facts: PeerFacts {
-                peer: PeerId(number),
-                generation: Generation::default(),
-                path_payload: peer.path_payload,
-            },
-            counters: PeerCounters::default(),
-            transport: match peer.mode {
-                Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(&limits))),
-                Mode::HeaderEncryption => {
-                    Transport::HeaderEncryption(Box::new(HeaderEncryption::new(&limits, lan_frame)))
-                }
-                Mode::Plain { vni } => Transport::Plain { vni },
-            },
-        });
-        Self {
+        let peers = settings.peers.iter().map(|peer| PeerMemory::new(peer, &limits, lan_frame));
+        let mut forwarding = Self {
             shared: Shared {
                 hasher: Hasher::new(&settings.table_seed),
                 events: Events::new(),
@@ -127,7 +135,7 @@ impl Forwarding {
             stations: Stations::new(limits.stations, limits.station_age),
             // Two epochs of each peer.
             receive: Receive::new(2 * identifiers, window, lan_frame),
-            peers: peers.collect(),
+            peers: Vec::with_capacity(settings.peers.len()),
             counters: SiteCounters::default(),
             lan_frame,
             window,
@@ -137,7 +145,48 @@ impl Forwarding {
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_hand: 0,
+        };
+        for peer in peers {
+            forwarding.add_peer(peer);
         }
+        forwarding
+    }
+
+    /// A peer comes. Its number is the next one: that of a peer that has left is not used again, so nothing that is
+    /// under way between the halves is taken for another's. None if there were [`PEERS`]. Not for the frame path.
+    pub fn add_peer(&mut self, PeerMemory(mut peer): PeerMemory) -> Option<PeerId> {
+        let number = u16::try_from(self.peers.len()).ok().filter(|number| usize::from(*number) < PEERS)?;
+        peer.facts.peer = PeerId(number);
+        self.peers.push(Some(peer));
+        Some(PeerId(number))
+    }
+
+    /// A peer leaves: its keys, windows and flows are void, and the stations behind it are nowhere. Looks at each
+    /// station. Not for the frame path.
+    pub fn remove_peer(&mut self, number: PeerId) -> Option<PeerMemory> {
+        let mut peer = self.peers.get_mut(number.index())?.take()?;
+        match &mut peer.transport {
+            Transport::Identifier(mode) => {
+                mode.void(&self.shared, &mut self.receive);
+            }
+            Transport::HeaderEncryption(mode) => mode.void(&self.shared, &mut peer.counters),
+            Transport::Plain { .. } => {}
+        }
+        self.stations.forget(&self.shared.hasher, number);
+        Some(PeerMemory(peer))
+    }
+
+    /// How many peers there were since the start: numbers are below it.
+    pub const fn peers(&self) -> usize {
+        self.peers.len()
+    }
+
+    fn peer(&self, number: PeerId) -> Option<&Peer> {
+        self.peers.get(number.index())?.as_ref()
+    }
+
+    fn peer_mut(&mut self, number: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(number.index())?.as_mut()
     }
 
     /// Where a frame of the LAN goes, from its destination address on, without FCS. EAPOL frames are not for here.
@@ -170,7 +219,7 @@ impl Forwarding {
         let to = match self.stations.place(now, &self.shared.hasher, taken.flow.destination) {
             Some(Place::Here) => return Err(Unrouted::Local),
             Some(Place::Behind(peer)) => To::One(peer),
-            None if self.peers.is_empty() => return Err(Unrouted::NoPeer),
+            None if !self.peers.iter().any(Option::is_some) => return Err(Unrouted::NoPeer),
             None => To::All,
         };
         Ok(Route { taken, to })
@@ -196,7 +245,7 @@ impl Forwarding {
         peer: PeerId,
         frame: &[u8],
     ) -> ArrayVec<Packet, 2> {
-        let Some(Peer { facts, counters, transport }) = self.peers.get_mut(peer.index()) else {
+        let Some(Some(Peer { facts, counters, transport })) = self.peers.get_mut(peer.index()) else {
             return ArrayVec::new();
         };
         let outward: Outward = match transport {
@@ -224,7 +273,7 @@ impl Forwarding {
     /// The packet of an EAPOL frame for a plain peer, which has no management channel that could carry it. None for
     /// other peers, or if it does not fit, which is counted.
     pub fn encapsulate_eapol(&mut self, peer: PeerId, frame: &[u8]) -> Option<Packet> {
-        let Peer { facts, counters, transport } = self.peers.get_mut(peer.index())?;
+        let Peer { facts, counters, transport } = self.peer_mut(peer)?;
         let Transport::Plain { vni } = transport else { return None };
         let packet = plain::encapsulate(*vni, facts.path_payload, frame.len());
         packet.map_err(|reason| counters.count_out(reason)).ok()
@@ -241,7 +290,7 @@ impl Forwarding {
         if !self.releasing {
             return None;
         }
-        let released = self.peers.iter_mut().find_map(|Peer { facts, counters, transport }| {
+        let released = self.peers.iter_mut().flatten().find_map(|Peer { facts, counters, transport }| {
             let Transport::HeaderEncryption(mode) = transport else { return None };
             let (packets, gone) = mode.poll_released(now, facts, counters)?;
             counters.count_sent(&packets);
@@ -249,7 +298,7 @@ impl Forwarding {
         });
         self.releasing = released.is_some();
         let (peer, packets, gone) = released?;
-        let Transport::HeaderEncryption(mode) = &self.peers.get(peer.index())?.transport else { return None };
+        let Transport::HeaderEncryption(mode) = &self.peer(peer)?.transport else { return None };
         Some(Released { peer, packets, frame: mode.released_frame(gone) })
     }
 
@@ -260,7 +309,7 @@ impl Forwarding {
 
     /// What was counted of a peer.
     pub fn peer_counters(&self, peer: PeerId) -> PeerCounters {
-        self.peers.get(peer.index()).map_or_else(PeerCounters::default, |peer| peer.counters)
+        self.peer(peer).map_or_else(PeerCounters::default, |peer| peer.counters)
     }
 
     /// The stations whose place is known, in no order; [`Limits::stations`](crate::Limits::stations) at most.
@@ -302,7 +351,7 @@ impl Forwarding {
     }
 
     fn transport(&self, peer: PeerId) -> Option<&Transport> {
-        Some(&self.peers.get(peer.index())?.transport)
+        Some(&self.peer(peer)?.transport)
     }
 }
 

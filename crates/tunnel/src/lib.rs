@@ -41,12 +41,12 @@ mod window;
 pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
 pub use flows::GivenFlow;
-pub use forwarding::Forwarding;
+pub use forwarding::{Forwarding, PeerMemory};
 pub use message::{HelloMode, Message, MessageError, Stream};
 pub use packet::{Arrival, Arrived, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, Released, Route, To};
 pub use session::{
     COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
-pub use settings::{Limits, Mode, PeerId, PeerSettings, Settings};
+pub use settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 pub use stations::{Place, Station};

@@ -53,17 +53,22 @@ impl Receive {
             hand: 0,
         };
         for _ in 0..lanes {
-            receive.add();
+            receive.push();
         }
         receive
     }
 
-    fn add(&mut self) -> Option<usize> {
+    fn push(&mut self) -> Option<usize> {
         let number = LaneNumber(u16::try_from(self.lanes.len()).ok()?);
-        self.table.reserve((self.lanes.len() + 1) * Window::places(self.width));
         let window = Window::new(number, self.width);
         self.lanes.push(ReceiveLane { owner: None, window, parts: Parts::new(self.part_octets) });
         Some(self.lanes.len() - 1)
+    }
+
+    fn add(&mut self) -> Option<usize> {
+        // Twice as many as before: who has many peers does not move all identifiers for each that comes.
+        self.table.reserve((self.lanes.len() + 1).next_power_of_two() * Window::places(self.width));
+        self.push()
     }
 
     /// Opens a lane. If none is at hand, one that was closed is cleared at once, or another one is made: not for the

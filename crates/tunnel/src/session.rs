@@ -69,7 +69,7 @@ pub const EPOCH_LIFE: Duration = Duration::from_secs(3600);
 pub struct SessionSettings {
     /// Whose session.
     pub peer: PeerId,
-    /// This start of this site: drawn once by the process.
+    /// This start of this session: drawn anew for each, so that the peer believes nothing of before.
     pub instance: Instance,
     /// How headers are protected; not plain, which has no management channel.
     pub mode: Mode,

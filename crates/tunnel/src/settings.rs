@@ -3,7 +3,10 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// A peer of a site: its number in the order of the configuration.
+/// The most peers that a site has had since its start.
+pub const PEERS: usize = 1 << 14;
+
+/// A peer of a site: its number in the order in which they came. That of one that has left is not used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u16);
 
@@ -73,7 +76,7 @@ impl Default for Limits {
 /// A site.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// Its peers; a [`PeerId`] is an index here.
+    /// Its first peers, in the order of their numbers.
     pub peers: Vec<PeerSettings>,
     /// Octets of the longest frame that the LAN takes, header included.
     pub lan_frame: usize,

@@ -159,14 +159,26 @@ impl Stations {
         for _ in 0..budget.min(self.slots.len()) {
             let slot = self.hand;
             self.hand = (self.hand + 1) % self.slots.len();
-            let Some(station) = self.slots[slot] else { continue };
-            if now.since(station.heard) >= self.age {
-                self.index.remove(hasher.address(station.address));
-                self.slots[slot] = None;
-                self.free.push(slot as u32);
-                self.count[side(station.place)] -= 1;
+            if self.slots[slot].is_some_and(|station| now.since(station.heard) >= self.age) {
+                self.clear(hasher, slot);
             }
         }
+    }
+
+    /// Forgets who is behind this peer.
+    pub(crate) fn forget(&mut self, hasher: &Hasher, peer: PeerId) {
+        for slot in 0..self.slots.len() {
+            if self.slots[slot].is_some_and(|station| station.place == Place::Behind(peer)) {
+                self.clear(hasher, slot);
+            }
+        }
+    }
+
+    fn clear(&mut self, hasher: &Hasher, slot: usize) {
+        let Some(station) = self.slots[slot].take() else { return };
+        self.index.remove(hasher.address(station.address));
+        self.free.push(slot as u32);
+        self.count[side(station.place)] -= 1;
     }
 
     /// Whether any station is known.
@@ -256,6 +268,19 @@ mod tests {
         assert_eq!(stations.hear(at(300_000), &hasher, address(3), A), Heard::New);
         stations.age(at(900_000), &hasher, 100);
         assert!(stations.is_empty());
+    }
+
+    #[test]
+    fn who_is_behind_a_peer_that_leaves_is_nowhere() {
+        let (mut stations, hasher) = new(8);
+        for (number, place) in [(1, A), (2, B), (3, Place::Here), (4, A)] {
+            stations.hear(at(0), &hasher, address(number), place);
+        }
+        stations.forget(&hasher, PeerId(0));
+        let places = [1, 2, 3, 4].map(|number| stations.place(at(1), &hasher, address(number)));
+        assert_eq!(places, [None, Some(B), Some(Place::Here), None]);
+        assert_eq!(stations.hear(at(1), &hasher, address(1), B), Heard::New, "at once, and elsewhere");
+        assert_eq!((stations.count, stations.free.len()), ([1, 2], 5));
     }
 
     #[test]

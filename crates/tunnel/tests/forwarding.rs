@@ -7,8 +7,8 @@ use std::time::Duration;
 use ends::{Sites, frame, frame_between, octets, settings};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Command, Discard, Event, Forwarding, InDiscard, Limits, Mode, PeerId, PeerSettings, Place,
-    Settings, To, UnknownDiscard,
+    Arrival, Command, Discard, Event, Forwarding, Generation, InDiscard, Limits, Mode, PeerId, PeerMemory,
+    PeerSettings, Place, Settings, To, UnknownDiscard,
 };
 use wire::tunnel::{
     Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, Part, SHORT_HEADER_OCTETS as SHORT,
@@ -543,4 +543,97 @@ fn commands_of_another_generation_are_not_heeded() {
     assert_eq!(route.to, To::All);
     let now = sites.now;
     assert!(sites.sites[0].forwarding.dispatch(now, &route, PeerId(9), &frame(1, 200, 1, 60)).is_empty());
+}
+
+/// Of three sites one leaves another, and comes again: the third one notices nothing.
+#[test]
+fn a_peer_leaves_and_comes_and_another_one_goes_on() {
+    for mode in [Mode::Identifier, Mode::HeaderEncryption] {
+        let mut settings = settings(2);
+        settings.peers.iter_mut().for_each(|peer| peer.mode = mode);
+        let mut sites = Sites::new(3, &settings);
+        let mut pn = 0;
+        // Both ways between the stations of the first and of another site. In header encryption the first frame of a
+        // flow waits until that is known.
+        let mut talk = |sites: &mut Sites, other: usize| {
+            let station = other as u8 + 1;
+            for (site, from, to) in [(0, 1, station), (other, station, 1)] {
+                pn += 1;
+                let sent = frame(from, to, pn, 300);
+                sites.send(site, &sent);
+                sites.deliver_all(site);
+                sites.settle();
+                sites.release(site);
+                sites.deliver_all(site);
+                let arrived = sites.take_delivered(if site == 0 { other } else { 0 });
+                assert_eq!(arrived, [sent], "{mode:?} {site} to {to}");
+            }
+            (0..3).for_each(|site| drop(sites.take_delivered(site)));
+        };
+        (0..2).for_each(|_| (1..3).for_each(|other| talk(&mut sites, other)));
+        let epochs = |sites: &Sites| sites.sites[0].forwarding.transmit_epoch(P0);
+        let (epoch, sent) = (epochs(&sites), sites.sites[0].forwarding.peer_counters(P0).out_pkts_tunnelled);
+
+        let gone = PeerId(1);
+        assert!(sites.leave(0, 2).is_some());
+        assert!(sites.sites[0].forwarding.remove_peer(gone).is_none(), "only once");
+        let behind = |sites: &Sites| {
+            sites.sites[0].forwarding.stations().any(|station| station.place == Place::Behind(gone))
+        };
+        assert!(!behind(&sites));
+        talk(&mut sites, 1);
+        // What it still sends, and what its manager still says, is heeded by nobody.
+        let packet = {
+            sites.send(2, &frame(3, 1, 900, 300));
+            sites.take_sent(2).into_iter().find(|(to, _)| *to == 0).expect("a packet").1
+        };
+        let now = sites.now;
+        let from = if mode == Mode::Identifier { Arrival::Identifier } else { Arrival::From(gone) };
+        assert!(sites.sites[0].forwarding.inward(now, from, &packet).is_err());
+        let (generation, epoch_of_it) = (Generation(0), 9);
+        let secret = EpochSecret::new(&[9; 32]);
+        let lanes = 1;
+        for command in [
+            Command::Begin { peer: gone, generation },
+            Command::InstallReceive {
+                peer: gone,
+                generation,
+                epoch: epoch_of_it,
+                secret: secret.clone(),
+                lanes,
+            },
+            Command::InstallTransmit { peer: gone, generation, epoch: epoch_of_it, secret },
+            Command::PathPayload { peer: gone, octets: 1 },
+        ] {
+            sites.command(0, command);
+        }
+        assert_eq!(sites.sites[0].forwarding.transmit_epoch(gone), 0);
+        assert!(!behind(&sites));
+        talk(&mut sites, 1);
+
+        let memory = PeerMemory::new(&settings.peers[1], &settings.limits, settings.lan_frame);
+        assert_eq!(sites.come(0, 2, memory), PeerId(2));
+        (0..2).for_each(|_| (1..3).for_each(|other| talk(&mut sites, other)));
+        assert_eq!(epochs(&sites), epoch, "{mode:?}");
+        assert!(sites.sites[0].forwarding.peer_counters(P0).out_pkts_tunnelled > sent);
+        assert_eq!(sites.sites[0].forwarding.peers(), 3);
+    }
+}
+
+/// Windows of peers that come and go have their places again.
+#[test]
+fn peers_that_come_and_go_all_day_are_heard() {
+    let settings = settings(1);
+    let mut sites = Sites::new(2, &settings);
+    for turn in 1..40_u32 {
+        drop(sites.leave(0, 1));
+        let memory = PeerMemory::new(&settings.peers[0], &settings.limits, settings.lan_frame);
+        assert_eq!(sites.come(0, 1, memory).index(), turn as usize);
+        for (site, from, to) in [(0, 1, 2), (1, 2, 1)] {
+            sites.send(site, &frame(from, to, turn, 100));
+            sites.deliver_all(site);
+            sites.settle();
+            assert_eq!(sites.take_delivered(1 - site).len(), 1, "{turn}");
+        }
+    }
 }

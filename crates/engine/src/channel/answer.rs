@@ -5,21 +5,19 @@
 //! of those a bounded number a second; and when there are too many, the oldest that does not come from where a peer is
 //! gives way.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{Endpoint, Incoming, ServerConfig};
-use suite::identity::PublicKey;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
-use tunnel::PeerId;
 
 use super::allowance::Allowance;
 use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
-use super::transport::code;
+use super::transport::{self, code};
 use super::words::Why;
 use super::{Arrival, News, Shared};
 
@@ -38,8 +36,6 @@ const STRANGERS: u32 = 200;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) tls: Tls,
-    /// Each with whether keys may be agreed on with it by X25519 alone.
-    pub(super) peers: BTreeMap<PublicKey, (PeerId, bool)>,
     /// What all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
@@ -65,7 +61,10 @@ impl Answer {
                 let _ = incoming.retry();
                 continue;
             }
-            let peers_address = self.shared.is_expected(incoming.remote_address().ip());
+            let peers_address = {
+                let from = incoming.remote_address().ip();
+                self.shared.with_roster(|roster| roster.is_expected(from))
+            };
             if proved && !peers_address && !strangers.take() {
                 count(|counters| counters.in_handshakes_crowded += 1);
                 incoming.ignore();
@@ -86,13 +85,16 @@ impl Answer {
     async fn handshake(self: Arc<Self>, incoming: Incoming) {
         let from = incoming.remote_address();
         // One verifier each, to know which key was shown by whom.
-        let classical = self.peers.values().any(|(_, classical)| *classical);
-        let (crypto, verifier) = self.tls.server(self.peers.keys().copied().collect(), classical);
+        let (peers, most_payload) =
+            self.shared.with_roster(|roster| (roster.by_key(), roster.most_payload()));
+        let classical = peers.values().any(|(_, classical)| *classical);
+        let (crypto, verifier) = self.tls.server(peers.keys().copied().collect(), classical);
         let mut config = self.config.clone();
         config.crypto = crypto;
+        config.transport_config(transport::transport(most_payload));
         let connection = async { incoming.accept_with(Arc::new(config))?.await };
         if let Ok(Ok(connection)) = timeout(PATIENCE, connection).await {
-            match key_of(&connection).and_then(|key| self.peers.get(&key)) {
+            match key_of(&connection).and_then(|key| peers.get(&key)) {
                 // Allowed for another peer.
                 Some((peer, false)) if key_exchange_of(&connection) == KeyExchange::Classical => {
                     self.shared.tally.count(|counters| counters.in_handshakes_failed += 1);

@@ -1,6 +1,6 @@
 //! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
@@ -8,10 +8,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use quinn::{ClientConfig, Endpoint, TokioRuntime};
+use quinn::{ClientConfig, Endpoint, TokioRuntime, TransportConfig};
 use suite::identity::RecognitionKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tunnel::{Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_eapol_mka;
@@ -46,9 +47,16 @@ const STRANGER: Duration = Duration::from_secs(10);
 /// The loop.
 pub(super) struct Conductor<'r> {
     endpoint: Endpoint,
+    settings: &'r ManagerSettings,
+    tls: &'r Tls,
+    local: SocketAddr,
     rings: &'r Mutex<ManagerRings>,
+    /// In the order of their numbers.
     peers: Vec<Peer>,
+    /// The roster's changes that were carried out.
+    changes: u64,
     news: mpsc::Receiver<News>,
+    tell: mpsc::Sender<News>,
     shared: Arc<Shared>,
     /// Which peer is the next turn's first.
     first: usize,
@@ -63,86 +71,109 @@ impl<'r> Conductor<'r> {
     /// # Errors
     /// If the socket cannot be used.
     pub(super) fn new(
-        settings: &ManagerSettings,
-        tls: &Tls,
+        settings: &'r ManagerSettings,
+        tls: &'r Tls,
         key: &RecognitionKey,
         rings: &'r Mutex<ManagerRings>,
         bell: UnixStream,
         local: SocketAddr,
         shared: &Arc<Shared>,
     ) -> io::Result<Self> {
-        let transport = transport::transport(settings.most_payload);
-        let keys: BTreeMap<_, _> = (0_u16..)
-            .zip(&settings.peers)
-            .filter_map(|(number, peer)| Some((peer.public_key?, (PeerId(number), peer.classical))))
-            .collect();
         // The crypto of it is replaced for each connection.
         let (crypto, _) = tls.server(BTreeSet::new(), false);
-        let config = transport::server(crypto, Arc::clone(&transport));
+        let config = transport::server(crypto, transport::transport(settings.most_payload));
         let endpoint = Endpoint::new_with_abstract_socket(
             transport::endpoint(key, DATAGRAM_OCTETS as u16),
             Some(config.clone()),
             Arc::clone(&shared.socket) as _,
             Arc::new(TokioRuntime),
         )?;
-        let (sender, news) = mpsc::channel(64);
+        let (tell, news) = mpsc::channel(64);
         tokio::spawn(hear_the_bell(bell, Arc::clone(shared))?);
-
-        let instance = Instance(random());
-        let own = settings.identity.public();
-        let mut peers = Vec::with_capacity(settings.peers.len());
-        for (number, peer) in (0_u16..).zip(&settings.peers) {
-            let id = PeerId(number);
-            follow(id, peer, local, shared, &sender);
-            let Some(public_key) = peer.public_key.filter(|_| !matches!(peer.mode, Mode::Plain { .. }))
-            else {
-                peers.push(Peer::new(id, peer, false, None, None, shared));
-                continue;
-            };
-            let mut session = Session::new(
-                SessionSettings {
-                    peer: id,
-                    instance,
-                    mode: peer.mode,
-                    lanes: settings.lanes,
-                    window: settings.window,
-                    epoch_life: settings.epoch_life,
-                    draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
-                },
-                shared.now(),
-            );
-            session.follow(shared.begun(id));
-            let dial = peer.endpoint.clone().map(|host| {
-                let (crypto, verifier) = tls.client(public_key, peer.classical);
-                let mut config = ClientConfig::new(crypto);
-                config.transport_config(Arc::clone(&transport));
-                Arc::new(Dial {
-                    peer: id,
-                    name: Name::new(host, local),
-                    endpoint: endpoint.clone(),
-                    config,
-                    verifier,
-                    shared: Arc::clone(shared),
-                    news: sender.clone(),
-                })
-            });
-            peers.push(Peer::new(id, peer, own < public_key, Some(session), dial, shared));
-        }
-        let answer =
-            Answer { tls: tls.clone(), peers: keys, config, shared: Arc::clone(shared), news: sender };
+        let answer = Answer { tls: tls.clone(), config, shared: Arc::clone(shared), news: tell.clone() };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
-        let shared = Arc::clone(shared);
-        Ok(Self {
+        let mut conductor = Self {
             endpoint,
+            settings,
+            tls,
+            local,
             rings,
-            peers,
+            peers: Vec::new(),
+            changes: 0,
             news,
-            shared,
+            tell,
+            shared: Arc::clone(shared),
             first: 0,
             looked: None,
             published: None,
             stranger: None,
-        })
+        };
+        conductor.renew();
+        Ok(conductor)
+    }
+
+    /// Lets go of peers that have left, and begins with those that have come.
+    fn renew(&mut self) {
+        let (configured, changes, most_payload) =
+            self.shared.with_roster(|roster| (roster.settings(), roster.changes(), roster.most_payload()));
+        let transport = transport::transport(most_payload);
+        let (stay, leave) =
+            std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
+        self.peers = stay;
+        let leave: Vec<Peer> = leave;
+        leave.into_iter().for_each(Peer::leave);
+        for (number, settings) in configured {
+            if self.peer(number).is_none() {
+                // Numbers only grow.
+                let peer = self.begin(number, &settings, &transport);
+                self.peers.push(peer);
+            }
+        }
+        (self.first, self.changes, self.published) = (0, changes, None);
+    }
+
+    /// A peer from here on.
+    fn begin(&self, id: PeerId, peer: &ManagerPeer, transport: &Arc<TransportConfig>) -> Peer {
+        let (settings, shared) = (self.settings, &self.shared);
+        let following = follow(id, peer, self.local, shared, &self.tell);
+        let Some(public_key) = peer.public_key.filter(|_| !matches!(peer.mode, Mode::Plain { .. })) else {
+            return Peer::new(id, peer, false, None, None, following, shared);
+        };
+        let mut session = Session::new(
+            SessionSettings {
+                peer: id,
+                instance: Instance(random()),
+                mode: peer.mode,
+                lanes: settings.lanes,
+                window: settings.window,
+                epoch_life: settings.epoch_life,
+                draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
+            },
+            shared.now(),
+        );
+        session.follow(shared.with_roster(|roster| roster.begun(id)));
+        let dial = peer.endpoint.clone().map(|host| {
+            let (crypto, verifier) = self.tls.client(public_key, peer.classical);
+            let mut config = ClientConfig::new(crypto);
+            config.transport_config(Arc::clone(transport));
+            Arc::new(Dial {
+                peer: id,
+                name: Name::new(host, self.local),
+                endpoint: self.endpoint.clone(),
+                config,
+                verifier,
+                shared: Arc::clone(shared),
+                news: self.tell.clone(),
+            })
+        });
+        let caller = settings.identity.public() < public_key;
+        Peer::new(id, peer, caller, Some(session), dial, following, shared)
+    }
+
+    /// The peer of this number, if it has not left.
+    fn peer(&mut self, number: PeerId) -> Option<&mut Peer> {
+        let at = self.peers.binary_search_by_key(&number, Peer::id).ok()?;
+        self.peers.get_mut(at)
     }
 
     /// Until the manager is stopped.
@@ -168,6 +199,9 @@ impl<'r> Conductor<'r> {
         assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
         let now = self.shared.now();
         let mut told = false;
+        if self.shared.with_roster(|roster| roster.changes()) != self.changes {
+            self.renew();
+        }
         while let Ok(news) = self.news.try_recv() {
             self.heed(news);
         }
@@ -221,17 +255,17 @@ impl<'r> Conductor<'r> {
     fn heed(&mut self, news: News) {
         match news {
             News::Arrived(arrival) => {
-                if let Some(peer) = self.peers.get_mut(arrival.peer.index()) {
+                if let Some(peer) = self.peer(arrival.peer) {
                     peer.adopt(arrival);
                 }
             }
             News::Failed { peer, why } => {
-                if let Some(peer) = self.peers.get_mut(peer.index()) {
+                if let Some(peer) = self.peer(peer) {
                     peer.failed(&why);
                 }
             }
             News::Found { peer, addresses } => {
-                if let Some(peer) = self.peers.get_mut(peer.index()) {
+                if let Some(peer) = self.peer(peer) {
                     peer.found(&addresses);
                 }
             }
@@ -251,7 +285,7 @@ impl<'r> Conductor<'r> {
         for _ in 0..EVENTS {
             let Ok(ToManager::Tunnel(event)) = rings.told.pop() else { break };
             let (peer, _) = event.about();
-            if let Some(peer) = self.peers.get_mut(peer.index()) {
+            if let Some(peer) = self.peer(peer) {
                 peer.handle_event(now, event);
             }
         }
@@ -304,16 +338,16 @@ fn follow(
     local: SocketAddr,
     shared: &Arc<Shared>,
     news: &mpsc::Sender<News>,
-) {
+) -> Option<AbortHandle> {
     let beyond = match settings.mode {
-        Mode::Identifier => return,
+        Mode::Identifier => return None,
         // Data is beside the management channel, one port above.
         Mode::HeaderEncryption => 1,
         Mode::Plain { .. } => 0,
     };
-    let Some(host) = settings.endpoint.clone() else { return };
+    let host = settings.endpoint.clone()?;
     let (shared, news) = (Arc::clone(shared), news.clone());
-    tokio::spawn(async move {
+    let following = tokio::spawn(async move {
         let name = Name::new(host, local);
         loop {
             let pause = match name.addresses().await {
@@ -333,6 +367,7 @@ fn follow(
             sleep(pause).await;
         }
     });
+    Some(following.abort_handle())
 }
 
 /// Octets that nobody can foretell.

@@ -75,7 +75,8 @@ impl Dial {
 
     async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), Why> {
         let addresses = self.name.addresses().await?;
-        self.shared.expect_from(self.peer, addresses.iter().map(SocketAddr::ip));
+        let ips = addresses.iter().map(SocketAddr::ip).collect();
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
         let address = addresses[number % addresses.len()];
         let connecting = self
             .endpoint

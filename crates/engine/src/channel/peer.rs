@@ -42,6 +42,8 @@ pub(super) struct Peer {
     line: Option<Line>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
+    /// Looks its endpoint up, now and after its name has changed.
+    following: Option<AbortHandle>,
     reached: Reached,
     address: Told<Option<SocketAddr>>,
     payload: Told<Option<u16>>,
@@ -71,10 +73,10 @@ struct Told<T> {
 }
 
 /// At the start.
-pub(super) fn statuses(peers: &[ManagerPeer]) -> Vec<PeerStatus> {
-    let status = |(number, peer): (usize, &ManagerPeer)| PeerStatus {
-        peer: PeerId(number as u16),
-        reach: at_first(peer),
+pub(super) fn status_at_first(peer: PeerId, settings: &ManagerPeer) -> PeerStatus {
+    PeerStatus {
+        peer,
+        reach: at_first(settings),
         since: wire::Instant::START,
         reason: String::new(),
         address: None,
@@ -83,8 +85,7 @@ pub(super) fn statuses(peers: &[ManagerPeer]) -> Vec<PeerStatus> {
         seen_at: None,
         key_exchange: None,
         session: None,
-    };
-    peers.iter().enumerate().map(status).collect()
+    }
 }
 
 fn at_first(peer: &ManagerPeer) -> Reach {
@@ -108,6 +109,7 @@ impl Peer {
         caller: bool,
         session: Option<Session>,
         dial: Option<Arc<Dial>>,
+        following: Option<AbortHandle>,
         shared: &Arc<Shared>,
     ) -> Self {
         let mut peer = Self {
@@ -118,6 +120,7 @@ impl Peer {
             line: None,
             dial,
             dialling: None,
+            following,
             reached: Reached { reach: at_first(settings), since: shared.now(), why: String::new() },
             address: Told::default(),
             payload: Told::default(),
@@ -144,6 +147,21 @@ impl Peer {
         if let Some(dialling) = self.dialling.take() {
             dialling.abort();
         }
+    }
+
+    /// It is a peer no more, and is told.
+    pub(super) fn leave(mut self) {
+        self.hang_up();
+        if let Some(following) = self.following.take() {
+            following.abort();
+        }
+        if let Some(line) = self.line.take() {
+            line.close(code::REMOVED, "configured otherwise");
+        }
+    }
+
+    pub(super) const fn id(&self) -> PeerId {
+        self.id
     }
 
     fn enter(&mut self, reach: Reach, why: String) {
@@ -175,7 +193,7 @@ impl Peer {
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
         }
-        self.shared.expect_connection(self.id, address.ip());
+        self.shared.with_roster(|roster| roster.expect_connection(self.id, address.ip()));
         self.shared.tally.count(|counters| counters.connections += 1);
         if let Some(session) = &mut self.session {
             session.handle_connected(now);
@@ -291,7 +309,8 @@ impl Peer {
                     {
                         moves.extend(self.address.is.map(|before| ("it is now at", before, proof.address)));
                         self.address.is = Some(proof.address);
-                        self.shared.expect_connection(self.id, proof.address.ip());
+                        let ip = proof.address.ip();
+                        self.shared.with_roster(|roster| roster.expect_connection(self.id, ip));
                     }
                     session.handle_message(now, message)
                 }
@@ -390,7 +409,7 @@ impl Peer {
         }
         let command = self.session.as_mut()?.poll_command()?;
         if let Command::Begin { peer, generation } = command {
-            self.shared.begin(peer, generation);
+            self.shared.with_roster(|roster| roster.begin(peer, generation));
         }
         Some(ToWorker::Tunnel(command))
     }

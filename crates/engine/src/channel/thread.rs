@@ -19,7 +19,6 @@ use tokio::runtime::Builder;
 
 use super::conductor::Conductor;
 use super::guard::Failed;
-use super::peer::statuses;
 use super::tls::Tls;
 use super::{ManagerSettings, Shared, guard};
 use crate::site::ManagerRings;
@@ -92,7 +91,7 @@ fn watch(parts: &Arc<Parts>, first: Conducting) {
             pause = FIRST_PAUSE;
         }
         shared.tally.count(|counters| counters.channel_failures += 1);
-        shared.board.publish(statuses(&parts.settings.peers).into_iter());
+        shared.board.publish(shared.with_roster(|roster| roster.statuses()).into_iter());
         let text = format!(
             "the management channel {why}; flows that are known go on, and it is started anew in {} s",
             pause.as_secs()

@@ -43,6 +43,8 @@ pub(super) mod code {
     pub(crate) const SUPERSEDED: VarInt = VarInt::from_u32(2);
     /// The peer broke the protocol.
     pub(crate) const FAULT: VarInt = VarInt::from_u32(3);
+    /// The peer was taken out of this site's configuration, or is configured otherwise.
+    pub(crate) const REMOVED: VarInt = VarInt::from_u32(4);
 }
 
 /// For all connections. `most_payload`: octets of the largest UDP payload that is worth looking for.

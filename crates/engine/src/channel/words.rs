@@ -83,6 +83,9 @@ impl Why {
             }
             ConnectionError::ApplicationClosed(close) => match close.error_code {
                 code::STOPPED => Self::plain("the peer has stopped"),
+                code::REMOVED => {
+                    Self::plain("the peer has another configuration of this site, or none any more")
+                }
                 code::SUPERSEDED => {
                     Self { superseded: true, ..Self::plain("the peer prefers another connection") }
                 }
@@ -159,7 +162,7 @@ mod tests {
         let unknown = VarInt::from_u32(77);
         assert_eq!(application(unknown, b""), "the peer has closed the connection without a reason");
         assert_eq!(application(unknown, b"late"), "closed by the peer: late");
-        for code in [unknown, code::FAULT, code::STOPPED, code::SUPERSEDED] {
+        for code in [unknown, code::FAULT, code::STOPPED, code::SUPERSEDED, code::REMOVED] {
             assert!(!application(code, b"").trim().ends_with(':'));
         }
         let close = ConnectionClose {

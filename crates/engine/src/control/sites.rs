@@ -3,7 +3,7 @@
 use std::io;
 
 use super::{Gateway, Unanswered};
-use crate::site::{Lan, Site};
+use crate::site::{Lan, PeerChange, Site};
 use crate::worker::{Command, Event, Occupant};
 
 pub(super) struct SiteControl {
@@ -11,6 +11,7 @@ pub(super) struct SiteControl {
     pub(super) worker: usize,
     /// In the worker.
     pub(super) seat: usize,
+    /// That it has had since its start.
     pub(super) peers: usize,
 }
 
@@ -60,6 +61,24 @@ impl Gateway {
     /// [`Unanswered`].
     pub fn close_site(&mut self, name: &str) -> Result<(), Unanswered> {
         self.replace_lan(name, |seat| Command::CloseLan { seat })
+    }
+
+    /// Lets peers of a site leave and others come; frames of all others pass on.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn change_peers(&mut self, name: &str, change: Box<PeerChange>) -> Result<(), Unanswered> {
+        let number = self.site_number(name).ok_or(Unanswered)?;
+        let (SiteControl { worker, seat, .. }, coming) = (&self.sites[number], change.coming());
+        let (worker, command) = (*worker, Command::ChangePeers { seat: *seat, change });
+        let change = self.ask(worker, command, |event| match event {
+            Event::PeersChanged { change } => Ok(change),
+            other => Err(other),
+        })?;
+        self.sites[number].peers += coming;
+        // Freeing takes its time, and takes it here.
+        drop(change);
+        Ok(())
     }
 
     fn replace_lan(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {

@@ -36,7 +36,7 @@ impl Way {
 /// By what a peer is found: address, and port where it counts.
 type Key = (Way, IpAddr, u16);
 
-/// Where the peers are. Allocates nothing after it was made.
+/// Where the peers are. Allocates when a peer comes, and not else.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     /// By number.
@@ -50,6 +50,12 @@ impl Endpoints {
     pub(super) fn new(modes: impl Iterator<Item = Mode>) -> Self {
         let peers: Vec<_> = modes.map(|mode| (Way::of(mode), None)).collect();
         Self { by_address: Vec::with_capacity(peers.len()), peers }
+    }
+
+    /// A peer comes, with the next number, and is nowhere.
+    pub(super) fn add(&mut self, mode: Mode) {
+        self.peers.push((Way::of(mode), None));
+        self.by_address.reserve(self.peers.len() - self.by_address.len());
     }
 
     /// Says where a peer is from here on. One that is unknown is nowhere.

@@ -31,26 +31,54 @@ pub(super) struct Outward {
     routes: ArrayVec<(usize, Route), BURST_FRAMES>,
     /// Peers to which a frame of the burst goes.
     wanted: Vec<bool>,
+    /// Peers that have not left.
+    there: Vec<bool>,
     /// Peers whose EAPOL goes beside their frames.
     plain: Vec<PeerId>,
-    /// Whether any peer has a management channel, which carries EAPOL.
-    channel: bool,
+    /// How many peers have a management channel, which carries EAPOL.
+    channels: usize,
     /// The differentiated services code point of all packets.
     dscp: u8,
 }
 
 impl Outward {
     pub(super) fn new(modes: &[Mode], dscp: u8) -> Self {
-        let plain = modes.iter().enumerate().filter(|(_, mode)| matches!(mode, Mode::Plain { .. }));
-        let plain: Vec<_> = plain.map(|(number, _)| PeerId(number as u16)).collect();
-        let channel = plain.len() < modes.len();
-        Self { routes: ArrayVec::new(), wanted: vec![false; modes.len()], plain, channel, dscp }
+        let mut outward = Self {
+            routes: ArrayVec::new(),
+            wanted: Vec::with_capacity(modes.len()),
+            there: Vec::with_capacity(modes.len()),
+            plain: Vec::new(),
+            channels: 0,
+            dscp,
+        };
+        (0..).zip(modes).for_each(|(number, mode)| outward.add(PeerId(number), *mode));
+        outward
+    }
+
+    /// A peer comes, with the next number.
+    pub(super) fn add(&mut self, peer: PeerId, mode: Mode) {
+        self.wanted.push(false);
+        self.there.push(true);
+        match mode {
+            Mode::Plain { .. } => self.plain.push(peer),
+            Mode::Identifier | Mode::HeaderEncryption => self.channels += 1,
+        }
+    }
+
+    /// A peer leaves.
+    pub(super) fn remove(&mut self, peer: PeerId) {
+        let Some(there) = self.there.get_mut(peer.index()).filter(|there| **there) else { return };
+        *there = false;
+        match self.plain.iter().position(|plain| *plain == peer) {
+            Some(place) => drop(self.plain.remove(place)),
+            None => self.channels -= 1,
+        }
     }
 
     /// Notes where a frame goes.
     fn note(&mut self, number: usize, route: Route) {
         match route.to {
-            To::All => self.wanted.fill(true),
+            To::All => self.wanted.copy_from_slice(&self.there),
             To::One(peer) => {
                 if let Some(wanted) = self.wanted.get_mut(peer.index()) {
                     *wanted = true;
@@ -82,7 +110,7 @@ impl Site {
                 }
                 Kind::Eapol => counters.out_eapol_other += 1,
                 Kind::Mka => {
-                    *wake |= outward.channel && take_mkpdu(now, frame, end, counters);
+                    *wake |= outward.channels > 0 && take_mkpdu(now, frame, end, counters);
                     for &peer in &outward.plain {
                         let Some(place) = endpoints.of(peer) else {
                             counters.out_pkts_no_endpoint += 1;

@@ -80,7 +80,7 @@ impl SiteSnapshot {
         (self.data, self.header, self.plain) = (data, header, plain);
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();
-        let peers = || (0..site.peers).map(|number| PeerId(number as u16));
+        let peers = || (0..site.peers()).map(|number| PeerId(number as u16));
         let peer = |peer| SitePeerSnapshot {
             endpoint: site.endpoints.of(peer).map(|(_, address)| address),
             transmit_epoch: forwarding.transmit_epoch(peer),
@@ -104,7 +104,7 @@ fn refill<T>(into: &mut Vec<T>, items: impl Iterator<Item = T>) {
 impl Site {
     /// The figures at this moment. Allocates: not for a worker.
     pub fn snapshot(&mut self) -> SiteSnapshot {
-        let mut snapshot = SiteSnapshot::with_room(self.peers);
+        let mut snapshot = SiteSnapshot::with_room(self.peers());
         snapshot.fill(self);
         snapshot
     }

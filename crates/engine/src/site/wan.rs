@@ -36,19 +36,43 @@ impl Wan {
         modes: &[Mode],
         offloads: Offloads,
     ) -> Result<Self, UdpError> {
+        Self::open_further(bind, plain_port, modes, offloads, [false; 3])
+    }
+
+    /// The same, but for the ports that are there: data, header and plain.
+    ///
+    /// # Errors
+    /// If one of them cannot be opened.
+    pub fn open_further(
+        bind: SocketAddr,
+        plain_port: u16,
+        modes: &[Mode],
+        offloads: Offloads,
+        there: [bool; 3],
+    ) -> Result<Self, UdpError> {
         let wants = |way| modes.iter().any(|mode| Way::of(*mode) == way);
-        let open = |wanted: bool, port| {
-            wanted.then(|| UdpPort::open(SocketAddr::new(bind.ip(), port), offloads)).transpose()
+        let open = |way: Way, wanted: bool, port| {
+            let missing = wanted && !there[way as usize];
+            missing.then(|| UdpPort::open(SocketAddr::new(bind.ip(), port), offloads)).transpose()
         };
         // For tests port 0 is any, and then the other is any other.
         let next = if bind.port() == 0 { 0 } else { bind.port().wrapping_add(1) };
         Ok(Self {
             ports: [
-                open(wants(Way::Data) || wants(Way::Header), bind.port())?,
-                open(wants(Way::Header), next)?,
-                open(wants(Way::Plain), plain_port)?,
+                open(Way::Data, wants(Way::Data) || wants(Way::Header), bind.port())?,
+                open(Way::Header, wants(Way::Header), next)?,
+                open(Way::Plain, wants(Way::Plain), plain_port)?,
             ],
         })
+    }
+
+    /// Takes those ports of another one that are missing here.
+    pub(super) fn take(&mut self, mut other: Self) {
+        for (port, more) in self.ports.iter_mut().zip(&mut other.ports) {
+            if port.is_none() {
+                *port = more.take();
+            }
+        }
     }
 
     /// Another hold on the data port's socket, for the management channel to send on; `None` if no peer has one. See

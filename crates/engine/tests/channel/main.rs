@@ -9,6 +9,7 @@ mod path;
 mod plants;
 mod raw;
 mod restart;
+mod roster;
 mod stand;
 mod whole;
 

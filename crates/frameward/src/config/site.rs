@@ -88,6 +88,13 @@ pub const USUAL_PATH_MTU: u16 = 1500;
 impl Site {
     /// Whether both say the same, wherever in the file.
     pub fn is_like(&self, other: &Self) -> bool {
+        let peers = self.peers.len() == other.peers.len()
+            && self.peers.iter().zip(&other.peers).all(|(one, other)| one.is_like(other));
+        peers && self.is_like_but_for_peers(other)
+    }
+
+    /// Whether both say the same of the site itself, wherever in the file.
+    pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
         let Self {
             name,
             line: _,
@@ -100,14 +107,12 @@ impl Site {
             dscp,
             window,
             limits,
-            peers,
+            peers: _,
         } = self;
         (name, lan, mtu, bind, identity)
             == (&other.name, &other.lan, &other.mtu, &other.bind, &other.identity)
             && (dscp, window, limits) == (&other.dscp, &other.window, &other.limits)
             && *allow_addresses == other.allow_addresses
-            && peers.len() == other.peers.len()
-            && peers.iter().zip(&other.peers).all(|(one, other)| one.is_like(other))
     }
 
     /// Whether one of its peers has this mode, whichever VNI.
@@ -117,7 +122,8 @@ impl Site {
 }
 
 impl SitePeer {
-    fn is_like(&self, other: &Self) -> bool {
+    /// Whether both say the same, wherever in the file.
+    pub fn is_like(&self, other: &Self) -> bool {
         Self { line: other.line, ..self.clone() } == *other
     }
 }

@@ -13,7 +13,7 @@ use engine::channel::{Manager, ManagerStatus, Reach};
 use engine::interface::Survey;
 use engine::site::{Site as Forwarding, ends};
 use serde::Serialize;
-use tunnel::Mode;
+use tunnel::{Mode, PeerId};
 
 use super::running::Running;
 use super::{Finding, Level, Options, local};
@@ -131,8 +131,8 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
             break status;
         }
     };
-    let peers = site.peers.iter().enumerate();
-    let peers = peers.map(|(number, peer)| peer_report(peer, None, Some(&status), number)).collect();
+    let peers = site.peers.iter().zip((0..).map(PeerId));
+    let peers = peers.map(|(peer, number)| peer_report(peer, None, Some(&status), Some(number))).collect();
     manager.stop();
     Ok(peers)
 }

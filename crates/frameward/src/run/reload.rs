@@ -9,7 +9,8 @@
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
 //! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with another master key or `protect` all sessions are made anew |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
-//! | anything about a site, `io` | that site alone is stopped and started: see below |
+//! | peers of a site | they come and go: see run/site/peers.rs; one that is changed begins anew |
+//! | anything else about a site, `io` | that site alone is stopped and started: see below |
 //! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
 //!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
@@ -17,7 +18,8 @@
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
 //! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 //!
-//! A site that is as it was goes on untouched. One that is changed is another instance for its peers: keys, windows and
+//! A site that is as it was goes on untouched, and so do the peers of one whose other peers are changed. One that is
+//! changed itself, that gets its first peer with a management channel or loses its last one, is another instance for its peers: keys, windows and
 //! flows are agreed on anew, which takes about a second, and until then its frames are lost and counted at the peers'
 //! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 

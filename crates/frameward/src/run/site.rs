@@ -10,6 +10,7 @@
 //! management channel stays up, so frames pass at once when the interface is back. Another MTU is another size of all
 //! buffers, so it restarts the site. What cannot be started again is tried each second.
 
+mod peers;
 mod plain_peers;
 mod settings;
 
@@ -21,9 +22,9 @@ use engine::channel::{Manager, ManagerStatus};
 use engine::control::Gateway as Control;
 use engine::interface::{Guard, InterfaceError, Prepared, Seen, look};
 use engine::open::{OpenLan, open_lan};
-use engine::site::{ManagerEnd, Site as Forwarding, ends};
+use engine::site::{ManagerEnd, Site as Forwarding, Wan, ends};
 use engine::udp::UdpPort;
-use tunnel::Mode;
+use tunnel::{Mode, PeerId};
 
 use super::Tell;
 use super::link::{Waiting, allowed, io};
@@ -50,6 +51,9 @@ pub(super) struct Works {
     prepared: Option<Prepared>,
     channel: Channel,
     fallback: Option<String>,
+    /// The number of each peer, in the order of the configuration; and how many there were since the start.
+    numbers: Vec<PeerId>,
+    numbered: usize,
 }
 
 /// What its ports are.
@@ -158,11 +162,27 @@ impl RunningSite {
         };
         let site = &self.config.name;
         for (peer, text) in told {
-            match peer.and_then(|peer| self.config.peers.get(peer.index())) {
-                Some(SitePeer { name, .. }) => tell(&format_args!("site {site:?}: peer {name:?}: {text}")),
+            match peer.map(|peer| self.peer(peer)) {
+                Some(Some(SitePeer { name, .. })) => {
+                    tell(&format_args!("site {site:?}: peer {name:?}: {text}"))
+                }
+                // It has left.
+                Some(None) => {}
                 None => tell(&format_args!("site {site:?}: {text}")),
             }
         }
+    }
+
+    /// The peer of this number, if it has not left.
+    pub(super) fn peer(&self, number: PeerId) -> Option<&SitePeer> {
+        let numbers = &self.works.as_ref()?.numbers;
+        self.config.peers.get(numbers.iter().position(|known| *known == number)?)
+    }
+
+    /// The peers with their numbers; those of a site that could not be started have none.
+    pub(super) fn numbered_peers(&self) -> impl Iterator<Item = (&SitePeer, Option<PeerId>)> {
+        let numbers = self.works.iter().flat_map(|works| works.numbers.iter().copied().map(Some));
+        self.config.peers.iter().zip(numbers.chain(std::iter::repeat(None)))
     }
 
     /// Says what was chosen.
@@ -179,13 +199,7 @@ impl RunningSite {
             .collect();
         let (engine, bound) = (&about.engine, bound.join(", "));
         tell(&format_args!("site {name:?}: {lan} ({engine}), {bound}, peers: {}", peers.len()));
-        for SitePeer { name: peer, mode, .. } in peers {
-            if let Mode::Plain { vni } = mode {
-                tell(&format_args!(
-                    "warning: site {name:?}: peer {peer:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
-                ));
-            }
-        }
+        peers.iter().for_each(|peer| warn_if_plain(name, peer, tell));
         let Some(prepared) = prepared else { return };
         if !prepared.interface().addresses().is_empty() {
             tell(&format_args!(
@@ -281,6 +295,15 @@ impl RunningSite {
     }
 }
 
+/// Says that a peer's frames are in sight of everybody.
+fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer, tell: Tell<'_>) {
+    if let Mode::Plain { vni } = mode {
+        tell(&format_args!(
+            "warning: site {site:?}: peer {name:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
+        ));
+    }
+}
+
 fn missing(site: &Site) -> String {
     format!("interface {} is missing; the site goes on when it is back", site.lan)
 }
@@ -296,7 +319,11 @@ impl Works {
             Bound::new(gateway, config, lan_mtu).map_err(|error| error.to_string())?;
         control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
         match Channel::start(config, lan_mtu, end, socket) {
-            Ok(channel) => Ok(Self { about, prepared: Some(prepared), channel, fallback }),
+            Ok(channel) => {
+                let numbers: Vec<_> = (0..).map(PeerId).take(config.peers.len()).collect();
+                let numbered = numbers.len();
+                Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered })
+            }
             Err(error) => {
                 // What is to be said is why it did not start; a worker that does not answer has its own notice.
                 let _ = control.remove_site(&config.name);
@@ -349,12 +376,7 @@ impl Bound {
         // Before the interface is touched: a port that is in use leaves nothing to put back.
         let wan = open_wan(config)?;
         let socket = wan.socket()?;
-        let ports = [("data", wan.data()), ("header encryption", wan.header()), ("plain", wan.plain())];
-        let about_udp = |(what, port): (_, Option<&UdpPort>)| {
-            let port = port?;
-            Some(AboutUdp { what, address: port.address().to_string(), how: port.description().to_owned() })
-        };
-        let udp = ports.into_iter().filter_map(about_udp).collect();
+        let udp = about_udp(&wan);
         let (site_end, end) = ends()?;
         let allowed = allowed(gateway, config.allow_addresses);
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
@@ -365,6 +387,15 @@ impl Bound {
         drop(forwarding.open(Box::new(lan)));
         Ok(Self { forwarding, about, prepared, fallback, end, socket })
     }
+}
+
+fn about_udp(wan: &Wan) -> Vec<AboutUdp> {
+    let ports = [("data", wan.data()), ("header encryption", wan.header()), ("plain", wan.plain())];
+    let about = |(what, port): (_, Option<&UdpPort>)| {
+        let port = port?;
+        Some(AboutUdp { what, address: port.address().to_string(), how: port.description().to_owned() })
+    };
+    ports.into_iter().filter_map(about).collect()
 }
 
 impl Channel {

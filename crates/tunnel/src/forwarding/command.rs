@@ -53,7 +53,7 @@ impl Forwarding {
                 let _ = event.is_some_and(|event| self.shared.events.tell(event));
             }
             Command::PathPayload { peer, octets } => {
-                if let Some(peer) = self.peers.get_mut(peer.index()) {
+                if let Some(peer) = self.peer_mut(peer) {
                     peer.facts.path_payload = octets;
                 }
             }
@@ -61,7 +61,9 @@ impl Forwarding {
     }
 
     fn begin(&mut self, peer: PeerId, generation: Generation) {
-        let Some(Peer { facts, counters, transport }) = self.peers.get_mut(peer.index()) else { return };
+        let Some(Some(Peer { facts, counters, transport })) = self.peers.get_mut(peer.index()) else {
+            return;
+        };
         facts.generation = generation;
         match transport {
             Transport::Identifier(identifier) => {
@@ -122,11 +124,11 @@ impl Forwarding {
 
 /// A peer, if this is its generation.
 fn of(
-    peers: &mut [Peer],
+    peers: &mut [Option<Peer>],
     peer: PeerId,
     generation: Generation,
 ) -> Option<(&mut Transport, &mut PeerCounters)> {
-    match peers.get_mut(peer.index())? {
+    match peers.get_mut(peer.index())?.as_mut()? {
         Peer { facts, counters, transport } if facts.generation == generation => Some((transport, counters)),
         _ => None,
     }

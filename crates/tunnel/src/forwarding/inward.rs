@@ -6,7 +6,7 @@ use wire::time::Instant;
 use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS, Taken};
 
 use super::{Forwarding, Peer, Transport};
-use crate::counters::{Discard, InDiscard, UnknownDiscard};
+use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
 use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Decrypted};
 use crate::identifier::{Rebuilt, Received, prefix};
 use crate::packet::{Arrival, Arrived};
@@ -55,7 +55,7 @@ impl Forwarding {
         if lane.window.fill(&mut self.receive.table, FILL) == FILL {
             self.receive.note_debt();
         }
-        let Some(Peer { facts, counters, transport: Transport::Identifier(identifier) }) =
+        let Some(Some(Peer { facts, counters, transport: Transport::Identifier(identifier) })) =
             self.peers.get_mut(peer.index())
         else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
@@ -94,7 +94,9 @@ impl Forwarding {
             return Err(self.discard(from, InDiscard::TooLong));
         }
         self.hear_behind(now, taken, from)?;
-        let counters = &mut self.peers[from.index()].counters;
+        let Some(counters) = counters_of(&mut self.peers, from) else {
+            return Err(self.unknown(UnknownDiscard::WrongMode));
+        };
         counters.in_pkts_tunnelled += 1;
         match rebuilt {
             Rebuilt::Pending => Ok(Arrived::Pending),
@@ -128,10 +130,9 @@ impl Forwarding {
         from: PeerId,
         packet: &'a [u8],
     ) -> Result<Arrived<'a>, Discard> {
-        match self.peers.get(from.index()).map(|peer| &peer.transport) {
+        match self.transport(from) {
             Some(&Transport::Plain { vni }) => self.inward_plain(now, from, vni, packet),
-            Some(Transport::HeaderEncryption(_)) => self.inward_header_encryption(now, from, packet),
-            Some(Transport::Identifier(_)) | None => Err(self.unknown(UnknownDiscard::WrongMode)),
+            _ => self.inward_header_encryption(now, from, packet),
         }
     }
 
@@ -150,9 +151,10 @@ impl Forwarding {
         if let Inner::Macsec(taken) = inner {
             self.hear_behind(now, &taken, from)?;
         }
-        let counters = &mut self.peers[from.index()].counters;
-        counters.in_pkts_tunnelled += 1;
-        counters.in_octets_tunnelled += packet.len() as u64;
+        if let Some(counters) = counters_of(&mut self.peers, from) {
+            counters.in_pkts_tunnelled += 1;
+            counters.in_octets_tunnelled += packet.len() as u64;
+        }
         Ok(Arrived::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
     }
 
@@ -162,14 +164,19 @@ impl Forwarding {
         from: PeerId,
         packet: &'a [u8],
     ) -> Result<Arrived<'a>, Discard> {
-        let Some(Peer { counters, transport: Transport::HeaderEncryption(mode), .. }) =
+        let Some(Some(Peer { counters, transport: Transport::HeaderEncryption(mode), .. })) =
             self.peers.get_mut(from.index())
         else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
-        let rebuilt = mode.inward(now, counters, &mut self.shared, packet);
-        let rebuilt = rebuilt.map_err(|reason| self.discard(from, reason))?;
-        self.peers[from.index()].counters.in_octets_tunnelled += packet.len() as u64;
+        let rebuilt = match mode.inward(now, counters, &mut self.shared, packet) {
+            Ok(rebuilt) => rebuilt,
+            Err(reason) => {
+                counters.count_in(reason);
+                return Err(Discard::Of(from, reason));
+            }
+        };
+        counters.in_octets_tunnelled += packet.len() as u64;
         let mut prefix = ArrayVec::new();
         let (taken, waited, waited_first) = match rebuilt {
             Decrypted::Pending => return Ok(Arrived::Pending),
@@ -193,9 +200,10 @@ impl Forwarding {
             return Err(self.discard(from, InDiscard::TooLong));
         }
         self.hear_behind(now, &taken, from)?;
-        let counters = &mut self.peers[from.index()].counters;
-        counters.in_pkts_tunnelled += 1;
-        counters.in_pkts_joined += u64::from(waited.is_some());
+        if let Some(counters) = counters_of(&mut self.peers, from) {
+            counters.in_pkts_tunnelled += 1;
+            counters.in_pkts_joined += u64::from(waited.is_some());
+        }
         let Some(waited) = waited.and_then(|place| self.waited_part(from, place)) else {
             return Ok(Arrived::Frame { from, prefix, body: came });
         };
@@ -206,7 +214,7 @@ impl Forwarding {
 
     /// The part that waited for the one that has just come.
     fn waited_part(&self, from: PeerId, place: usize) -> Option<&[u8]> {
-        match &self.peers.get(from.index())?.transport {
+        match self.transport(from)? {
             Transport::HeaderEncryption(mode) => Some(mode.parts.octets(place)),
             Transport::Identifier(_) | Transport::Plain { .. } => None,
         }
@@ -218,7 +226,14 @@ impl Forwarding {
     }
 
     fn discard(&mut self, peer: PeerId, reason: InDiscard) -> Discard {
-        self.peers[peer.index()].counters.count_in(reason);
+        if let Some(counters) = counters_of(&mut self.peers, peer) {
+            counters.count_in(reason);
+        }
         Discard::Of(peer, reason)
     }
+}
+
+/// What is counted of a peer that is there.
+fn counters_of(peers: &mut [Option<Peer>], peer: PeerId) -> Option<&mut PeerCounters> {
+    Some(&mut peers.get_mut(peer.index())?.as_mut()?.counters)
 }

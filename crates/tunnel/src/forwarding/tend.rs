@@ -49,7 +49,7 @@ impl Forwarding {
 
     fn tell_ready(&mut self) -> bool {
         let mut waiting = false;
-        for Peer { facts, transport, .. } in &mut self.peers {
+        for Peer { facts, transport, .. } in self.peers.iter_mut().flatten() {
             waiting |= match transport {
                 Transport::Identifier(mode) => {
                     mode.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive)
@@ -69,12 +69,13 @@ impl Forwarding {
                 continue;
             }
             let expired = lane.parts.expire(now);
-            if let Some(peer) = lane.owner.and_then(|owner| self.peers.get_mut(owner.peer.index())) {
+            if let Some(peer) = lane.owner.and_then(|owner| self.peers.get_mut(owner.peer.index())?.as_mut())
+            {
                 peer.counters.count_in_times(InDiscard::PartExpired, expired);
             }
             watch |= !lane.parts.is_empty();
         }
-        for Peer { facts, counters, transport } in &mut self.peers {
+        for Peer { facts, counters, transport } in self.peers.iter_mut().flatten() {
             if let Transport::HeaderEncryption(mode) = transport {
                 watch |= mode.watch(now, counters);
             }
@@ -92,13 +93,13 @@ impl Forwarding {
 
     fn has_ages(&self) -> bool {
         let flows = |peer: &Peer| peer.transport.flows().is_some_and(|flows| flows.len() > 0);
-        !self.stations.is_empty() || self.peers.iter().any(flows)
+        !self.stations.is_empty() || self.peers.iter().flatten().any(flows)
     }
 
     fn age(&mut self, now: Instant) {
         self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
         self.age_hand = (self.age_hand + 1) % self.peers.len().max(1);
-        let Some(Peer { facts, transport, .. }) = self.peers.get_mut(self.age_hand) else { return };
+        let Some(Some(Peer { facts, transport, .. })) = self.peers.get_mut(self.age_hand) else { return };
         let Some(flows) = transport.flows_mut() else { return };
         let (peer, generation, events) = (facts.peer, facts.generation, &mut self.shared.events);
         flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {

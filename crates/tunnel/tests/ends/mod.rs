@@ -7,7 +7,7 @@ use std::time::Duration;
 use suite::tunnel::EpochSecret;
 use tunnel::{
     Arrival, Arrived, Command, Discard, Event, Forwarding, Generation, Limits, Mode, Packet, PeerId,
-    PeerSettings, Settings, To,
+    PeerMemory, PeerSettings, Released, Settings, To,
 };
 use wire::Instant;
 
@@ -140,6 +140,25 @@ impl Sites {
         PeerId(position as u16)
     }
 
+    /// A site's peer leaves it, and does not know.
+    pub(crate) fn leave(&mut self, at: usize, of: usize) -> Option<PeerMemory> {
+        let peer = self.peer(at, of);
+        self.sites[at].peers[peer.index()] = usize::MAX;
+        self.sites[at].forwarding.remove_peer(peer)
+    }
+
+    /// It comes again, under a number of its own.
+    pub(crate) fn come(&mut self, at: usize, of: usize, memory: PeerMemory) -> PeerId {
+        let site = &mut self.sites[at];
+        site.peers.push(of);
+        site.epochs.push((0, None));
+        site.generations.push(Generation(0));
+        let number = site.forwarding.add_peer(memory).expect("a number");
+        assert_eq!(number, self.peer(at, of));
+        self.restart(at, of);
+        number
+    }
+
     pub(crate) fn command(&mut self, site: usize, command: Command) {
         let now = self.now;
         self.sites[site].forwarding.command(now, command);
@@ -242,6 +261,9 @@ impl Sites {
             return;
         }
         let other = self.sites[site].peers[peer.index()];
+        if other == usize::MAX || !self.sites[other].peers.contains(&site) {
+            return;
+        }
         let peer = self.peer(other, site);
         let generation = self.sites[other].generations[peer.index()];
         let command = match event {
@@ -282,6 +304,7 @@ impl Sites {
         };
         for peer in to {
             for packet in forwarding.dispatch(now, &route, peer, frame) {
+                assert_ne!(peers[peer.index()], usize::MAX, "to a peer that has left");
                 let packet = octets(&packet, frame);
                 if *mode == Mode::Identifier {
                     let rid = *packet.first_chunk().expect("an identifier");
@@ -291,6 +314,15 @@ impl Sites {
             }
         }
         true
+    }
+
+    /// Frames go that have waited for their flow to be known; the packets go to [`Site::sent`].
+    pub(crate) fn release(&mut self, site: usize) {
+        let now = self.now;
+        let Site { forwarding, peers, sent, .. } = &mut self.sites[site];
+        while let Some(Released { peer, packets, frame }) = forwarding.poll_released(now) {
+            sent.extend(packets.iter().map(|packet| (peers[peer.index()], octets(packet, frame))));
+        }
     }
 
     /// Takes the packets that a site has sent.

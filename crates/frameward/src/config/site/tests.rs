@@ -155,7 +155,11 @@ fn a_line_elsewhere_is_no_difference() {
         ("vni = 7", "vni = 8"),
         ("\"berlin\"", "\"bonn\""),
     ] {
-        assert!(!one.is_like(&site(&valid().replacen(what, by, 1))), "{by}");
+        let other = site(&valid().replacen(what, by, 1));
+        assert!(!one.is_like(&other), "{by}");
+        let of_a_peer =
+            what.contains(':') && !what.starts_with('0') || what.contains("vni") || what == "\"berlin\"";
+        assert_eq!(one.is_like_but_for_peers(&other), of_a_peer, "{by}");
     }
 }
 

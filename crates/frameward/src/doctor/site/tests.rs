@@ -22,7 +22,7 @@ fn site(peer: &str) -> Site {
 
 fn found(peer: &str, lan_mtu: usize, change: impl FnOnce(&mut SitePeerReport)) -> Vec<(Level, String)> {
     let site = site(peer);
-    let mut report = peer_report(&site.peers[0], None, None, 0);
+    let mut report = peer_report(&site.peers[0], None, None, None);
     report.state = "connected".into();
     change(&mut report);
     let findings = of_peer(&site, &site.peers[0], &report, Some(lan_mtu));

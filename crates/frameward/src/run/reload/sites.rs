@@ -1,4 +1,5 @@
-//! Sites of another configuration: those that are as they were go on, the others are stopped and started.
+//! Sites of another configuration: those that are as they were go on, peers come and go, the others are stopped and
+//! started.
 
 use super::super::Running;
 use super::super::site::RunningSite;
@@ -7,6 +8,7 @@ use crate::config::Site;
 /// What becomes of one site of the new configuration.
 pub(super) enum NewSite {
     GoesOn(Box<RunningSite>),
+    ChangePeers { running: Box<RunningSite>, config: Box<Site>, lan_mtu: usize },
     Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
 }
 
@@ -23,15 +25,18 @@ impl Running {
         for (config, lan_mtu) in new {
             let found = before.iter().position(|running| running.config.name == config.name);
             let running = found.map(|found| before.remove(found));
-            let goes_on = |running: &RunningSite| {
-                // One that could not be started yet is tried each second.
-                let same_mtu = running.lan_mtu().is_none_or(|before| before == lan_mtu);
-                !io_changes && running.config.is_like(&config) && same_mtu
+            // One that could not be started yet is tried each second.
+            let same_lan = |running: &RunningSite| {
+                !io_changes && running.lan_mtu().is_none_or(|before| before == lan_mtu)
             };
             match running {
-                Some(mut running) if goes_on(&running) => {
+                Some(mut running) if same_lan(&running) && running.config.is_like(&config) => {
                     running.config = config;
                     sites.push(NewSite::GoesOn(Box::new(running)));
+                }
+                Some(running) if same_lan(&running) && running.differs_in_peers_alone(&config) => {
+                    let (running, config) = (Box::new(running), Box::new(config));
+                    sites.push(NewSite::ChangePeers { running, config, lan_mtu });
                 }
                 Some(running) => {
                     lines
@@ -59,21 +64,62 @@ impl Running {
         for site in sites {
             match site {
                 NewSite::GoesOn(running) => self.sites.push(*running),
+                NewSite::ChangePeers { running, config, lan_mtu } => {
+                    done &= self.change_peers(*running, *config, lan_mtu, lines);
+                }
                 NewSite::Start { config, lan_mtu, what } => {
-                    let running =
-                        RunningSite::start(&self.gateway, *config, Some(lan_mtu), &mut self.control);
-                    let name = &running.config.name;
-                    if let Some(why) = running.fallen() {
-                        lines.push(format!("error: site {name:?}: {why}; tried again every second"));
-                        done = false;
-                    } else {
-                        running.announce(&mut |line| lines.push(line.to_string()));
-                        lines.push(format!("site {name:?}: {what}"));
-                    }
-                    self.sites.push(running);
+                    done &= self.start_site(*config, lan_mtu, what, lines)
                 }
             }
         }
+        done
+    }
+
+    /// A site whose peers cannot be changed is started anew: what its worker knows of them is uncertain then.
+    fn change_peers(
+        &mut self,
+        mut running: RunningSite,
+        config: Site,
+        lan_mtu: usize,
+        lines: &mut Vec<String>,
+    ) -> bool {
+        let changed =
+            running.change_peers(&config, &mut self.control, &mut |line| lines.push(line.to_string()));
+        match changed {
+            Ok(()) => {
+                running.config = config;
+                self.sites.push(running);
+                true
+            }
+            Err(why) => {
+                lines.push(format!(
+                    "error: site {:?}: its peers cannot be changed while it runs: {why}",
+                    config.name
+                ));
+                lines.extend(running.stop(&mut self.control).err().map(|error| format!("error: {error}")));
+                self.start_site(config, lan_mtu, "restarted; its peers agree on keys anew", lines)
+            }
+        }
+    }
+
+    fn start_site(
+        &mut self,
+        config: Site,
+        lan_mtu: usize,
+        what: &'static str,
+        lines: &mut Vec<String>,
+    ) -> bool {
+        let running = RunningSite::start(&self.gateway, config, Some(lan_mtu), &mut self.control);
+        let name = &running.config.name;
+        let fallen = running.fallen();
+        if let Some(why) = fallen {
+            lines.push(format!("error: site {name:?}: {why}; tried again every second"));
+        } else {
+            running.announce(&mut |line| lines.push(line.to_string()));
+            lines.push(format!("site {name:?}: {what}"));
+        }
+        let done = fallen.is_none();
+        self.sites.push(running);
         done
     }
 }

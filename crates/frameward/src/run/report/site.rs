@@ -40,10 +40,11 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         cut: false,
     });
     let about = running.works.as_ref().map(|works| &works.about);
-    let peers: Vec<_> = (0..)
-        .zip(&running.config.peers)
-        .map(|(number, peer)| peer_report(peer, snapshot.peers.get(number), status.as_ref(), number))
-        .collect();
+    let peer = |(peer, number): (&SitePeer, Option<PeerId>)| {
+        let figures = number.and_then(|number| snapshot.peers.get(number.index()));
+        peer_report(peer, figures, status.as_ref(), number)
+    };
+    let peers = running.numbered_peers().map(peer).collect();
     let udp = about.into_iter().flat_map(|about| &about.udp).map(|port| {
         let counters = match port.what {
             "data" => snapshot.data,
@@ -75,8 +76,8 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         channel: status
             .map(|ManagerStatus { counters, .. }| Counters::new(ChannelCounters::NAMES, counters.values())),
         peers,
-        stations: stations(&running.config, snapshot),
-        flows: flows(&running.config, snapshot),
+        stations: stations(running, snapshot),
+        flows: flows(running, snapshot),
     }
 }
 
@@ -85,9 +86,10 @@ pub(crate) fn peer_report(
     peer: &SitePeer,
     snapshot: Option<&SitePeerSnapshot>,
     status: Option<&ManagerStatus>,
-    number: usize,
+    number: Option<PeerId>,
 ) -> SitePeerReport {
-    let channel = status.and_then(|status| Some((status.now, status.peers.get(number)?)));
+    let of = |status: &'_ ManagerStatus| status.peers.iter().position(|peer| Some(peer.peer) == number);
+    let channel = status.and_then(|status| Some((status.now, status.peers.get(of(status)?)?)));
     let session = channel.and_then(|(_, peer)| peer.session.as_ref());
     let seconds = |since: Instant| channel.map_or(0, |(now, _)| now.since(since).as_secs());
     let epoch = |epoch: Option<EpochAge>| {
@@ -140,12 +142,12 @@ fn state(peer: &PeerStatus) -> &'static str {
     }
 }
 
-fn name(site: &Site, peer: PeerId) -> String {
-    site.peers.get(peer.index()).map(|peer| peer.name.clone()).unwrap_or_default()
+fn name(site: &RunningSite, peer: PeerId) -> String {
+    site.peer(peer).map(|peer| peer.name.clone()).unwrap_or_default()
 }
 
 /// Those here first, then peer by peer, by address.
-fn stations(site: &Site, snapshot: &SiteSnapshot) -> Vec<StationReport> {
+fn stations(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<StationReport> {
     let place = |place| match place {
         Place::Here => None,
         Place::Behind(peer) => Some(peer),
@@ -161,7 +163,7 @@ fn stations(site: &Site, snapshot: &SiteSnapshot) -> Vec<StationReport> {
 }
 
 /// Peer by peer, by number.
-fn flows(site: &Site, snapshot: &SiteSnapshot) -> Vec<FlowReport> {
+fn flows(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<FlowReport> {
     let mut flows: Vec<&(PeerId, GivenFlow)> = snapshot.flows.iter().collect();
     flows.sort_by_key(|(peer, given)| (*peer, given.index));
     let address = |address: MacAddr| address.to_string();

@@ -10,8 +10,8 @@ use std::time::Duration;
 use engine::site::{ManagerEnd, ToWorker};
 use tunnel::PeerId;
 
-use crate::config::Site;
 use crate::config::site::{Endpoint, Host};
+use crate::config::{Site, SitePeer};
 
 /// How often names are looked up again; and how soon, if one could not be.
 const AGAIN: Duration = Duration::from_secs(60);
@@ -19,8 +19,8 @@ const SOON: Duration = Duration::from_secs(3);
 
 /// The thread that looks names up.
 pub(super) struct PlainPeers {
-    /// Ends the thread when it is dropped.
-    stop: Sender<()>,
+    /// Peers that leave, and peers that come. Ends the thread when it is dropped.
+    changes: Sender<(Vec<PeerId>, Vec<Peer>)>,
     notices: Receiver<(Option<PeerId>, String)>,
     thread: JoinHandle<()>,
 }
@@ -36,15 +36,11 @@ struct Peer {
 
 impl PlainPeers {
     pub(super) fn start(config: &Site, mut end: ManagerEnd) -> io::Result<Self> {
-        let (stop, stopped) = mpsc::channel();
+        let (changes, changed) = mpsc::channel::<(Vec<PeerId>, Vec<Peer>)>();
         let (tell, notices) = mpsc::channel();
         let v4 = config.bind.is_ipv4();
         let both = config.bind.is_ipv6() && config.bind.ip().is_unspecified();
-        let peers = (0..).map(PeerId).zip(&config.peers);
-        let peer = |(id, peer): (_, &crate::config::SitePeer)| {
-            Some(Peer { id, endpoint: peer.endpoint.clone()?, told: None, missing: None })
-        };
-        let mut peers: Vec<Peer> = peers.filter_map(peer).collect();
+        let mut peers = of((0..).map(PeerId).zip(&config.peers));
         let work = move || {
             loop {
                 let mut found_all = true;
@@ -52,14 +48,18 @@ impl PlainPeers {
                     found_all &= peer.look_up(|address| both || address.is_ipv4() == v4, &mut end, &tell);
                 }
                 end.wake_worker();
-                match stopped.recv_timeout(if found_all { AGAIN } else { SOON }) {
+                match changed.recv_timeout(if found_all { AGAIN } else { SOON }) {
                     Err(RecvTimeoutError::Timeout) => {}
-                    Ok(()) | Err(RecvTimeoutError::Disconnected) => return,
+                    Ok((leave, come)) => {
+                        peers.retain(|peer| !leave.contains(&peer.id));
+                        peers.extend(come);
+                    }
+                    Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         };
         let thread = Builder::new().name(format!("fw-names-{}", config.name)).spawn(work)?;
-        Ok(Self { stop, notices, thread })
+        Ok(Self { changes, notices, thread })
     }
 
     /// What a person should know, since this was asked last.
@@ -67,13 +67,27 @@ impl PlainPeers {
         self.notices.try_iter().collect()
     }
 
+    /// Lets peers leave and others come.
+    pub(super) fn change<'p>(&self, leave: &[PeerId], come: impl Iterator<Item = (PeerId, &'p SitePeer)>) {
+        // The thread ends by nothing but the end of this.
+        let _ = self.changes.send((leave.to_vec(), of(come)));
+    }
+
     /// Ends the thread; one that a name server holds up ends by itself.
     pub(super) fn stop(self) {
-        drop(self.stop);
+        drop(self.changes);
         if self.thread.is_finished() {
             let _ = self.thread.join();
         }
     }
+}
+
+/// Those that have an endpoint, which plain peers do.
+fn of<'p>(peers: impl Iterator<Item = (PeerId, &'p SitePeer)>) -> Vec<Peer> {
+    let peer = |(id, peer): (_, &SitePeer)| {
+        Some(Peer { id, endpoint: peer.endpoint.clone()?, told: None, missing: None })
+    };
+    peers.filter_map(peer).collect()
 }
 
 impl Peer {

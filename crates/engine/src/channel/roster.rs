@@ -1,0 +1,118 @@
+//! Who the peers are: what all tasks of the manager's thread know of them, and what is changed from outside.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use suite::identity::PublicKey;
+use tunnel::{Generation, PeerId};
+
+use super::ManagerPeer;
+use super::peer::status_at_first;
+use super::status::PeerStatus;
+
+/// The peers by number. A number is never another peer's.
+pub(super) struct Roster {
+    peers: BTreeMap<PeerId, Known>,
+    most_payload: u16,
+    /// How often it was changed.
+    changes: u64,
+    /// Addresses have changed since they were told.
+    moved: bool,
+}
+
+struct Known {
+    settings: ManagerPeer,
+    /// Where it may be: of its endpoint, and of its connection.
+    endpoint: Vec<IpAddr>,
+    connection: Option<IpAddr>,
+    /// The generation that the worker heard of last.
+    begun: Generation,
+}
+
+impl Known {
+    fn new(settings: ManagerPeer) -> Self {
+        Self { settings, endpoint: Vec::new(), connection: None, begun: Generation::default() }
+    }
+}
+
+impl Roster {
+    pub(super) fn new(peers: &[ManagerPeer], most_payload: u16) -> Self {
+        let known = |(number, peer): (u16, &ManagerPeer)| (PeerId(number), Known::new(peer.clone()));
+        let peers = (0..).zip(peers).map(known).collect();
+        Self { peers, most_payload, changes: 0, moved: false }
+    }
+
+    pub(super) fn change(&mut self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
+        self.peers.retain(|number, _| !leave.contains(number));
+        self.peers.extend(come.into_iter().map(|(number, peer)| (number, Known::new(peer))));
+        self.most_payload = most_payload;
+        self.changes += 1;
+        self.moved = true;
+    }
+
+    /// How often it was changed.
+    pub(super) const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Octets of the largest UDP payload that is worth looking for.
+    pub(super) const fn most_payload(&self) -> u16 {
+        self.most_payload
+    }
+
+    /// What is configured, in the order of their numbers.
+    pub(super) fn settings(&self) -> BTreeMap<PeerId, ManagerPeer> {
+        self.peers.iter().map(|(number, known)| (*number, known.settings.clone())).collect()
+    }
+
+    /// Peers with a management channel by public key, each with whether keys may be agreed on with it by X25519 alone.
+    pub(super) fn by_key(&self) -> BTreeMap<PublicKey, (PeerId, bool)> {
+        let of = |(number, known): (&PeerId, &Known)| {
+            Some((known.settings.public_key?, (*number, known.settings.classical)))
+        };
+        self.peers.iter().filter_map(of).collect()
+    }
+
+    /// As long as nobody looks after them.
+    pub(super) fn statuses(&self) -> Vec<PeerStatus> {
+        self.peers.iter().map(|(number, known)| status_at_first(*number, &known.settings)).collect()
+    }
+
+    /// The worker is told to begin this generation.
+    pub(super) fn begin(&mut self, peer: PeerId, generation: Generation) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.begun = generation;
+        }
+    }
+
+    /// Which one it was told last.
+    pub(super) fn begun(&self, peer: PeerId) -> Generation {
+        self.peers.get(&peer).map_or_else(Generation::default, |known| known.begun)
+    }
+
+    pub(super) fn expect_from(&mut self, peer: PeerId, endpoint: Vec<IpAddr>) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.endpoint = endpoint;
+            self.moved = true;
+        }
+    }
+
+    pub(super) fn expect_connection(&mut self, peer: PeerId, address: IpAddr) {
+        if let Some(known) = self.peers.get_mut(&peer) {
+            known.connection = Some(address);
+            self.moved = true;
+        }
+    }
+
+    /// Where peers are, if that has changed since it was asked last.
+    pub(super) fn expected_anew(&mut self) -> Option<BTreeSet<IpAddr>> {
+        let of = |known: &Known| known.endpoint.iter().copied().chain(known.connection).collect::<Vec<_>>();
+        std::mem::take(&mut self.moved).then(|| self.peers.values().flat_map(of).collect())
+    }
+
+    pub(super) fn is_expected(&self, address: IpAddr) -> bool {
+        self.peers
+            .values()
+            .any(|known| known.connection == Some(address) || known.endpoint.contains(&address))
+    }
+}

@@ -1,0 +1,56 @@
+//! Peers that come and go while the site runs. All memory is made, and dropped, by who asks for it.
+
+use tunnel::{Limits, Mode, PeerId, PeerMemory, PeerSettings};
+
+use super::{Site, Wan};
+
+/// Peers that leave a site and peers that come, at once.
+#[derive(Debug)]
+pub struct PeerChange {
+    leave: Vec<PeerId>,
+    come: Vec<(Mode, PeerMemory)>,
+    /// Ports that the modes of those who come need.
+    wan: Option<Wan>,
+    /// Of those who have left.
+    left: Vec<PeerMemory>,
+}
+
+impl PeerChange {
+    /// `wan` has the ports that the site lacks for those who come. `limits` and `lan_frame` are the site's own.
+    pub fn new(
+        leave: Vec<PeerId>,
+        come: &[PeerSettings],
+        wan: Wan,
+        limits: &Limits,
+        lan_frame: usize,
+    ) -> Self {
+        let left = Vec::with_capacity(leave.len());
+        let memory = |peer: &PeerSettings| (peer.mode, PeerMemory::new(peer, limits, lan_frame));
+        Self { leave, come: come.iter().map(memory).collect(), wan: Some(wan), left }
+    }
+
+    /// How many come.
+    pub fn coming(&self) -> usize {
+        self.come.len()
+    }
+}
+
+impl Site {
+    /// Carries out a change: those who leave first. Who comes has the next number each, and is nowhere until the manager
+    /// says where. What is left over is in the change, to be dropped elsewhere.
+    pub fn change_peers(&mut self, change: &mut PeerChange) {
+        for peer in change.leave.drain(..) {
+            self.endpoints.set(peer, None);
+            self.outward.remove(peer);
+            change.left.extend(self.forwarding.remove_peer(peer));
+        }
+        if let Some(wan) = change.wan.take() {
+            self.wan.take(wan);
+        }
+        for (mode, memory) in change.come.drain(..) {
+            let Some(peer) = self.forwarding.add_peer(memory) else { return };
+            self.endpoints.add(mode);
+            self.outward.add(peer, mode);
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Peers of a running site that come and go: frames and sessions of all others go on.
+//!
+//! The worker is told first, so that it knows whom the management channel speaks of. Numbers are never used again, so
+//! what is under way of a peer that has left is nobody's.
+
+use engine::control::Gateway as Control;
+use engine::site::PeerChange;
+use tunnel::{PEERS, PeerId, PeerSettings};
+
+use super::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
+use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
+use crate::config::{Site, SitePeer};
+use crate::run::Tell;
+
+impl RunningSite {
+    /// Whether the site needs no other start to become as `config` says: it runs, nothing but peers is different, and
+    /// it has a management channel if and only if it is to have one.
+    pub(in crate::run) fn differs_in_peers_alone(&self, config: &Site) -> bool {
+        let Some(works) = &self.works else { return false };
+        let has_channel = matches!(works.channel, Channel::Quic(_));
+        self.config.is_like_but_for_peers(config)
+            && most_payload(config, works.about.lan_mtu).is_some() == has_channel
+            && works.numbered + config.peers.len() <= PEERS
+    }
+
+    /// Lets peers leave and others come, so that they are as `config` says, which is to be the site's from here on. One
+    /// that is configured otherwise than before does both.
+    ///
+    /// # Errors
+    /// If a port cannot be opened, which changes nothing; or if the worker does not answer.
+    pub(in crate::run) fn change_peers(
+        &mut self,
+        config: &Site,
+        control: &mut Control,
+        tell: Tell<'_>,
+    ) -> Result<(), String> {
+        let Some(works) = &mut self.works else { return Ok(()) };
+        let (before, site) = (&self.config.peers, &config.name);
+        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old.is_like(peer))?]);
+        let stay: Vec<Option<PeerId>> = config.peers.iter().map(stays).collect();
+        let leave: Vec<PeerId> =
+            works.numbers.iter().filter(|number| !stay.contains(&Some(**number))).copied().collect();
+        let mut next = (works.numbered..).map(|number| PeerId(number as u16));
+        let numbers: Vec<PeerId> = stay.iter().filter_map(|stays| stays.or_else(|| next.next())).collect();
+        let come: Vec<(PeerId, &SitePeer)> = (numbers.iter().copied().zip(&config.peers))
+            .filter(|(number, _)| number.index() >= works.numbered)
+            .collect();
+
+        works.tell_worker(config, &leave, &come, control)?;
+        match &works.channel {
+            Channel::Quic(manager) => {
+                let most_payload = most_payload(config, works.about.lan_mtu).unwrap_or_default();
+                let come = come.iter().map(|(number, peer)| (*number, manager_peer(peer))).collect();
+                manager.change_peers(&leave, come, most_payload);
+            }
+            Channel::Plain(peers) => peers.change(&leave, come.iter().copied()),
+        }
+        works.numbered += come.len();
+        for peer in before.iter().filter(|old| !config.peers.iter().any(|peer| peer.name == old.name)) {
+            tell(&format_args!("site {site:?}: peer {:?} has left", peer.name));
+        }
+        for (_, peer) in come {
+            let again = before.iter().any(|old| old.name == peer.name);
+            let what = if again { "begins anew" } else { "has come" };
+            tell(&format_args!("site {site:?}: peer {:?} {what}", peer.name));
+            warn_if_plain(site, peer, tell);
+        }
+        works.numbers = numbers;
+        Ok(())
+    }
+}
+
+impl Works {
+    fn tell_worker(
+        &mut self,
+        config: &Site,
+        leave: &[PeerId],
+        come: &[(PeerId, &SitePeer)],
+        control: &mut Control,
+    ) -> Result<(), String> {
+        let is_there = |what| self.about.udp.iter().any(|port| port.what == what);
+        let there = ["data", "header encryption", "plain"].map(is_there);
+        let wan = open_further(config, there).map_err(|error| error.to_string())?;
+        let mut udp = about_udp(&wan);
+        let come: Vec<PeerSettings> = come.iter().map(|(_, peer)| peer_settings(config, peer)).collect();
+        let change =
+            PeerChange::new(leave.to_vec(), &come, wan, &config.limits, lan_frame(self.about.lan_mtu));
+        control.change_peers(&config.name, Box::new(change)).map_err(|error| error.to_string())?;
+        self.about.udp.append(&mut udp);
+        Ok(())
+    }
+}
