@@ -13,6 +13,9 @@
 //! is one replaces it: the peer has restarted. But of two that meet, each opened by one end, the caller's stays: the
 //! other's is turned away if it comes less than [`peer::MEETING`] after the caller's.
 //!
+//! **Who is answered.** Only who shows in its first packet that it knows this site's public key ([`suite::knock`]), and what
+//! goes to a connection ID that this site gave out. A scanner finds nobody ([`socket`]).
+//!
 //! **A peer that restarts** connects, if it is the one who connects. If not, it answers what this site sends to the
 //! connection before with a stateless reset ([`transport`]), at the latest after a keep-alive; then this site connects.
 //!
@@ -56,6 +59,7 @@ use std::time::Duration;
 
 use quinn::{Connection, RecvStream};
 use suite::identity::{Identity, PublicKey};
+use suite::knock::KnockKey;
 use tokio::sync::Notify;
 use tunnel::{Mode, PeerId};
 
@@ -174,7 +178,8 @@ impl Manager {
         let tally = Arc::new(Tally::default());
         let key = settings.identity.recognition_key();
         let ids = transport::ConnectionIds::new(&key);
-        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, Arc::clone(&tally)));
+        let knock = KnockKey::of(settings.identity.public());
+        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&tally)));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
         let shared = Arc::new(Shared {

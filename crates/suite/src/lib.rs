@@ -12,7 +12,7 @@
 //! | MORUS-640-128 | here, in `morus640` |
 //!
 //! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`]. Who a site is stands in
-//! [`identity`].
+//! [`identity`], and how another one shows that it knows the site's public key in [`knock`].
 //!
 //! So has each direction of a cyclic relation: [`fieldbus`].
 //!
@@ -31,6 +31,7 @@ mod cipher_suite;
 pub mod fieldbus;
 pub mod identity;
 mod key;
+pub mod knock;
 pub mod mka;
 mod morus640;
 mod nonce;

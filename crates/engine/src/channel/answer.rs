@@ -1,5 +1,8 @@
 //! Connections that come in: from peers, and from anybody who can send a packet.
 //!
+//! Who has not shown that it knows this site's public key ([`suite::knock`]) is not answered at all. The socket lets through
+//! what has a connection ID of this site, too, which anybody on the way can read; so it is looked at here again.
+//!
 //! A handshake costs a few hundred microseconds and some kilobytes before anybody has proved anything. So: few at a
 //! time; as soon as there are several, or many in a second, only who has proved its address (Retry, RFC 9000, 8.1), and
 //! of those a bounded number a second; and when there are too many, the oldest that does not come from where a peer is
@@ -11,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{Endpoint, Incoming, ServerConfig};
+use suite::knock::KnockKey;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -36,6 +40,8 @@ const STRANGERS: u32 = 200;
 #[derive(Debug)]
 pub(super) struct Answer {
     pub(super) tls: Tls,
+    /// Of this site.
+    pub(super) knock: KnockKey,
     /// What all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
@@ -55,6 +61,11 @@ impl Answer {
         while let Some(incoming) = endpoint.accept().await {
             under_way.retain(|one: &UnderWay| !one.task.is_finished());
             let count = |change: fn(&mut super::ChannelCounters)| self.shared.tally.count(change);
+            if !self.knock.recognises(&incoming.orig_dst_cid()) {
+                count(|counters| counters.in_without_proof += 1);
+                incoming.ignore();
+                continue;
+            }
             let proved = incoming.remote_address_validated();
             if !proved && (under_way.len() >= SEVERAL || !unproved.take()) {
                 count(|counters| counters.in_handshakes_retried += 1);

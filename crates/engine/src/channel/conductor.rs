@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use quinn::{ClientConfig, Endpoint, TokioRuntime, TransportConfig};
+use quinn::{Endpoint, TokioRuntime, TransportConfig};
 use suite::identity::RecognitionKey;
+use suite::knock::KnockKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -43,6 +44,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 const TRY_AGAIN: Duration = Duration::from_secs(3);
 /// A stranger is a notice at most so often.
 const STRANGER: Duration = Duration::from_secs(10);
+/// And that somebody where a peer is does not know this site's public key, which anybody can say in its name.
+const UNKNOWING: Duration = Duration::from_secs(60);
 
 /// The loop.
 pub(super) struct Conductor<'r> {
@@ -63,6 +66,7 @@ pub(super) struct Conductor<'r> {
     looked: Option<Instant>,
     published: Option<Instant>,
     stranger: Option<Instant>,
+    unknowing: Option<Instant>,
 }
 
 impl<'r> Conductor<'r> {
@@ -90,7 +94,13 @@ impl<'r> Conductor<'r> {
         )?;
         let (tell, news) = mpsc::channel(64);
         tokio::spawn(hear_the_bell(bell, Arc::clone(shared))?);
-        let answer = Answer { tls: tls.clone(), config, shared: Arc::clone(shared), news: tell.clone() };
+        let answer = Answer {
+            tls: tls.clone(),
+            knock: KnockKey::of(settings.identity.public()),
+            config,
+            shared: Arc::clone(shared),
+            news: tell.clone(),
+        };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
         let mut conductor = Self {
             endpoint,
@@ -107,6 +117,7 @@ impl<'r> Conductor<'r> {
             looked: None,
             published: None,
             stranger: None,
+            unknowing: None,
         };
         conductor.renew();
         Ok(conductor)
@@ -154,13 +165,11 @@ impl<'r> Conductor<'r> {
         session.follow(shared.with_roster(|roster| roster.begun(id)));
         let dial = peer.endpoint.clone().map(|host| {
             let (crypto, verifier) = self.tls.client(public_key, peer.classical);
-            let mut config = ClientConfig::new(crypto);
-            config.transport_config(Arc::clone(transport));
             Arc::new(Dial {
                 peer: id,
                 name: Name::new(host, self.local),
                 endpoint: self.endpoint.clone(),
-                config,
+                config: transport::client(crypto, Arc::clone(transport), public_key),
                 verifier,
                 shared: Arc::clone(shared),
                 news: self.tell.clone(),
@@ -212,6 +221,7 @@ impl<'r> Conductor<'r> {
         let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
         if path {
             self.looked = Some(Instant::now());
+            self.tell_of_unknowing();
         }
         // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
@@ -279,6 +289,20 @@ impl<'r> Conductor<'r> {
                 }
             }
         }
+    }
+
+    /// A peer that does not know this site's key gets no answer, so that here alone it can be told why.
+    fn tell_of_unknowing(&mut self) {
+        if self.unknowing.is_some_and(|last| last.elapsed() < UNKNOWING) {
+            return;
+        }
+        let Some(address) = self.shared.socket.unknowing() else { return };
+        self.unknowing = Some(Instant::now());
+        let (address, own) = (address.to_canonical(), self.settings.identity.public());
+        let text = format!(
+            "{address}, where a peer is, wants to connect and does not show that it knows this site's public key; if it is that peer, write {own} as public_key there, and bring it to this version"
+        );
+        self.shared.board.notice(&self.shared.tally, None, text);
     }
 
     fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {

@@ -11,6 +11,8 @@ wire::counters! {
         in_other_version = "InOtherVersion" [discard],
         /// Datagrams with a connection ID that this site never gave out.
         in_unknown_connection = "InUnknownConnection" [discard],
+        /// Initials of those who do not prove that they know this site's public key.
+        in_without_proof = "InWithoutProof" [discard],
         /// Initials beyond what is looked at in a second.
         in_initials_flood = "InInitialsFlood" [discard],
         /// Datagrams that the kernel did not take: too long for the interface, no route, no room.

@@ -89,7 +89,7 @@ impl Dial {
             Err(_) => {
                 let why = Why::silent(format!("no answer from {}", canonical(address)));
                 return Err(why.cured_by(
-                    "start its gateway, let the port in at its firewall, and see that endpoint is right",
+                    "start its gateway, let the port in at its firewall, and see that endpoint and public_key are right: a site answers nobody who does not know its key",
                 ));
             }
         };

@@ -1,7 +1,8 @@
 //! How many Initials are looked at in a second. Each costs some ten microseconds, and a handshake three of them: a hello is two packets
 //! long, and the answer is acknowledged.
 //!
-//! Anybody can send them in the name of anybody. So each address has a share of its own, where peers are a larger one; and an Initial
+//! Who does not know the site's public key has none of them ([`super::socket`]). Who knows it, or has recorded an Initial of
+//! one who does, can send them in the name of anybody. So each address has a share of its own, where peers are a larger one; and an Initial
 //! with a token, which only who receives at that address can have, has another share than one without.
 
 use std::collections::BTreeSet;

@@ -3,6 +3,10 @@
 //! What cannot be for this site is dropped here, before QUIC allocates for it: other versions (so nothing is negotiated
 //! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
 //! is dropped here is answered.
+//!
+//! The one connection ID that this site has not given out is in a client's first Initial, where the client draws it. It is
+//! a [`suite::knock`] here, so that who does not know the site's public key finds nobody at its address. After a Retry it
+//! is one that this site gave out, and so it is in all other packets.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,6 +19,7 @@ use std::task::{Context, Poll, Waker};
 
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
+use suite::knock::KnockKey;
 
 use super::counters::Tally;
 use super::initials::Initials;
@@ -30,6 +35,8 @@ pub(super) struct RingSocket {
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
     ids: ConnectionIds,
+    /// Of this site.
+    knock: KnockKey,
     tally: Arc<Tally>,
     /// The next look for datagrams panics.
     #[cfg(test)]
@@ -40,6 +47,8 @@ struct Receiving {
     datagrams: DatagramConsumer,
     waiting: Option<Waker>,
     initials: Initials,
+    /// Where a peer is, and somebody did not know this site's public key.
+    unknowing: Option<IpAddr>,
 }
 
 /// What is dropped unread, or else goes to QUIC.
@@ -47,6 +56,7 @@ enum Verdict {
     Take,
     Version,
     Nobodys,
+    Unknowing,
     Flood,
 }
 
@@ -56,16 +66,18 @@ impl RingSocket {
         socket: UdpSocket,
         datagrams: DatagramConsumer,
         ids: ConnectionIds,
+        knock: KnockKey,
         tally: Arc<Tally>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
-        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new() };
+        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknowing: None };
         Self {
             socket,
             dual,
             receiving: Mutex::new(receiving),
             watched: Mutex::default(),
             ids,
+            knock,
             tally,
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
@@ -97,25 +109,45 @@ impl RingSocket {
         self.receiving().initials.peers = peers;
     }
 
+    /// Where a peer is from where an Initial without a knock has come since this was asked last.
+    pub(super) fn unknowing(&self) -> Option<IpAddr> {
+        self.receiving().unknowing.take()
+    }
+
     fn judge(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
         const LONG: u8 = 0x80;
-        const TYPE: u8 = 0x30;
         match octets {
-            [first, v0, v1, v2, v3, ..] if first & LONG != 0 => {
-                if [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] {
-                    return Verdict::Version;
-                }
-                let allowed = first & TYPE != 0 || receiving.initials.take(from, octets);
-                if allowed { Verdict::Take } else { Verdict::Flood }
+            [first, v0, v1, v2, v3, ..] if first & LONG != 0 && [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] => {
+                Verdict::Version
+            }
+            [first, _, _, _, _, length, rest @ ..] if first & LONG != 0 => {
+                let id = rest.get(..usize::from(*length)).unwrap_or_default();
+                self.judge_long(receiving, from, octets, id)
             }
             // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
             [first, id @ ..]
-                if first & LONG == 0
-                    && (receiving.initials.peers.contains(&from) || self.ids.are_ours(id)) =>
+                if first & LONG == 0 && (receiving.initials.peers.contains(&from) || self.ids.begin(id)) =>
             {
                 Verdict::Take
             }
             _ => Verdict::Nobodys,
+        }
+    }
+
+    /// Of a connection that is being made. `id`: where it goes to.
+    fn judge_long(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8], id: &[u8]) -> Verdict {
+        const TYPE: u8 = 0x30;
+        let (initial, ours) = (octets[0] & TYPE == 0, self.ids.are_ours(id));
+        match (initial, ours || (initial && self.knock.recognises(id))) {
+            (true, false) => {
+                if receiving.initials.peers.contains(&from) {
+                    receiving.unknowing = Some(from);
+                }
+                Verdict::Unknowing
+            }
+            (false, false) => Verdict::Nobodys,
+            (true, true) if !receiving.initials.take(from, octets) => Verdict::Flood,
+            (_, true) => Verdict::Take,
         }
     }
 }
@@ -174,6 +206,7 @@ impl AsyncUdpSocket for RingSocket {
                 }
                 Verdict::Version => self.tally.count(|counters| counters.in_other_version += 1),
                 Verdict::Nobodys => self.tally.count(|counters| counters.in_unknown_connection += 1),
+                Verdict::Unknowing => self.tally.count(|counters| counters.in_without_proof += 1),
                 Verdict::Flood => self.tally.count(|counters| counters.in_initials_flood += 1),
             }
         }

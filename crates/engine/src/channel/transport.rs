@@ -3,18 +3,20 @@
 //! A site that restarts knows nothing of the connections before. What its peers still send there it answers with
 //! *stateless resets* (RFC 9000, 10.3), so that they do not wait for their timeout. The tokens of these come from a key
 //! that is the same after the restart. So do connection IDs: a packet of nobody is no reason for an answer, only one
-//! whose ID this site has once given out.
+//! whose ID this site has once given out. The first packet of a connection shows instead that who sent it knows this site's
+//! public key ([`suite::knock`]).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::{CryptoError, HmacKey};
 use quinn::{
-    ConnectionId, ConnectionIdGenerator, EndpointConfig, MtuDiscoveryConfig, ServerConfig, TransportConfig,
-    VarInt,
+    ClientConfig, ConnectionId, ConnectionIdGenerator, EndpointConfig, MtuDiscoveryConfig, ServerConfig,
+    TransportConfig, VarInt,
 };
 use quinn_proto::InvalidCid;
-use suite::identity::RecognitionKey;
+use suite::identity::{PublicKey, RecognitionKey};
+use suite::knock::KnockKey;
 
 use super::chance;
 
@@ -89,6 +91,19 @@ pub(super) fn endpoint(key: &RecognitionKey, longest: u16) -> EndpointConfig {
     config
 }
 
+/// For connections to this site.
+pub(super) fn client(
+    crypto: Arc<dyn quinn::crypto::ClientConfig>,
+    transport: Arc<TransportConfig>,
+    site: PublicKey,
+) -> ClientConfig {
+    let mut config = ClientConfig::new(crypto);
+    let key = KnockKey::of(site);
+    let knock = move || ConnectionId::new(&key.knock(chance::number().to_le_bytes()));
+    config.transport_config(transport).initial_dst_cid_provider(Arc::new(knock));
+    config
+}
+
 /// What all incoming connections share.
 pub(super) fn server(
     crypto: Arc<dyn quinn::crypto::ServerConfig>,
@@ -143,8 +158,13 @@ impl ConnectionIds {
         id
     }
 
-    /// Whether this site has given out the connection ID that stands at the beginning of `octets`.
-    pub(super) fn are_ours(&self, octets: &[u8]) -> bool {
+    /// Whether this site has given out this connection ID.
+    pub(super) fn are_ours(&self, id: &[u8]) -> bool {
+        id.len() == Self::OCTETS && self.begin(id)
+    }
+
+    /// Whether one that this site has given out stands at the beginning of `octets`.
+    pub(super) fn begin(&self, octets: &[u8]) -> bool {
         octets.first_chunk::<{ Self::OCTETS }>().is_some_and(|id| {
             let [random @ .., _, _, _, _, _, _, _, _] = *id;
             *id == self.of(random)

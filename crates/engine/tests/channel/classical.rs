@@ -26,7 +26,7 @@ fn is_taken(groups: &[&'static dyn SupportedKxGroup], as_peer: &Identity, by: &S
     let before = by.status().counters;
     raw::runtime().block_on(async {
         let shown = Shown::Key(as_peer.public(), as_peer);
-        let (_endpoint, _connection) = raw::connect_by(groups, shown, PROTOCOL, by.address).await;
+        let (_endpoint, _connection) = raw::connect_by(groups, shown, PROTOCOL, by.known()).await;
         until("an end of it", || {
             let now = by.status().counters;
             now.connections > before.connections || now.in_handshakes_failed > before.in_handshakes_failed
@@ -120,7 +120,7 @@ fn the_longer_hello_gets_through_loss_and_a_narrow_path_in_twice_the_time() {
             let start = Instant::now();
             raw::runtime().block_on(async {
                 let shown = Shown::Key(low.public(), &low);
-                let connecting = raw::connect_by(groups, shown, PROTOCOL, relay.address);
+                let connecting = raw::connect_by(groups, shown, PROTOCOL, (relay.address, high.public()));
                 let (_endpoint, connection) = tokio::time::timeout(LIMIT, connecting).await.expect("in time");
                 connection.expect("a connection");
             });

@@ -1,36 +1,57 @@
 //! Those who are no peers, and peers that break the rules.
 
-use std::net::UdpSocket;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use engine::channel::{ChannelCounters, Reach};
-use quinn::Connection;
+use quinn::{Connection, Endpoint};
 use rustls::crypto::aws_lc_rs::kx_group;
 use suite::identity::Identity;
+use suite::knock::{KNOCK_OCTETS, KnockKey};
 use tunnel::Message;
 
 use super::raw::{self, Shown};
 use super::stand::{LIMIT, Site, identities, peer, socket, until};
 
+/// Where no peer is.
+const ELSEWHERE: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 pub(crate) const PROTOCOL: &[u8] = b"frameward-site/1";
 
 fn counters(site: &Site) -> ChannelCounters {
     site.status().counters
 }
 
+/// Its key is said to be another one, which it does not have.
 #[test]
 fn a_peer_with_another_key_than_configured_is_refused() {
     let [low, middle, high] = identities();
-    let far = Site::start(&middle, socket(), vec![peer(&low, None)]);
-    // Its key is said to be another one.
-    let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
+    let server = Server::start(|| raw::serve(&[kx_group::X25519MLKEM768], middle.public(), &middle));
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(server.address))]);
     until("refused", || near.status().peers[0].reach == Reach::Refused);
     let reason = near.status().peers[0].reason.clone();
     assert!(reason.contains(&middle.public().to_string()), "the key that it has is named: {reason}");
+    assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
+}
+
+/// A site itself does not answer who takes it for another one: that could be anybody. It tells its own people.
+#[test]
+fn who_does_not_know_the_key_of_a_peer_has_no_answer_and_the_peer_says_why() {
+    let [low, middle, high] = identities();
+    let caller = socket();
+    let from = caller.local_addr().expect("an address");
+    let far = Site::start(&middle, socket(), vec![peer(&low, Some(from))]);
+    let near = Site::start(&low, caller, vec![peer(&high, Some(far.address))]);
+    until("no answer", || near.status().peers[0].reason.starts_with("no answer from"));
+    until("counted", || counters(&far).in_without_proof > 0);
+    until("a notice", || {
+        let notices = far.manager.as_ref().expect("it runs").notices();
+        let own = middle.public().to_string();
+        notices.iter().any(|notice| notice.text.starts_with("127.0.0.1") && notice.text.contains(&own))
+    });
     assert_eq!(counters(&near).connections + counters(&far).connections, 0);
-    assert_eq!((near.endpoint(0), far.endpoint(0)), (None, None));
 }
 
 #[test]
@@ -54,7 +75,7 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
     raw::runtime().block_on(async {
         for shown in [Shown::Key(low.public(), &middle), Shown::Nothing] {
-            let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+            let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.known()).await;
             if let Ok(connection) = connection {
                 // The client is done first; then it is closed.
                 tokio::time::timeout(LIMIT, connection.closed()).await.expect("closed");
@@ -66,35 +87,53 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     assert_eq!((far.endpoint(0), counters(&far).in_strangers), (None, 0));
 
     // And the other way round: a server.
-    let runtime = raw::runtime();
-    let server = {
-        let _inside = runtime.enter();
-        raw::serve(&[kx_group::X25519MLKEM768], high.public(), &middle)
-    };
-    let at = server.local_addr().expect("an address");
-    let done = Arc::new(AtomicBool::new(false));
-    let serving = {
-        let done = Arc::clone(&done);
-        std::thread::spawn(move || {
-            runtime.block_on(async {
-                while !done.load(Ordering::Relaxed) {
-                    if let Ok(Some(incoming)) =
-                        tokio::time::timeout(Duration::from_millis(50), server.accept()).await
-                    {
-                        tokio::spawn(async move { incoming.await.map(drop) });
-                    }
-                }
-            });
-        })
-    };
-    let near = Site::start(&low, socket(), vec![peer(&high, Some(at))]);
+    let server = Server::start(|| raw::serve(&[kx_group::X25519MLKEM768], high.public(), &middle));
+    let near = Site::start(&low, socket(), vec![peer(&high, Some(server.address))]);
     until("tried", || !near.status().peers[0].reason.is_empty());
     assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
     let (reach, reason) = (near.status().peers[0].reach, near.status().peers[0].reason.clone());
     assert_eq!(reach, Reach::Refused, "{reason}");
     assert!(reason.contains("the signature is wrong"), "{reason}");
-    done.store(true, Ordering::Relaxed);
-    serving.join().expect("no panic");
+}
+
+/// Takes connections in a thread of its own.
+struct Server {
+    address: SocketAddr,
+    done: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    fn start(serve: impl FnOnce() -> Endpoint) -> Self {
+        let runtime = raw::runtime();
+        let server = {
+            let _inside = runtime.enter();
+            serve()
+        };
+        let address = server.local_addr().expect("an address");
+        let done = Arc::new(AtomicBool::new(false));
+        let until = Arc::clone(&done);
+        let accept = async move {
+            while !until.load(Ordering::Relaxed) {
+                if let Ok(Some(incoming)) =
+                    tokio::time::timeout(Duration::from_millis(50), server.accept()).await
+                {
+                    tokio::spawn(async move { incoming.await.map(drop) });
+                }
+            }
+        };
+        let thread = Some(std::thread::spawn(move || runtime.block_on(accept)));
+        Self { address, done, thread }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.done.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.join().expect("no panic");
+        }
+    }
 }
 
 #[test]
@@ -103,7 +142,7 @@ fn another_version_of_the_channel_is_refused() {
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
     raw::runtime().block_on(async {
         let shown = Shown::Key(low.public(), &low);
-        let (_endpoint, connection) = raw::connect(shown, b"frameward-site/2", far.address).await;
+        let (_endpoint, connection) = raw::connect(shown, b"frameward-site/2", far.known()).await;
         assert!(connection.is_err());
     });
     assert_eq!(counters(&far).connections, 0);
@@ -122,7 +161,7 @@ fn speak(as_peer: &Identity, far: &Site, streams: &[&[u8]], patience: Duration) 
     let before = counters(far).connections;
     raw::runtime().block_on(async {
         let shown = Shown::Key(as_peer.public(), as_peer);
-        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.known()).await;
         let connection = connection.expect("a connection");
         let begin = Instant::now();
         while counters(far).connections == before {
@@ -186,7 +225,7 @@ fn a_peer_that_floods_is_held_back() {
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
     raw::runtime().block_on(async {
         let shown = Shown::Key(low.public(), &low);
-        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.address).await;
+        let (_endpoint, connection) = raw::connect(shown, PROTOCOL, far.known()).await;
         let connection = connection.expect("a connection");
         // Streams that end never: as many as there may be.
         let mut streams = Vec::new();
@@ -219,9 +258,10 @@ fn random_octets(state: &mut u64, octets: &mut [u8]) {
     }
 }
 
-/// Sends packets as fast as it can, in a thread of its own, until it is told to stop.
-fn flood(
+/// Sends 16 packets a millisecond, in a thread of its own, until it is told to stop.
+pub(crate) fn flood(
     far: &Site,
+    from: IpAddr,
     make: impl Fn(&mut u64, &mut [u8]) + Send + 'static,
 ) -> impl FnOnce() -> (u64, UdpSocket) {
     let done = Arc::new(AtomicBool::new(false));
@@ -229,16 +269,20 @@ fn flood(
     let flooding = {
         let done = Arc::clone(&done);
         std::thread::spawn(move || {
-            // Another address than the peers'.
-            let socket = UdpSocket::bind("127.0.0.2:0").expect("a socket");
+            let socket = UdpSocket::bind((from, 0)).expect("a socket");
             let (mut state, mut sent) = (1, 0);
             let mut packet = [0; 1200];
+            let begin = Instant::now();
             while !done.load(Ordering::Relaxed) {
-                make(&mut state, &mut packet);
-                let _ = socket.send_to(&packet, to);
-                sent += 1;
-                if sent % 16 == 0 {
-                    std::thread::sleep(Duration::from_millis(1));
+                // A few at a time, also where a turn came late.
+                for _ in 0..32 {
+                    if u128::from(sent) >= begin.elapsed().as_millis() * 16 {
+                        std::thread::sleep(Duration::from_millis(1));
+                        break;
+                    }
+                    make(&mut state, &mut packet);
+                    let _ = socket.send_to(&packet, to);
+                    sent += 1;
                 }
             }
             (sent, socket)
@@ -254,7 +298,7 @@ fn flood(
 fn random_packets_are_dropped_unanswered_and_change_nothing() {
     let [low, high] = identities();
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
-    let stop = flood(&far, |state, packet| {
+    let stop = flood(&far, ELSEWHERE, |state, packet| {
         random_octets(state, packet);
         packet[0] |= 0x40;
     });
@@ -274,18 +318,36 @@ fn random_packets_are_dropped_unanswered_and_change_nothing() {
     assert_eq!(counters(&far).connections_lost, 0);
 }
 
+/// Headers of Initials, to this connection ID: version 1, 8 octets of its own ID, no token, the rest of the datagram.
+pub(crate) fn initials(id: impl Fn(&mut u64) -> [u8; KNOCK_OCTETS]) -> impl Fn(&mut u64, &mut [u8]) {
+    move |state, packet| {
+        random_octets(state, packet);
+        packet[0] = 0xc0 | (packet[0] & 0x0f);
+        packet[1..6].copy_from_slice(&[0, 0, 0, 1, KNOCK_OCTETS as u8]);
+        packet[6..26].copy_from_slice(&id(state));
+        (packet[26], packet[35]) = (8, 0);
+        packet[36..38].copy_from_slice(&(0x4000_u16 | (1200 - 38)).to_be_bytes());
+    }
+}
+
+/// One that somebody has recorded.
+pub(crate) fn knock_at(site: &Identity) -> impl Fn(&mut u64) -> [u8; KNOCK_OCTETS] + use<> {
+    let knock = KnockKey::of(site.public()).knock([7; 8]);
+    move |_| knock
+}
+
+/// Of whoever knows nothing.
+pub(crate) fn no_knock(state: &mut u64) -> [u8; KNOCK_OCTETS] {
+    let mut id = [0; KNOCK_OCTETS];
+    random_octets(state, &mut id);
+    id
+}
+
 #[test]
 fn a_flood_of_initials_keeps_no_peer_out() {
     let [low, high] = identities();
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
-    // Headers of Initials: version 1, connection IDs of 8 octets, no token, the rest of the datagram.
-    let stop = flood(&far, |state, packet| {
-        random_octets(state, packet);
-        packet[0] = 0xc0 | (packet[0] & 0x0f);
-        packet[1..5].copy_from_slice(&[0, 0, 0, 1]);
-        (packet[5], packet[14], packet[23]) = (8, 8, 0);
-        packet[24..26].copy_from_slice(&(0x4000_u16 | (1200 - 26)).to_be_bytes());
-    });
+    let stop = flood(&far, ELSEWHERE, initials(knock_at(&high)));
     until("it arrives", || counters(&far).in_initials_flood > 1000);
     let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
     let took = until("up", || near.is_up(0) && far.is_up(0));
@@ -305,7 +367,7 @@ fn a_flood_of_initials_keeps_no_peer_out() {
 fn a_crowd_of_strangers_has_to_prove_its_addresses_and_keeps_no_peer_out() {
     let [low, middle, high] = identities();
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
-    let (to, done) = (far.address, Arc::new(AtomicBool::new(false)));
+    let (to, done) = (far.known(), Arc::new(AtomicBool::new(false)));
     let crowd = {
         let done = Arc::clone(&done);
         std::thread::spawn(move || {

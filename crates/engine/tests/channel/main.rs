@@ -2,6 +2,7 @@
 
 mod address;
 mod classical;
+mod floods;
 mod hostile;
 mod mkpdus;
 mod path;
@@ -10,6 +11,7 @@ mod plants;
 mod raw;
 mod restart;
 mod roster;
+mod scan;
 mod stand;
 mod whole;
 

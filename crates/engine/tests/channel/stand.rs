@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use engine::channel::{Manager, ManagerPeer, ManagerSettings, ManagerStatus, Reach};
 use engine::site::{LanFrame, SiteEnd, Taken, ToManager, ToWorker, ends};
-use suite::identity::Identity;
+use suite::identity::{Identity, PublicKey};
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
 /// How long a condition is waited for before the test fails.
@@ -48,6 +48,7 @@ pub(crate) struct HeardByWorker {
 pub(crate) struct Site {
     pub(crate) manager: Option<Manager>,
     pub(crate) address: SocketAddr,
+    public: PublicKey,
     heard: Arc<Mutex<HeardByWorker>>,
     lan: Arc<Mutex<Vec<LanFrame>>>,
     stop: Arc<AtomicBool>,
@@ -86,7 +87,12 @@ impl Site {
             move || work(site, &socket, &heard, &lan, &stop)
         };
         let worker = Some(std::thread::spawn(work));
-        Self { manager: Some(manager), address, heard, lan, stop, worker }
+        Self { manager: Some(manager), address, public: identity.public(), heard, lan, stop, worker }
+    }
+
+    /// Where it is and its public key: what it is connected to with.
+    pub(crate) fn known(&self) -> (SocketAddr, PublicKey) {
+        (self.address, self.public)
     }
 
     pub(crate) fn status(&self) -> ManagerStatus {
@@ -222,6 +228,8 @@ pub(crate) struct Fate {
     pub(crate) dead: Mutex<Vec<SocketAddr>>,
     /// Where what comes in goes on to.
     pub(crate) far: Mutex<Option<SocketAddr>>,
+    /// Retries that have passed (RFC 9000, 17.2.5).
+    pub(crate) retries: AtomicUsize,
     /// Packets that passed are sent again from elsewhere.
     pub(crate) repeated: AtomicBool,
 }
@@ -305,6 +313,9 @@ impl Relay {
                             ) else {
                                 continue;
                             };
+                            if packet[0] & 0xf0 == 0xf0 {
+                                fate.retries.fetch_add(1, Ordering::Relaxed);
+                            }
                             let _ = inner.send_to(&packet[..octets], near);
                         }
                     }
