@@ -13,6 +13,7 @@ mod held;
 mod impaired;
 mod impostor;
 mod nat;
+mod scan;
 
 use std::time::{Duration, Instant};
 

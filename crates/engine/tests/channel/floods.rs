@@ -12,7 +12,7 @@ use super::stand::{LIMIT, Site, identities, peer, socket, until};
 /// Where a peer is, in whose name the flood comes.
 const NAMED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
 /// How often another one connects, at any time of the second that a budget is for.
-const ROUNDS: usize = 11;
+const ROUNDS: usize = 7;
 const PAUSE: Duration = Duration::from_millis(190);
 
 /// The median of how long a peer at 127.0.0.2 waits for a connection and for what the site says first in it.
