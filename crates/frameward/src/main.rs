@@ -43,6 +43,8 @@ enum Failure {
     Failed,
     /// Exit status 2.
     Usage,
+    /// Exit status 3: what was asked could not be judged here and now.
+    Undecided,
 }
 
 fn main() -> ExitCode {
@@ -73,6 +75,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(Failure::Failed) => ExitCode::from(1),
         Err(Failure::Usage) => ExitCode::from(2),
+        Err(Failure::Undecided) => ExitCode::from(3),
     }
 }
 

@@ -5,14 +5,16 @@
 //!  this CPU ──▶ frames of N relations in shuffled order ──▶ p50, p99.9, worst ──────────┴─▶ headroom, verdict, largest N
 //! ```
 //!
-//! The equations are those of the paper (`fieldbus::budget`); what a frame takes is measured here and now. Headroom is
-//! t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each cycle, since one frame
-//! goes out and one comes in: the share of a core that N of them take, and the largest N that a core has time for, are of
-//! their p99.9 together.
+//! The equations are those of the paper (`fieldbus::budget`); what a frame takes is measured here and now, in slices of all
+//! payloads in turn, each beside a loop as long as a frame that does nothing: what holds that up held the frames up too
+//! (judge.rs). Headroom is t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each
+//! cycle, since one frame goes out and one comes in: the share of a core that N of them take, and the largest N that a core
+//! has time for, are of their p99.9 together.
 //!
 //! It is the engine's own work: finding the relation, header, cipher, counters. What the system takes to receive and to
 //! send a frame depends on ports and drivers; [`Question::port_time`] adds it.
 
+mod judge;
 mod plot;
 mod table;
 
@@ -22,17 +24,19 @@ use std::time::Duration;
 use ::bench::Row;
 use ::bench::cells::Cells;
 use ::bench::order::shuffled;
-use fieldbus::budget::{Budget, Cycle, NoRelation, Payload, Picoseconds};
+use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
 use serde::Serialize;
 use wire::fieldbus::{KeyBits, Protect, Protection};
 
-use crate::bench::frame_times::{Clock, Percentiles, round};
+use crate::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
 use crate::config::fieldbus as config;
 
 pub use plot::draw;
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;
+/// Turns of a payload in a mode.
+const SLICES: u32 = 8;
 /// Relations of a cell, as the configuration has it.
 pub const MOST_RELATIONS: u64 = config::MOST_RELATIONS as u64;
 
@@ -83,7 +87,9 @@ pub struct Answer {
     pub port_time_us: f64,
     /// What reading the clock takes; it is not in the figures.
     pub clock_ns: u64,
-    /// Whether every payload in every mode that was asked for fits: then the command exits with 0, else with 1.
+    /// Of all that was asked for: what the command exits with.
+    pub verdict: Whole,
+    /// Whether all of it fits.
     pub fits: bool,
     /// For each payload.
     pub payloads: Vec<PayloadAnswer>,
@@ -119,10 +125,14 @@ pub struct ModeAnswer {
     pub protect: Cost,
     /// What verifying it takes.
     pub verify: Cost,
+    /// A loop that is as long as the median frame and does nothing.
+    pub idle_loop: IdleLoop,
     /// How often p99.9 of the slower of the two fits into t_max.
     pub headroom: Option<f64>,
     /// Which share of one core the frames of all relations take at p99.9.
     pub core_share: Option<f64>,
+    /// What a cycle has left when the frames of all relations are done: a frame that is held up for longer is late.
+    pub slack_us: Option<f64>,
     /// In a word.
     pub verdict: Verdict,
 }
@@ -132,12 +142,24 @@ pub struct ModeAnswer {
 pub struct Cost {
     /// The median, frames in bursts.
     pub p50_ns: f64,
-    /// What one in a thousand exceeds, frames one by one.
+    /// What one in a thousand exceeds, frames one by one; no more than what a longer payload was measured with, nor more
+    /// for each octet on the line than a shorter one.
     pub p99_9_ns: f64,
     /// The worst seen.
     pub worst_ns: f64,
     /// Frames that were timed one by one.
     pub samples: u64,
+}
+
+/// What a loop takes that does nothing, in nanoseconds: what is above its length, this machine did.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct IdleLoop {
+    /// How long it was meant to be.
+    pub length_ns: f64,
+    /// What one in a thousand exceeds.
+    pub p99_9_ns: f64,
+    /// The worst seen.
+    pub worst_ns: f64,
 }
 
 /// Whether it can be done.
@@ -148,12 +170,25 @@ pub enum Verdict {
     NoRelation,
     /// The link carries fewer relations than there are to be.
     TooManyRelations,
-    /// One frame in a thousand takes longer than it may.
+    /// One frame in a thousand takes longer than it may, and a loop that does nothing does not; or the frames of all
+    /// relations take a core longer than the cycle.
     TooSlow,
-    /// It fits, but the worst frame seen took longer than it may.
-    FitsButWorst,
-    /// It fits.
+    /// Something else held this CPU up for longer than a frame may take: it would have to be measured again.
+    TooBusy,
+    /// All frames but one in a thousand take no longer than they may, and none was late for its cycle.
     Fits,
+}
+
+/// The verdict on all that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whole {
+    /// Every payload fits in every mode.
+    Fits,
+    /// One does not.
+    DoesNotFit,
+    /// None is known not to fit, and one could not be judged.
+    TooBusy,
 }
 
 /// The largest number of relations at a cycle.
@@ -190,11 +225,10 @@ pub enum Limit {
 /// Measures, and answers. Takes [`Question::time`] for each payload in each mode; `progress` is told before each.
 pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> Answer {
     let clock = Clock::measure();
-    let payloads: Vec<_> =
-        question.payloads.iter().map(|payload| judge_payload(question, *payload, clock, progress)).collect();
+    let payloads = judge::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
     let Row { machine, commit, .. } = Row::new("plan", "", 0.0, "", 0);
-    let fits = payloads.iter().flat_map(|payload| &payload.modes).all(|mode| mode.verdict.fits());
+    let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));
     Answer {
         machine,
         commit,
@@ -205,17 +239,10 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
         relations: question.relations,
         port_time_us: microseconds(question.port_time),
         clock_ns: clock.nanoseconds,
-        fits,
+        verdict,
+        fits: verdict == Whole::Fits,
         cycles: cycles(question, &payloads),
         payloads,
-    }
-}
-
-impl Verdict {
-    /// Whether it can be done. What the worst frame seen took is a word of warning, and no verdict: anything else that this
-    /// machine does may be in it.
-    pub const fn fits(self) -> bool {
-        matches!(self, Self::Fits | Self::FitsButWorst)
     }
 }
 
@@ -239,81 +266,77 @@ fn microseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
 
-fn judge_payload(
-    question: &Question,
+/// A payload in a mode, as it is measured.
+struct Measured {
     payload: Payload,
-    clock: Clock,
-    progress: &mut dyn FnMut(&dyn Display),
-) -> PayloadAnswer {
-    let relations = question.budget.relations(payload);
-    let longest = question.budget.longest(payload);
-    // As many as the table will hold, for that is what look-ups and keys take.
-    let measured = question.relations.unwrap_or(relations).clamp(1, MOST_RELATIONS) as usize;
-    let modes = question.modes.iter().map(|mode| {
-        progress(&format_args!("{} octets, {}, {measured} relations", payload.octets(), name(*mode)));
-        let protection = Protection { protect: *mode, key_bits: question.key_bits };
-        let [protect, verify] = measure(protection, payload, measured, clock, question.time);
-        let costs = Costs { protect: protect.into(), verify: verify.into() };
-        judge_mode(question, longest, relations, measured, name(*mode), costs)
-    });
-    PayloadAnswer {
-        payload: payload.octets(),
-        line_octets: payload.line_octets().0,
-        relations,
-        t_max_us: longest.ok().map(|longest| longest.nanoseconds() / 1e3),
-        shortest_cycle_us: longest.err().map(|none| microseconds(none.shortest)),
-        modes: modes.collect(),
-    }
-}
-
-fn measure(
-    protection: Protection,
-    payload: Payload,
+    mode: Protect,
     relations: usize,
-    clock: Clock,
-    time: Duration,
-) -> [Percentiles; 2] {
-    let mut cells = Cells::new(relations, protection, usize::from(payload.octets()));
-    round(clock, &shuffled(relations, TURN), time, &mut cells).map(|times| times.percentiles())
+    protect: Percentiles,
+    verify: Percentiles,
+    idle_loop: IdleLoop,
 }
 
-/// What a relation costs in a cycle, without the ports.
-#[derive(Clone, Copy)]
-struct Costs {
-    protect: Cost,
-    verify: Cost,
-}
-
-impl From<Percentiles> for Cost {
-    fn from(Percentiles { p50, p99_9, worst, samples, .. }: Percentiles) -> Self {
-        Self { p50_ns: p50, p99_9_ns: p99_9, worst_ns: worst, samples }
+/// Payload by payload, mode by mode. Each has its turn in each of some slices: what else goes on in this machine for a
+/// while hits all of them.
+fn measure(question: &Question, clock: Clock, progress: &mut dyn FnMut(&dyn Display)) -> Vec<Measured> {
+    struct Row {
+        payload: Payload,
+        mode: Protect,
+        relations: usize,
+        cells: Cells,
+        order: Vec<usize>,
+        times: [FrameTimes; 2],
+        idle: FrameTimes,
     }
-}
-
-fn judge_mode(
-    question: &Question,
-    longest: Result<Picoseconds, NoRelation>,
-    relations: u64,
-    relations_measured: usize,
-    mode: &'static str,
-    Costs { protect, verify }: Costs,
-) -> ModeAnswer {
-    let ports = question.port_time.as_nanos() as f64;
-    let slower = |of: fn(&Cost) -> f64| of(&protect).max(of(&verify)) + ports;
-    let t_max = longest.ok().map(Picoseconds::nanoseconds);
-    let headroom = t_max.map(|t_max| t_max / slower(|cost| cost.p99_9_ns));
-    let wanted = question.relations.unwrap_or(relations);
-    let each = protect.p99_9_ns + verify.p99_9_ns + 2.0 * ports;
-    let core_share = wanted as f64 * each / question.budget.cycle.time().as_nanos() as f64;
-    let verdict = match t_max {
-        None => Verdict::NoRelation,
-        Some(_) if wanted > relations => Verdict::TooManyRelations,
-        Some(t_max) if slower(|cost| cost.p99_9_ns) > t_max => Verdict::TooSlow,
-        Some(t_max) if slower(|cost| cost.worst_ns) > t_max => Verdict::FitsButWorst,
-        Some(_) => Verdict::Fits,
+    let rows =
+        question.payloads.iter().flat_map(|payload| question.modes.iter().map(|mode| (*payload, *mode)));
+    let row = |(payload, mode): (Payload, Protect)| {
+        // As many as the table will hold, for that is what look-ups and keys take.
+        let relations = question.relations.unwrap_or_else(|| question.budget.relations(payload));
+        let relations = relations.clamp(1, MOST_RELATIONS) as usize;
+        progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), name(mode)));
+        let protection = Protection { protect: mode, key_bits: question.key_bits };
+        Row {
+            payload,
+            mode,
+            relations,
+            cells: Cells::new(relations, protection, usize::from(payload.octets())),
+            order: shuffled(relations, TURN),
+            times: [FrameTimes::new(), FrameTimes::new()],
+            idle: FrameTimes::new(),
+        }
     };
-    let core_share = Some(core_share).filter(|_| relations > 0);
-    ModeAnswer { mode, relations_measured, protect, verify, headroom, core_share, verdict }
+    let mut rows: Vec<Row> = rows.map(row).collect();
+    let slice = question.time / SLICES;
+    for _ in 0..SLICES {
+        for row in &mut rows {
+            let [protect, verify] = round(clock, &row.order, slice / 2, &mut row.cells);
+            row.times[0].add(&protect);
+            row.times[1].add(&verify);
+            row.idle.add_idle(clock, row.length(), row.order.len(), slice / 2);
+        }
+    }
+    let measured = |row: Row| {
+        let length_ns = row.length().as_nanos() as f64;
+        let Row { payload, mode, relations, times: [protect, verify], idle, .. } = row;
+        let Percentiles { p99_9: p99_9_ns, worst: worst_ns, .. } = idle.percentiles();
+        Measured {
+            payload,
+            mode,
+            relations,
+            protect: protect.percentiles(),
+            verify: verify.percentiles(),
+            idle_loop: IdleLoop { length_ns, p99_9_ns, worst_ns },
+        }
+    };
+    impl Row {
+        /// Of the slower of the two, in the middle.
+        fn length(&self) -> Duration {
+            let [protect, verify] = [0, 1].map(|which| self.times[which].percentiles().single_p50);
+            Duration::from_nanos(protect.max(verify) as u64)
+        }
+    }
+    rows.into_iter().map(measured).collect()
 }
 
 /// For the least and the greatest payload, each mode and each cycle.

@@ -470,6 +470,7 @@ fn a_plan_that_does_not_fit_exits_with_1() {
         if expected < 2 {
             let answer: serde_json::Value = serde_json::from_str(&stdout).unwrap();
             assert_eq!(answer["fits"], fits, "{asked:?}");
+            assert_eq!(answer["verdict"], if fits { "fits" } else { "does-not-fit" }, "{asked:?}");
         }
     }
     let (_, _, stderr) = plan(&many);

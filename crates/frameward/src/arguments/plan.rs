@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
-use frameward::plan::{self, MOST_RELATIONS, Question};
+use frameward::plan::{self, MOST_RELATIONS, Question, Whole};
 use wire::fieldbus::{KeyBits, Protect};
 
 use super::Bits;
@@ -25,8 +25,11 @@ Examples:
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
   frameward plan --cycle 1ms --json --svg budget.svg
 
+Beside each frame a loop runs that is as long and does nothing: where that too is held up for longer than a frame may take, or
+a frame for longer than the cycle has left, nothing is said of this CPU but that it is too busy to judge.
+
 Exit status: 0 all that was asked fits; 1 some payload does not in some mode: too slow, too many relations, or none at
-all; 2 usage. A worst frame that took longer than t_max is told, and fits.";
+all; 2 usage; 3 this machine is too busy to judge.";
 
 #[derive(Args)]
 pub(crate) struct Plan {
@@ -115,7 +118,13 @@ impl Plan {
         } else {
             print(&answer)?;
         }
-        if answer.fits { Ok(()) } else { Err(told(&"plan: not all of it fits", Failure::Failed)) }
+        match answer.verdict {
+            Whole::Fits => Ok(()),
+            Whole::DoesNotFit => Err(told(&"plan: not all of it fits", Failure::Failed)),
+            Whole::TooBusy => {
+                Err(told(&"plan: this machine is too busy to judge; stop what else runs", Failure::Undecided))
+            }
+        }
     }
 }
 

@@ -163,6 +163,16 @@ impl FrameTimes {
         self.slow.add(other.slow());
     }
 
+    /// Adds a loop that does nothing ([`empty_loop`]), so often at least.
+    pub(crate) fn add_idle(&mut self, clock: Clock, length: Duration, least: usize, time: Duration) {
+        let begin = Instant::now();
+        while begin.elapsed() < time || self.singles.len() < least as u64 {
+            let left = time.saturating_sub(begin.elapsed());
+            let taken = empty_loop(clock, length, left);
+            self.singles.add(&taken).expect("invariant: all histograms have the same bounds");
+        }
+    }
+
     /// The slow ones of all rounds.
     pub(crate) fn slow(&self) -> SlowFrames {
         let mut slow = self.slow;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PayloadAnswer, Verdict};
+use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PayloadAnswer, Verdict, Whole};
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +26,7 @@ impl fmt::Display for Answer {
             writeln!(f, "ports are not in them: --port-time adds what they take")?;
         }
         self.payloads(f)?;
+        self.verdict(f)?;
         self.cycles(f)
     }
 }
@@ -75,7 +76,7 @@ impl Answer {
         write!(f, "{:9} {headroom:>9} {share:>8}  ", mode.protect.samples)?;
         match mode.verdict {
             Verdict::Fits => writeln!(f, "fits"),
-            Verdict::FitsButWorst => writeln!(f, "fits; the worst seen took longer than t_max"),
+            Verdict::TooBusy => writeln!(f, "too busy to judge"),
             Verdict::TooSlow => writeln!(f, "too slow: fewer relations, a longer cycle or a faster CPU"),
             Verdict::TooManyRelations => writeln!(
                 f,
@@ -87,6 +88,23 @@ impl Answer {
                 "the link carries none; a cycle of {} carries one",
                 Microseconds(payload.shortest_cycle_us.unwrap_or_default())
             ),
+        }
+    }
+
+    /// One line: what all of it comes to.
+    fn verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.verdict {
+            Whole::Fits => writeln!(f, "\nverdict: all of it fits"),
+            Whole::DoesNotFit => writeln!(f, "\nverdict: not all of it fits"),
+            Whole::TooBusy => {
+                let modes = self.payloads.iter().flat_map(|payload| &payload.modes);
+                let held_up = modes.map(|mode| mode.longest_hold_up()).fold(0.0, f64::max);
+                writeln!(
+                    f,
+                    "\nverdict: this machine is too busy to judge: something else had the CPU for up to {}; stop what else runs, or\ngive it a CPU of its own (taskset and isolcpus), and ask again",
+                    Microseconds(held_up / 1e3)
+                )
+            }
         }
     }
 
@@ -117,6 +135,14 @@ impl Answer {
             writeln!(f)?;
         }
         Ok(())
+    }
+}
+
+impl ModeAnswer {
+    /// For how long a frame, or a loop that does nothing, was held up, in nanoseconds.
+    fn longest_hold_up(&self) -> f64 {
+        let frames = [&self.protect, &self.verify].map(|cost| cost.worst_ns - cost.p50_ns);
+        frames.into_iter().fold(self.idle_loop.held_up(), f64::max)
     }
 }
 

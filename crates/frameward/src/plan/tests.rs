@@ -1,7 +1,9 @@
 use std::fs;
 
 use fieldbus::budget::{LinkRate, Load};
+use proptest::prelude::*;
 
+use super::judge::payloads;
 use super::*;
 use crate::test_directory::TestDirectory;
 
@@ -21,52 +23,138 @@ fn question(cycle: Duration) -> Question {
     }
 }
 
-fn costs(p99_9_ns: f64, worst_ns: f64) -> Costs {
-    let cost = |part: f64| Cost {
-        p50_ns: 80.0,
-        p99_9_ns: p99_9_ns * part,
-        worst_ns: worst_ns * part,
+/// A payload of which protecting takes so long, and verifying half of it, beside a loop that takes at most `idle`.
+fn measured(payload: Payload, p99_9: f64, worst: f64, idle: [f64; 2]) -> Measured {
+    let cost = |part: f64| Percentiles {
+        p50: 80.0,
+        single_p50: 90.0 * part,
+        p99_9: p99_9 * part,
+        worst: worst * part,
         samples: 1000,
     };
-    Costs { protect: cost(1.0), verify: cost(0.5) }
+    let [p99_9_ns, worst_ns] = idle;
+    Measured {
+        payload,
+        mode: Protect::Encrypt,
+        relations: 57,
+        protect: cost(1.0),
+        verify: cost(0.5),
+        idle_loop: IdleLoop { length_ns: 90.0, p99_9_ns, worst_ns },
+    }
 }
 
-fn judged(question: &Question, costs: Costs) -> ModeAnswer {
-    let payload = Payload::LEAST;
-    let (relations, longest) = (question.budget.relations(payload), question.budget.longest(payload));
-    judge_mode(question, longest, relations, 57, "encrypt", costs)
+const QUIET: [f64; 2] = [100.0, 5000.0];
+const BUSY: [f64; 2] = [9000.0, 3e6];
+
+fn of_least(question: &Question, p99_9: f64, worst: f64, idle: [f64; 2]) -> ModeAnswer {
+    let question = Question { payloads: vec![Payload::LEAST], ..question.clone() };
+    payloads(&question, vec![measured(Payload::LEAST, p99_9, worst, idle)]).remove(0).modes.remove(0)
 }
 
 #[test]
 fn the_verdict_is_that_of_the_slower_operation_with_the_ports() {
-    // t_max is 8771.9 ns, and 57 relations fit.
+    // t_max is 8771.9 ns, and 57 relations fit; of the millisecond 962,500 ns are left at a p99.9 of 438.5.
     let millisecond = question(Duration::from_millis(1));
-    for (p99_9, worst, wanted, port_ns, verdict) in [
-        (438.5, 8771.0, None, 0, Verdict::Fits),
-        (438.5, 8772.0, None, 0, Verdict::FitsButWorst),
-        (8771.0, 9999.0, None, 0, Verdict::FitsButWorst),
-        (8772.0, 9999.0, None, 0, Verdict::TooSlow),
-        (438.5, 500.0, None, 8500, Verdict::TooSlow),
-        (438.5, 500.0, Some(57), 0, Verdict::Fits),
-        (438.5, 500.0, Some(58), 0, Verdict::TooManyRelations),
+    for (p99_9, worst, wanted, port_ns, idle, verdict) in [
+        (438.5, 8772.0, None, 0, QUIET, Verdict::Fits),
+        (438.5, 962_000.0, None, 0, QUIET, Verdict::Fits),
+        (438.5, 963_000.0, None, 0, QUIET, Verdict::TooBusy),
+        (438.5, 3.5e6, None, 0, BUSY, Verdict::TooBusy),
+        (8771.0, 9999.0, None, 0, QUIET, Verdict::Fits),
+        (8772.0, 9999.0, None, 0, QUIET, Verdict::TooSlow),
+        (8772.0, 9999.0, None, 0, BUSY, Verdict::TooBusy),
+        (438.5, 500.0, None, 8500, QUIET, Verdict::TooSlow),
+        // A frame that takes longer than it may in the middle is too slow, whatever else goes on.
+        (438.5, 500.0, None, 8700, BUSY, Verdict::TooSlow),
+        (438.5, 500.0, Some(57), 0, QUIET, Verdict::Fits),
+        (438.5, 500.0, Some(58), 0, QUIET, Verdict::TooManyRelations),
     ] {
         let question =
             Question { relations: wanted, port_time: Duration::from_nanos(port_ns), ..millisecond.clone() };
         assert_eq!(
-            judged(&question, costs(p99_9, worst)).verdict,
+            of_least(&question, p99_9, worst, idle).verdict,
             verdict,
-            "{p99_9} {worst} {wanted:?} {port_ns}"
+            "{p99_9} {worst} {wanted:?} {port_ns} {idle:?}"
         );
     }
-    let answer = judged(&millisecond, costs(438.596_491, 500.0));
+    let answer = of_least(&millisecond, 438.596_491, 500.0, QUIET);
     assert!((answer.headroom.unwrap() - 20.0).abs() < 0.001, "{answer:?}");
     // 57 frames out at 438.6 ns and 57 in at 219.3.
     assert!((answer.core_share.unwrap() - 57.0 * 1.5 * 438.596_491 / 1e6).abs() < 1e-9);
-    let half = judged(&Question { relations: Some(19), ..millisecond }, costs(438.596_491, 500.0));
+    assert!((answer.slack_us.unwrap() - 962.5).abs() < 1e-6, "{answer:?}");
+    let half = of_least(&Question { relations: Some(19), ..millisecond }, 438.596_491, 500.0, QUIET);
     assert!(
         (half.core_share.unwrap() * 3.0 - answer.core_share.unwrap()).abs() < 1e-9,
         "of those that are to be"
     );
+}
+
+#[test]
+fn a_spell_makes_no_payload_slower_than_a_longer_one() {
+    let lengths = [44, 200, 400, 1444].map(|octets| Payload::new(octets).unwrap());
+    let question = Question { payloads: lengths.to_vec(), ..question(Duration::from_millis(1)) };
+    let rows = lengths.iter().zip([400.0, 90_000.0, 500.0, 900_000.0]);
+    let rows = rows.map(|(payload, took)| measured(*payload, took, took, QUIET)).collect();
+    let answers = payloads(&question, rows);
+    let took: Vec<f64> = answers.iter().map(|answer| answer.modes[0].protect.p99_9_ns).collect();
+    // The second is bounded by the third, the last by the octets of the third.
+    assert_eq!(took[..3], [400.0, 500.0, 500.0]);
+    assert!((took[3] - 500.0 * 1509.0 / 465.0).abs() < 1e-6, "{took:?}");
+    assert!(answers.iter().all(|answer| answer.modes[0].verdict == Verdict::Fits), "{answers:?}");
+}
+
+#[test]
+fn one_verdict_is_on_all() {
+    use Verdict::{Fits, NoRelation, TooBusy, TooManyRelations, TooSlow};
+    for (verdicts, whole) in [
+        (&[][..], Whole::Fits),
+        (&[Fits, Fits], Whole::Fits),
+        (&[Fits, TooBusy], Whole::TooBusy),
+        (&[TooBusy, TooSlow], Whole::DoesNotFit),
+        (&[TooManyRelations, TooBusy, Fits], Whole::DoesNotFit),
+        (&[NoRelation], Whole::DoesNotFit),
+    ] {
+        assert_eq!(Whole::of(verdicts.iter().copied()), whole, "{verdicts:?}");
+    }
+}
+
+proptest! {
+    /// Whatever was measured: where a payload fits with room to spare, a longer one that the link carries is not too slow;
+    /// nothing fits of which a frame was late for its cycle; and a verdict of too busy has something that was.
+    #[test]
+    fn verdicts_do_not_contradict_each_other(
+        took in proptest::collection::vec((100.0..1e6_f64, 1.0..1e4_f64, 100.0..1e5_f64), 8),
+        cycle_us in 125_u64..4000,
+    ) {
+        let lengths: Vec<_> = (0..8).map(|step| Payload::new(44 + 200 * step).unwrap()).collect();
+        let question =
+            Question { payloads: lengths.clone(), ..question(Duration::from_micros(cycle_us)) };
+        let rows = lengths.iter().zip(&took);
+        let rows = rows.map(|(payload, (took, spike, idle))| {
+            measured(*payload, *took, took * spike, [*idle, idle * spike])
+        });
+        let answers = payloads(&question, rows.collect());
+        for (number, answer) in answers.iter().enumerate() {
+            let mode = &answer.modes[0];
+            let slack = mode.slack_us.unwrap_or_default() * 1e3;
+            match mode.verdict {
+                Verdict::Fits => {
+                    prop_assert!(mode.protect.worst_ns <= slack && mode.headroom.unwrap() >= 1.0);
+                }
+                Verdict::TooBusy => prop_assert!(
+                    mode.protect.worst_ns > slack
+                        || mode.idle_loop.p99_9_ns > answer.t_max_us.unwrap() * 1e3
+                ),
+                _ => {}
+            }
+            if mode.headroom.is_some_and(|headroom| headroom >= 2.0) {
+                let longer = answers[number..].iter().filter(|longer| longer.relations > 0);
+                for longer in longer {
+                    prop_assert!(longer.modes[0].verdict != Verdict::TooSlow, "{:?}", answers);
+                }
+            }
+        }
+    }
 }
 
 #[test]
