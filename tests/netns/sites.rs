@@ -98,14 +98,17 @@ fn frames_cross(choice: &SitesChoice) {
 
     let report = site(&sites.sites[0]);
     assert_eq!(report.peers[0].name, "plant-2");
-    assert_eq!(report.concerns, []);
+    // When both call at once one handshake may give way: that loses no frame.
+    let mut concerns =
+        report.concerns.iter().filter(|concern| !concern.text.contains(": InHandshakesFailed 1;"));
+    assert_eq!(concerns.next(), None);
     let sent = counter(&report.peers[0].counters, "OutPktsTunnelled");
     let received = counter(&report.peers[0].counters, "InPktsTunnelled");
     assert!(sent > 1000 && received > 100, "{sent} {received}");
     let discarded: Vec<_> = report
         .groups()
         .into_iter()
-        // When both call at once one handshake may give way: that loses no frame.
+        // The same.
         .filter(|(group, ..)| !matches!(group, Group::Channel | Group::Session))
         .flat_map(|(group, place, counters)| {
             let found = counters.iter().filter(move |(name, value)| {
