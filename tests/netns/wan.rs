@@ -208,6 +208,13 @@ impl Wan {
     fn stop(self) {
         self.sites.stop().unwrap();
     }
+
+    /// Stops the sites; all that one of them has said.
+    fn stop_and_say(mut self, index: usize) -> String {
+        let said = self.sites.sites.remove(index).stop().unwrap();
+        self.stop();
+        said
+    }
 }
 
 /// Whether a captured frame is a data packet, where those go to this port.

@@ -165,5 +165,7 @@ fn changed_long_forms_teach_no_station_and_reach_no_lan() {
     }
     wan.line(1).ip(&["link", "set", "wire", "up"]).unwrap();
     drop((right, left, lan));
-    wan.stop();
+    let log = wan.stop_and_say(1);
+    let told = log.lines().filter(|line| line.contains("forged-long-form: "));
+    assert!((1..=2).contains(&told.count()), "{log}");
 }

@@ -171,9 +171,21 @@ fn one_packet_that_was_held_back_silences_no_sa() {
         assert!(hostile.let_one_go());
         wan.cross(60, BEHIND);
     }
-    hostile.stop(&wan);
+    // And when nothing else comes than what was held back.
+    let verdict = |wan: &Wan| wan.report(1).sites.remove(0).verdict.state;
+    let end = Instant::now() + DEADLINE;
+    while verdict(&wan) != "late frames" {
+        assert!(hostile.let_one_go() && Instant::now() < end, "not told: {:#?}", wan.report(1).sites);
+        std::thread::sleep(Duration::from_millis(50));
+    }
     wan.cross(60, 64);
-    wan.stop();
+    while verdict(&wan) == "late frames" {
+        assert!(Instant::now() < end + DEADLINE, "told for ever");
+        wan.cross(60, 64);
+    }
+    hostile.stop(&wan);
+    let log = wan.stop_and_say(1);
+    assert!(log.contains("warning: site \"plant-2\": late-without-new: "), "{log}");
 }
 
 /// Identifier mode: nothing passes for longer than a lane's anchors reach, but for packets from before that, which come so

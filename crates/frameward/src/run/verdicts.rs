@@ -13,7 +13,8 @@ use super::report::wishes;
 use super::{Running, Tell};
 use crate::report::judge::{self, Facts};
 use crate::report::lately::{Counted, CountedSc, Lately};
-use crate::report::site::{FORGED, SiteFacts, SitePeerReport, SiteReport, verdict};
+use crate::report::site::judge::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
+use crate::report::site::{SitePeerReport, SiteReport};
 use crate::report::{Counters, LinkReport, Verdict};
 
 /// How often counters are looked at.
@@ -22,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const HOLDS: Duration = Duration::from_secs(3);
 /// Between two lines about one link.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+/// Between two lines about one event of one peer, which whoever sends packets can make happen.
+const EVENT_EVERY: Duration = Duration::from_secs(60);
 /// How long a trouble of the disk is told of: leases and floors come to it more often.
 const DISK: Duration = Duration::from_secs(60);
 /// A disk that is late by less is slow, which the log says.
@@ -41,10 +44,34 @@ pub(super) struct Verdicts {
 struct Watched {
     lately: Lately,
     /// By name: a site's.
-    peers: BTreeMap<String, Lately>,
+    peers: BTreeMap<String, WatchedPeer>,
     /// A cell's discards.
     cell: Lately,
     log: Log,
+}
+
+/// What is known of a site's peer.
+#[derive(Default)]
+struct WatchedPeer {
+    lately: Lately,
+    /// When which event was told last.
+    told: BTreeMap<SiteEvent, Duration>,
+}
+
+impl WatchedPeer {
+    /// The events that are to be told, each with its count.
+    fn events(&mut self, now: Duration) -> Vec<(SiteEvent, u64)> {
+        let seen = self.lately.seen(now);
+        let happens = SiteEvent::ALL.into_iter().filter_map(|event| Some((event, event.count(&seen)?)));
+        let is_due = |(event, _): &(SiteEvent, u64)| {
+            let due = self.told.get(event).is_none_or(|told| now >= *told + EVENT_EVERY);
+            if due {
+                self.told.insert(*event, now);
+            }
+            due
+        };
+        happens.filter(is_due).collect()
+    }
 }
 
 /// Which verdict was told.
@@ -146,7 +173,7 @@ impl Verdicts {
     /// Puts the verdict into a site's report.
     pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
         let watched = self.sites.entry(report.name.clone()).or_default();
-        let peers = watched.peers.iter().map(|(name, lately)| (name.clone(), lately.seen(now)));
+        let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.seen(now)));
         let facts = SiteFacts { seen: watched.lately.seen(now), peers: peers.collect() };
         (report.verdict, report.concerns) = verdict(report, &facts);
     }
@@ -185,7 +212,12 @@ impl Running {
             watched.lately.look(now, of_site(&site));
             watched.peers.retain(|name, _| site.peers.iter().any(|peer| peer.name == *name));
             for peer in &site.peers {
-                watched.peers.entry(peer.name.clone()).or_default().look(now, of_peer(peer));
+                let watched = watched.peers.entry(peer.name.clone()).or_default();
+                watched.lately.look(now, of_peer(peer));
+                for (event, count) in watched.events(now) {
+                    let (name, text) = (event.name(), event.text(&peer.name, count));
+                    tell(&format_args!("warning: site {:?}: {name}: {text}", site.name));
+                }
             }
             verdicts.of_site(now, &mut site);
             let watched = verdicts.sites.entry(site.name.clone()).or_default();
@@ -243,7 +275,8 @@ fn of_site(site: &SiteReport) -> Counted {
 
 fn of_peer(peer: &SitePeerReport) -> Counted {
     let valid = peer.counters.value("InPktsTunnelled");
-    let scs = [(peer.name.clone(), CountedSc { valid, ..CountedSc::default() })].into();
+    let late = LATE.iter().map(|name| peer.counters.value(name)).sum();
+    let scs = [(peer.name.clone(), CountedSc { valid, late, ..CountedSc::default() })].into();
     let forged = FORGED.map(|name| (name.to_owned(), peer.counters.value(name)));
     let discards = forged.into_iter().filter(|(_, count)| *count > 0).collect();
     Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, discards, ..Counted::default() }
@@ -253,6 +286,28 @@ fn of_peer(peer: &SitePeerReport) -> Counted {
 mod tests {
     use super::*;
     use crate::report::Level;
+
+    #[test]
+    fn an_event_is_told_at_once_and_not_too_often() {
+        let mut peer = WatchedPeer::default();
+        let mut told = Vec::new();
+        for second in 0..200_u64 {
+            let now = Duration::from_secs(second);
+            // Two forged packets a second, and at the end nothing but late ones.
+            let mut counted =
+                Counted { discards: [(FORGED[0].to_owned(), 2 * second)].into(), ..Counted::default() };
+            let late = second.saturating_sub(150);
+            counted
+                .scs
+                .insert("berlin".into(), CountedSc { valid: second.min(140), late, ..CountedSc::default() });
+            peer.lately.look(now, counted);
+            told.extend(peer.events(now).into_iter().map(|(event, _)| (second, event.name())));
+        }
+        let forged = [1, 61, 121, 181].map(|second| (second, "forged-long-form"));
+        assert!(forged.iter().all(|line| told.contains(line)), "{told:?}");
+        assert_eq!(told.len(), forged.len() + 1, "{told:?}");
+        assert!(told.contains(&(151, "late-without-new")), "{told:?}");
+    }
 
     #[test]
     fn a_verdict_is_told_when_it_holds_and_not_too_often() {

@@ -51,6 +51,7 @@ fn key_agreement_as_metrics() {
     let text = metrics(Arc::new(agreed("press-line")));
     for line in [
         "frameward_mka_secured{link=\"press\"} 1",
+        "frameward_mka_under_fallback{link=\"press\"} 0",
         "frameward_mka_live_peers{link=\"press\"} 1",
         "frameward_mka_is_key_server{link=\"press\"} 1",
         "frameward_mka_sak_age_seconds{link=\"press\"} 93784",
