@@ -7,6 +7,7 @@ use frameward::demo::cells::{self, CellChoice, only_cell, secured};
 use frameward::demo::pair::{Pair, Scratch, Station};
 use frameward::keygen;
 use frameward::report::cell::CellReport;
+use frameward::report::{Level, Verdict};
 use lab::cyclic::{Exchange, Heard};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip};
@@ -62,6 +63,28 @@ fn wait_for_concern(station: &Station, words: &str) {
         );
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// Waits until a gateway's cell is in this state, and returns the verdict.
+fn wait_for_verdict(station: &Station, state: &str) -> Verdict {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let verdict = cell(station).verdict;
+        if verdict.state == state {
+            return verdict;
+        }
+        assert!(Instant::now() < end, "{state:?} is not {verdict:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A cyclic frame of a station behind this gateway.
+fn cyclic_frame(station: &Station) -> Vec<u8> {
+    let relation = cell(station).relations.remove(0);
+    let mac = |text: &str| text.parse::<wire::MacAddr>().unwrap().0;
+    let frame_id = u16::from_str_radix(relation.sends.trim_start_matches("0x"), 16).unwrap();
+    let tag_and_type = [&lab::cyclic::TAG[..], &EtherType::PROFINET.0.to_be_bytes(), &frame_id.to_be_bytes()];
+    [&mac(&relation.peer)[..], &mac(&relation.own), &tag_and_type.concat(), &[0; 44]].concat()
 }
 
 /// Cyclic frames of PROFINET in clear on the network.
@@ -153,8 +176,17 @@ fn without_a_link_the_rest_is_dropped() {
         stray.send(&marked(b.mac, a.mac, EXPERIMENT, octets, 1)).unwrap();
         stray.send(&marked(b.mac, a.mac, EtherType::PROFINET, octets, 1)).unwrap();
     }
+    // Nothing is green before a frame was verified: first nobody says anything, then one end does.
+    assert_eq!(wait_for_verdict(&pair.a, "idle").level, Level::Idle);
+    stray.send(&cyclic_frame(&pair.a)).unwrap();
+    let verdict = wait_for_verdict(&pair.a, "peer absent");
+    assert!(
+        !verdict.protecting && verdict.text.contains("no verified frame of the other station"),
+        "{verdict:?}"
+    );
     let exchange = exchange(&topology, &choice);
     exchange.wait_for(100, DEADLINE).unwrap();
+    assert_eq!(wait_for_verdict(&pair.a, "protecting").level, Level::Good);
     complete(&exchange.stop().unwrap(), 100);
     let wire = wire.stop().unwrap().complete().unwrap();
     assert!(wire.all_ethertype(ETHERTYPE.0), "something else is on the network");

@@ -6,14 +6,18 @@ use fieldbus::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Counters;
+use super::lately::{FailingSc, Seen};
 use super::table::Group;
-use super::verdict::{Finding, State};
+use super::verdict::{Finding, Level, State, Verdict, judge};
 
 /// A cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CellReport {
     /// Its name.
     pub name: String,
+    /// Made of what was verified lately.
+    #[serde(default)]
+    pub verdict: Verdict,
     /// `encrypt` or `authenticate`.
     pub protect: String,
     /// The suite's name.
@@ -155,6 +159,16 @@ impl RelationReport {
         self.state != "no session"
     }
 
+    /// Whether it protects frames of its own station, and none of its peer was ever verified in this session.
+    pub fn is_unanswered(&self) -> bool {
+        self.has_session() && self.silent_ns.is_none() && self.transmit.value("OutPktsProtected") > 0
+    }
+
+    /// As a person finds it in the configuration.
+    pub(crate) fn inward_name(&self) -> String {
+        format!("{} from {}", self.receives, self.peer)
+    }
+
     /// Whether its peer's frames have stopped.
     pub fn is_silent(&self) -> bool {
         self.silent_ns.is_some_and(|silent| silent >= self.watchdog_ns)
@@ -176,8 +190,31 @@ impl CellReport {
         groups
     }
 
+    /// The verdict on it alone.
+    pub(crate) fn judged(&self, seen: &Seen) -> Verdict {
+        judge(self.findings(seen), self.well()).0
+    }
+
+    /// Nothing is wrong: whether something shows that all is well.
+    pub(crate) fn well(&self) -> Finding {
+        let latest = self.relations.iter().filter_map(|relation| relation.silent_ns).min();
+        match latest {
+            Some(nanoseconds) => {
+                let text = format!(
+                    "All relations have a session with the other gateway; the last verified frame came {} ms ago.",
+                    nanoseconds / 1_000_000
+                );
+                Finding::new(State::Protecting, Level::Good, text)
+            }
+            None => {
+                let text = "All relations have a session with the other gateway; no cyclic frame has come or gone yet.";
+                Finding::new(State::Idle, Level::Idle, text)
+            }
+        }
+    }
+
     /// What is not as it should be.
-    pub(crate) fn findings(&self) -> Vec<Finding> {
+    pub(crate) fn findings(&self, seen: &Seen) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
         let mut findings = Vec::new();
         let count =
@@ -216,7 +253,48 @@ impl CellReport {
                 ),
             ));
         }
+        let unanswered = count(RelationReport::is_unanswered);
+        if unanswered > 0 {
+            findings.push(Finding::attention(
+                State::PeerAbsent,
+                format!(
+                    "Fieldbus {name}: {unanswered} of {all} relations send, and no verified frame of the other station has come since they have a session: see whether its machine sends, and whether the network passes EtherType {} both ways.",
+                    self.ethertype
+                ),
+            ));
+        }
+        findings.extend(seen.failing.iter().map(|failing| self.fails(failing, seen)));
+        if let Some(frames) = seen.clear {
+            let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
+            let text = format!(
+                "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their way, or has mode = \"shadow\"."
+            );
+            findings.push(Finding::new(State::ClearFrames, level, text));
+        }
         findings
+    }
+
+    /// All frames of a relation are refused.
+    fn fails(&self, FailingSc { sci: relation, not_valid, late }: &FailingSc, seen: &Seen) -> Finding {
+        let name = &self.name;
+        let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
+        match not_valid {
+            Some(frames) => Finding::new(
+                State::KeysDiffer,
+                level,
+                format!(
+                    "Fieldbus {name}: every frame {relation} fails its ICV, {frames} since the last verified one: somebody forges them, and its own do not come; see who else speaks in this network."
+                ),
+            ),
+            None => Finding::new(
+                State::LateFrames,
+                level,
+                format!(
+                    "Fieldbus {name}: every frame {relation} is late, {} since the last verified one: somebody sends recorded frames again, and new ones do not come.",
+                    late.unwrap_or_default()
+                ),
+            ),
+        }
     }
 
     /// Why the other gateway's HELLOs do not fit, if there is a relation without a session and some did not, of late: what
@@ -289,8 +367,9 @@ pub(crate) mod tests {
         };
         let counters = CellCounters { out_pkts_rest_dropped: 12, ..Default::default() };
         let hello = HelloCounters { in_hello: 3, ..Default::default() };
-        CellReport {
+        let mut cell = CellReport {
             name: "cell-4".into(),
+            verdict: Verdict::default(),
             protect: "encrypt".into(),
             suite: "gcm-aes-128".into(),
             rest: "link".into(),
@@ -301,7 +380,9 @@ pub(crate) mod tests {
             hello: Counters::new(HelloCounters::NAMES, hello.values()),
             hello_lately: Counters::new(HelloCounters::NAMES, hello.values()),
             relations: vec![relation],
-        }
+        };
+        cell.verdict = cell.judged(&Seen::default());
+        cell
     }
 
     #[test]
@@ -318,7 +399,7 @@ pub(crate) mod tests {
         let said = |change: &dyn Fn(&mut CellReport)| {
             let mut cell = sample_cell();
             change(&mut cell);
-            cell.findings()
+            cell.findings(&Seen::default())
                 .into_iter()
                 .map(|finding| (finding.level == Level::Alarm, finding.text))
                 .collect::<Vec<_>>()
@@ -353,6 +434,70 @@ pub(crate) mod tests {
             cell.hello = [("InHelloNotValid".to_owned().into(), 1)].into_iter().collect();
         });
         assert!(found[0].1.ends_with("do not pass."), "{found:?}");
+    }
+
+    /// A state a row: what is seen, and what is said of it.
+    #[test]
+    fn a_cell_has_a_verdict_of_what_was_verified() {
+        let silent = |cell: &mut CellReport| cell.relations[0].silent_ns = None;
+        let failing = |not_valid, late| Seen {
+            failing: vec![FailingSc { sci: "0x8002 from 02:00:00:00:01:02".into(), not_valid, late }],
+            ..Seen::default()
+        };
+        let lately = |seen: Seen| Seen { valid: Some(Duration::from_secs(1)), ..seen };
+        let clear = Seen { clear: Some(7), ..Seen::default() };
+        type Row<'r> = (&'r dyn Fn(&mut CellReport), Seen, State, Level, bool);
+        let rows: [Row<'_>; 11] = [
+            (&|_| {}, Seen::default(), State::Protecting, Level::Good, true),
+            // It sends, and nothing verified has ever come: nothing shows that the other end has the keys.
+            (&silent, Seen::default(), State::PeerAbsent, Level::Attention, false),
+            (
+                &|cell| {
+                    silent(cell);
+                    cell.relations[0].transmit = Counters::default();
+                },
+                Seen::default(),
+                State::Idle,
+                Level::Idle,
+                true,
+            ),
+            (
+                &|cell| cell.relations[0].silent_ns = Some(3_000_000),
+                Seen::default(),
+                State::Silent,
+                Level::Attention,
+                false,
+            ),
+            (
+                &|cell| cell.relations[0].mode = "shadow".into(),
+                Seen::default(),
+                State::SendsInClear,
+                Level::Alarm,
+                false,
+            ),
+            (
+                &|cell| cell.relations[0].state = "no session".into(),
+                Seen::default(),
+                State::NoSession,
+                Level::Alarm,
+                false,
+            ),
+            (&|_| {}, failing(Some(9), None), State::KeysDiffer, Level::Alarm, false),
+            (&|_| {}, lately(failing(Some(9), None)), State::KeysDiffer, Level::Attention, true),
+            (&|_| {}, failing(None, Some(9)), State::LateFrames, Level::Alarm, false),
+            (&|_| {}, clear.clone(), State::ClearFrames, Level::Alarm, false),
+            (&|_| {}, lately(clear), State::ClearFrames, Level::Attention, true),
+        ];
+        for (number, (change, seen, state, level, protecting)) in rows.into_iter().enumerate() {
+            let mut cell = sample_cell();
+            change(&mut cell);
+            let verdict = cell.judged(&seen);
+            assert_eq!(
+                (verdict.state.as_str(), verdict.level, verdict.protecting),
+                (state.word(), level, protecting),
+                "row {number}: {verdict:?}"
+            );
+        }
     }
 
     #[test]

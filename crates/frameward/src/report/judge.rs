@@ -15,6 +15,8 @@ const NAMED: usize = 3;
 pub(crate) struct Facts {
     /// What was counted lately.
     pub(crate) seen: Seen,
+    /// What its cell counted.
+    pub(crate) cell: Seen,
     /// Interfaces without a carrier that nobody holds down: plain, protected.
     pub(crate) without_carrier: [bool; 2],
     /// What the configuration wishes of key agreement, and the state that the KaY's trouble is.
@@ -46,7 +48,7 @@ pub(crate) fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>
         settings(&report.secy, &mut findings);
     }
     findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
-    findings.extend(report.fieldbus.iter().flat_map(CellReport::findings));
+    findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
     judge(findings, well(report, &facts.seen))
@@ -263,11 +265,9 @@ fn well(report: &LinkReport, seen: &Seen) -> Finding {
         return Finding::new(State::Protecting, Level::Good, text);
     }
     if !report.has_secy() {
-        if report.fieldbus.as_ref().is_none_or(|cell| cell.relations.is_empty()) {
-            return Finding::new(State::Idle, Level::Idle, "Its ports are open.");
-        }
-        let text = "All relations have a session with the other gateway.";
-        return Finding::new(State::Protecting, Level::Good, text);
+        let cell = report.fieldbus.as_ref().filter(|cell| !cell.relations.is_empty());
+        return cell
+            .map_or_else(|| Finding::new(State::Idle, Level::Idle, "Its ports are open."), CellReport::well);
     }
     if seen.is_fresh() {
         let text = format!("Frames leave protected, and {frames}.");

@@ -1,4 +1,4 @@
-//! The verdict on a link or a site: the first thing that `status`, page, metrics and log say, made here and nowhere else.
+//! The verdict on a link, its cell, or a site: the first thing that `status`, page, metrics and log say, made here and nowhere else.
 //!
 //! | state | level | what was seen |
 //! |---|---|---|
@@ -34,7 +34,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a link or a site is, in a word.
+/// How a link, a cell or a site is, in a word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Protecting,
@@ -136,7 +136,7 @@ impl Level {
     }
 }
 
-/// The verdict on a link or a site.
+/// The verdict on a link, a cell or a site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// The state, in a word.

@@ -11,8 +11,9 @@ use engine::control::{Gateway as Control, Notice};
 use super::link::RunningLink;
 use super::report::wishes;
 use super::{Running, Tell};
+use crate::report::cell::CellReport;
 use crate::report::judge::{self, Facts};
-use crate::report::lately::{Counted, CountedSc, Lately};
+use crate::report::lately::{Counted, CountedSc, Lately, Seen};
 use crate::report::site::judge::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
 use crate::report::site::{SitePeerReport, SiteReport};
 use crate::report::{Counters, LinkReport, Verdict};
@@ -150,18 +151,18 @@ impl Verdicts {
         let disk = silent.map(does_not_answer).or(disk);
         let watched = self.links.entry(report.name.clone()).or_default();
         let mut seen = watched.lately.seen(now);
+        let mut of_cell = Seen::default();
         // Without relations nobody asked for its figures.
-        if let Some(cell) = report.fieldbus.as_ref().filter(|cell| !cell.relations.is_empty()) {
-            let mut counted = Counted::default();
-            for (group, _, counters) in cell.groups() {
-                discards(counters, |name| group.counter(name), &mut counted);
-            }
-            watched.cell.look(now, counted);
-            seen.discards.extend(watched.cell.seen(now).discards);
+        if let Some(cell) = report.fieldbus.as_mut().filter(|cell| !cell.relations.is_empty()) {
+            watched.cell.look(now, self::of_cell(cell));
+            of_cell = watched.cell.seen(now);
+            cell.verdict = cell.judged(&of_cell);
+            seen.discards.extend(of_cell.discards.clone());
         }
         report.last_valid_seconds = seen.valid.map(|ago| ago.as_secs());
         let facts = Facts {
             seen,
+            cell: of_cell,
             without_carrier: running.carriers.map(|there| !there),
             wishes: wishes(running, control),
             disk,
@@ -261,6 +262,26 @@ fn of_link(link: &LinkReport) -> Counted {
     }
     for (_, counters, row) in link.groups() {
         discards(counters, row, &mut counted);
+    }
+    counted
+}
+
+fn of_cell(cell: &CellReport) -> Counted {
+    let mut counted = Counted::default();
+    for relation in &cell.relations {
+        let value = |name| relation.receive.value(name);
+        counted.sent += relation.transmit.value("OutPktsProtected");
+        // A twin comes beside the protected frame, and misses nobody.
+        counted.clear += value("InPktsClearRefused").saturating_sub(value("InPktsClearTwin"));
+        let of_relation = CountedSc {
+            valid: value("InPktsOK"),
+            not_valid: value("InPktsNotValid"),
+            late: value("InPktsLate"),
+        };
+        counted.scs.insert(relation.inward_name(), of_relation);
+    }
+    for (group, _, counters) in cell.groups() {
+        discards(counters, |name| group.counter(name), &mut counted);
     }
     counted
 }

@@ -205,6 +205,7 @@ fn a_cell_as_text() {
     assert_eq!(
         cell,
         "  fieldbus cell-4, gcm-aes-128, encrypt; rest through this link's SecY; master key 0011223344556677; relations: 1
+    PROTECTING: All relations have a session with the other gateway; the last verified frame came 0 ms ago.
     OutPktsRestDropped                                 12
     InHello                                             3
     relation 02:00:00:00:01:01 (here) 0x8001, 02:00:00:00:01:02 0x8002, each 1 ms: running, out KeyID 17 epoch 1 Seq 1000, in KeyID 200 epoch 1 Seq 1000

@@ -69,14 +69,14 @@ impl fmt::Display for StatusText<'_> {
 }
 
 /// The verdict, and what is to be said beside it.
-fn judged(f: &mut fmt::Formatter<'_>, verdict: &Verdict, concerns: &[Concern]) -> fmt::Result {
+fn judged(f: &mut fmt::Formatter<'_>, indent: usize, verdict: &Verdict, concerns: &[Concern]) -> fmt::Result {
     let Verdict { state, level, text, .. } = verdict;
     match level.word() {
-        word if word.eq_ignore_ascii_case(state) => writeln!(f, "  {word}: {text}")?,
-        word => writeln!(f, "  {word}, {state}: {text}")?,
+        word if word.eq_ignore_ascii_case(state) => writeln!(f, "{:indent$}{word}: {text}", "")?,
+        word => writeln!(f, "{:indent$}{word}, {state}: {text}", "")?,
     }
     for Concern { grave, text } in concerns.iter().filter(|concern| concern.text != verdict.text) {
-        writeln!(f, "  {}: {text}", if *grave { "NOT PROTECTING" } else { "attention" })?;
+        writeln!(f, "{:indent$}{}: {text}", "", if *grave { "NOT PROTECTING" } else { "attention" })?;
     }
     Ok(())
 }
@@ -84,7 +84,7 @@ fn judged(f: &mut fmt::Formatter<'_>, verdict: &Verdict, concerns: &[Concern]) -
 impl StatusText<'_> {
     fn link(&self, f: &mut fmt::Formatter<'_>, link: &LinkReport) -> fmt::Result {
         writeln!(f, "\nlink {}", link.name)?;
-        judged(f, &link.verdict, &link.concerns)?;
+        judged(f, 2, &link.verdict, &link.concerns)?;
         self.port(f, "plain", &link.plain)?;
         self.port(f, "protected", &link.protected)?;
         if let Some(cell) = &link.fieldbus {

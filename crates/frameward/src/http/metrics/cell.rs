@@ -20,6 +20,10 @@ const JITTER: &str = "How far the time between two verified frames was from the 
 impl Families {
     pub(super) fn cell(&mut self, of_link: &Labels, cell: &CellReport) {
         let mut of_cell: Labels = vec![("fieldbus", cell.name.clone())];
+        // Without relations nobody has looked.
+        if !cell.relations.is_empty() {
+            self.verdict("fieldbus_verdict", &of_cell, &cell.verdict);
+        }
         self.group(Group::Cell, &of_cell, &cell.counters);
         self.group(Group::Hello, &of_cell, &cell.hello);
         let count = |of: fn(&RelationReport) -> bool| {

@@ -105,6 +105,7 @@ fn a_cell_as_metrics() {
     for line in [
         "frameward_fieldbus_out_pkts_rest_dropped_total{fieldbus=\"cell-4\"} 12".to_owned(),
         "frameward_fieldbus_hello_in_hello_total{fieldbus=\"cell-4\"} 3".into(),
+        "frameward_fieldbus_verdict{fieldbus=\"cell-4\",state=\"protecting\"} 0".into(),
         "frameward_fieldbus_relations{fieldbus=\"cell-4\"} 1".into(),
         "frameward_fieldbus_relations_in_shadow{fieldbus=\"cell-4\"} 0".into(),
         "frameward_fieldbus_relations_without_session{fieldbus=\"cell-4\"} 0".into(),

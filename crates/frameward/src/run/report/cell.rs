@@ -8,8 +8,8 @@ use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, Transm
 use wire::fieldbus::{KeyBits, Protect};
 
 use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
-use crate::report::Counters;
 use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
+use crate::report::{Counters, Verdict};
 
 /// The cell at this moment; without relations if its worker does not answer.
 pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellReport {
@@ -20,6 +20,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         cell.relations.iter().zip(status.map(|status| status.relations.as_slice()).unwrap_or_default());
     CellReport {
         name: cell.name.clone(),
+        verdict: Verdict::default(),
         protect: match cell.protection.protect {
             Protect::Encrypt => "encrypt",
             Protect::Authenticate => "authenticate",

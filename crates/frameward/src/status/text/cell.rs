@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Detail, StatusText};
+use super::{Detail, StatusText, judged};
 use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport};
 
 /// Relations that are shown; all of them with [`Detail::All`].
@@ -11,6 +11,9 @@ const SHOWN: usize = 16;
 impl StatusText<'_> {
     pub(super) fn cell(&self, f: &mut fmt::Formatter<'_>, cell: &CellReport) -> fmt::Result {
         writeln!(f, "  {}", Cell(cell))?;
+        if !cell.relations.is_empty() {
+            judged(f, 4, &cell.verdict, &[])?;
+        }
         self.counters(f, 4, &cell.counters)?;
         self.counters(f, 4, &cell.hello)?;
         let shown = if self.detail == Detail::All { usize::MAX } else { SHOWN };

@@ -11,7 +11,7 @@ const SHOWN: usize = 20;
 impl StatusText<'_> {
     pub(super) fn site(&self, f: &mut fmt::Formatter<'_>, site: &SiteReport) -> fmt::Result {
         writeln!(f, "\nsite {}", site.name)?;
-        super::judged(f, &site.verdict, &site.concerns)?;
+        super::judged(f, 2, &site.verdict, &site.concerns)?;
         if let Some(key) = &site.public_key {
             writeln!(f, "  public key {key}")?;
         }
