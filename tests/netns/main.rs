@@ -30,6 +30,7 @@ mod kills;
 mod lifecycle;
 mod links;
 mod loss;
+mod mesh;
 mod mka;
 mod neighbours;
 mod order;
