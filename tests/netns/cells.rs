@@ -8,7 +8,7 @@ use frameward::demo::pair::{Pair, Station};
 use frameward::report::GatewayReport;
 use lab::cyclic::{Exchange, Heard};
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
-use lab::{Capture, Frame, InterfaceCounters, PacketSocket, Shape, Topology};
+use lab::{Capture, Frame, Impairments, InterfaceCounters, PacketSocket, Relay, Shape, Topology};
 use nix::sys::signal::Signal;
 use wire::fieldbus::{ETHERTYPE, Header};
 
@@ -216,6 +216,45 @@ fn what_an_attacker_sends_is_counted_and_never_delivered() {
         assert_eq!((heard.out_of_order, heard.changed), (0, 0), "{heard:?}");
     }
     assert_eq!([sessions(&pair.a), sessions(&pair.b)], before, "a replayed HELLO began a session");
+    pair.stop().unwrap();
+}
+
+/// One direction is lost until its sender has begun epochs whose keys nobody at the other end knows; the other direction goes on.
+#[test]
+fn a_direction_that_was_lost_for_epochs_heals() {
+    let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
+    let mut choice = CellChoice::new(&topology, 2, Duration::from_millis(4));
+    choice.cell = "epoch_frames = 256";
+    let pair = cells::start(program(), &topology, &choice).unwrap();
+    secured(&pair).unwrap();
+    let exchange = Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap();
+    exchange.wait_for(20, DEADLINE).unwrap();
+    let lost = Impairments { loss: 1.0, ..Impairments::default() };
+    let none = Impairments::default();
+    for (sender, deaf, to_right, to_left) in [(&pair.a, &pair.b, lost, none), (&pair.b, &pair.a, none, lost)]
+    {
+        let unknown = counted(&deaf.report().unwrap(), "InPktsUnknownKey");
+        let relay = Relay::start_each_way(&topology, to_right, to_left).unwrap();
+        let epochs = || {
+            let report = sender.report().unwrap();
+            let relations = only_cell(&report).unwrap().relations.iter();
+            relations.map(|relation| relation.transmit.value("OutEpochs")).collect::<Vec<_>>()
+        };
+        let (before, end) = (epochs(), Instant::now() + 2 * DEADLINE);
+        while before.iter().zip(epochs()).any(|(before, now)| now < before + 3) {
+            assert!(Instant::now() < end, "{before:?} {:?}", epochs());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        relay.stop().unwrap();
+        exchange.wait_for(20, DEADLINE).unwrap();
+        assert!(
+            counted(&deaf.report().unwrap(), "InPktsUnknownKey") > unknown,
+            "it has followed all the time"
+        );
+    }
+    for heard in exchange.stop().unwrap().iter().flatten() {
+        assert_eq!((heard.out_of_order, heard.changed), (0, 0), "{heard:?}");
+    }
     pair.stop().unwrap();
 }
 

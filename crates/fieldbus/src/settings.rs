@@ -71,10 +71,12 @@ pub struct Settings {
 impl Settings {
     /// So many Seqs are left of an epoch when the next is begun: at 31.25 µs, half an hour to come by a key that is late.
     const MARGIN: u32 = 1 << 26;
+    /// Frames of an epoch where nothing else is configured: 49 days at 1 ms.
+    pub const EPOCH_FRAMES: u32 = u32::MAX - Self::MARGIN;
 
     /// With the EtherType, VLAN tag and length of epochs that are used where nothing else is configured.
     pub fn new(protection: Protection, mtu: usize) -> Self {
-        let epoch_end = Seq::new(u32::MAX - Self::MARGIN).unwrap_or(Seq::LAST);
+        let epoch_end = Seq::new(Self::EPOCH_FRAMES).unwrap_or(Seq::LAST);
         Self { ethertype: ETHERTYPE, protection, vlan: Some(VlanTag::PROFINET), mtu, epoch_end }
     }
 }

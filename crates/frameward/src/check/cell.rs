@@ -9,6 +9,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use fieldbus::Settings;
 use fieldbus::budget::Payload;
 use wire::ethernet::VLAN_TAG_OCTETS;
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, KeyBits, Protect};
@@ -148,6 +149,9 @@ pub(super) fn write(
         )?,
     }
     writeln!(f, "  watchdog   {} cycles; alarm at {}% of it", cell.watchdog, cell.alarm_percent)?;
+    if cell.epoch_frames != Settings::EPOCH_FRAMES {
+        writeln!(f, "  keys       change after {} frames of a direction", cell.epoch_frames)?;
+    }
     write_load(f, cell)?;
     write_shadow(f, cell)?;
     for relation in cell.relations.iter().take(TOLD) {

@@ -47,6 +47,8 @@ pub struct Cell {
     pub watchdog: u32,
     /// The part of it at which there is an alarm, in percent: more than a cycle, and at most all of it.
     pub alarm_percent: u32,
+    /// Frames after which a direction of a relation goes on under its next key.
+    pub epoch_frames: u32,
     /// 1 to [`MOST_RELATIONS`].
     pub relations: Vec<CellRelation>,
 }

@@ -162,6 +162,7 @@ pub(super) struct RawFieldbus {
     pub(super) mode: Text,
     pub(super) watchdog: Number,
     pub(super) alarm: Option<Spanned<Value>>,
+    pub(super) epoch_frames: Number,
     #[serde(default)]
     pub(super) relation: Vec<Spanned<RawRelation>>,
 }

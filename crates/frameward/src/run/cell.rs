@@ -8,6 +8,7 @@ use engine::cell::Rest;
 use engine::control::{CellSettings, CellStatus, Notice};
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
+use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
@@ -29,6 +30,7 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
         settings: Settings {
             ethertype: cell.ethertype,
             vlan: cell.vlan,
+            epoch_end: Seq::new(cell.epoch_frames).unwrap_or(Seq::LAST),
             ..Settings::new(cell.protection, mtus.protected)
         },
         relations: relations.collect(),

@@ -120,6 +120,8 @@ impl<'r> Judge<'r> {
             .filter_map(|(number, relation)| judge.judge(number, relation, findings))
             .collect();
         self.relations(&relations, &local, findings);
+        let cycles = relations.iter().map(|one| one.relation.cycle);
+        let epoch_frames = quantity::epoch_frames(label, &raw.epoch_frames, cycles, findings);
         let cell = Cell {
             name: name?,
             line: findings.line(span),
@@ -130,6 +132,7 @@ impl<'r> Judge<'r> {
             vlan,
             watchdog,
             alarm_percent,
+            epoch_frames,
             relations,
         };
         self.shadow(&cell, findings);

@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use fieldbus::Settings;
 use toml::{Spanned, Value};
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
@@ -16,6 +17,10 @@ const CYCLES: RangeInclusive<Duration> = PROFINET_CLOCK..=Duration::from_millis(
 const PROFINET_CLOCK: Duration = Duration::from_nanos(31_250);
 /// PROFINET's watchdogs (data hold factors) begin at 1, which leaves nothing for an alarm before it.
 const WATCHDOG: RangeInclusive<i64> = 2..=255;
+/// Few make a second only with long cycles.
+const EPOCH_FRAMES: RangeInclusive<u32> = 2..=Settings::EPOCH_FRAMES;
+/// An end has the keys of two epochs: it must come by the next one while one of them lasts.
+const SHORTEST_EPOCH: Duration = Duration::from_secs(1);
 /// PROFINET's own default.
 const USUAL_WATCHDOG: u32 = 3;
 const USUAL_ALARM_PERCENT: u32 = 50;
@@ -129,6 +134,36 @@ pub(super) fn vlan(label: &str, value: &Option<Spanned<Value>>, findings: &mut F
     );
     findings.error(value.span(), text);
     Some(usual)
+}
+
+/// Frames of an epoch, of relations with these cycles.
+pub(super) fn epoch_frames(
+    label: &str,
+    frames: &Option<Spanned<i64>>,
+    cycles: impl Iterator<Item = Duration>,
+    findings: &mut Findings,
+) -> u32 {
+    let Some(value) = frames else { return Settings::EPOCH_FRAMES };
+    let number = u32::try_from(*value.get_ref()).ok().filter(|number| EPOCH_FRAMES.contains(number));
+    if let (Some(number), Some(cycle)) = (number, cycles.min())
+        && cycle * number < SHORTEST_EPOCH
+    {
+        let text = format!(
+            "{label}epoch_frames = {number} at a cycle of {cycle:?} is less than a second; use {} or more",
+            SHORTEST_EPOCH.as_nanos().div_ceil(cycle.as_nanos())
+        );
+        findings.error(value.span(), text);
+    }
+    number.unwrap_or_else(|| {
+        let text = format!(
+            "{label}epoch_frames = {} is out of range; use {} to {} frames of a direction, or remove it for the most",
+            value.get_ref(),
+            EPOCH_FRAMES.start(),
+            EPOCH_FRAMES.end()
+        );
+        findings.error(value.span(), text);
+        Settings::EPOCH_FRAMES
+    })
 }
 
 /// Watchdog, in cycles, and the part of it at which there is an alarm, in percent.

@@ -51,7 +51,7 @@ fn a_cell_is_a_part_of_its_link() {
     assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
     assert_eq!((cell.protection.protect, cell.protection.key_bits), (Protect::Encrypt, KeyBits::Bits128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
-    assert_eq!((cell.watchdog, cell.alarm_percent), (3, 50));
+    assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
     let [one, other] = cell.relations.as_slice() else { panic!("two relations") };
     assert_eq!((one.line, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
@@ -93,6 +93,7 @@ vlan = { priority = 5, vid = 12 }
 mode = "shadow"
 watchdog = 4
 alarm = "75%"
+epoch_frames = 3600000
 "#,
         )
         .replacen("cycle = \"1ms\"", "cycle = \"31.25us\"", 1);
@@ -103,7 +104,7 @@ alarm = "75%"
         (Protect::Authenticate, KeyBits::Bits256)
     );
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), VlanTag::new(5, 12)));
-    assert_eq!((cell.watchdog, cell.alarm_percent), (4, 75));
+    assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (4, 75, 3_600_000));
     assert_eq!(cell.relations[0].relation.cycle, Duration::from_nanos(31_250));
     assert_eq!(
         cell.relations.iter().map(|relation| relation.mode).collect::<Vec<_>>(),
@@ -135,7 +136,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
         ("name = \"cell-4\"\n", "\n", "16: fieldbus 1: name is missing; add name = \"NAME\"".into()),
         ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" stands on line 4 already; give each link, site and fieldbus its own".into()),
-        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, plain, protected, protect, suite, rest, allow_addresses, master_key_file, local, ethertype, vlan, mode, watchdog, alarm, relation".into()),
+        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, plain, protected, protect, suite, rest, allow_addresses, master_key_file, local, ethertype, vlan, mode, watchdog, alarm, epoch_frames, relation".into()),
         ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"pres\"\n", format!("18: {}", cell("rest = \"pres\" is no [[link]]; use \"press\" or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" is not that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),
@@ -147,6 +148,8 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\" or \"gcm-aes-256\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nmode = \"off\"\n", format!("19: {}", cell("mode = \"off\" is no choice; use \"protect\" or \"shadow\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nwatchdog = 1\n", format!("19: {}", cell("watchdog = 1 is out of range; use 2 to 255 cycles, as the machines' engineering tool has it"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 1\n", format!("19: {}", cell("epoch_frames = 1 is out of range; use 2 to 4227858431 frames of a direction, or remove it for the most"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 999\n", format!("19: {}", cell("epoch_frames = 999 at a cycle of 250µs is less than a second; use 4000 or more"))),
         ("rest = \"press\"\n", "rest = \"press\"\nalarm = 2\n", format!("19: {}", cell("alarm is no share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nalarm = \"33%\"\n", format!("19: {}", cell("alarm = 33% of 3 cycles is not above one cycle, so every frame would raise it; use more than 33%"))),
         ("rest = \"press\"\n", "rest = \"press\"\nethertype = 0x8892\n", format!("19: {}", cell("ethertype = 0x8892 is another protocol's; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"))),
