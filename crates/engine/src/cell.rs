@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  plain port     ──▶ of a relation? ──yes──▶ Relations::protect ──▶ protected port, before all else of its burst
-//!  protected port ──▶ of the cell's EtherType? ──▶ HELLO? to control : Relations::verify ──▶ plain port, likewise
+//!  protected port ──▶ of the cell's EtherType? ──▶ HELLO? a true one to control : Relations::verify ──▶ plain port, likewise
 //!                     rest ──▶ the link's SecY, or dropped
 //! ```
 //!
@@ -12,19 +12,22 @@
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
 //! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
 //!
-//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, [`EVENTS`] events told, 32 relations looked at,
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`doors`]), [`EVENTS`] events told, 32 relations looked at,
 //! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
 mod allowance;
+mod doors;
 pub(crate) mod ends;
 mod key_changes;
 
 use std::time::{self, Duration};
 
+use fieldbus::handshake::Names;
 use fieldbus::{Foreign, Found, Moment, RelationStatus, Relations};
 use wire::Instant;
 
-use allowance::Allowance;
+pub(crate) use doors::Door;
+use doors::Doors;
 use ends::{CellEnd, HelloFrame};
 pub(crate) use key_changes::KeyChanges;
 
@@ -66,9 +69,13 @@ wire::counters! {
         in_pkts_too_many_tags = "InPktsTooManyTags" [discard],
         /// Discarded: cyclic data of a relation that came through the link's SecY.
         in_pkts_cyclic_by_link = "InPktsCyclicByLink" [discard],
-        /// HELLOs received and given to the handshake.
+        /// HELLOs received, found true and given to the handshake.
         in_hello_given = "InHelloGiven",
-        /// Discarded: HELLOs, since more of one relation came in a short time than a handshake ever needs.
+        /// HELLOs received that name no nonce, found true. They are answered beside the handshake, of those that wait the newest.
+        in_hello_answered = "InHelloAnswered",
+        /// Discarded: HELLOs that the handshake had got just before; copies.
+        in_hello_repeated = "InHelloRepeated" [discard],
+        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are looked at.
         in_hello_flood = "InHelloFlood" [discard],
         /// HELLOs sent.
         out_hello_sent = "OutHelloSent",
@@ -97,8 +104,7 @@ pub(crate) struct Cell {
     clock: time::Instant,
     /// When the port was asked for the frames that are under way.
     asked: Moment,
-    /// HELLOs that each relation may give to control.
-    allowances: Box<[Allowance]>,
+    doors: Doors,
     look_due: Instant,
     hello_due: Instant,
     report: Option<Box<CellSnapshot>>,
@@ -120,8 +126,8 @@ impl CellSnapshot {
 }
 
 impl Cell {
-    pub(crate) fn new(relations: Relations, rest: Rest, end: CellEnd) -> Self {
-        let allowances = vec![Allowance::default(); relations.count()].into();
+    /// `doors`: one for each relation.
+    pub(crate) fn new(relations: Relations, rest: Rest, end: CellEnd, doors: Box<[Door]>) -> Self {
         Self {
             relations,
             rest,
@@ -129,7 +135,7 @@ impl Cell {
             end,
             clock: time::Instant::now(),
             asked: Moment::START,
-            allowances,
+            doors: Doors::new(doors),
             look_due: Instant::START,
             hello_due: Instant::START,
             report: None,
@@ -158,28 +164,40 @@ impl Cell {
         self.asked
     }
 
-    /// Gives a HELLO to control, or counts it as a discard.
-    pub(crate) fn give_hello(&mut self, found: Found, frame: &[u8]) {
-        let allowed = self.allowances[found.relation()].take(self.asked);
-        if allowed && self.end.give(found.relation(), frame) {
-            self.counters.in_hello_given += 1;
-        } else {
-            self.counters.in_hello_flood += 1;
-        }
+    /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
+    pub(crate) fn hear_hello(&mut self, found: Found, frame: &[u8]) {
+        self.doors.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
+    }
+
+    /// Which nonces a relation's handshake has.
+    pub(crate) fn name(&mut self, relation: usize, names: Names) {
+        self.doors.name(relation, names);
+    }
+
+    /// The next HELLO to be sent: those of the handshakes first.
+    pub(crate) fn next_hello(&mut self) -> Option<HelloFrame> {
+        self.end.next_hello().or_else(|| self.doors.next_answer(&self.end))
+    }
+
+    fn has_hello(&self) -> bool {
+        self.end.has_hello() || self.doors.has_answer()
     }
 
     /// The HELLOs that may leave now, at most [`HELLOS`].
     pub(crate) fn hellos(&mut self, now: Instant) -> impl Iterator<Item = HelloFrame> + '_ {
         let most = if now < self.hello_due { 0 } else { HELLOS };
-        if most > 0 && self.end.has_hello() {
+        if most > 0 && self.has_hello() {
             // Whoever wakes late goes on sooner: the pace is kept, and there is a pause all the same.
             self.hello_due = (self.hello_due + HELLO_GAP).max(now + HELLO_GAP / 2);
         }
-        std::iter::from_fn(|| self.end.next_hello()).take(most)
+        std::iter::from_fn(|| self.next_hello()).take(most)
     }
 
-    /// What is due in a turn beside frames: events, silence, a report. The report, once it is complete.
+    /// What is due in a turn beside frames: HELLOs, events, silence, a report. The report, once it is complete.
     pub(crate) fn tend(&mut self, now: Instant) -> Option<Box<CellSnapshot>> {
+        if self.doors.is_waiting() {
+            self.doors.judge(self.asked, &mut self.counters, &mut self.end);
+        }
         for _ in 0..EVENTS {
             if !self.end.has_room_for_event() {
                 break;
@@ -216,17 +234,21 @@ impl Cell {
 
     /// When the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.report.is_some() || (self.relations.has_events() && self.end.has_room_for_event()) {
+        if self.report.is_some()
+            || self.doors.is_waiting()
+            || (self.relations.has_events() && self.end.has_room_for_event())
+        {
             return Some(Instant::START);
         }
         let look = self.relations.is_watched().then_some(self.look_due);
-        let hello = self.end.has_hello().then_some(self.hello_due);
+        let hello = self.has_hello().then_some(self.hello_due);
         look.into_iter().chain(hello).min()
     }
 
     /// Takes over from another cell. See [`Relations::take_over`]; what it counted goes on too.
     pub(crate) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
         self.relations.take_over(&mut predecessor.relations, goes_on);
+        self.doors.take_over(&mut predecessor.doors, goes_on);
         self.counters.add(&std::mem::take(&mut predecessor.counters));
         // Watches go on, and so does the clock of their moments.
         self.clock = predecessor.clock;

@@ -416,7 +416,7 @@ impl Worker {
                 }
                 Command::ChangeKeys { seat, mut changes } => {
                     if let Some(cell) = self.link(seat).and_then(|(link, _)| link.path_mut().cell_mut()) {
-                        changes.carry_out(&mut cell.relations);
+                        changes.carry_out(cell);
                     }
                     let _ = self.events.push(Event::KeysChanged { changes });
                     // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.

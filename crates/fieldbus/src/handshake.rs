@@ -60,13 +60,13 @@ use core::fmt;
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use suite::fieldbus::{HelloKey, MasterKey};
+use suite::fieldbus::MasterKey;
 use suite::mka::Draw;
 use wire::fieldbus::{HandshakeNonce, Hello, HelloState, KeyId, Protection};
 use wire::{EtherType, Instant};
 
 pub use self::counters::{HelloCounters, HelloDiscard};
-pub use self::frame::HELLO_FRAME_OCTETS;
+pub use self::frame::{Claim, HELLO_FRAME_OCTETS, Line};
 
 use self::pair::Pair;
 use crate::relation::Relation;
@@ -103,6 +103,21 @@ pub enum HandshakeState {
     Confirmed,
 }
 
+/// The nonces of this end that a HELLO can name and mean something by. They change with a session alone: whenever the
+/// handshake has an event, or is asked for the key of another epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Names {
+    offer: Offer,
+    newest: Option<HandshakeNonce>,
+}
+
+impl Names {
+    /// Whether that is one of them.
+    pub fn has(&self, nonce: HandshakeNonce) -> bool {
+        nonce == self.offer.nonce || self.newest == Some(nonce)
+    }
+}
+
 /// What an end brings to its next session.
 #[derive(Clone, Copy, Debug)]
 struct Offer {
@@ -126,11 +141,8 @@ struct Say {
 /// start, and takes all that [`Handshake::poll_transmit`] and [`Handshake::poll_event`] have after each call of a `handle_`
 /// method and of [`Handshake::heard_frame`].
 pub struct Handshake {
-    relation: Relation,
-    protection: Protection,
-    ethertype: EtherType,
+    line: Line,
     master: MasterKey,
-    hello_key: HelloKey,
     draw: Draw,
     offer: Offer,
     newest: Option<Pair>,
@@ -160,11 +172,8 @@ impl Handshake {
         draw.fill(&mut first);
         let offer = Offer { nonce: nonce(&mut draw), key_id: KeyId(first[0]) };
         Self {
-            relation: *relation,
-            protection,
-            ethertype,
+            line: Line::new(relation, master, protection, ethertype),
             master: master.clone(),
-            hello_key: master.hello_key(relation.stations()),
             draw,
             offer,
             newest: None,
@@ -187,6 +196,16 @@ impl Handshake {
         }
     }
 
+    /// What reads and writes its HELLOs.
+    pub fn line(&self) -> Line {
+        self.line.clone()
+    }
+
+    /// Its nonces.
+    pub fn names(&self) -> Names {
+        Names { offer: self.offer, newest: self.newest.map(|newest| newest.own) }
+    }
+
     /// What it has counted.
     pub const fn counters(&self) -> &HelloCounters {
         &self.counters
@@ -197,10 +216,9 @@ impl Handshake {
     /// # Errors
     /// Why it was discarded; it has changed nothing then but that reason's counter.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) -> Result<(), HelloDiscard> {
-        let taken = match self.read(frame) {
-            Ok(hello) => self.take(now, &hello),
-            Err(discard) => Err(discard),
-        };
+        // Cheap reasons first: a MAC is made of what can be the peer's alone.
+        let read = self.line.claim(frame).and_then(|claim| self.line.verify(&claim));
+        let taken = read.and_then(|hello| self.take(now, &hello));
         match taken {
             Ok(()) => self.counters.in_hello += 1,
             Err(discard) => self.counters.count(discard),
@@ -240,7 +258,7 @@ impl Handshake {
         self.newest = Some(pair);
         (self.confirmed, self.asked, self.due) = (false, 0, Some(now + ASK));
         self.renew_offer();
-        let session = pair.session(&self.master, &self.relation, self.protection);
+        let session = pair.session(&self.master, &self.line.relation, self.line.protection);
         self.events.push(HandshakeEvent::Enter(Box::new(session)));
         self.counters.sessions_entered += 1;
     }
@@ -285,13 +303,13 @@ impl Handshake {
         if self.newest.is_some_and(|newest| !(2..=LEAP).contains(&newest.transmit_room(self.offer.key_id))) {
             self.renew_offer();
         }
-        Some(pair.transmit_key(&self.master, &self.relation, self.protection, epoch))
+        Some(pair.transmit_key(&self.master, &self.line.relation, self.line.protection, epoch))
     }
 
     /// The same for what is received.
     pub fn next_receive(&mut self, number: SessionNumber, epoch: u64) -> Option<EpochKey> {
         let pair = *self.pair_mut(number)?;
-        Some(pair.receive_key(&self.master, &self.relation, self.protection, epoch))
+        Some(pair.receive_key(&self.master, &self.line.relation, self.line.protection, epoch))
     }
 
     fn pair_mut(&mut self, number: SessionNumber) -> Option<&mut Pair> {
@@ -340,7 +358,7 @@ impl Handshake {
     pub fn poll_transmit(&mut self) -> Option<[u8; HELLO_FRAME_OCTETS]> {
         let say = self.says.pop_at(0)?;
         self.counters.out_hello += 1;
-        Some(self.write(&say))
+        Some(self.line.write(&say))
     }
 
     /// What the data path is to do, in this order.
@@ -361,7 +379,7 @@ fn nonce(draw: &mut Draw) -> HandshakeNonce {
 impl fmt::Debug for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshake")
-            .field("relation", &self.relation)
+            .field("relation", &self.line.relation)
             .field("state", &self.state())
             .field("newest", &self.newest)
             .field("due", &self.due)

@@ -1,7 +1,8 @@
-//! How many HELLOs of a relation come to control: a few at once, and then one every ten milliseconds.
+//! How many HELLOs of a relation come to control that name a nonce of the past: a few at once, and then one every ten
+//! milliseconds.
 //!
-//! A handshake needs one or two. So a flood of HELLOs, each of which would cost control a MAC, takes nothing from the
-//! handshakes of other relations, and a bounded part of a CPU.
+//! They are true and late: control counts them, and needs none. One in a session may be of a nonce that the worker has not been told
+//! yet, and for that one there is room.
 
 use std::time::Duration;
 

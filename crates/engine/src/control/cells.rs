@@ -1,7 +1,7 @@
 //! Cells: control owns the handshakes of their relations, and carries over between them, their link's worker and the wire.
 //!
 //! ```text
-//!  wire ── HELLOs ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── Command::ChangeKeys ──▶ Relations
+//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── Command::ChangeKeys ──▶ Relations
 //!       ◀── HELLOs ── ring ◀──── Handshake ◀────────── ring ◀── Event: heard, epoch begun ◀──
 //! ```
 //!
@@ -25,7 +25,7 @@ use self::lately::Lately;
 use self::silence::Silences;
 use super::{Gateway, LinkControl, Notice, Unanswered};
 use crate::cell::ends::{ControlEnd, HelloFrame, ends};
-use crate::cell::{Cell, CellCounters, CellSnapshot, KeyChanges, Rest};
+use crate::cell::{Cell, CellCounters, CellSnapshot, Door, KeyChanges, Rest};
 use crate::worker::{Command, Event as WorkerEvent, WorkerHandle};
 
 /// What a cell is configured with.
@@ -131,7 +131,6 @@ impl CellControl {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
         let (end, rings) = ends(relations.count());
-        let cell = Box::new(Cell::new(relations, settings.rest, end));
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
             getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
@@ -140,14 +139,19 @@ impl CellControl {
                 Handshake::new(&of.relation, master, settings.protection, settings.ethertype, &seed);
             Ok(RelationControl { handshake, newest: SessionNumber(0) })
         };
-        let relations = settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
+        let rest = settings.rest;
+        let handshakes: Vec<_> =
+            settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
+        let door = |of: &RelationControl| Door::new(of.handshake.line(), of.handshake.names());
+        let doors = handshakes.iter().map(door).collect();
+        let cell = Box::new(Cell::new(relations, rest, end, doors));
         let hello_before = HelloCounters::default();
         Ok((
             cell,
             Box::new(Self {
                 settings,
                 rings,
-                relations,
+                relations: handshakes,
                 changes: Vec::new(),
                 says: Vec::new(),
                 hello_before,
@@ -190,6 +194,7 @@ impl CellControl {
             }
         }
         (self.hello_before, self.lately) = (before.hello_before, before.lately);
+        self.hello_before.add(&before.rings.tally.counters());
         for relation in before.relations {
             self.hello_before.add(relation.handshake.counters());
         }
@@ -304,8 +309,11 @@ impl CellControl {
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Surroundings<'_>) {
         let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
+        let relations = &self.relations;
+        let named =
+            |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
         while changes.peek().is_some() {
-            let list = Box::new(KeyChanges::new(&mut changes));
+            let list = Box::new(KeyChanges::new(changes.by_ref().map(named)));
             let refused = around.worker.command(Command::ChangeKeys { seat: around.seat, changes: list });
             if let Err(Command::ChangeKeys { changes: list, .. }) = refused {
                 // They keep their order.
@@ -318,6 +326,7 @@ impl CellControl {
 
     fn hello(&self) -> HelloCounters {
         let mut sum = self.hello_before;
+        sum.add(&self.rings.tally.counters());
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
     }

@@ -101,7 +101,7 @@ impl Path {
     /// What is to be sent by a link without ports, nobody hears.
     pub(crate) fn greet_nobody(&mut self) {
         let Some(cell) = &mut self.cell else { return };
-        while cell.end.next_hello().is_some() {
+        while cell.next_hello().is_some() {
             cell.counters.out_hello_no_chunk += 1;
         }
     }
@@ -185,7 +185,7 @@ impl Path {
                     }
                 }
                 Inward::Rest => cell.counters.in_pkts_rest_dropped += 1,
-                Inward::Hello(found) => cell.give_hello(found, pool.frame(&slot)),
+                Inward::Hello(found) => cell.hear_hello(found, pool.frame(&slot)),
                 Inward::Foreign(foreign) => cell.counters.count_foreign(foreign),
             }
             pool.give(slot);

@@ -2,18 +2,71 @@
 //!
 //! The MAC is over the addresses too. So a HELLO cannot be sent back with its addresses exchanged, even if both stations
 //! send the same FrameID; and what the VLAN tag says, which is not under the MAC, is not looked at.
+//!
+//! A [`Line`] needs nothing that changes with a handshake. So a data path can have one beside it, and discard what is forged
+//! before the handshake hears of it. The key is one for both, behind a pointer, and wiped with the last of them.
 
+use alloc::sync::Arc;
+
+use suite::fieldbus::{HelloKey, MasterKey};
 use wire::ethernet::{self, HEADER_OCTETS};
-use wire::fieldbus::{self, HELLO_OCTETS, HELLO_SAID_OCTETS, Hello};
+use wire::fieldbus::{
+    self, HELLO_OCTETS, HELLO_SAID_OCTETS, HandshakeNonce, Hello, HelloState, MAC_OCTETS, Protection,
+};
+use wire::{EtherType, MacAddr};
 
-use super::{Handshake, HelloDiscard, Say};
+use super::{HelloDiscard, Names, Offer, Say};
+use crate::relation::Relation;
 
 /// Octets of a HELLO's frame, without a VLAN tag.
 pub const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + HELLO_OCTETS;
 
-impl Handshake {
-    /// The peer's HELLO in this frame. Cheap reasons first: a MAC is made of what can be the peer's alone.
-    pub(super) fn read(&self, frame: &[u8]) -> Result<Hello, HelloDiscard> {
+/// Reads and writes the HELLOs of one relation.
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub(super) relation: Relation,
+    pub(super) protection: Protection,
+    ethertype: EtherType,
+    key: Arc<HelloKey>,
+}
+
+/// What a frame says that looks like a HELLO of the peer. It is not known yet whether the peer said it.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'f> {
+    hello: Hello,
+    addresses: (MacAddr, MacAddr),
+    said: &'f [u8],
+    mac: &'f [u8; MAC_OCTETS],
+}
+
+impl Claim<'_> {
+    /// Whether it names a nonce of these.
+    pub fn names(&self, names: &Names) -> bool {
+        self.hello.peers.is_some_and(|nonce| names.has(nonce))
+    }
+
+    /// The MAC that it has.
+    pub const fn mac(&self) -> &[u8; MAC_OCTETS] {
+        self.mac
+    }
+}
+
+impl Line {
+    pub(super) fn new(
+        relation: &Relation,
+        master: &MasterKey,
+        protection: Protection,
+        ethertype: EtherType,
+    ) -> Self {
+        let key = Arc::new(master.hello_key(relation.stations()));
+        Self { relation: *relation, protection, ethertype, key }
+    }
+
+    /// What a frame claims, from its destination on. Costs no MAC.
+    ///
+    /// # Errors
+    /// Why it cannot be the peer's.
+    pub fn claim<'f>(&self, frame: &'f [u8]) -> Result<Claim<'f>, HelloDiscard> {
         let ethernet = ethernet::Header::parse(frame).map_err(|_| HelloDiscard::Malformed)?;
         if ethernet.ethertype != self.ethertype {
             return Err(HelloDiscard::Malformed);
@@ -32,13 +85,29 @@ impl Handshake {
         if header.seq.is_some() {
             return Err(HelloDiscard::Malformed);
         }
-        if !self.hello_key.verify(ethernet.destination, ethernet.source, &octets[..HELLO_SAID_OCTETS], mac) {
+        let addresses = (ethernet.destination, ethernet.source);
+        Ok(Claim { hello, addresses, said: &octets[..HELLO_SAID_OCTETS], mac })
+    }
+
+    /// The HELLO, if it is the peer's. Costs a MAC.
+    ///
+    /// # Errors
+    /// [`HelloDiscard::NotValid`], [`HelloDiscard::OtherMode`].
+    pub fn verify(&self, claim: &Claim<'_>) -> Result<Hello, HelloDiscard> {
+        let (destination, source) = claim.addresses;
+        if !self.key.verify(destination, source, claim.said, claim.mac) {
             return Err(HelloDiscard::NotValid);
         }
-        if hello.protection != self.protection {
+        if claim.hello.protection != self.protection {
             return Err(HelloDiscard::OtherMode);
         }
-        Ok(hello)
+        Ok(claim.hello)
+    }
+
+    /// The answer to a HELLO that has this nonce and names none. The handshake would answer the same, and change nothing.
+    pub fn answer(&self, names: &Names, peers: HandshakeNonce) -> [u8; HELLO_FRAME_OCTETS] {
+        let Offer { nonce: own, key_id } = names.offer;
+        self.write(&Say { state: HelloState::Asks, own, key_id, peers: Some(peers) })
     }
 
     pub(super) fn write(&self, say: &Say) -> [u8; HELLO_FRAME_OCTETS] {
@@ -58,7 +127,7 @@ impl Handshake {
         header[6..12].copy_from_slice(&source.0);
         header[12..].copy_from_slice(&self.ethertype.0.to_be_bytes());
         rest[..HELLO_SAID_OCTETS].copy_from_slice(&said);
-        rest[HELLO_SAID_OCTETS..].copy_from_slice(&self.hello_key.mac(destination, source, &said));
+        rest[HELLO_SAID_OCTETS..].copy_from_slice(&self.key.mac(destination, source, &said));
         frame
     }
 }

@@ -27,6 +27,8 @@ const PASSAGE: Duration = Duration::from_millis(2);
 const WAY: Duration = Duration::from_micros(100);
 /// Between two turns of a worker: what sleeping and waking takes.
 const TURN: Duration = Duration::from_micros(50);
+/// Turns that a worker makes in that time, if it does not sleep: a few microseconds each.
+const TURNS: usize = 5;
 /// Until control turns that was woken, and between two turns of its own.
 const WAKE: Duration = Duration::from_micros(500);
 const TICK: Duration = Duration::from_millis(20);
@@ -39,7 +41,7 @@ fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     [(MacAddr([2, 0, 0, 0, 0, 1]), FrameId(0x8000)), (MacAddr([2, 0, 0, 1, high, low]), FrameId(0x8001))]
 }
 
-fn settings(side: usize) -> CellSettings {
+fn settings(side: usize, relations: usize) -> CellSettings {
     let of = |number| {
         let stations = stations(number);
         let cycle = Duration::from_millis(1);
@@ -51,7 +53,7 @@ fn settings(side: usize) -> CellSettings {
         name: "cell".into(),
         master: MasterKey::new(&[5; 32]),
         settings: fieldbus::Settings::new(protection, MTU),
-        relations: (0..RELATIONS).map(of).collect(),
+        relations: (0..relations).map(of).collect(),
         rest: Rest::Drop,
     }
 }
@@ -73,8 +75,8 @@ struct Side {
 }
 
 impl Side {
-    fn start(side: usize, now: Duration) -> Self {
-        let (cell, control) = CellControl::make(settings(side)).unwrap();
+    fn start(side: usize, relations: usize, now: Duration) -> Self {
+        let (cell, control) = CellControl::make(settings(side, relations)).unwrap();
         let (handle, held) = WorkerHandle::held();
         let secy = secy::Settings {
             protect_frames: true,
@@ -94,14 +96,20 @@ impl Side {
         Self { control, handle, held, link, machine, wire, control_at: now }
     }
 
-    fn turn_worker(&mut self, now: Duration) {
+    fn turn_worker(&mut self, start: Instant, now: Duration) {
         // As a worker does: of lists of keys one, then a turn.
         if let Some(Command::ChangeKeys { mut changes, .. }) = self.held.command() {
-            changes.carry_out(&mut self.link.path_mut().cell_mut().unwrap().relations);
+            changes.carry_out(self.link.path_mut().cell_mut().unwrap());
         }
         let moment = wire::Instant::after_start(now);
-        self.link.turn(moment, std::time::Instant::now());
-        assert!(self.link.path_mut().tend_cell(moment).is_none());
+        // It does not sleep while there is something to do.
+        for _ in 0..TURNS {
+            self.link.turn(moment, start + now);
+            assert!(self.link.path_mut().tend_cell(moment).is_none());
+            if self.link.due() != Some(wire::Instant::START) {
+                break;
+            }
+        }
         if self.link.path_mut().knocked() {
             self.control_at = self.control_at.min(now + WAKE);
         }
@@ -126,6 +134,8 @@ struct Plant {
     start: Instant,
     now: Duration,
     under_way: VecDeque<(Duration, usize, Vec<u8>)>,
+    /// Somebody between the gateways, who sees all and adds what he likes.
+    attacker: Option<Attacker>,
 }
 
 impl Plant {
@@ -133,14 +143,21 @@ impl Plant {
         let end = self.now + time;
         while self.now < end {
             self.now += TURN;
+            // His come first.
+            if let Some(attacker) = &mut self.attacker {
+                for (to, side) in self.sides.iter_mut().enumerate() {
+                    attacker.flood(to, |frame| assert!(side.wire.inject(frame), "the wire holds it"));
+                }
+            }
             while self.under_way.front().is_some_and(|(at, ..)| *at <= self.now) {
                 let (_, to, frame) = self.under_way.pop_front().unwrap();
                 assert!(self.sides[to].wire.inject(&frame), "the wire holds it");
             }
             for (number, side) in self.sides.iter_mut().enumerate() {
-                side.turn_worker(self.now);
+                side.turn_worker(self.start, self.now);
                 side.turn_control(self.start, self.now);
                 while let Some(frame) = side.wire.collect() {
+                    self.attacker.iter_mut().for_each(|attacker| attacker.see(number, &frame));
                     self.under_way.push_back((self.now + WAY, 1 - number, frame));
                 }
             }
@@ -149,8 +166,9 @@ impl Plant {
 
     /// A frame of each relation from each machine; how many reach the other one.
     fn exchange(&mut self) -> [usize; 2] {
+        let relations = self.sides[0].control.relations.len();
         for (from, side) in self.sides.iter_mut().enumerate() {
-            for number in 0..RELATIONS {
+            for number in 0..relations {
                 assert!(side.machine.inject(&cyclic(from, number)));
             }
         }
@@ -160,17 +178,20 @@ impl Plant {
     }
 }
 
+mod hostile;
+use hostile::Attacker;
+
 #[test]
 fn io_of_a_thousand_relations_flows_within_150_ms_of_the_start_of_either_gateway() {
     let now = Duration::from_secs(1);
-    let sides = [0, 1].map(|side| Side::start(side, now));
-    let mut plant = Plant { sides, start: Instant::now(), now, under_way: VecDeque::new() };
+    let sides = [0, 1].map(|side| Side::start(side, RELATIONS, now));
+    let mut plant = Plant { sides, start: Instant::now(), now, under_way: VecDeque::new(), attacker: None };
     plant.pass(LIMIT - PASSAGE);
     assert_eq!(plant.exchange(), [RELATIONS; 2], "both started at once");
     for side in [0, 1] {
         plant.pass(Duration::from_millis(333));
         assert_eq!(plant.exchange(), [RELATIONS; 2]);
-        plant.sides[side] = Side::start(side, plant.now);
+        plant.sides[side] = Side::start(side, RELATIONS, plant.now);
         plant.pass(LIMIT - PASSAGE);
         assert_eq!(plant.exchange(), [RELATIONS; 2], "gateway {side} started again");
     }
