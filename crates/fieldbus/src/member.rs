@@ -111,9 +111,12 @@ impl Twins {
         self.0.push((payload, clear));
     }
 
-    /// What became of the frame in clear whose twin this is, if it is one; those before it have lost theirs.
-    pub(crate) fn twin_of(&mut self, payload: Payload) -> Option<Clear> {
-        let place = self.0.iter().position(|(awaited, _)| *awaited == payload)?;
+    /// What became of the frame in clear whose twin this is, if it is one. The twins of up to `without` frames before it
+    /// did not come; of equal payloads that is the last one which they leave.
+    pub(crate) fn twin_of(&mut self, payload: Payload, without: usize) -> Option<Clear> {
+        let is_it = |(awaited, _): &(Payload, Clear)| *awaited == payload;
+        let near = &self.0[..self.0.len().min(without.saturating_add(1))];
+        let place = near.iter().rposition(is_it).or_else(|| self.0.iter().position(is_it))?;
         self.0.drain(..=place).next_back().map(|(_, clear)| clear)
     }
 

@@ -188,34 +188,27 @@ impl Relations {
 /// gateway protects this relation already. So one gateway after the other can leave shadow mode, and no frame is lost.
 /// Behind the change a frame is not delivered if it was in clear: of a burst, all come in clear before the first twin. It is known
 /// by its payload, not by a count: who replays frames in clear until the change would else hold up as many true ones after it
-/// (`replays_in_clear_hold_up_nothing_behind_the_change`).
+/// (`replays_in_clear_hold_up_nothing_behind_the_change`), and behind a twin that was lost a count is wrong
+/// (`a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time`).
 fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
     let Member { settings, clear_ahead, twins, received, .. } = member;
     if *clear_ahead == 0 {
         return Ok(());
     }
-    let twin_of = twins.twin_of(Payload::of(payload));
-    if twin_of == Some(Clear::Refused) {
-        received.in_pkts_clear_twin += 1;
-        *clear_ahead = twins.awaited();
-        return Ok(());
+    // Before a session there were no twins; those that are missing are not waited for.
+    let without = if moved.session.is_some() { usize::MAX } else { moved.missing as usize };
+    let clear = twins.twin_of(Payload::of(payload), without);
+    if clear.is_none() && (settings.mode == Mode::Protect || moved.session.is_some()) {
+        twins.forget();
     }
-    match settings.mode {
-        Mode::Protect => {
-            if twin_of.is_none() {
-                twins.forget();
-            }
-            *clear_ahead = twins.awaited();
-            if twin_of.is_none() { Ok(()) } else { Err(ReceiveDiscard::Shadow) }
+    *clear_ahead = twins.awaited();
+    match clear {
+        Some(Clear::Refused) => {
+            received.in_pkts_clear_twin += 1;
+            Ok(())
         }
-        Mode::Shadow => {
-            if moved.session.is_some() {
-                // Before, there were no twins.
-                *clear_ahead = (*clear_ahead).min(1);
-            }
-            *clear_ahead = if moved.missing > 0 { 0 } else { *clear_ahead - 1 };
-            Err(ReceiveDiscard::Shadow)
-        }
+        Some(Clear::Delivered) => Err(ReceiveDiscard::Shadow),
+        None => Ok(()),
     }
 }
 

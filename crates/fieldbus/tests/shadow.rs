@@ -138,6 +138,61 @@ fn twins_of_a_burst_behind_the_change_are_no_second_frames() {
     }
 }
 
+/// Frames of a burst come in clear, then their twins, of which some are lost: nothing comes to the machine twice, now or
+/// when the other gateway protects, whether payloads change or not.
+#[test]
+fn a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time() {
+    for (lost, changes) in
+        [None, Some(0), Some(1), Some(2)].into_iter().flat_map(|lost| [(lost, 0), (lost, 1)])
+    {
+        let mut pair = Pair::secured(MODES[0], 1);
+        [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+        each_once(&mut pair);
+        let frames = [1, 2, 3].map(|number| {
+            let mut frame = machine(0, 0, 44);
+            frame[20] ^= number * changes;
+            frame
+        });
+        for frame in &frames {
+            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+                panic!("a relation's, in clear")
+            };
+            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+        }
+        for (number, frame) in frames.iter().enumerate() {
+            let twin = pair.protect(0, frame).unwrap();
+            if lost != Some(number) {
+                assert_eq!(pair.verify(1, &twin), Err(ReceiveDiscard::Shadow), "{number}, lost {lost:?}");
+            }
+        }
+        each_once(&mut pair);
+        switch(&mut pair, 0, Mode::Protect);
+        each_once(&mut pair);
+    }
+}
+
+/// The first burst of a session: its frames in clear come before the twin that begins it.
+#[test]
+fn a_burst_that_begins_a_session_comes_once() {
+    let mut pair = Pair::new(MODES[0], 1);
+    [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
+    pair.secure(0);
+    let frames = [1, 2, 3].map(|number| {
+        let mut frame = machine(0, 0, 44);
+        frame[20] ^= number;
+        frame
+    });
+    for frame in &frames {
+        let Inward::Clear(found) = pair.ends[1].find_inward(frame) else { panic!("a relation's, in clear") };
+        assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+    }
+    for (number, frame) in frames.iter().enumerate() {
+        let twin = pair.protect(0, frame).unwrap();
+        assert_eq!(pair.verify(1, &twin), Err(ReceiveDiscard::Shadow), "{number}");
+    }
+    each_once(&mut pair);
+}
+
 /// The other gateway is in shadow mode still: what it sends in clear is refused, and nobody has forged it.
 #[test]
 fn what_is_refused_in_clear_is_told_from_a_forgery_by_its_twin() {
