@@ -1,6 +1,7 @@
 //! Cells under attack, and with fifty relations: what becomes of every frame.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::demo::cells::{self, CellChoice, only_cell, secured};
@@ -10,7 +11,7 @@ use lab::cyclic::{Exchange, Heard};
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Frame, Impairments, InterfaceCounters, PacketSocket, Relay, Shape, Topology};
 use nix::sys::signal::Signal;
-use wire::fieldbus::{ETHERTYPE, Header};
+use wire::fieldbus::{ETHERTYPE, HELLO_OCTETS, Header};
 
 use super::{DEADLINE, MARKER, program};
 
@@ -293,5 +294,86 @@ fn either_gateway_starts_again_in_the_middle_of_traffic_and_no_seq_comes_twice()
     let heard = exchange.stop().unwrap();
     assert!(heard.iter().flatten().all(|heard| (heard.out_of_order, heard.changed) == (0, 0)), "{heard:?}");
     assert!(no_seq_twice(recorded.iter()) > 200);
+    Pair { a, b, scratch }.stop().unwrap();
+}
+
+/// HELLOs that are sent to each gateway in a millisecond.
+const FORGED: u64 = 20;
+const FORGED_MAC: [u8; 32] = [4; 32];
+
+/// Sends both gateways HELLOs of all relations until it is told to stop: of those that name nobody, anybody, and the nonce that the
+/// receiver has just drawn. Returns how many.
+fn flood(topology: &Topology, wire: &Capture, relations: &[lab::cyclic::Relation], stop: &AtomicBool) -> u64 {
+    let sockets = [LEFT, RIGHT].map(|side| PacketSocket::open(&topology.middle, side).unwrap());
+    let (mut sent, mut seen, mut nonces) = (0u64, 0, HashMap::new());
+    while !stop.load(Ordering::Relaxed) {
+        let news = wire.since(seen);
+        seen += news.len();
+        for Frame { octets, .. } in news.into_iter().filter(|frame| frame.ethertype() == Some(ETHERTYPE.0)) {
+            // Untagged, as HELLOs are; Seq 0.
+            let forged = octets.ends_with(&FORGED_MAC);
+            if octets.len() == 14 + HELLO_OCTETS && octets[17..21] == [0; 4] && !forged {
+                nonces.insert(octets[..12].to_vec(), octets[22..38].to_vec());
+            }
+        }
+        for _ in 0..FORGED {
+            let relation = &relations[sent as usize % relations.len()];
+            for (to, socket) in sockets.iter().enumerate() {
+                let [own, peer] = [relation.stations[to], relation.stations[1 - to]];
+                let mut frame = [&own[..], &peer, &ETHERTYPE.0.to_be_bytes()].concat();
+                frame.extend(relation.frame_ids[1 - to].to_be_bytes());
+                // KeyID, Seq; encrypted, 128 bits, asks; a nonce; the receiver's, or none; a MAC.
+                frame.extend([1, 0, 0, 0, 0, 2]);
+                frame.extend([&sent.to_be_bytes()[..], &[1; 8]].concat());
+                let named = match sent / relations.len() as u64 % 3 {
+                    0 => vec![0; 16],
+                    1 => [&sent.to_be_bytes()[..], &[2; 8]].concat(),
+                    _ => nonces.get(&[peer, own].concat()).cloned().unwrap_or(vec![3; 16]),
+                };
+                frame.extend(named);
+                frame.extend(FORGED_MAC);
+                socket.send(&frame).unwrap();
+            }
+            sent += 1;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    sent
+}
+
+/// Somebody on the network who sees all of it, and who has no key, does not keep a gateway that starts from its relations.
+#[test]
+fn a_start_among_forged_hellos_takes_no_longer() {
+    let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
+    let choice = CellChoice::new(&topology, 2, Duration::from_millis(4));
+    let Pair { a, mut b, scratch } = cells::start(program(), &topology, &choice).unwrap();
+    let exchange = Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap();
+    exchange.wait_for(10, DEADLINE).unwrap();
+    b.program().signal(Signal::SIGKILL).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while b.program().is_running() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let (stop, relations) = (AtomicBool::new(false), choice.exchanged());
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    let (b, took, sent) = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| flood(&topology, &wire, &relations, &stop));
+        let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b");
+        let begun = Instant::now();
+        let flows = exchange.wait_for(10, DEADLINE);
+        let took = begun.elapsed();
+        stop.store(true, Ordering::Relaxed);
+        let sent = flood.join().unwrap();
+        flows.unwrap_or_else(|error| panic!("{error} among {sent} forged HELLOs, after {took:?}"));
+        (b.unwrap(), took, sent)
+    });
+    println!("{sent} forged HELLOs to each gateway; frames flowed after {took:?}");
+    exchange.stop().unwrap();
+    for station in [&a, &b] {
+        let report = station.report().unwrap();
+        let [forged, flood] = ["InHelloNotValid", "InHelloFlood"].map(|name| counted(&report, name));
+        assert!(forged > 0, "{forged} found to be forged, {flood} not looked at");
+    }
     Pair { a, b, scratch }.stop().unwrap();
 }
