@@ -170,7 +170,7 @@ pub enum Verdict {
     NoRelation,
     /// The link carries fewer relations than there are to be.
     TooManyRelations,
-    /// One frame in a thousand takes longer than it may, and a loop that does nothing does not; or the frames of all
+    /// One frame in a thousand takes longer than it may, and a loop that does nothing never does; or the frames of all
     /// relations take a core longer than the cycle.
     TooSlow,
     /// Something else held this CPU up for longer than a frame may take: it would have to be measured again.

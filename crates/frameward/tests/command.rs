@@ -451,8 +451,8 @@ fn what_sends_in_clear_is_hidden_and_refuses_to_run_outside_of_a_laboratory() {
 fn a_plan_that_does_not_fit_exits_with_1() {
     let directory = Directory::new("plan");
     let plan = |more: &[&str]| directory.run(&[&["plan", "--quick", "--payload"], more].concat());
-    // A frame may take milliseconds.
-    let one = ["1444", "--cycle", "512ms", "--link", "1M", "--relations", "1", "--protect", "encrypt"];
+    // A frame may take a quarter of a second.
+    let one = ["1444", "--cycle", "512ms", "--link", "100k", "--relations", "1", "--protect", "encrypt"];
     let many = ["44", "--cycle", "1ms", "--relations", "58", "--protect", "encrypt"];
     let none = ["1444", "--cycle", "31.25us", "--protect", "encrypt"];
     let rows: [(&[&str], i32, &str, bool); 4] = [

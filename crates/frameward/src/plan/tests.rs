@@ -63,7 +63,9 @@ fn the_verdict_is_that_of_the_slower_operation_with_the_ports() {
         (8771.0, 9999.0, None, 0, QUIET, Verdict::Fits),
         (8772.0, 9999.0, None, 0, QUIET, Verdict::TooSlow),
         (8772.0, 9999.0, None, 0, BUSY, Verdict::TooBusy),
-        (438.5, 500.0, None, 8500, QUIET, Verdict::TooSlow),
+        // The loop was held up, though not once in a thousand times.
+        (8772.0, 9999.0, None, 0, [100.0, 9000.0], Verdict::TooBusy),
+        (438.5, 500.0, None, 8500, [100.0, 250.0], Verdict::TooSlow),
         // A frame that takes longer than it may in the middle is too slow, whatever else goes on.
         (438.5, 500.0, None, 8700, BUSY, Verdict::TooSlow),
         (438.5, 500.0, Some(57), 0, QUIET, Verdict::Fits),
@@ -143,7 +145,7 @@ proptest! {
                 }
                 Verdict::TooBusy => prop_assert!(
                     mode.protect.worst_ns > slack
-                        || mode.idle_loop.p99_9_ns > answer.t_max_us.unwrap() * 1e3
+                        || mode.idle_loop.worst_ns > answer.t_max_us.unwrap() * 1e3
                 ),
                 _ => {}
             }
