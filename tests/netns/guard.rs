@@ -168,6 +168,11 @@ fn a_port_that_the_box_itself_lives_on_is_refused_unless_allowed() {
     home.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
     refused(&run(), 1, &["press", "plain carries the address 192.0.2.1", "allow_addresses = true"]);
     check_says(&["a.toml:", "plain carries the address 192.0.2.1", "run refuses it", "YOUR SSH SESSION"]);
+    // sudo takes the variable away; whoever called it still has it.
+    let session = format!("SSH_CONNECTION=192.0.2.9 50000 {ADDRESS} 22");
+    let through_sudo = format!("env -i {} check {config}; exit $?", program().display());
+    let told = home.run(&["env", &session, "sh", "-c", &through_sudo]).unwrap_err().to_string();
+    assert!(told.contains("YOUR SSH SESSION"), "{told}");
     home.ip(&["addr", "del", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
     home.ip(&["link", "set", PROTECTED, "up"]).unwrap();
     home.ip(&["route", "add", "default", "dev", PROTECTED]).unwrap();
@@ -185,4 +190,50 @@ fn a_port_that_the_box_itself_lives_on_is_refused_unless_allowed() {
 allow_addresses = true",
     );
     check_says(&["WARNING: ", "cut off while the gateway runs", "YOUR SSH SESSION"]);
+}
+
+#[test]
+fn ports_of_sites_and_cells_that_the_box_lives_on_are_refused_unless_allowed() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let home = &topology.gateway_a.namespace;
+    home.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
+    let scratch = Scratch::new().unwrap();
+    let [config, state, key] = ["a.toml", "state", "m.key"].map(|name| scratch.path().join(name));
+    home.run(&[program().to_str().unwrap(), "keygen", "fieldbus", "--out", key.to_str().unwrap()]).unwrap();
+    let site = format!(
+        r#"[[site]]
+name = "dresden"
+lan = "{PLAIN}"
+bind = "127.0.0.1:7787"
+[[site.peer]]
+name = "dump"
+endpoint = "127.0.0.1:4790"
+mode = "plain"
+vni = 7
+"#
+    );
+    let cell = format!(
+        r#"[[fieldbus]]
+name = "cell-4"
+plain = "{PLAIN}"
+protected = "{PROTECTED}"
+rest = "drop"
+master_key_file = "{}"
+local = ["02:00:00:00:01:01"]
+[[fieldbus.relation]]
+stations = ["02:00:00:00:01:01", "02:00:00:00:01:02"]
+frame_ids = [0x8001, 0x8002]
+cycle = "1ms"
+"#,
+        key.display()
+    );
+    for (section, first) in [(site, "lan = "), (cell, "rest = ")] {
+        let state = state.display();
+        let gateway = format!("[gateway]\nname = \"a\"\nstate = \"{state}\"\nio = \"af_packet\"\n");
+        std::fs::write(&config, gateway + &section).unwrap();
+        let words = ["plain carries the address 192.0.2.1", "set allow_addresses = true"];
+        refused(&super::start::run_in(home, &scratch, "a"), 1, &words);
+        replace(&config, first, &format!("allow_addresses = true\n{first}"));
+        Station::start(program(), home, &scratch, "a").unwrap().stop().unwrap();
+    }
 }
