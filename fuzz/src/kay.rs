@@ -3,12 +3,14 @@
 //! ```text
 //!  KaY 0 ┐                                     ┌ a SecY each: does what it is asked for, and says so when it is let
 //!  KaY 1 ┼── lose, swap, duplicate, corrupt ───┤
-//!  KaY 2 ┘     ▲ any octets; and what a member says who has the CAK and lies
+//!  KaY 2 ┘     ▲ any octets; what a member says who has a CAK and lies; a rogue KaY that has the fallback CAK alone;
+//!              └ what was held back or recorded, at any time later
 //! ```
 //!
 //! What must hold: no panic; a KaY ends what it says to one thing that it is told; it installs no SAK twice, and on no
 //! AN that is in use; it enables and retires only what is installed; it reports no state in which the SecY is not. And
-//! as long as no member lies, half a minute of quiet secures all of them.
+//! as long as nobody lies who has the preferred CAK, half a minute of quiet secures all of them under that one, whatever
+//! a rogue did who has the fallback.
 
 use std::time::Duration;
 
@@ -25,6 +27,8 @@ use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 const STATIONS: usize = 3;
 /// The most operations of a run.
 const OPERATIONS: usize = 150;
+/// Whose frame comes from none of the stations.
+const NOBODY: usize = usize::MAX;
 /// The most frames that wait on the LAN.
 const LAN: usize = 64;
 /// The most that may follow from one thing that a KaY is told.
@@ -89,6 +93,23 @@ enum Operation {
     Lie {
         lie: Lie,
     },
+    /// The same of who has the fallback CAK alone.
+    RogueLie {
+        lie: Lie,
+    },
+    /// A KaY with the fallback CAK alone speaks from here on, or no more.
+    Rogue {
+        priority: u8,
+    },
+    /// Frames are kept back, or recorded.
+    Hold {
+        count: u8,
+        record: bool,
+    },
+    /// What was kept comes after all.
+    Release {
+        count: u8,
+    },
 }
 
 #[derive(Arbitrary, Debug, Clone, Copy)]
@@ -119,7 +140,10 @@ struct Station {
 
 struct World {
     setup: Setup,
+    /// The last one may be a rogue's.
     stations: Vec<Station>,
+    /// Kept back by who stands between.
+    held: Vec<(usize, Vec<u8>)>,
     lan: Vec<(usize, Vec<u8>)>,
     now: Instant,
     honest: bool,
@@ -136,6 +160,7 @@ pub fn run(octets: &[u8]) {
     let mut world = World {
         setup,
         stations: Vec::new(),
+        held: Vec::new(),
         lan: Vec::new(),
         now: Instant::after_start(Duration::from_secs(1)),
         honest: true,
@@ -150,6 +175,7 @@ pub fn run(octets: &[u8]) {
         let Ok(operation) = Operation::arbitrary(&mut input) else { break };
         world.carry_out(operation);
         world.lan.truncate(LAN);
+        world.held.truncate(LAN);
         if input.is_empty() {
             break;
         }
@@ -228,7 +254,7 @@ impl World {
 
     fn deliver(&mut self, place: usize) {
         let (from, frame) = self.lan.remove(place);
-        for number in (0..STATIONS).filter(|&number| number != from) {
+        for number in (0..self.stations.len()).filter(|&number| number != from) {
             self.stations[number].kay.handle_frame(self.now, &frame);
             self.follow(number);
         }
@@ -240,7 +266,7 @@ impl World {
         for _ in 0..2000 {
             let due = self.stations.iter().filter_map(|station| station.kay.poll_timeout()).min();
             self.now = due.filter(|&due| due <= end).unwrap_or(end).max(self.now);
-            for number in 0..STATIONS {
+            for number in 0..self.stations.len() {
                 self.stations[number].kay.handle_timeout(self.now);
                 self.follow(number);
             }
@@ -280,7 +306,7 @@ impl World {
                     frame[at] ^= 1 << (bit % 8);
                 }
             }
-            Operation::Raw { octets } => self.lan.push((STATIONS, octets)),
+            Operation::Raw { octets } => self.lan.push((NOBODY, octets)),
             Operation::Pass { milliseconds } => self.pass(Duration::from_millis(milliseconds.into())),
             Operation::Answer { station } => self.answer(usize::from(station) % STATIONS),
             Operation::NextPn { station, next_pn } => {
@@ -307,15 +333,50 @@ impl World {
             }
             Operation::Lie { lie } => {
                 self.honest = false;
-                let frame = self.lie(&lie);
-                self.lan.push((STATIONS, frame));
+                let frame = self.lie(&lie, 0);
+                self.lan.push((NOBODY, frame));
+            }
+            Operation::RogueLie { lie } => {
+                let frame = self.lie(&lie, 1);
+                self.lan.push((NOBODY, frame));
+            }
+            Operation::Rogue { priority } if self.stations.len() == STATIONS => {
+                let rogue = self.begin_rogue(priority);
+                self.stations.push(rogue);
+                self.follow(STATIONS);
+            }
+            Operation::Rogue { .. } => drop(self.stations.pop()),
+            Operation::Hold { count, record } => {
+                let count = usize::from(count % 16).min(waiting);
+                let kept: Vec<_> = self.lan.drain(..count).collect();
+                if record {
+                    self.lan.extend(kept.iter().cloned());
+                }
+                self.held.extend(kept);
+            }
+            Operation::Release { count } => {
+                let count = usize::from(count % 16).min(self.held.len());
+                self.lan.extend(self.held.drain(..count));
             }
             _ => {}
         }
     }
 
-    /// An MKPDU whose ICV is right.
-    fn lie(&self, lie: &Lie) -> Vec<u8> {
+    /// A KaY of its own SCI that has the fallback CAK alone.
+    fn begin_rogue(&mut self, priority: u8) -> Station {
+        self.seeds = self.seeds.wrapping_add(1);
+        let seed = [self.seeds; 32];
+        let setup = Setup { fallback: true, ..self.setup };
+        let of_station = settings(&setup, 0);
+        let source = MacAddr([2, 0, 0, 0, 0, 8]);
+        let settings = Settings { sci: Sci::new(source, 1), source, priority, ..of_station };
+        let kay = Kay::new(self.now, settings, caks(&setup).split_off(1), &seed);
+        Station { kay, seed: self.seeds, saks: Vec::new(), known: Vec::new(), answers: Vec::new() }
+    }
+
+    /// An MKPDU whose ICV is right, under one of the CAKs.
+    fn lie(&self, lie: &Lie, cak: usize) -> Vec<u8> {
+        let ckn = ckn(cak);
         let mi_of = |number: u8| self.stations[usize::from(number) % STATIONS].kay.status(self.now).mi;
         let (sci, mi) = match lie.as_station {
             Some(number) => (settings(&self.setup, usize::from(number) % STATIONS).sci, mi_of(number)),
@@ -331,15 +392,15 @@ impl World {
             mi,
             mn: lie.mn,
             agility: [0x00, 0x80, 0xc2, 0x01],
-            ckn: ckn(0),
+            ckn,
         };
-        let cak = Cak::new(&CAKS[0]).expect("16 octets");
+        let cak = Cak::new(&CAKS[cak]).expect("16 octets");
         let mut peers = [0; 64];
         let heard = std::iter::once(Heard { mi: mi_of(lie.hears), mn: lie.heard_mn });
         let peers = PeerList::write(heard, &mut peers);
         let mut buffer = [0; 1514];
         let suite = CipherSuite::ALL[usize::from(lie.suite) % CipherSuite::ALL.len()];
-        let wrapped = cak.kek(&ckn(0)).wrap(&cak.sak(suite, &[7; 32], &[mi], 1));
+        let wrapped = cak.kek(&ckn).wrap(&cak.sak(suite, &[7; 32], &[mi], 1));
         let mut write = || {
             let source = MacAddr([2, 0, 0, 0, 0, 9]);
             let destination = MacAddr([1, 0x80, 0xc2, 0, 0, 3]);
@@ -379,7 +440,7 @@ impl World {
                 };
                 writer.push(&ParameterSet::DistributedSak(Some(sak))).ok()?;
             }
-            writer.finish(false, |octets| cak.ick(&ckn(0)).icv(octets)).ok().map(<[u8]>::to_vec)
+            writer.finish(false, |octets| cak.ick(&ckn).icv(octets)).ok().map(<[u8]>::to_vec)
         };
         write().unwrap_or_default()
     }
@@ -390,15 +451,16 @@ impl World {
             while !self.lan.is_empty() {
                 self.deliver(0);
             }
-            (0..STATIONS).for_each(|number| self.answer(number));
+            (0..self.stations.len()).for_each(|number| self.answer(number));
             self.pass(Duration::from_millis(100));
         }
         if !self.honest {
             return;
         }
-        for station in &self.stations {
+        for station in &self.stations[..STATIONS] {
             let status = station.kay.status(self.now);
             assert_eq!(status.trouble, None, "seed {}: {status:?}", station.seed);
+            assert_eq!((status.ckn, status.under_fallback), (ckn(0), false), "{status:?}");
             assert!(status.saks.iter().any(|sak| sak.transmits), "{status:?}");
         }
     }
