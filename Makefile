@@ -39,15 +39,15 @@ setup:
 # The release build, in the default target CPU: what is shown is what is shipped.
 demo:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward demo link
-	target/release/frameward demo tunnel
-	target/release/frameward demo fieldbus
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab demo link
+	target/release/frameward-lab demo tunnel
+	target/release/frameward-lab demo fieldbus
 
 # What cannot be installed, built or run is a gap on the page, with its reason. BENCH_PROFILE=debug takes what tests have built:
 # enough to see that everything runs.
 BENCH_PROFILE ?= release
-EVIDENCE = target/$(BENCH_PROFILE)/evidence run --frameward target/$(BENCH_PROFILE)/frameward
+EVIDENCE = target/$(BENCH_PROFILE)/frameward-lab evidence run
 bench: evidence-tools
 	@for rows in mcu soft; do \
 		scripts/precompute.sh $$rows || echo "make bench: no rows of $$rows, see above" >&2; done
@@ -64,57 +64,57 @@ evidence-docs:
 evidence-tools:
 	@scripts/setup.sh demo
 	@scripts/setup.sh bench || echo "make: rivals are missing, see above" >&2
-	$(CARGO) build --locked $(if $(filter release,$(BENCH_PROFILE)),--release --package frameward --package frameward-evidence,--workspace)
+	$(CARGO) build --locked $(if $(filter release,$(BENCH_PROFILE)),--release --package frameward --package frameward-perf,--workspace)
 
 bench-antedate:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench antedate
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench antedate
 
 bench-fieldbus:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench fieldbus
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench fieldbus
 
 # Short rounds: without --quick it takes twice as long, and the figures spread less.
 bench-fragment:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench fragment --quick
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench fragment --quick
 
 bench-link:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench link --quick
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench link --quick
 
 bench-overload:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench overload --quick
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench overload --quick
 
 # Needs no root. On a quiet machine; --quick takes 8 seconds instead of 35.
 bench-mcu:
 	scripts/precompute.sh mcu
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench precompute --quick
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench precompute --quick
 
 bench-precompute:
 	scripts/precompute.sh mcu
 	scripts/precompute.sh soft
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench precompute
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench precompute
 
 bench-suites:
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench suites
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench suites
 
 # Which tunnels are compared with ours: what cannot be installed is left out, and said.
 bench-tunnel:
 	@scripts/setup.sh demo
 	@scripts/setup.sh bench || echo "make bench-tunnel: rivals are missing, see above" >&2
-	$(CARGO) build --release --locked --package frameward
-	target/release/frameward bench tunnel --quick
+	$(CARGO) build --release --locked --package frameward --package frameward-perf
+	target/release/frameward-lab bench tunnel --quick
 
 # Tests in network namespaces fail without root instead of being skipped: a green run has run them all.
 test:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
-#   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- engine <- frameward        lab, bench <- frameward
+#   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- engine <- frameward <- perf        bench <- frameward    lab <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -28,11 +28,14 @@ allowed() {
     frameward-engine) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus ;;
     # The laboratory: namespaces and traffic. It knows no product crate below the engine.
     frameward-lab) echo frameward-engine ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward-bench frameward-precompute ;;
-    # Rows, SecYs in memory and bursts, that the instruction guard, `frameward bench` and the start share.
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-bench ;;
+    # Rows, SecYs in memory and bursts, that the instruction guard, `frameward-lab bench`, `plan` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
-    # Runs all benches beside rivals and draws what came out; nobody depends on it.
-    frameward-evidence) echo frameward-suite frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward frameward-bench ;;
+    # The laboratory's program: demos, benches, evidence. No gateway links it.
+    frameward-perf)
+        echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward \
+            frameward-bench frameward-precompute
+        ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
@@ -50,7 +53,7 @@ done
 while read -r from to kind; do
     grep -qx -- "$to" <<<"$members" || continue
     may=" $(allowed "$from") "
-    [[ $kind != dev ]] || may+="frameward-testkit frameward-browser frameward-lab "
+    [[ $kind != dev ]] || may+="frameward-testkit frameward-browser frameward-lab frameward-perf "
     [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 

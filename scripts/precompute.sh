@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The rows of `frameward bench precompute` that this host cannot measure by itself:
+# The rows of `frameward-lab bench precompute` that this host cannot measure by itself:
 #
 #   scripts/precompute.sh mcu [DIRECTORY]     a Cortex-M4 under qemu, which counts instructions: DIRECTORY/mcu.csv
 #   scripts/precompute.sh soft [DIRECTORY]    this host with AES in software: DIRECTORY/soft.csv
@@ -39,7 +39,7 @@ case $what in
 mcu) cortex_m4 ;;
 judge)
     cortex_m4
-    cargo run --quiet --locked --package frameward -- bench precompute --judge --rows "$directory"
+    cargo run --quiet --locked --package frameward-perf -- bench precompute --judge --rows "$directory"
     ;;
 soft)
     RUSTFLAGS='--cfg aes_backend="soft" --cfg polyval_backend="soft"' CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-target}/soft \

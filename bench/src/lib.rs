@@ -1,4 +1,4 @@
-//! What `frameward bench` and the instruction guard share: one row of JSON a figure, and SecYs and bursts to
+//! What `frameward-lab bench` and the instruction guard share: one row of JSON a figure, and SecYs and bursts to
 //! measure.
 //!
 //! ```json
@@ -15,10 +15,11 @@ pub mod burst;
 pub mod cells;
 pub mod ciphers;
 pub mod divided;
+pub mod frame_times;
 pub mod order;
 pub mod relations;
 pub mod row;
 pub mod secys;
 pub mod sites;
 
-pub use row::{Ratio, Row, Spread, Target};
+pub use row::{Ratio, Row, Spread, Target, median};

@@ -118,6 +118,18 @@ fn in_checkout(folder: &Path) -> Option<String> {
     Some(if changed { commit + "+" } else { commit })
 }
 
+/// The middle value, or the mean of the two in the middle; 0 if there is none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.len() / 2;
+    match sorted.get(upper) {
+        None => 0.0,
+        Some(value) if sorted.len() % 2 == 1 => *value,
+        Some(value) => f64::midpoint(sorted[upper - 1], *value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,5 +149,13 @@ mod tests {
         let known = in_checkout(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap_or_else(commit);
         assert!(known.chars().all(|c| c.is_ascii_alphanumeric() || ".+".contains(c)), "{known}");
         assert_ne!(known, "unknown");
+    }
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        for (values, expected) in [(&[][..], 0.0), (&[3.0], 3.0), (&[9.0, 1.0], 5.0), (&[7.0, 1.0, 2.0], 2.0)]
+        {
+            assert!((median(values) - expected).abs() < 1e-9, "{values:?}");
+        }
     }
 }

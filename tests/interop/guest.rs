@@ -16,10 +16,10 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use frameward::demo::pair::Scratch;
 use lab::Namespace;
 use lab::guest::{self, MACSEC, Plan};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socketpair};
+use perf::demo::pair::Scratch;
 use secy::SciInclusion;
 use suite::CipherSuite;
 

@@ -10,10 +10,10 @@
 //!
 //! Needs root, for the namespaces.
 
-use frameward::demo::pair::{Scratch, Station};
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::traffic::{self, Ip};
 use lab::{Capture, Shape, Topology};
+use perf::demo::pair::{Scratch, Station};
 use secy::SciInclusion;
 use suite::CipherSuite;
 use wire::EtherType;

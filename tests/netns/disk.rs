@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station};
 use frameward::keygen::{self, KeyLength};
 use frameward::report::GatewayReport;
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Capture, Captured, Direction, Namespace, PacketSocket, Program, Shape, Topology};
+use perf::demo::pair::{Scratch, Station};
 use wire::{EtherType, MacAddr};
 
 use super::{DEADLINE, EXPERIMENT, MARKER, program};

@@ -1,11 +1,11 @@
 //! `frameward doctor`, the real program on both boxes, over networks that do what networks do: each thing is named,
 //! with figures, and machines and interfaces notice nothing.
 
-use frameward::demo::pair::{Choice, Scratch, configure};
 use frameward::keygen::{self, KeyLength};
 use lab::program::Output;
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Impairments, Namespace, Program, Relay, Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, configure};
 use serde_json::Value;
 use testkit::frames;
 use wire::{EtherType, MacAddr};

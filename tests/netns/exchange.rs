@@ -1,8 +1,8 @@
 //! What machines send arrives unchanged, whatever it is; what is on the network is MACsec and tells nothing.
 
-use frameward::demo::pair::Choice;
 use lab::topology::{LEFT, Mac};
 use lab::{Capture, Shape, Topology};
+use perf::demo::pair::Choice;
 use suite::CipherSuite;
 use testkit::frames::tagged;
 use wire::EtherType;

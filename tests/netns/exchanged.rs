@@ -1,10 +1,10 @@
 //! Two boxes whose configurations were exchanged. Each would send under key and SCI of the other, from PN 1, and take its
 //! own old frames for new ones: neither starts, neither takes it over while it runs, and put back all is as it was.
 
-use frameward::demo::pair::{Choice, Scratch, Station, configure};
 use lab::program::Output;
 use lab::topology::Gateway;
 use lab::{Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, Station, configure};
 
 use super::start::{refused, run_in};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program, reload};

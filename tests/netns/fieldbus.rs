@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use frameward::demo::cells::{self, CellChoice, only_cell, secured};
-use frameward::demo::pair::{Pair, Scratch, Station};
 use frameward::keygen;
 use frameward::report::cell::CellReport;
 use frameward::report::{Level, Verdict};
@@ -13,6 +11,8 @@ use lab::topology::LEFT;
 use lab::traffic::{self, Ip};
 use lab::{Capture, Captured, Frame, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
+use perf::demo::cells::{self, CellChoice, only_cell, secured};
+use perf::demo::pair::{Pair, Scratch, Station};
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
 

@@ -5,10 +5,10 @@
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Scratch, Station, configure};
 use lab::topology::{Gateway, PLAIN, PROTECTED};
 use lab::{Machine, Shape, Topology};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Choice, Scratch, Station, configure};
 
 use super::start::{refused, replace};
 use super::{DEADLINE, exchange, marked, program};

@@ -1,8 +1,8 @@
 //! Attacks from the network: each is discarded, counted under its name, and harms nobody else's frames.
 
-use frameward::demo::pair::{Choice, Pair};
 use lab::topology::{LEFT, RIGHT};
 use lab::{Capture, PacketSocket, Shape, Topology};
+use perf::demo::pair::{Choice, Pair};
 use testkit::frames::{ethernet, payload, tagged};
 use wire::{EtherType, MacAddr};
 
@@ -82,7 +82,7 @@ fn a_peer_with_another_key_is_told_nothing_and_delivers_nothing() {
         .unwrap();
     assert_ne!(std::fs::read(scratch.path().join("a.key")).unwrap(), keys);
     let namespace = &topology.gateway_b.namespace;
-    let b = frameward::demo::pair::Station::start(super::program(), namespace, &scratch, "b").unwrap();
+    let b = perf::demo::pair::Station::start(super::program(), namespace, &scratch, "b").unwrap();
 
     let (from, to) = (&topology.machine_a, &topology.machine_b);
     let machine = Capture::start(&to.namespace, to.ifname).unwrap();

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair, Station};
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Capture, Namespace, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Choice, Pair, Station};
 use wire::EtherType;
 
 use super::{EXPERIMENT, MARKER, exchange, lab, marked, program};

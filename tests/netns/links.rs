@@ -6,9 +6,9 @@
 //!  machine A2 ── plain2 prot2 ── middle 2 ── gateway B2 ── machine B2
 //! ```
 
-use frameward::demo::pair::{Choice, Scratch, Station, configure};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, Station, configure};
 
 use super::{EXPERIMENT, counter, exchange, marked, program};
 

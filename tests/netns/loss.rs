@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair, Station};
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Namespace, Shape};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Choice, Pair, Station};
 
 use super::vanish::{both_ways, wait_until, waits_without_spinning};
 use super::{DEADLINE, lab, program};

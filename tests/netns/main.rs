@@ -13,10 +13,8 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod antedate;
-mod bench;
 mod cells;
 mod crowd;
-mod demo;
 mod disk;
 mod division;
 mod doctor;
@@ -54,10 +52,10 @@ mod words;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair};
 use frameward::report::{Counters, GatewayReport};
 use lab::topology::Mac;
 use lab::{Direction, Machine, PacketSocket, Shape, Topology};
+use perf::demo::pair::{Choice, Pair};
 use testkit::frames;
 use wire::{EtherType, MacAddr};
 

@@ -11,12 +11,12 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station};
-use frameward::demo::sites::{self, Sites, SitesChoice, site_name, station_name};
 use frameward::keygen::{self, KeyLength};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Plants, PlantsShape};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Scratch, Station};
+use perf::demo::sites::{self, Sites, SitesChoice, site_name, station_name};
 use wire::Ckn;
 
 use super::mka::{all, ki, mka, secured_with, until};

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station};
 use frameward::keygen::{self, KeyLength};
 use frameward::report::mka::MkaReport;
 use frameward::report::{GatewayReport, table};
@@ -14,6 +13,7 @@ use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::traffic::{self, Ip, MARKER};
 use lab::{Capture, Namespace, Program, Shape, Topology};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Scratch, Station};
 use wire::{Ckn, EtherType};
 
 use super::reload::{reloaded, while_they_talk};

@@ -1,9 +1,9 @@
 //! Protocols that speak to the neighbour: for the machines the neighbour is the other machine, since a gateway pair is
 //! a cable. README.md, "What passes", has the rule; each row of it is a frame here, both ways, octet for octet.
 
-use frameward::demo::pair::Choice;
 use lab::topology::{LEFT, Mac, RIGHT};
 use lab::{Capture, PacketSocket, Shape};
+use perf::demo::pair::Choice;
 use testkit::frames::{ethernet, tagged};
 use wire::{EtherType, MacAddr};
 

@@ -7,11 +7,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, LinkKeys, Scratch, Station, configure};
 use frameward::keygen::{self, KeyLength};
 use frameward::report::GatewayReport;
 use lab::program::Output;
 use lab::{Namespace, Shape, Topology};
+use perf::demo::pair::{Choice, LinkKeys, Scratch, Station, configure};
 
 use super::reload::reloaded;
 use super::vanish::both_ways;

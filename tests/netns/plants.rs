@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station};
-use frameward::demo::sites::{Sites, SitesChoice, configure, site_name};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::traffic::{Ip, ping};
 use lab::{Machine, Plants, PlantsShape};
 use nix::sys::signal::Signal;
+use perf::demo::pair::{Scratch, Station};
+use perf::demo::sites::{Sites, SitesChoice, configure, site_name};
 
 use super::sites::{all_up, both_ways, is_up, site_when};
 use super::{DEADLINE, program};

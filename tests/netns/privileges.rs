@@ -4,10 +4,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use frameward::privilege::PRIORITY;
 use lab::flood::Load;
 use lab::{PacketSocket, Program, Shape, Topology};
+use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};
 
 use super::{DEADLINE, EXPERIMENT, exchange, lab, marked, program};
 

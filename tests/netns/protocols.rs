@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use frameward::demo::pair::Choice;
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, MARKER, Until};
 use lab::{Capture, Shape};
+use perf::demo::pair::Choice;
 use suite::CipherSuite;
 use wire::EtherType;
 

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair, Scratch};
 use frameward::keygen::{self, KeyLength};
 use frameward::report::{GatewayReport, LinkReport};
 use lab::program::Output;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
+use perf::demo::pair::{Choice, Pair, Scratch};
 
 use super::{DEADLINE, EXPERIMENT, counter, lab, marked, program, wait_for};
 

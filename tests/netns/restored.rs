@@ -5,8 +5,8 @@
 
 use std::time::Instant;
 
-use frameward::demo::pair::{Choice, Station};
 use lab::{Namespace, Shape};
+use perf::demo::pair::{Choice, Station};
 
 use super::mka::{Group, LINE, ki};
 use super::start::{refused, run_in};
@@ -51,7 +51,7 @@ fn static_keys_are_not_used_again_in_a_machine_that_was_restored() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     pair.a.report().unwrap();
     restore(home);
-    let frameward::demo::pair::Pair { a, b, scratch } = pair;
+    let perf::demo::pair::Pair { a, b, scratch } = pair;
     let said = last_words(a);
     assert!(said.contains("earlier state") && said.contains("change all static keys"), "{said}");
     refused(&run_in(home, &scratch, "a"), 2, &["leases.restored", "change all static keys"]);

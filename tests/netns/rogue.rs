@@ -3,8 +3,8 @@
 
 use std::process::Command;
 
-use frameward::demo::pair::Station;
 use frameward::report::mka::MkaReport;
+use perf::demo::pair::Station;
 
 use super::mka::{Group, LINE, all, ki, mka, path, secured_with, stop, third, until};
 use super::reload::{reloaded, while_they_talk};

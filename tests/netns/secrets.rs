@@ -3,9 +3,9 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair};
 use frameward::keygen::{self, KeyLength};
 use lab::Shape;
+use perf::demo::pair::{Choice, Pair};
 use suite::CipherSuite;
 use testkit::memory::Needle;
 

@@ -6,11 +6,11 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use frameward::demo::pair::{Choice, PairError, Scratch, Station, configure};
-use frameward::demo::sites::{self, SitesChoice, site_name, station_name};
 use frameward::report::GatewayReport;
 use frameward::status;
 use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
+use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};
+use perf::demo::sites::{self, SitesChoice, site_name, station_name};
 
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 

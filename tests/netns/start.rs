@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Scratch, configure};
 use frameward::keygen;
 use lab::program::Output;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Namespace, Program, Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, configure};
 
 use super::{DEADLINE, program};
 

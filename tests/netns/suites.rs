@@ -1,8 +1,8 @@
 //! Which cipher suite the program advises on this CPU, and on one whose AES instructions are masked.
 
-use frameward::demo::pair::{Choice, Scratch, configure};
 use frameward::suite_speed::AesInstructions;
 use lab::{Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, configure};
 use suite::CipherSuite;
 
 use super::{lab, program};

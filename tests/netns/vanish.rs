@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Pair, Station};
 use frameward::report::{GatewayReport, LinkReport};
 use lab::topology::{LEFT, Mac, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Machine, PacketSocket, Shape, Topology};
+use perf::demo::pair::{Choice, Pair, Station};
 
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, lab, marked, wait_for};

@@ -4,11 +4,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Choice, Scratch, Station};
 use frameward::keygen::{self, KeyLength};
 use frameward::status;
 use lab::topology::{LEFT, RIGHT};
 use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
+use perf::demo::pair::{Choice, Scratch, Station};
 use serde_json::Value;
 
 use super::http::{HTTP, get};

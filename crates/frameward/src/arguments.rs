@@ -120,70 +120,9 @@ Example:
         /// The link's name
         link: String,
     },
-    /// Show a link, a tunnel or a fieldbus at work on this machine: gateways, machines, real frames, in network namespaces
-    #[command(after_help = "\
-Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
-
-Examples:
-  sudo frameward demo
-  sudo frameward demo tunnel
-  sudo frameward demo fieldbus")]
-    Demo {
-        /// What to show
-        #[arg(value_enum, default_value = "link")]
-        what: Demo,
-    },
     /// Say whether cyclic frames can be protected in time: relations, time for a frame, and what this CPU takes for it
     #[command(after_help = plan::AFTER_HELP)]
     Plan(plan::Plan),
-    /// Measure on this machine; every figure is compared with another one of the same run
-    #[command(after_help = "\
-Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
-table, or with --json as one line of JSON for each figure. `suites` and `precompute` need no root; the
-others need root, ip, tc and ethtool, but most of `fieldbus` does not. `precompute` shows a microcontroller and AES in software, too, if
-scripts/precompute.sh has measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
-has missed a target.
-
-Examples:
-  frameward bench suites
-  frameward bench fieldbus --quick
-  sudo frameward bench link --quick
-  sudo frameward bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
-  sudo frameward bench tunnel --only 'a quarter load'
-  sudo frameward bench overload --quick
-  sudo frameward bench overload --quick --only 'VXLAN' --only 'site'
-  sudo frameward bench fragment --quick
-  sudo frameward bench antedate --quick")]
-    Bench {
-        /// What to measure
-        #[arg(value_enum)]
-        what: Measured,
-        /// Short rounds: the figures spread more
-        #[arg(long)]
-        quick: bool,
-        /// Of `link` and `tunnel`: measure only figures with this text in their name, and what they are compared with; of `overload`:
-        /// only cases with it, such as `site`; may be given several times
-        #[arg(long, value_name = "TEXT")]
-        only: Vec<String>,
-        /// Of `precompute`: where scripts/precompute.sh has left what it measured
-        #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
-        rows: PathBuf,
-        /// Of `precompute`: judge what scripts/precompute.sh mcu has left by its targets, and measure nothing
-        #[arg(long, conflicts_with_all = ["json", "quick"])]
-        judge: bool,
-        /// One line of JSON for each figure
-        #[arg(long)]
-        json: bool,
-    },
-    /// Forward in clear between the two ports of a bench's box: what gateways are compared with
-    #[command(hide = true, name = frameward::bench::forwarder::COMMAND)]
-    BareForwarder {
-        /// The kind of port
-        #[arg(value_enum)]
-        io: PortKind,
-        /// Where the interfaces' state is kept meanwhile
-        records: PathBuf,
-    },
     /// Write manual pages and shell completions into a directory, for packages
     #[command(hide = true)]
     Manual {
@@ -275,44 +214,6 @@ fn ckn(digits: &str) -> Result<Ckn, &'static str> {
     octets
         .and_then(|octets| Ckn::new(&octets))
         .ok_or("a name is 2 to 64 hexadecimal digits, two for each octet")
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Demo {
-    /// A link between two gateways with static keys
-    Link,
-    /// Two plants whose frames travel between two site gateways, over a routed internet
-    Tunnel,
-    /// A PLC and its devices that exchange IO data every millisecond between two gateways
-    Fieldbus,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Measured {
-    /// Round trips through gateways that make keystreams ahead, on this CPU and on one without AES instructions
-    Antedate,
-    /// Cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures
-    Fieldbus,
-    /// What it costs and gains to split frames and to put them together
-    Fragment,
-    /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
-    Link,
-    /// What arrives of up to ten times the frames that there is room for, and beside garbage, replayed and clear frames
-    Overload,
-    /// What antedated encryption and templates save, beside the paper's figures
-    Precompute,
-    /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
-    Suites,
-    /// Tunnels between two plants, beside kernel VXLAN, alone and over WireGuard
-    Tunnel,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PortKind {
-    #[value(name = "af_xdp")]
-    AfXdp,
-    #[value(name = "af_packet")]
-    AfPacket,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -1,10 +1,8 @@
 //! An open-source MACsec encryption gateway for industrial networks: the library of the program.
 
-pub mod bench;
 pub mod check;
 pub mod config;
 pub mod cpus;
-pub mod demo;
 pub mod doctor;
 pub mod http;
 pub mod inspect;

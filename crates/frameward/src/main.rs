@@ -8,21 +8,12 @@ use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate_to};
-use engine::open::Io;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 use wire::Ckn;
 
 use engine::lease::LeaseError;
-use frameward::bench::fieldbus::{self, FieldbusTable};
-use frameward::bench::forwarder;
-use frameward::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
-use frameward::bench::suites::{self, SuitesTable};
-use frameward::bench::table::Table;
-use frameward::bench::{Bench, Effort};
 use frameward::check::{Plan, interface_mtu, own};
 use frameward::config::{self, Config, Finding};
-use frameward::demo;
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::log_lines::LogLines;
@@ -33,7 +24,7 @@ use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
 
-use arguments::{Arguments, Bits, Command, Demo, Keygen, Measured, PortKind};
+use arguments::{Arguments, Bits, Command, Keygen};
 
 mod arguments;
 
@@ -58,13 +49,6 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
-        Command::Demo { what } => demo(what),
-        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => judge_precompute(&rows),
-        Command::Bench { judge: true, .. } => {
-            Err(told(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
-        }
-        Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
-        Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Manual { directory } => write_manual(&directory),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
         Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
@@ -219,83 +203,6 @@ fn rekey(name: String, link: &str) -> Result<(), Failure> {
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
 }
 
-fn demo(what: Demo) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("demo: {error}"), Failure::Failed);
-    let program = std::env::current_exe().map_err(|error| failed(&error))?;
-    abandon_when_interrupted().map_err(|error| failed(&error))?;
-    let mut broken = Ok(());
-    let say: &mut dyn FnMut(&dyn Display) = &mut |line| {
-        let printed = print(&format_args!("{line}\n"));
-        if broken.is_ok() {
-            broken = printed;
-        }
-    };
-    let shown = match what {
-        Demo::Link => demo::link(&program, say),
-        Demo::Tunnel => demo::tunnel(&program, say),
-        Demo::Fieldbus => demo::fieldbus(&program, say),
-    };
-    shown.map_err(|error| failed(&error)).and(broken)
-}
-
-/// From now on a signal removes what the laboratory has made, and ends the program.
-fn abandon_when_interrupted() -> io::Result<()> {
-    let mut signals = Signals::new([SIGTERM, SIGINT])?;
-    std::thread::spawn(move || {
-        if signals.forever().next().is_some() {
-            demo::abandon();
-            std::process::exit(1);
-        }
-    });
-    Ok(())
-}
-
-fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
-    if !only.is_empty() && !matches!(what, Measured::Link | Measured::Overload | Measured::Tunnel) {
-        return Err(told(
-            &"bench: --only chooses figures of `link`, `overload` and `tunnel`; leave it out",
-            Failure::Usage,
-        ));
-    }
-    let measure: fn(&mut Bench<'_>) -> _ = match what {
-        Measured::Suites => return bench_suites(quick, json),
-        Measured::Fieldbus => return bench_fieldbus(quick, json),
-        Measured::Precompute => return bench_precompute(quick, json, rows),
-        Measured::Antedate => |bench| bench.antedate(),
-        Measured::Fragment => |bench| bench.fragment(),
-        Measured::Link => |bench| bench.link(),
-        Measured::Overload => |bench| bench.overload(),
-        Measured::Tunnel => |bench| bench.tunnel(),
-    };
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
-    let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
-    abandon_when_interrupted().map_err(|error| failed(&error))?;
-    let (mut rows, mut printed) = (Vec::new(), Ok(()));
-    let mut bench = Bench {
-        frameward: &frameward,
-        effort: if quick { Effort::QUICK } else { Effort::FULL },
-        only,
-        progress: &mut |line| tell(&format_args!("bench: {line}")),
-        // A row is printed at once: what was measured before an interruption is kept.
-        figure: &mut |row| {
-            if json && printed.is_ok() {
-                printed = print(&format_args!("{}\n", row.line()));
-            }
-            rows.push(row);
-        },
-    };
-    measure(&mut bench).map_err(|error| failed(&error))?;
-    if json { printed } else { print(&Table(&rows)) }
-}
-
-fn bare_forwarder(io: PortKind, records: &Path) -> Result<(), Failure> {
-    let io = match io {
-        PortKind::AfXdp => Io::AfXdp,
-        PortKind::AfPacket => Io::AfPacket,
-    };
-    forwarder::run(io, records).map_err(|error| told(&error, Failure::Failed))
-}
-
 fn write_manual(directory: &Path) -> Result<(), Failure> {
     let written = [Shell::Bash, Shell::Zsh, Shell::Fish]
         .into_iter()
@@ -305,95 +212,6 @@ fn write_manual(directory: &Path) -> Result<(), Failure> {
     written.map_err(|error| {
         told(&format_args!("cannot write to {place}: {error}; name a directory"), Failure::Failed)
     })
-}
-
-fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
-    let effort = if quick { suites::Effort::QUICK } else { suites::Effort::FULL };
-    let (mut figures, mut printed) = (Vec::new(), Ok(()));
-    suites::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
-        for row in figure.rows().iter().filter(|_| json) {
-            if printed.is_ok() {
-                printed = print(&format_args!("{}\n", row.line()));
-            }
-        }
-        figures.push(figure);
-    });
-    if json { printed } else { print(&SuitesTable(&figures)) }
-}
-
-fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
-    let effort = if quick { fieldbus::Effort::QUICK } else { fieldbus::Effort::FULL };
-    let (mut figures, mut printed) = (Vec::new(), Ok(()));
-    let measured =
-        fieldbus::measure(effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |figure| {
-            for row in figure.rows().iter().filter(|_| json) {
-                if printed.is_ok() {
-                    printed = print(&format_args!("{}\n", row.line()));
-                }
-            }
-            figures.push(figure);
-        });
-    let meanwhile = measured.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?;
-    for row in meanwhile.rows().iter().filter(|_| json) {
-        printed = printed.and_then(|()| print(&format_args!("{}\n", row.line())));
-    }
-    if !json {
-        printed = print(&FieldbusTable(&figures, &meanwhile));
-    }
-    printed.and_then(|()| bench_fieldbus_delay(quick, json))
-}
-
-fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
-    if let Err(error) = lab::require_root() {
-        tell(&format_args!("bench: the delay that gateways add is left out: {error}"));
-        return Ok(());
-    }
-    let frameward = std::env::current_exe().map_err(|error| failed(&error))?;
-    abandon_when_interrupted().map_err(|error| failed(&error))?;
-    let effort = if quick { fieldbus::end_to_end::QUICK } else { fieldbus::end_to_end::FULL };
-    let mut progress = |line: &dyn Display| tell(&format_args!("bench: {line}"));
-    let rows = fieldbus::end_to_end::measure(&frameward, effort, &mut progress);
-    let rows = rows.map_err(|error| failed(&error))?;
-    if json {
-        return rows.iter().try_for_each(|row| print(&format_args!("{}\n", row.line())));
-    }
-    print(&format_args!("\n{}", Table(&rows)))
-}
-
-fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Failure> {
-    let mut measured = Vec::new();
-    for (device, file) in [(Device::CortexM4, "mcu.csv"), (Device::Software, "soft.csv")] {
-        let file = directory.join(file);
-        if !file.exists() {
-            let script = if device == Device::CortexM4 { "mcu" } else { "soft" };
-            tell(&format_args!("bench: no {}; scripts/precompute.sh {script} makes it", file.display()));
-            continue;
-        }
-        let rows = Rows::read(device, &file);
-        measured.push(rows.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?);
-    }
-    tell(&"bench: round trips through gateways that antedate: frameward bench antedate (root)");
-    tell(&"bench: this host");
-    measured.push(Rows::here(if quick { 51 } else { 501 }));
-    if json {
-        let figures = measured.iter().flat_map(Rows::figures);
-        return figures.into_iter().try_for_each(|figure| print(&format_args!("{}\n", figure.line())));
-    }
-    print(&PrecomputeTable(&measured))
-}
-
-fn judge_precompute(directory: &Path) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
-    let rows = Rows::read(Device::CortexM4, &directory.join("mcu.csv")).map_err(|error| failed(&error))?;
-    let judged = rows.judge();
-    judged.missed.iter().for_each(|line| tell(&format_args!("bench: {line}")));
-    match judged.missed.len() {
-        0 => print(&format_args!("all {} targets on the Cortex-M4 are met\n", judged.met)),
-        missed => {
-            Err(failed(&format_args!("{missed} targets on the Cortex-M4 are missed, {} met", judged.met)))
-        }
-    }
 }
 
 fn keygen_static(bits: Bits, salt: bool, out: &Path) -> Result<(), Failure> {

@@ -15,8 +15,9 @@
 //! send a frame depends on ports and drivers; [`Question::port_time`] adds it.
 
 mod judge;
-mod plot;
 mod table;
+
+pub use table::{Microseconds, Rate};
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -25,13 +26,11 @@ use ::bench::Row;
 use ::bench::cells::Cells;
 use ::bench::order::shuffled;
 use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use wire::fieldbus::{KeyBits, Protect, Protection};
 
-use crate::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
 use crate::config::fieldbus as config;
-
-pub use plot::draw;
+use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;
@@ -67,7 +66,7 @@ impl Question {
 }
 
 /// The answer; also the document of `--json`.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Answer {
     /// The CPU that was measured.
     pub machine: String,
@@ -98,7 +97,7 @@ pub struct Answer {
 }
 
 /// What was found for a payload.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PayloadAnswer {
     /// Octets behind the FrameID.
     pub payload: u16,
@@ -115,10 +114,10 @@ pub struct PayloadAnswer {
 }
 
 /// What was measured in a mode, and what it means.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModeAnswer {
     /// `encrypt` or `authenticate`.
-    pub mode: &'static str,
+    pub mode: String,
     /// Relations whose frames were measured.
     pub relations_measured: usize,
     /// What protecting a frame takes.
@@ -138,7 +137,7 @@ pub struct ModeAnswer {
 }
 
 /// What a frame takes, in nanoseconds, without the ports.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cost {
     /// The median, frames in bursts.
     pub p50_ns: f64,
@@ -152,7 +151,7 @@ pub struct Cost {
 }
 
 /// What a loop takes that does nothing, in nanoseconds: what is above its length, this machine did.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct IdleLoop {
     /// How long it was meant to be.
     pub length_ns: f64,
@@ -163,7 +162,7 @@ pub struct IdleLoop {
 }
 
 /// Whether it can be done.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The link carries not one relation in that cycle.
@@ -180,7 +179,7 @@ pub enum Verdict {
 }
 
 /// The verdict on all that was asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Whole {
     /// Every payload fits in every mode.
@@ -192,14 +191,14 @@ pub enum Whole {
 }
 
 /// The largest number of relations at a cycle.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CycleAnswer {
     /// The cycle.
     pub cycle_us: f64,
     /// Octets behind the FrameID.
     pub payload: u16,
     /// `encrypt` or `authenticate`.
-    pub mode: &'static str,
+    pub mode: String,
     /// What the link carries (equation 2).
     pub link_relations: u64,
     /// What one core has time for, at p99.9.
@@ -211,7 +210,7 @@ pub struct CycleAnswer {
 }
 
 /// What limits a number of relations.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
     /// The share of the link that cyclic frames may take.
@@ -248,9 +247,9 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
 
 impl Answer {
     /// The cycles, by payload and mode.
-    fn columns(&self) -> Vec<Vec<&CycleAnswer>> {
+    pub fn columns(&self) -> Vec<Vec<&CycleAnswer>> {
         let same =
-            |one: &CycleAnswer, other: &CycleAnswer| (one.payload, one.mode) == (other.payload, other.mode);
+            |one: &CycleAnswer, other: &CycleAnswer| (one.payload, &one.mode) == (other.payload, &other.mode);
         self.cycles.chunk_by(same).map(|column| column.iter().collect()).collect()
     }
 }
@@ -359,7 +358,7 @@ fn cycles(question: &Question, payloads: &[PayloadAnswer]) -> Vec<CycleAnswer> {
                 answers.push(CycleAnswer {
                     cycle_us: microseconds(cycle.time()),
                     payload: *payload,
-                    mode,
+                    mode: mode.clone(),
                     link_relations,
                     cpu_relations,
                     relations,

@@ -4,7 +4,7 @@
 //!  measure, about 40 ms ──▶ SuiteSpeeds: ns a frame, by suite ──▶ Advice for a link: configured, and what is faster
 //! ```
 //!
-//! It is the measurement of `frameward bench suites`, short and at one length: bursts of 64 frames with 512 octets of
+//! It is the measurement of `frameward-lab bench suites`, short and at one length: bursts of 64 frames with 512 octets of
 //! text, sealed and opened ([`Burst`]); the suites take turns, and the shortest time of each counts, since what else
 //! the machine does only ever adds to it. A figure is the mean of sealing and opening one frame.
 //!

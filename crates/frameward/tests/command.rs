@@ -433,19 +433,6 @@ fn status_watch_on_a_pipe_prints_lines() {
     assert!(watching.wait().unwrap().success());
 }
 
-#[test]
-fn what_sends_in_clear_is_hidden_and_refuses_to_run_outside_of_a_laboratory() {
-    let directory = Directory::new("bare");
-    let (_, help, _) = directory.run(&["--help"]);
-    assert!(!help.contains("bare-forwarder"), "{help}");
-    let (status, stdout, stderr) = directory.run(&["bare-forwarder", "af_packet", "records"]);
-    assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(1), "", 1), "{stderr}");
-    assert!(stderr.contains("sends everything in clear and is no gateway"), "{stderr}");
-    assert!(!directory.0.join("records").exists());
-    let (status, _, stderr) = directory.run(&["bench", "suites", "--only", "gcm"]);
-    assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
-}
-
 /// Scripts ask the exit status. The rows do not depend on how fast this machine is.
 #[test]
 fn a_plan_that_does_not_fit_exits_with_1() {

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station as Gateway};
-use frameward::demo::sites::{Sites, SitesChoice};
 use frameward::report::Counters;
 use frameward::report::site::SiteReport;
 use frameward::report::table::Group;
 use lab::plants::{LAN, WAN};
 use lab::{Plant, Plants};
+use perf::demo::pair::{Scratch, Station as Gateway};
+use perf::demo::sites::{Sites, SitesChoice};
 
 use super::super::{DEADLINE, program};
 

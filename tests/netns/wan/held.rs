@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::Station;
-use frameward::demo::sites::site_name;
 use lab::plants::PROBE;
 use lab::topology::{LEFT, RIGHT, WIRE};
 use lab::{Direction, PacketSocket};
+use perf::demo::pair::Station;
+use perf::demo::sites::site_name;
 
 use super::super::program;
 use super::super::sites::all_up;

@@ -7,11 +7,11 @@
 
 use std::time::Instant;
 
-use frameward::demo::pair::{Scratch, Station};
-use frameward::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 use lab::plants::PROBE;
 use lab::topology::{LEFT, RIGHT};
 use lab::{PacketSocket, Plants, PlantsShape};
+use perf::demo::pair::{Scratch, Station};
+use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 
 use super::{DEADLINE, PROTECTED, Wan, program};
 

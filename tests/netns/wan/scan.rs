@@ -8,10 +8,10 @@
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
-use frameward::demo::pair::{Scratch, Station};
-use frameward::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 use lab::topology::LEFT;
 use lab::{Capture, PacketSocket, Plants, PlantsShape};
+use perf::demo::pair::{Scratch, Station};
+use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 use testkit::frames::payload;
 
 use super::{DEADLINE, PROTECTED, UDP_PAYLOAD, Wan, counter, program};

@@ -1,6 +1,5 @@
 //! `frameward plan`: its arguments.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -18,12 +17,12 @@ cycle; and t_max, how long each of these frames may take. What a frame takes is 
 that is to be the gateway, while nothing else runs there.
 
 The figures are the engine's own work. What ports and drivers take for a frame depends on them: --port-time adds it, once
-for each frame that is received and sent. `frameward bench fieldbus` measures it.
+for each frame that is received and sent. `frameward-lab bench fieldbus` measures it.
 
 Examples:
   frameward plan --cycle 1ms --link 100M --load 0.5 --payload 44..1444
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
-  frameward plan --cycle 1ms --json --svg budget.svg
+  frameward plan --cycle 1ms --json > budget.json     (frameward-lab plot draws it)
 
 Beside each frame a loop runs that is as long and does nothing: where that too is held up for longer than a frame may take, or
 a frame for longer than the cycle has left, nothing is said of this CPU but that it is too busy to judge.
@@ -63,9 +62,6 @@ pub(crate) struct Plan {
     /// Print the answer as JSON
     #[arg(long)]
     json: bool,
-    /// Draw it into a file, too
-    #[arg(long, value_name = "FILE")]
-    svg: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -102,15 +98,6 @@ impl Plan {
             time: if self.quick { Question::QUICK } else { Question::FULL },
         };
         let answer = plan::answer(&question, &mut |line| tell(&format_args!("plan: {line}")));
-        if let Some(file) = &self.svg {
-            plan::draw(&question, &answer, file).map_err(|error| {
-                let place = file.display();
-                told(
-                    &format_args!("cannot draw {place}: {error}; name a file in a directory that exists"),
-                    Failure::Failed,
-                )
-            })?;
-        }
         if self.json {
             let document =
                 serde_json::to_string(&answer).expect("invariant: an answer has only names as keys");

@@ -84,7 +84,7 @@ fn judge(question: &Question, row: &Measured) -> ModeAnswer {
     };
     let is_carried = |value: f64| Some(value).filter(|_| relations > 0);
     ModeAnswer {
-        mode: name(*mode),
+        mode: name(*mode).into(),
         relations_measured: *relations_measured,
         protect: protect.into(),
         verify: verify.into(),

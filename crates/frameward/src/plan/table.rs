@@ -147,7 +147,7 @@ impl ModeAnswer {
 }
 
 /// A time that prints in microseconds, or in milliseconds from one on.
-pub(super) struct Microseconds(pub(super) f64);
+pub struct Microseconds(pub f64);
 
 impl fmt::Display for Microseconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,7 +159,7 @@ impl fmt::Display for Microseconds {
 }
 
 /// Bits a second that print in their largest unit.
-pub(super) struct Rate(pub(super) u64);
+pub struct Rate(pub u64);
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

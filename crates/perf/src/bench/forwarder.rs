@@ -1,0 +1,155 @@
+//! A bare forwarder: the engine's ports with nothing between them, as the limit of what a gateway can reach with them.
+//!
+//! It takes a burst from one port and gives it to the other, and sleeps like a worker does. No classification, no
+//! SecY, no control: whatever a gateway that protects nothing does more slowly is the cost of its path. It is a process
+//! of its own, as a gateway is: a thread of the bench would share memory with the traffic generator's threads.
+//!
+//! What it forwards is in clear. So it takes no interface names, but has those of the laboratory, and runs only in a
+//! namespace that the process which started it has made.
+
+use std::io::{self, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use engine::burst::Burst;
+use engine::interface::{Allowed, InterfaceError, Prepared};
+use engine::link::Ports;
+use engine::open::{Io, OpenError, OpenPorts, open_ports};
+use engine::pool::Pool;
+use engine::port::Port;
+use engine::scheduling::Scheduling;
+use engine::wake::{self, Waiter};
+use engine::worker::{Looks, Polling, Rest};
+use lab::topology::{PLAIN, PROTECTED};
+use lab::{Error, Namespace, Program};
+
+/// How long it may take to open its ports, and to end.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The longest sleep. Nothing depends on it: frames and the end of standard input wake it.
+const SLEEP: Duration = Duration::from_millis(100);
+/// The command that runs one.
+pub const COMMAND: &str = "bare-forwarder";
+/// What it says when it forwards.
+const READY: &str = "forwards in clear";
+
+/// A running forwarder in a gateway's namespace.
+#[derive(Debug)]
+pub(crate) struct Forwarder(Program);
+
+impl Forwarder {
+    /// Starts one between a gateway's ports; `records` is where the interfaces' state is kept meanwhile.
+    pub(crate) fn start(lab: &Path, namespace: &Namespace, io: Io, records: &Path) -> Result<Self, Error> {
+        let (lab, records) = (lab.display().to_string(), records.display().to_string());
+        let io = if io == Io::AfPacket { "af_packet" } else { "af_xdp" };
+        let mut program = namespace.spawn_held(&[&lab, COMMAND, io, &records])?;
+        program.wait_for_line(READY, PATIENCE)?;
+        Ok(Self(program))
+    }
+
+    /// Its process identifier.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it; its interfaces are then as they were.
+    pub(crate) fn stop(self) -> Result<(), Error> {
+        let output = self.0.release(PATIENCE)?;
+        if output.status.success() {
+            return Ok(());
+        }
+        let last = output.stderr.lines().last().unwrap_or_default();
+        Err(Error::Unexpected(format!("a bare forwarder ended with {}: {last}", output.status)))
+    }
+}
+
+/// Why a forwarder failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwarderError {
+    /// It was not started by a bench.
+    #[error(
+        "{COMMAND} sends everything in clear and is no gateway: it runs only in a network namespace of \
+         `frameward-lab bench`, started by it; for a gateway see `frameward run --help`"
+    )]
+    NoBench,
+    /// An interface cannot be used.
+    #[error(transparent)]
+    Interface(#[from] InterfaceError),
+    /// The ports cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The system refused something.
+    #[error("{COMMAND}: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Forwards between the laboratory's [`PLAIN`] and [`PROTECTED`] in this namespace until standard input ends; says on
+/// standard output when it begins. The interfaces are then as they were; `records` is where their state is kept.
+///
+/// # Errors
+/// [`ForwarderError::NoBench`] anywhere but in a namespace that the parent process made for a laboratory; and the first
+/// thing that fails.
+pub fn run(io: Io, records: &Path) -> Result<(), ForwarderError> {
+    if !Namespace::parent_made_this() {
+        return Err(ForwarderError::NoBench);
+    }
+    let prepare = |name| Prepared::named(name, records, Allowed::default());
+    let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
+    let ports = open_ports([&plain, &protected], io)?;
+    let (waker, waiter) = wake::pair()?;
+    let stop = Arc::new(AtomicBool::new(false));
+    std::thread::spawn({
+        let stop = Arc::clone(&stop);
+        move || {
+            // Whether it ends or fails, nobody holds it any more.
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            stop.store(true, Ordering::Relaxed);
+            waker.wake();
+        }
+    });
+    writeln!(io::stdout(), "{READY}")?;
+    forward(ports, waiter, &stop);
+    plain.restore().and(protected.restore())?;
+    Ok(())
+}
+
+fn forward(opened: OpenPorts, mut waiter: Waiter, stop: &AtomicBool) {
+    let Ports { mut pool, mut plain, mut protected } = opened.ports;
+    waiter.watch([&plain, &protected].into_iter().flat_map(|port| port.poll_descriptors().iter().copied()));
+    let mut burst = Burst::new();
+    let mut looks = Looks::new(Polling::default(), Scheduling::default());
+    while !stop.load(Ordering::Relaxed) {
+        let now = Instant::now();
+        looks.begin(now);
+        let outward = pass(&mut *plain, &mut *protected, &mut pool, &mut burst);
+        let inward = pass(&mut *protected, &mut *plain, &mut pool, &mut burst);
+        plain.housekeep(&mut pool);
+        protected.housekeep(&mut pool);
+        if outward + inward > 0 {
+            looks.busy(true);
+            continue;
+        }
+        match looks.idle(now) {
+            Rest::Look => std::hint::spin_loop(),
+            Rest::Offer => {
+                looks.offers(Instant::now());
+                std::thread::yield_now();
+            }
+            Rest::Sleep => {
+                waiter.wait(SLEEP);
+                looks.slept();
+            }
+        }
+    }
+}
+
+/// Moves a burst, and returns how many frames it had.
+fn pass(from: &mut dyn Port, to: &mut dyn Port, pool: &mut Pool, burst: &mut Burst) -> usize {
+    from.receive(pool, burst);
+    let received = burst.len();
+    if received > 0 {
+        to.transmit(pool, burst);
+    }
+    received
+}

@@ -1,0 +1,287 @@
+//! The link as a whole: what it forwards, how long it takes and what it costs, beside what stands around it.
+//!
+//! ```text
+//!  Linux bridge <- bare forwarder <- our engine, unprotected <- each suite
+//!                  (AF_XDP, AF_PACKET: each arrow compares within one kind of port, but for the first)
+//! ```
+//!
+//! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
+//! MTU 1532, so that nothing is divided, and no rate limit: CPUs are the limit. Sender, both boxes and receiver share
+//! them, so a rate is that of the whole chain, and one hop alone reaches more.
+//!
+//! | figure | how |
+//! |---|---|
+//! | 64 and 1514 octets | frames that arrive each second, the best of several offers |
+//! | TCP | goodput of one stream with CUBIC |
+//! | CPU | seconds of both boxes' processes and of all softirqs, for each gigabit of that stream |
+//! | round trip | UDP echoes of 64-octet frames, one at a time, with a pause before each |
+//! | one hop under load | the same through one gateway that protects nothing, beside a flood, for each `polling` |
+
+use std::time::Duration;
+
+use engine::open::Io;
+use hdrhistogram::Histogram;
+use lab::flood::{self, Load};
+use lab::traffic::{self, Ip, Until};
+use lab::{CpuTimes, Shape};
+use suite::CipherSuite;
+
+use super::samples::Samples;
+use super::stand::Stand;
+use super::{Bench, BenchError, PAUSE};
+use crate::demo::pair::Choice;
+
+const BENCH: &str = "link";
+/// Octets of payload of the frames that are sent, and of the frames themselves without FCS.
+const FRAMES: [(usize, &str); 2] = [(46, "64-octet frames"), (1500, "1514-octet frames")];
+/// Frames offered each second, in turn; the last is as many as the sender can. Where a box that is offered too many
+/// loses time with those it drops, a smaller offer gives the better figure.
+const OFFERS: [Option<u32>; 3] = [Some(250_000), Some(400_000), None];
+/// Octets of the datagrams whose round trip is taken: with its headers a frame of 64 octets and FCS.
+const DATAGRAM: usize = 24;
+/// Small frames a second beside which a round trip is taken.
+const LOAD: u32 = 50_000;
+/// How long a load may last.
+const LOAD_LIMIT: Duration = Duration::from_secs(120);
+
+/// What is measured of a transfer.
+const GOODPUT: &str = "TCP";
+const COST: &str = "CPU of TCP";
+
+const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";
+const EXPERIMENTAL: &str = "allow_experimental = true";
+
+/// What stands in the boxes of a case.
+enum Boxes {
+    Bridges,
+    Bare(Io),
+    Gateways(Choice),
+    OneGateway(Choice),
+}
+
+/// A case that can be measured, and the name of the one it is compared with.
+struct Plan {
+    name: String,
+    reference: Option<String>,
+    boxes: Boxes,
+}
+
+/// A case with its network.
+struct Case {
+    plan: Plan,
+    stand: Stand,
+}
+
+pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
+    (bench.progress)(&"networks for the link");
+    let [small, full] = FRAMES;
+    let trips = "round trip";
+    let figures = [&[small.1, full.1, GOODPUT, COST].map(String::from)[..], &percentiles(trips)].concat();
+    let (idle, loaded) = ("one hop, round trip", format!("one hop, round trip beside {LOAD} frames/s"));
+    let hop_figures = [percentiles(idle), percentiles(&loaded)].concat();
+    let (links, hops) = (keep(bench, links(), &figures), keep(bench, hops(), &hop_figures));
+    if links.is_empty() && hops.is_empty() {
+        return Err(BenchError::Unknown);
+    }
+    let cases = build(bench, links)?;
+    for (octets, what) in FRAMES {
+        rates(bench, &cases, octets, what)?;
+    }
+    transfers(bench, &cases)?;
+    round_trips(bench, &cases, trips, None)?;
+    stop(cases)?;
+    let cases = build(bench, hops)?;
+    round_trips(bench, &cases, idle, None)?;
+    round_trips(bench, &cases, &loaded, Some(LOAD))?;
+    stop(cases)
+}
+
+/// Both boxes alike.
+fn links() -> Vec<Plan> {
+    let bridge = "Linux bridge";
+    let mut plans = vec![Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges }];
+    for (io, port, suites) in
+        [(Io::AfXdp, "af_xdp", &CipherSuite::ALL[..]), (Io::AfPacket, "af_packet", &[CipherSuite::GcmAes128])]
+    {
+        let mut plan = |name: &str, reference: &str, boxes| {
+            let (name, reference) = (format!("{name}, {port}"), Some(reference.to_owned()));
+            plans.push(Plan { name: name.clone(), reference, boxes });
+            name
+        };
+        let choice = Choice { io: port, gateway: EXPERIMENTAL, ..Choice::default() };
+        let bare = plan("bare forwarder", bridge, Boxes::Bare(io));
+        let gateways = Boxes::Gateways(Choice { link: UNPROTECTED, ..choice.clone() });
+        let unprotected = plan("unprotected", &bare, gateways);
+        for suite in suites {
+            let gateways = Boxes::Gateways(Choice { suite: *suite, ..choice.clone() });
+            plan(suite.name(), &unprotected, gateways);
+        }
+    }
+    plans
+}
+
+/// One hop with each way of polling; compared with the one that never sleeps.
+fn hops() -> Vec<Plan> {
+    let busy = "busy";
+    let polling = [
+        (busy, "polling = \"busy\""),
+        ("adaptive", "polling = \"adaptive\""),
+        ("interrupt", "polling = \"interrupt\""),
+    ];
+    let plan = |(name, polling): (&str, _)| Plan {
+        name: name.into(),
+        reference: (name != busy).then(|| busy.into()),
+        boxes: Boxes::OneGateway(Choice { gateway: polling, link: UNPROTECTED, ..Choice::default() }),
+    };
+    polling.map(plan).into()
+}
+
+/// Those of which a figure is wanted, or with which one is compared.
+fn keep(bench: &Bench<'_>, plans: Vec<Plan>, figures: &[String]) -> Vec<Plan> {
+    let kept = wanted(bench, &plans.iter().collect::<Vec<_>>(), figures);
+    plans.into_iter().zip(kept).filter(|(_, kept)| *kept).map(|(plan, _)| plan).collect()
+}
+
+/// The cases for some figures.
+fn chosen<'c>(bench: &Bench<'_>, cases: &'c [Case], figures: &[String]) -> Vec<&'c Case> {
+    let chosen = wanted(bench, &cases.iter().map(|case| &case.plan).collect::<Vec<_>>(), figures);
+    cases.iter().zip(chosen).filter(|(_, chosen)| *chosen).map(|(case, _)| case).collect()
+}
+
+/// For each plan whether one of these figures of it is wanted, or of one that is compared with it.
+fn wanted(bench: &Bench<'_>, plans: &[&Plan], figures: &[String]) -> Vec<bool> {
+    let own = |plan: &Plan| figures.iter().any(|what| bench.wants(&row_name(what, &plan.name)));
+    let compared =
+        |plan: &Plan| plans.iter().any(|other| other.reference.as_ref() == Some(&plan.name) && own(other));
+    plans.iter().map(|plan| own(plan) || compared(plan)).collect()
+}
+
+fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
+    let shape = Shape { static_neighbours: true, ..Shape::default() };
+    let mut cases = Vec::new();
+    for plan in plans {
+        let (program, name) = (&bench.programs.frameward, &plan.name);
+        let stand = match &plan.boxes {
+            Boxes::Bridges => Stand::bridged(name, &shape)?,
+            Boxes::Bare(io) => Stand::forwarded(program, name, &shape, *io)?,
+            Boxes::Gateways(choice) => Stand::new(program, name, &shape, choice)?,
+            Boxes::OneGateway(choice) => Stand::one_hop(program, name, &shape, choice)?,
+        };
+        cases.push(Case { plan, stand });
+    }
+    Ok(cases)
+}
+
+fn stop(cases: Vec<Case>) -> Result<(), BenchError> {
+    cases.into_iter().try_for_each(|case| case.stand.stop())
+}
+
+fn row_name(what: &str, case: &str) -> String {
+    format!("{what}, {case}")
+}
+
+fn percentiles(what: &str) -> [String; 3] {
+    ["p50", "p99", "p99.9"].map(|percentile| format!("{what} {percentile}"))
+}
+
+fn samples(cases: &[&Case], what: &str) -> Vec<Samples> {
+    cases.iter().map(|case| Samples::new(&row_name(what, &case.plan.name))).collect()
+}
+
+/// Tells the figures, each compared with its reference, if that was measured too.
+fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str) {
+    for (case, one) in cases.iter().zip(samples) {
+        let reference = case.plan.reference.as_ref();
+        let number = cases.iter().position(|other| Some(&other.plan.name) == reference);
+        (bench.figure)(one.row(BENCH, unit, number.and_then(|number| samples.get(number))));
+    }
+}
+
+/// Frames that arrive each second.
+fn rates(bench: &mut Bench<'_>, cases: &[Case], octets: usize, what: &str) -> Result<(), BenchError> {
+    let cases = &chosen(bench, cases, &[what.into()])[..];
+    let mut samples = samples(cases, what);
+    for round in 1..=bench.effort.rounds {
+        for (case, samples) in cases.iter().zip(&mut samples) {
+            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let mut best = 0.0_f64;
+            for offer in OFFERS {
+                let flood = flood::flood(a, b, octets, offer, bench.effort.time / 3)?;
+                best = best.max(flood.delivered_per_second());
+            }
+            (bench.progress)(&format_args!("round {round}: {}: {best:.0} frames/s", samples.case));
+            if best == 0.0 {
+                return Err(BenchError::Silent(samples.case.clone()));
+            }
+            samples.push(best);
+        }
+    }
+    tell(bench, cases, &samples, "frames/s");
+    Ok(())
+}
+
+/// Goodput of TCP, and what the CPUs spend on it.
+fn transfers(bench: &mut Bench<'_>, cases: &[Case]) -> Result<(), BenchError> {
+    let cases = &chosen(bench, cases, &[GOODPUT, COST].map(String::from))[..];
+    let (mut goodput, mut cost) = (samples(cases, GOODPUT), samples(cases, COST));
+    for round in 1..=bench.effort.rounds {
+        for (number, case) in cases.iter().enumerate() {
+            let processes = case.stand.processes();
+            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let before = CpuTimes::now(&processes)?;
+            let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
+            let used = CpuTimes::now(&processes)?.since(before).sum();
+            let (rate, gigabits) = (transfer.megabits_per_second(), transfer.octets as f64 * 8e-9);
+            goodput[number].push(rate);
+            cost[number].push(used.as_secs_f64() / gigabits);
+            (bench.progress)(&format_args!("round {round}: {}: {rate:.0} Mbit/s", goodput[number].case));
+        }
+    }
+    tell(bench, cases, &goodput, "Mbit/s");
+    tell(bench, cases, &cost, "s/Gbit");
+    Ok(())
+}
+
+/// Percentiles of round trips, beside `load` small frames a second. The highest percentile needs the round trips of
+/// all rounds together.
+fn round_trips(
+    bench: &mut Bench<'_>,
+    cases: &[Case],
+    what: &str,
+    load: Option<u32>,
+) -> Result<(), BenchError> {
+    let figures = percentiles(what);
+    let cases = &chosen(bench, cases, &figures)[..];
+    let [mut middle, mut high, mut highest] = figures.map(|figure| samples(cases, &figure));
+    let mut all: Vec<Option<Histogram<u64>>> = vec![None; cases.len()];
+    for _ in 0..bench.effort.rounds {
+        for (number, case) in cases.iter().enumerate() {
+            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let load = load.map(|rate| Load::start(a, b, FRAMES[0].0, Some(rate), LOAD_LIMIT)).transpose()?;
+            let trips = traffic::lone_round_trips(a, b, Ip::V4, DATAGRAM, bench.effort.round_trips, PAUSE)?;
+            if let Some(load) = load {
+                load.stop()?;
+            }
+            if trips.times.is_empty() {
+                return Err(BenchError::Silent(middle[number].case.clone()));
+            }
+            middle[number].push(trips.percentile(50.0).as_secs_f64() * 1e6);
+            high[number].push(trips.percentile(99.0).as_secs_f64() * 1e6);
+            match &mut all[number] {
+                // Histograms of one kind can be added.
+                Some(all) => drop(all.add(&trips.times)),
+                none => *none = Some(trips.times),
+            }
+        }
+        if !cases.is_empty() {
+            (bench.progress)(&format_args!("{what}"));
+        }
+    }
+    for (samples, all) in highest.iter_mut().zip(all) {
+        samples.push(all.map_or(0.0, |all| all.value_at_percentile(99.9) as f64 / 1e3));
+    }
+    for samples in [middle, high, highest] {
+        tell(bench, cases, &samples, "us");
+    }
+    Ok(())
+}

@@ -1,0 +1,273 @@
+//! More frames than there is room for: what of the good ones still arrives.
+//!
+//! ```text
+//!  machine A ── [box] ── the insecure network ── [box] ── machine B
+//!   good frames              ^ garbage, replayed and clear frames, towards the second box
+//! ```
+//!
+//! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered. Sender,
+//! both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
+//! figure says more than what it is beside that of something simpler under the same load in the same round: beside links
+//! a forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
+//! same frames: those of 50 relations in turn. What the sender could not reach is
+//! said: `offered` is what it sent, and its ratio the multiple that it reached.
+//!
+//! | figure | how |
+//! |---|---|
+//! | lossless | the highest rate at which next to nothing is lost |
+//! | good frames, N times | frames that arrive each second while N times that is sent |
+//! | offered, N times | frames that were sent each second meanwhile |
+//! | good frames both ways, N times | the same while half of that is sent from each end at once: both ways together |
+//! | the slower way, N times | twice what arrives of the way of the two that fares worse |
+//! | a quarter beside ..., N times | what arrives of a quarter of the lossless rate, beside N times that rate of others, which a stranger sends |
+//! | sent by a stranger, ..., N times | how many of these really were sent each second |
+//! | status | how long the second box's answer takes meanwhile, at the worst |
+
+mod curve;
+mod place;
+mod strange;
+
+use std::time::{Duration, Instant};
+
+use ::bench::Target;
+use engine::open::Io;
+use lab::cyclic::Relation;
+use lab::{Shape, Topology};
+
+use self::place::Place;
+use super::rivals::Rival;
+use super::samples::Samples;
+use super::stand::Stand;
+use super::tunnel;
+use super::{Bench, BenchError, Effort};
+use crate::demo::cells::{self, CellChoice};
+use crate::demo::pair::{Choice, LinkKeys};
+
+pub use self::curve::{Curve, Way};
+pub use self::strange::Strange;
+
+/// The name of this bench in rows.
+pub const BENCH: &str = "overload";
+/// Multiples of the lossless rate that are offered.
+pub const TIMES: [f64; 6] = [0.5, 1.0, 2.0, 4.0, 7.0, 10.0];
+/// The same of both ways at once.
+pub const TIMES_BOTH: [f64; 3] = [1.0, 4.0, 10.0];
+/// The same of strangers' frames.
+const STRANGERS: [f64; 3] = [1.0, 4.0, 10.0];
+/// The share that has to arrive of what there is room for.
+const LEAST: f64 = 0.95;
+/// What is sent beside strangers' frames, of the lossless rate.
+const QUARTER: f64 = 0.25;
+/// Octets of payload of the shortest frame.
+const PAYLOAD: usize = 46;
+/// How long an answer may take.
+const ANSWER: Duration = Duration::from_secs(1);
+/// How long a load may last that nobody stops.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// What a figure of good frames is called.
+pub fn good(times: f64, case: &str) -> String {
+    format!("good frames, {times} times, {case}")
+}
+
+/// What the figure is called of what was sent.
+pub fn offered(times: f64, case: &str) -> String {
+    format!("offered, {times} times, {case}")
+}
+
+/// What the figure of the rate is called that loses nothing.
+pub fn lossless(case: &str) -> String {
+    format!("lossless, {case}")
+}
+
+/// What a figure of good frames from both ends at once is called.
+pub fn good_both(times: f64, case: &str) -> String {
+    format!("good frames both ways, {times} times, {case}")
+}
+
+/// What the figure is called of what was sent from both ends.
+pub fn offered_both(times: f64, case: &str) -> String {
+    format!("offered both ways, {times} times, {case}")
+}
+
+/// What the figure is called of the way that fares worse.
+pub fn slower(times: f64, case: &str) -> String {
+    format!("the slower way, {times} times, {case}")
+}
+
+/// Samples of a quarter load beside one kind of strangers' frames.
+struct Beside {
+    strange: Strange,
+    times: f64,
+    arrived: Samples,
+    sent: Samples,
+}
+
+struct Case {
+    name: &'static str,
+    place: Place,
+    curve: Curve,
+    /// A protected frame, if there are such.
+    protected: Option<Vec<u8>>,
+    quarter: Samples,
+    beside: Vec<Beside>,
+    status: Samples,
+}
+
+/// What is measured: its name, and how it is made.
+type Made = fn(&Bench<'_>, &'static str) -> Result<Place, BenchError>;
+const LINKS: [(&str, Made); 4] = [
+    ("Linux bridge", |_, name| Ok(Place::link(Stand::bridged(name, &shape())?))),
+    ("bare forwarder", |bench, name| {
+        Ok(Place::link(Stand::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?))
+    }),
+    ("static keys", |bench, name| gateways(bench, name, LinkKeys::Static)),
+    ("key agreement", |bench, name| gateways(bench, name, LinkKeys::Agreed)),
+];
+const SITES: [(&str, Made); 3] = [
+    (VXLAN, |_, _| Ok(Place::tunnel(tunnel::Case::rival(Rival::Vxlan)?))),
+    ("site, header encryption", |bench, name| sites(bench, name, 1)),
+    ("site, identifiers", |bench, name| sites(bench, name, 2)),
+];
+const CELLS: [(&str, Made); 2] = [
+    (UNPROTECTED_CELL, |bench, name| {
+        let stand = Stand::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
+        let relations = relations(&stand.topology);
+        Ok(Place::cell(stand, relations))
+    }),
+    ("cell", |bench, name| {
+        let topology = Topology::build(&shape())?;
+        let relations = relations(&topology);
+        let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
+        choice.drops = true;
+        let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
+        let stand = Stand::running(name, topology, pair);
+        stand.wait_for_cells()?;
+        Ok(Place::cell(stand, relations))
+    }),
+];
+/// What stands beside our cell, with the same frames.
+pub const UNPROTECTED_CELL: &str = "forwarder of cyclic frames";
+/// Devices of the PLC, and how often each relation sends by its configuration; in fact as often as is offered.
+const RELATIONS: u8 = 50;
+const CYCLE: Duration = Duration::from_millis(1);
+
+fn relations(topology: &Topology) -> Vec<Relation> {
+    (1..=RELATIONS).map(|device| cells::relation(topology, device, CYCLE)).collect()
+}
+
+/// What stands beside our sites.
+pub const VXLAN: &str = "kernel VXLAN";
+
+fn shape() -> Shape {
+    Shape { static_neighbours: true, ..Shape::default() }
+}
+
+fn gateways(bench: &Bench<'_>, name: &str, keys: LinkKeys) -> Result<Place, BenchError> {
+    let choice = Choice { keys, ..Choice::default() };
+    Ok(Place::link(Stand::new(&bench.programs.frameward, name, &shape(), &choice)?))
+}
+
+fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<Place, BenchError> {
+    let (_, mode, whole) = tunnel::OURS[which];
+    Ok(Place::tunnel(tunnel::Case::sites(&bench.programs.frameward, name, mode, whole)?))
+}
+
+pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
+    let mut measured = false;
+    // Idle gateways of others take CPU too: those that are not compared do not stand at the same time.
+    for group in [&LINKS[..], &SITES, &CELLS] {
+        let wanted: Vec<_> = group.iter().filter(|(name, _)| bench.wants(name)).collect();
+        measured |= !wanted.is_empty();
+        together(bench, &wanted)?;
+    }
+    if measured { Ok(()) } else { Err(BenchError::Unknown) }
+}
+
+/// Measures cases that are compared with each other.
+fn together(bench: &mut Bench<'_>, wanted: &[&(&'static str, Made)]) -> Result<(), BenchError> {
+    let effort = bench.effort;
+    let mut cases = Vec::new();
+    for (name, make) in wanted {
+        let case = Case::new(name, make(bench, name)?, &effort)?;
+        (bench.progress)(&format_args!("{name}: {:.0} frames/s without loss", case.curve.rate()));
+        cases.push(case);
+    }
+    for round in 1..=effort.rounds {
+        for case in &mut cases {
+            case.round(effort.time / 3)?;
+            (bench.progress)(&format_args!("round {round}: {}", case.name));
+        }
+    }
+    for case in &cases {
+        case.tell(bench.figure);
+    }
+    cases.into_iter().try_for_each(|case| case.place.stop())
+}
+
+impl Case {
+    fn new(name: &'static str, mut place: Place, effort: &Effort) -> Result<Self, BenchError> {
+        let curve = Curve::search(name, &mut place, effort)?;
+        let protected = place.protected()?;
+        let mut beside = Vec::new();
+        for &strange in place.strangers() {
+            for times in STRANGERS {
+                let what = format!("{}, {times} times, {name}", strange.name());
+                let arrived = Samples::new(&format!("a quarter beside {what}"));
+                let sent = Samples::new(&format!("sent by a stranger, {what}"));
+                beside.push(Beside { strange, times, arrived, sent });
+            }
+        }
+        let quarter = Samples::new(&format!("a quarter alone, {name}"));
+        Ok(Self {
+            name,
+            place,
+            curve,
+            protected,
+            quarter,
+            beside,
+            status: Samples::new(&format!("status, {name}")),
+        })
+    }
+
+    fn round(&mut self, time: Duration) -> Result<(), BenchError> {
+        self.curve.round(&mut self.place, time)?;
+        let Some(protected) = &self.protected else { return Ok(()) };
+        let rate = self.curve.rate();
+        let quarter = (rate * QUARTER) as u32;
+        self.quarter.push(self.place.offer(quarter, time)?.delivered_per_second());
+        let mut worst = Duration::ZERO;
+        for Beside { strange, times, arrived, sent } in &mut self.beside {
+            let begin = Instant::now();
+            let load = self.place.stranger(*strange, protected, (rate * *times) as u32, LIMIT)?;
+            arrived.push(self.place.offer(quarter, time)?.delivered_per_second());
+            let asked = Instant::now();
+            self.place.answer()?;
+            worst = worst.max(asked.elapsed());
+            let (strangers, lasted) = (load.sent(), begin.elapsed());
+            load.stop()?;
+            sent.push(strangers as f64 / lasted.as_secs_f64());
+        }
+        self.status.push(worst.as_secs_f64() * 1e3);
+        Ok(())
+    }
+
+    fn tell(&self, figure: &mut dyn FnMut(::bench::Row)) {
+        self.curve.tell(self.protected.is_some(), figure);
+        if self.protected.is_none() {
+            return;
+        }
+        figure(self.quarter.row(BENCH, "frames/s", None));
+        for Beside { arrived, sent, .. } in &self.beside {
+            let mut row = arrived.row(BENCH, "frames/s", Some(&self.quarter));
+            let met = row.ratio.as_ref().is_some_and(|ratio| ratio.value >= LEAST);
+            row.target = Some(Target { wanted: format!("ratio at least {LEAST}"), met });
+            figure(row);
+            figure(sent.row(BENCH, "frames/s", Some(self.curve.lossless())));
+        }
+        let mut row = self.status.row(BENCH, "ms", None);
+        let met = row.spread.as_ref().is_some_and(|spread| spread.highest <= ANSWER.as_secs_f64() * 1e3);
+        row.target = Some(Target { wanted: "never more than 1000".into(), met });
+        figure(row);
+    }
+}

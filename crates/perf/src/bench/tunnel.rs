@@ -1,0 +1,329 @@
+//! Tunnels between two plants: ours in its three modes beside kernel VXLAN, alone and over WireGuard in user space.
+//!
+//! ```text
+//!  sender ── lan SITE 1 wan ── internet (a router) ── wan SITE 2 lan ── counter, echo
+//! ```
+//!
+//! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
+//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver share the machine's CPUs.
+//!
+//! | figure | how |
+//! |---|---|
+//! | 64-octet frames | frames that arrive each second, the best of several offers |
+//! | LAN payload 1470 | the same with frames of 1484 octets, the largest that identifier mode carries whole |
+//! | largest whole payload | the same with the largest frames that the case carries in one packet: WireGuard fragments 1470 |
+//! | LAN payload 1500 | the same with frames of 1514 octets, each of which is carried in two packets |
+//! | a quarter load | frames that arrive of a quarter of what a site can receive, alone and beside made-up packets: [`flood`] |
+//! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
+//! | round trip | one frame at a time, with a pause before each, for frames of 64 to 1468 octets |
+
+mod flood;
+mod headers;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ::bench::Target;
+use lab::macsec::{self, Port};
+use lab::plants::BARE;
+use lab::{Plants, PlantsShape};
+
+use super::rivals::{Place, Rival, RunningRival};
+use super::samples::Samples;
+use super::{Bench, BenchError, PAUSE};
+use crate::demo::sites::{Sites, SitesChoice};
+use frameward::report::GatewayReport;
+
+const BENCH: &str = "tunnel";
+/// Octets of the path's MTU.
+const PATH: u32 = 1500;
+/// Octets of the LANs' MTU: more than the largest frame measured needs, so that nothing is bounded by it.
+const LAN_MTU: u32 = 1500;
+/// Octets of an Ethernet header.
+const HEADER: u32 = 14;
+/// Frames offered each second, in turn; the last is as many as the sender can. Where a box that is offered too many
+/// loses time with those it drops, a smaller offer gives the better figure.
+const OFFERS: [Option<u32>; 3] = [Some(100_000), Some(250_000), None];
+/// Octets of the frames whose round trip is taken, with FCS.
+const ROUND_TRIPS: [usize; 5] = [64, 256, 512, 1024, 1468];
+const FCS: usize = 4;
+
+/// Our modes: name, `mode`, and the largest LAN payload that goes whole over [`PATH`].
+pub(super) const OURS: [(&str, &str, u32); 3] = [
+    ("our plain mode, unprotected", "plain", 1450),
+    ("our header encryption", "header-encryption", 1458),
+    ("our identifiers", "identifier", 1470),
+];
+/// How long sites may take to find each other and to probe the path.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A case: two plants and what stands in the sites' boxes.
+pub(super) struct Case {
+    name: &'static str,
+    /// Their network.
+    pub(super) plants: Plants,
+    inside: Inside,
+    /// Octets of the largest LAN payload that it carries in one packet.
+    whole: u32,
+    /// It hides headers.
+    pub(super) protects: bool,
+    /// PNs go on from measurement to measurement.
+    pub(super) pn: u32,
+}
+
+enum Inside {
+    Rival(RunningRival),
+    Sites(Sites),
+}
+
+impl Case {
+    pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
+        let plants = Plants::build(&shape())?;
+        let places = [0, 1].map(|index| Place::from(&plants.plants[index]));
+        let running = rival.start(places, LAN_MTU, PATH)?;
+        let whole = rival.payload(PATH);
+        Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
+    }
+
+    /// Our sites in one of their modes, and the largest LAN payload that goes whole.
+    pub(super) fn sites(
+        frameward: &Path,
+        name: &'static str,
+        mode: &'static str,
+        whole: u32,
+    ) -> Result<Self, BenchError> {
+        let plants = Plants::build(&shape())?;
+        let choice = SitesChoice { mode, ..SitesChoice::default() };
+        let sites = Sites::start(frameward, &plants, &choice)?;
+        let protects = mode != "plain";
+        let mut case = Self { name, plants, inside: Inside::Sites(sites), whole, protects, pn: 1 };
+        case.wait_until_it_carries()?;
+        Ok(case)
+    }
+
+    /// Sites pass frames when they have found each other, and large ones whole when the path was probed.
+    fn wait_until_it_carries(&mut self) -> Result<(), BenchError> {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let [from, to] = self.ports();
+            // Both ways, so that either site knows where the stations are, and their flows are announced.
+            let octets = (self.whole + HEADER) as usize;
+            let trips = macsec::round_trips(from, to, octets, self.pn, 5, PAUSE)?;
+            self.pn += 100;
+            if trips.lost() == 0 {
+                return Ok(());
+            }
+            if Instant::now() > end {
+                return Err(BenchError::Silent(self.name.into()));
+            }
+        }
+    }
+
+    pub(super) fn ports(&self) -> [Port<'_>; 2] {
+        [0, 1].map(|index| {
+            let plant = &self.plants.plants[index];
+            // Stations of their own, which no bridge on the way knows as an interface's address.
+            Port { namespace: &plant.lan, ifname: BARE, mac: [2, 0, 0, 0, plant.number, 0x51] }
+        })
+    }
+
+    /// Plain mode divides no frame: what is longer than goes whole does not go.
+    fn carries(&self, octets: u32) -> bool {
+        !matches!(self.inside, Inside::Sites(_)) || self.protects || octets <= self.whole + HEADER
+    }
+
+    /// Frames of `octets` that arrive each second.
+    fn rate(&mut self, octets: u32, time: Duration) -> Result<f64, BenchError> {
+        let mut best = 0.0_f64;
+        for offer in OFFERS {
+            let [from, to] = self.ports();
+            let flood = macsec::flood(from, to, octets as usize, self.pn, offer, time / 3)?;
+            best = best.max(flood.delivered_per_second());
+            // More than any sender sends meanwhile.
+            self.pn += 1 << 23;
+        }
+        Ok(best)
+    }
+
+    /// What the second site says of itself.
+    pub(super) fn far_report(&self) -> Result<GatewayReport, BenchError> {
+        match &self.inside {
+            Inside::Sites(sites) => Ok(sites.sites[1].report()?),
+            Inside::Rival(_) => Err(BenchError::Silent(self.name.to_owned())),
+        }
+    }
+
+    pub(super) fn stop(self) -> Result<(), BenchError> {
+        match self.inside {
+            Inside::Rival(rival) => rival.stop()?,
+            Inside::Sites(sites) => sites.stop()?,
+        }
+        Ok(())
+    }
+}
+
+fn shape() -> PlantsShape {
+    PlantsShape {
+        plants: 2,
+        stations: 0,
+        lan_mtu: LAN_MTU,
+        wan_mtu: PATH,
+        switches: false,
+        lines: false,
+        ..PlantsShape::default()
+    }
+}
+
+/// What a figure in memory is called that [`Bench::only`] may name.
+const IN_MEMORY: &str = "in memory";
+
+/// Throughputs: what, its unit, what is wanted, octets of the frames.
+type Throughput = (&'static str, &'static str, Wanted, fn(&Case) -> u32);
+const THROUGHPUTS: [Throughput; 4] = [
+    ("64-octet frames", "frames/s", Wanted::AtLeast(2.5), |_| macsec::SHORTEST as u32),
+    ("LAN payload 1470", "Mbit/s", Wanted::AtLeast(3.0), |_| 1470 + HEADER),
+    ("largest whole payload", "Mbit/s", Wanted::Nothing, |case| case.whole + HEADER),
+    ("LAN payload 1500", "Mbit/s", Wanted::AtLeast(2.5), |_| 1500 + HEADER),
+];
+
+fn round_trip(octets: usize) -> String {
+    format!("round trip of {octets} octets")
+}
+
+pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
+    let throughputs: Vec<_> = THROUGHPUTS.into_iter().filter(|(what, ..)| bench.wants(what)).collect();
+    let trips: Vec<_> = ROUND_TRIPS.into_iter().filter(|&octets| bench.wants(&round_trip(octets))).collect();
+    let compared = !(throughputs.is_empty() && trips.is_empty());
+    let (memory, flooded) = (bench.wants(IN_MEMORY), bench.wants(flood::FLOOD));
+    if !compared && !memory && !flooded {
+        return Err(BenchError::Unknown);
+    }
+    if memory {
+        headers::measure(bench);
+    }
+    if !compared && !flooded {
+        return Ok(());
+    }
+    let mut cases = cases(bench, compared)?;
+    for (what, unit, wanted, octets) in throughputs {
+        rates(bench, &mut cases, (what, unit, wanted), octets)?;
+    }
+    if flooded {
+        flood::measure(bench, &mut cases)?;
+    }
+    for octets in trips {
+        round_trips(bench, &mut cases, octets)?;
+    }
+    cases.into_iter().try_for_each(Case::stop)
+}
+
+/// Our sites, and what they are to be compared with.
+fn cases(bench: &mut Bench<'_>, compared: bool) -> Result<Vec<Case>, BenchError> {
+    (bench.progress)(&"plants for the tunnels");
+    let mut cases = Vec::new();
+    for rival in Rival::ALL.into_iter().filter(|_| compared) {
+        match rival.missing() {
+            Some(program) => (bench.progress)(&format_args!(
+                "left out: {}, since {program} is not installed (scripts/setup.sh bench)",
+                rival.name()
+            )),
+            None => cases.push(Case::rival(rival)?),
+        }
+    }
+    for (name, mode, whole) in OURS {
+        cases.push(Case::sites(&bench.programs.frameward, name, mode, whole)?);
+    }
+    Ok(cases)
+}
+
+fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
+    cases.iter().map(|case| Samples::new(&format!("{what}, {}", case.name))).collect()
+}
+
+/// What our protected modes ought to reach, compared with kernel VXLAN over wireguard-go.
+#[derive(Clone, Copy)]
+enum Wanted {
+    Nothing,
+    AtLeast(f64),
+    Below(f64),
+}
+
+impl Wanted {
+    fn judge(self, ratio: f64) -> Option<Target> {
+        let (wanted, met) = match self {
+            Self::Nothing => return None,
+            Self::AtLeast(least) => (format!("ratio at least {least}"), ratio >= least),
+            Self::Below(most) => (format!("ratio below {most}"), ratio < most),
+        };
+        Some(Target { wanted, met })
+    }
+}
+
+/// Each case is compared with kernel VXLAN; ours with that over wireguard-go, too.
+fn tell(bench: &mut Bench<'_>, cases: &[Case], samples: &[Samples], unit: &str, wanted: Wanted) {
+    let find = |rival: Rival| {
+        let number = cases.iter().position(|case| case.name == rival.name())?;
+        samples.get(number)
+    };
+    for (case, one) in cases.iter().zip(samples).filter(|(_, one)| !one.values.is_empty()) {
+        let other = find(Rival::Vxlan).filter(|other| other.case != one.case);
+        (bench.figure)(one.row(BENCH, unit, other));
+        if let (Inside::Sites(_), Some(other)) = (&case.inside, find(Rival::WireguardGo)) {
+            let mut row = one.row(BENCH, unit, Some(other));
+            let ratio = row.ratio.as_ref().map_or(0.0, |ratio| ratio.value);
+            row.target = Some(wanted).filter(|_| case.protects).and_then(|wanted| wanted.judge(ratio));
+            (bench.figure)(row);
+        }
+    }
+}
+
+/// Frames a second, or megabits of frames.
+fn rates(
+    bench: &mut Bench<'_>,
+    cases: &mut [Case],
+    (what, unit, wanted): (&str, &str, Wanted),
+    octets: impl Fn(&Case) -> u32,
+) -> Result<(), BenchError> {
+    let mut samples = samples(cases, what);
+    for round in 1..=bench.effort.rounds {
+        for (case, samples) in cases.iter_mut().zip(&mut samples) {
+            let octets = octets(case);
+            if !case.carries(octets) {
+                continue;
+            }
+            let rate = case.rate(octets, bench.effort.time)?;
+            (bench.progress)(&format_args!("round {round}: {}: {rate:.0} frames/s", samples.case));
+            if rate == 0.0 {
+                return Err(BenchError::Silent(samples.case.clone()));
+            }
+            let per_frame = if unit == "Mbit/s" { f64::from(octets) * 8e-6 } else { 1.0 };
+            samples.push(rate * per_frame);
+        }
+    }
+    tell(bench, cases, &samples, unit, wanted);
+    Ok(())
+}
+
+fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Result<(), BenchError> {
+    let what = round_trip(octets);
+    let (mut middle, mut high) =
+        (samples(cases, &format!("{what} p50")), samples(cases, &format!("{what} p99")));
+    for _ in 0..bench.effort.rounds {
+        for (number, case) in cases.iter_mut().enumerate() {
+            let [from, to] = case.ports();
+            let count = bench.effort.round_trips;
+            let trips = macsec::round_trips(from, to, octets - FCS, case.pn, count, PAUSE)?;
+            case.pn += 1 << 16;
+            if trips.times.is_empty() {
+                return Err(BenchError::Silent(middle[number].case.clone()));
+            }
+            middle[number].push(trips.percentile(50.0).as_secs_f64() * 1e6);
+            high[number].push(trips.percentile(99.0).as_secs_f64() * 1e6);
+        }
+    }
+    (bench.progress)(&what);
+    for samples in [middle, high] {
+        tell(bench, cases, &samples, "us", Wanted::Below(1.0));
+    }
+    Ok(())
+}
