@@ -4,17 +4,19 @@
 #![allow(clippy::unwrap_used)]
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use lab::trial::Search;
 use perf::bench::rivals::Rival;
 use perf::evidence::contest::{BENCH, Contestant, Effort, FIGURES, Running, round};
+use perf::programs::Programs;
 
-/// Where the gateway is; the tests of a workspace stand beside its programs.
-fn program() -> PathBuf {
-    Path::new(env!("CARGO_BIN_EXE_frameward-lab")).with_file_name("frameward")
+/// The tests of a workspace stand beside its programs.
+fn programs() -> Programs {
+    let lab = Path::new(env!("CARGO_BIN_EXE_frameward-lab"));
+    Programs::in_directory(lab.parent().unwrap()).unwrap()
 }
 
 /// Guests and daemons of the one test would take the machine from the round trips of the other.
@@ -34,7 +36,7 @@ fn a_round_has_every_figure() {
     let (outcome, said) = (0..5)
         .find_map(|_| {
             let mut said = 0;
-            let outcome = round(Path::new("none"), Contestant::Bridge, &effort, &mut |_| said += 1);
+            let outcome = round(&programs(), Contestant::Bridge, &effort, &mut |_| said += 1);
             outcome.map_err(|error| last = error).ok().map(|outcome| (outcome, said))
         })
         .unwrap_or_else(|| panic!("five times: {last}"));
@@ -71,7 +73,7 @@ fn every_contestant_carries_full_frames_and_ends() {
             continue;
         }
         // It is measured only after full frames have crossed: see `Running::start`.
-        let running = Running::start(&program(), contestant)
+        let running = Running::start(&programs(), contestant)
             .unwrap_or_else(|error| panic!("{}: {error}", contestant.name()));
         let processes = running.processes();
         let silent = [Contestant::Bridge, Contestant::Tunnel(Rival::Vxlan)].contains(&contestant);

@@ -163,7 +163,7 @@ fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
         let (program, name) = (&bench.programs.frameward, &plan.name);
         let stand = match &plan.boxes {
             Boxes::Bridges => Stand::bridged(name, &shape)?,
-            Boxes::Bare(io) => Stand::forwarded(program, name, &shape, *io)?,
+            Boxes::Bare(io) => Stand::forwarded(&bench.programs.lab, name, &shape, *io)?,
             Boxes::Gateways(choice) => Stand::new(program, name, &shape, choice)?,
             Boxes::OneGateway(choice) => Stand::one_hop(program, name, &shape, choice)?,
         };

@@ -24,11 +24,11 @@ mod kernel;
 mod tinc;
 
 use std::fmt::Display;
-use std::path::Path;
 use std::time::Duration;
 
 use crate::bench::BenchError;
 use crate::bench::overload::Curve as Overload;
+use crate::programs::Programs;
 use bench::Row;
 use lab::flood::Load;
 use lab::traffic::{self, Ip, RoundTrips};
@@ -117,7 +117,7 @@ impl Effort {
 /// # Errors
 /// In words: what is not installed, does not start or does not carry.
 pub fn round(
-    frameward: &Path,
+    programs: &Programs,
     contestant: Contestant,
     effort: &Effort,
     say: &mut dyn FnMut(&dyn Display),
@@ -125,7 +125,7 @@ pub fn round(
     if let Some(missing) = contestant.missing() {
         return Err(format!("{missing} is not installed: scripts/setup.sh bench"));
     }
-    let running = Running::start(frameward, contestant).map_err(|error| error.to_string())?;
+    let running = Running::start(programs, contestant).map_err(|error| error.to_string())?;
     std::thread::sleep(SETTLED);
     let measured = measure(&running, contestant, effort, say).map_err(|error| error.to_string());
     let stopped = running.stop().map_err(|error| error.to_string());
@@ -139,11 +139,11 @@ pub fn round(
 /// # Errors
 /// In words: what does not start or does not carry.
 pub fn side_by_side(
-    frameward: &Path,
+    programs: &Programs,
     effort: &Effort,
     say: &mut dyn FnMut(&dyn Display),
 ) -> Result<Outcome, String> {
-    let start = |one| Running::start(frameward, one).map_err(|error: BenchError| error.to_string());
+    let start = |one| Running::start(programs, one).map_err(|error: BenchError| error.to_string());
     let pair = [start(PAIR[0])?, start(PAIR[1])?];
     std::thread::sleep(SETTLED);
     let mut all: [Option<RoundTrips>; 2] = [None, None];
@@ -175,7 +175,7 @@ pub fn side_by_side(
 /// # Errors
 /// In words: what is not installed, does not start or does not carry.
 pub fn overload(
-    frameward: &Path,
+    programs: &Programs,
     contestant: Contestant,
     effort: &crate::bench::Effort,
     say: &mut dyn FnMut(&dyn Display),
@@ -183,7 +183,7 @@ pub fn overload(
     if let Some(missing) = contestant.missing() {
         return Err(format!("{missing} is not installed: scripts/setup.sh bench"));
     }
-    let running = Running::start(frameward, contestant).map_err(|error| error.to_string())?;
+    let running = Running::start(programs, contestant).map_err(|error| error.to_string())?;
     std::thread::sleep(SETTLED);
     let (a, b) = running.machines();
     let mut way = [a, b];

@@ -148,13 +148,13 @@ fn rivals(extent: Extent) -> Vec<Step> {
             let name = format!("rivals: round {}, {}", round + 1, contestant.name());
             let expected = if extent == Extent::Full { 55 } else { 10 };
             steps.push(Step::new(contest::BENCH, &name, expected, move |tools| {
-                contest::round(&tools.programs.frameward, contestant, &effort, tools.say)
+                contest::round(tools.programs, contestant, &effort, tools.say)
             }));
         }
         let name = format!("rivals: round {}, side by side", round + 1);
         let expected = if extent == Extent::Full { 10 } else { 5 };
         steps.push(Step::new(contest::BENCH, &name, expected, move |tools| {
-            contest::side_by_side(&tools.programs.frameward, &effort, tools.say)
+            contest::side_by_side(tools.programs, &effort, tools.say)
         }));
     }
     steps
@@ -191,7 +191,7 @@ fn tunnel_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String
 fn overload_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, String> {
     let mut outcome = own_bench(tools, effort, |bench| bench.overload())?;
     for contestant in [Contestant::Daemon(Daemon::OpenVpn), Contestant::Daemon(Daemon::Fastd)] {
-        match contest::overload(&tools.programs.frameward, contestant, &effort, tools.say) {
+        match contest::overload(tools.programs, contestant, &effort, tools.say) {
             Ok(rows) => outcome.rows.extend(rows),
             Err(why) => outcome.gaps.push(format!("{}: {why}", contestant.name())),
         }

@@ -1,12 +1,12 @@
 //! Who takes part, and what it takes to stand in the boxes.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::bench::BenchError;
 use crate::bench::rivals::{Place, Rival, RunningRival, find};
 use crate::bench::stand::Stand;
 use crate::demo::pair::Choice;
+use crate::programs::Programs;
 use engine::open::Io;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Machine, Shape, Topology};
@@ -135,7 +135,7 @@ impl Running {
     ///
     /// # Errors
     /// If it does not.
-    pub fn start(frameward: &Path, contestant: Contestant) -> Result<Self, BenchError> {
+    pub fn start(programs: &Programs, contestant: Contestant) -> Result<Self, BenchError> {
         let shape = Shape {
             plain_mtu: PLAIN_MTU,
             protected_mtu: NETWORK_MTU,
@@ -144,11 +144,12 @@ impl Running {
             ..Shape::default()
         };
         let name = contestant.name();
-        let gateways = |link| Stand::new(frameward, name, &shape, &Choice { link, ..Choice::default() });
+        let gateways =
+            |link| Stand::new(&programs.frameward, name, &shape, &Choice { link, ..Choice::default() });
         let inside = match contestant {
             Contestant::Bridge => Inside::Stand(Stand::bridged(name, &shape)?.into()),
             Contestant::BareForwarder => {
-                Inside::Stand(Stand::forwarded(frameward, name, &shape, Io::AfXdp)?.into())
+                Inside::Stand(Stand::forwarded(&programs.lab, name, &shape, Io::AfXdp)?.into())
             }
             Contestant::Frameward => Inside::Stand(gateways("")?.into()),
             Contestant::Concatenating => {
