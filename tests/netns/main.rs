@@ -24,6 +24,7 @@ mod fieldbus;
 mod guard;
 mod hostile;
 mod http;
+mod init;
 mod kills;
 mod lifecycle;
 mod links;

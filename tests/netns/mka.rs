@@ -20,7 +20,7 @@ use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, counter, program};
 
 /// A network of 1500 octets: full-size frames pass only while they are divided.
-const NARROW: Shape = Shape {
+pub(crate) const NARROW: Shape = Shape {
     plain_mtu: 1500,
     protected_mtu: 1500,
     gateway_queues: 1,

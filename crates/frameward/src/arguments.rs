@@ -7,6 +7,7 @@ use frameward::keygen::KeyLength;
 use wire::Ckn;
 
 pub(crate) mod doctor;
+pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;
 
@@ -19,7 +20,7 @@ pub(crate) struct Arguments {
 
 const AFTER_HELP: &str = "\
 Examples:
-  frameward keygen static --out /etc/frameward/press.key
+  frameward init link --plain enp1s0 --protected enp2s0 --name press-line
   frameward check /etc/frameward/press-line.toml
   frameward run /etc/frameward/press-line.toml
   frameward status press-line
@@ -129,6 +130,9 @@ Example:
         /// The directory; it exists
         directory: PathBuf,
     },
+    /// Make the configuration and the keys of a first link, cell or site, and what the other box needs
+    #[command(subcommand, arg_required_else_help = true)]
+    Init(init::Init),
     /// Make keys
     #[command(subcommand, arg_required_else_help = true)]
     Keygen(Keygen),

@@ -105,23 +105,31 @@ pub struct NewCak {
 ///
 /// As [`static_key`].
 pub fn cak(length: KeyLength, ckn: Option<Ckn>, path: &Path) -> Result<NewCak, KeygenError> {
-    let ckn = match ckn {
-        Some(ckn) => ckn,
-        None => {
-            let mut name = [0; CKN_OCTETS];
-            getrandom::fill(&mut name).map_err(KeygenError::Random)?;
-            Ckn::new(&name).expect("invariant: 1 to 32 octets are a name")
-        }
-    };
-    let mut buffer = Zeroizing::new([0_u8; 32]);
-    let key = length.of(&mut buffer);
-    getrandom::fill(key).map_err(KeygenError::Random)?;
+    let ckn = ckn.map_or_else(draw_ckn, Ok)?;
+    let (buffer, octets) = draw(length)?;
+    let key = &buffer[..octets];
     write_new(path, &[("ckn = ", ckn.octets()), ("cak = ", key)])?;
     Ok(NewCak { ckn, fingerprint: fingerprint(key) })
 }
 
-/// Writes octets as lines of hexadecimal digits, each behind its label, into a file that was not there.
-fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
+/// A name for a CAK, drawn from the operating system.
+pub(crate) fn draw_ckn() -> Result<Ckn, KeygenError> {
+    let mut name = [0; CKN_OCTETS];
+    getrandom::fill(&mut name).map_err(KeygenError::Random)?;
+    Ok(Ckn::new(&name).expect("invariant: 1 to 32 octets are a name"))
+}
+
+/// A key drawn from the operating system: the first octets of a buffer, and how many.
+pub(crate) fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), KeygenError> {
+    let mut buffer = Zeroizing::new([0_u8; 32]);
+    let key = length.of(&mut buffer);
+    getrandom::fill(key).map_err(KeygenError::Random)?;
+    let octets = key.len();
+    Ok((buffer, octets))
+}
+
+/// Writes octets as lines of hexadecimal digits, each behind its label, into a file that was not there: mode 0600, synced.
+pub(crate) fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
     // Allocated whole at first, so that growing leaves no copy behind.
     let length = |(label, octets): &(&str, &[u8])| label.len() + 2 * octets.len() + 1;
     let mut text = Zeroizing::new(vec![0_u8; lines.iter().map(length).sum()]);
@@ -136,6 +144,11 @@ fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
         *end = b'\n';
         rest = behind;
     }
+    write_new_text(path, &text)
+}
+
+/// Writes a file that was not there: mode 0600, synced.
+pub(crate) fn write_new_text(path: &Path, text: &[u8]) -> Result<(), KeygenError> {
     let write_error = |source| KeygenError::Write { path: path.to_owned(), source };
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
@@ -144,7 +157,7 @@ fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
         }
         Err(error) => return Err(write_error(error)),
     };
-    file.write_all(&text).and_then(|()| file.sync_all()).map_err(|error| {
+    file.write_all(text).and_then(|()| file.sync_all()).map_err(|error| {
         // What is left would be refused as no key file; a failure to remove it changes nothing.
         let _ = std::fs::remove_file(path);
         write_error(error)

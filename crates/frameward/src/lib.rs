@@ -5,6 +5,7 @@ pub mod config;
 pub mod cpus;
 pub mod doctor;
 pub mod http;
+pub mod init;
 pub mod inspect;
 pub mod kay_log;
 pub mod key_file;

@@ -50,6 +50,7 @@ fn main() -> ExitCode {
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
         Command::Manual { directory } => write_manual(&directory),
+        Command::Init(init) => init.run(),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
         Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
         Command::Keygen(Keygen::Site { out }) => keygen_site(&out),

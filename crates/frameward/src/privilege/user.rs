@@ -51,6 +51,26 @@ struct Account {
     is_known: bool,
 }
 
+/// Whom files of a gateway are to belong to that this process writes, as user and group: the user `name`, without one
+/// [`GATEWAY_USER`] if there is one. None: whoever writes them.
+///
+/// # Errors
+/// In one line with its cure: there is no such user, or only root can give files away.
+pub fn files_owner(name: Option<&str>) -> Result<Option<(u32, u32)>, String> {
+    let numbers = |account: Account| Some((account.uid.as_raw(), account.gid.as_raw()));
+    match name {
+        None if !geteuid().is_root() => Ok(None),
+        None => Ok(account(GATEWAY_USER).ok().and_then(numbers)),
+        Some(name) => {
+            let account = account(name)?;
+            if account.uid != geteuid() && !geteuid().is_root() {
+                return Err(format!("only root can write files of user {name:?}; leave --user out"));
+            }
+            Ok(numbers(account))
+        }
+    }
+}
+
 /// Becomes the user that is to run the gateway, and keeps the capabilities, which stay permitted. `places` are made for
 /// that user where they are missing. To be called while the process has one thread, before anything is read. Returns a
 /// line for people, if there is something to say.

@@ -1,0 +1,260 @@
+//! `frameward init`: its arguments, and the questions for those that are missing.
+
+use std::fmt::Display;
+use std::io::{self, BufRead as _, IsTerminal as _};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use frameward::init::{self, Bundle, CellAnswers, InitError, LinkAnswers, Setting, SiteAnswers};
+use frameward::privilege;
+
+use crate::{Failure, print, tell, told};
+
+#[derive(Subcommand)]
+pub(crate) enum Init {
+    /// A link between two boxes, whose keys are agreed on by MKA
+    #[command(after_help = "\
+On the first box it makes NAME.toml, NAME.cak and NAME.bundle. The bundle holds the CAK: carry it to
+the other box over a channel that is itself secret, and use it there with --join.
+
+Examples:
+  frameward init link --plain enp1s0 --protected enp2s0 --name press
+  frameward init link --join press.bundle --plain enp1s0 --protected enp2s0")]
+    Link {
+        #[command(flatten)]
+        ports: Ports,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// A fieldbus cell between two boxes, and the link that carries the rest
+    #[command(after_help = "\
+As `init link`. The other box gets the relations with the bundle, and takes the other stations.
+
+Examples:
+  frameward init cell --plain enp1s0 --protected enp2s0 --local 02:00:00:00:01:01 \\
+    --relation 02:00:00:00:01:01,02:00:00:00:02:01,0x8001,0x8002,1ms
+  frameward init cell --join cell.bundle --plain enp1s0 --protected enp2s0")]
+    Cell {
+        #[command(flatten)]
+        ports: Ports,
+        /// A station behind this box, by its MAC address; may be given several times
+        #[arg(long, value_name = "MAC")]
+        local: Vec<String>,
+        /// Two stations, the FrameID that each of them sends, and the cycle; several times
+        #[arg(long, value_name = "MAC,MAC,ID,ID,CYCLE")]
+        relation: Vec<String>,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// A site, whose LAN is joined with those of other sites over UDP/IP
+    #[command(after_help = "\
+Without --peer it makes the site's identity, NAME.key, and NAME.site, which is no secret: carry it to
+the other sites. With --peer, once for each other site, it makes NAME.toml.
+
+Examples:
+  frameward init site --name dresden --endpoint dresden.example.net:7787
+  frameward init site --name berlin --lan enp3s0 --peer dresden.site
+  frameward init site --name dresden --lan enp3s0 --peer berlin.site")]
+    Site {
+        /// The name of site, gateway and files
+        #[arg(long)]
+        name: Option<String>,
+        /// The interface towards the LAN
+        #[arg(long, value_name = "IF")]
+        lan: Option<String>,
+        /// The address and port for UDP here
+        #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:7787")]
+        bind: String,
+        /// Where the other sites reach this one; leave it out if it calls them
+        #[arg(long, value_name = "HOST:PORT")]
+        endpoint: Option<String>,
+        /// The .site file of another site; may be given several times
+        #[arg(long, value_name = "FILE")]
+        peer: Vec<PathBuf>,
+        #[command(flatten)]
+        place: Place,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct Ports {
+    /// The interface towards the machine
+    #[arg(long, value_name = "IF")]
+    plain: Option<String>,
+    /// The interface towards the insecure network
+    #[arg(long, value_name = "IF")]
+    protected: Option<String>,
+    /// The name of gateway and files; without it that of the bundle, or `link` or `cell`
+    #[arg(long)]
+    name: Option<String>,
+    /// The bundle that `init` made on the first box
+    #[arg(long, value_name = "FILE")]
+    join: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub(crate) struct Place {
+    /// Where to make the files
+    #[arg(long, value_name = "DIRECTORY", default_value = "/etc/frameward")]
+    dir: PathBuf,
+    /// `state` of the gateway; without it /var/lib/frameward/NAME
+    #[arg(long, value_name = "DIRECTORY")]
+    state: Option<PathBuf>,
+    /// Whose the files are to be; without it user frameward, if there is one and root runs this
+    #[arg(long, value_name = "NAME")]
+    user: Option<String>,
+    /// Do not look at this machine's interfaces
+    #[arg(long)]
+    offline: bool,
+}
+
+impl Place {
+    fn setting(self) -> Result<Setting, Failure> {
+        let Self { dir, state, user, offline } = self;
+        let owner = privilege::files_owner(user.as_deref()).map_err(|error| told(&error, Failure::Failed))?;
+        Ok(Setting { directory: dir, state, owner, offline })
+    }
+}
+
+impl Init {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+        let made = match self {
+            Self::Link { ports, place } => {
+                let (name, plain, protected, bundle) = ports.answer("link")?;
+                init::link(&place.setting()?, &LinkAnswers { name, plain, protected }, bundle.as_ref())
+            }
+            Self::Cell { ports, local, relation, place } => {
+                let mut asks = Asks::new("cell");
+                let (local, relations) = if ports.join.is_some() {
+                    (local, relation)
+                } else {
+                    let stations =
+                        asks.list(local, "--local MAC", "A station behind this box, by its MAC address");
+                    let words = "A relation, as MAC,MAC,FrameID,FrameID,CYCLE";
+                    (stations, asks.list(relation, "--relation MAC,MAC,ID,ID,CYCLE", words))
+                };
+                let (name, plain, protected, bundle) = ports.answer_with(asks)?;
+                let answers = CellAnswers { name, plain, protected, local, relations };
+                init::cell(&place.setting()?, &answers, bundle.as_ref())
+            }
+            Self::Site { name, lan, bind, endpoint, peer, place } => {
+                let mut asks = Asks::new("site");
+                let name = asks.one(name, "--name NAME", "The site's name");
+                let lan = if peer.is_empty() {
+                    String::new()
+                } else {
+                    asks.interface(lan, "--lan IF", "The interface towards the LAN")
+                };
+                asks.all_answered()?;
+                let read = |file: PathBuf| Bundle::read(&file, "site").map_err(InitError::from);
+                let peers = peer.into_iter().map(read).collect::<Result<Vec<_>, _>>().map_err(refused)?;
+                init::site(&place.setting()?, &SiteAnswers { name, lan, bind, endpoint }, &peers)
+            }
+        };
+        made.map_err(refused)?.iter().try_for_each(|line| print(&format_args!("{line}\n")))
+    }
+}
+
+impl Ports {
+    fn answer(self, kind: &'static str) -> Result<(String, String, String, Option<Bundle>), Failure> {
+        self.answer_with(Asks::new(kind))
+    }
+
+    /// Name, plain and protected interface, and the bundle.
+    fn answer_with(self, mut asks: Asks) -> Result<(String, String, String, Option<Bundle>), Failure> {
+        let plain = asks.interface(self.plain, "--plain IF", "The interface towards the machine");
+        let words = "The interface towards the insecure network";
+        let protected = asks.interface(self.protected, "--protected IF", words);
+        let kind = asks.kind;
+        asks.all_answered()?;
+        let bundle = match self.join {
+            Some(file) => Some(Bundle::read(&file, kind).map_err(|error| refused(error.into()))?),
+            None => None,
+        };
+        let name = match (self.name, &bundle) {
+            (Some(name), _) => name,
+            (None, Some(bundle)) => bundle.name().map_err(|error| refused(error.into()))?.to_owned(),
+            (None, None) => kind.to_owned(),
+        };
+        Ok((name, plain, protected, bundle))
+    }
+}
+
+fn refused(error: InitError) -> Failure {
+    match &error {
+        InitError::Refused(findings) => {
+            crate::tell_all("", findings);
+            Failure::Usage
+        }
+        other => told(other as &dyn Display, Failure::Failed),
+    }
+}
+
+/// Asks for what is missing where somebody can answer; elsewhere it is noted, to be told in one line.
+struct Asks {
+    kind: &'static str,
+    terminal: bool,
+    missing: Vec<&'static str>,
+}
+
+impl Asks {
+    fn new(kind: &'static str) -> Self {
+        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Self { kind, terminal, missing: Vec::new() }
+    }
+
+    fn one(&mut self, given: Option<String>, option: &'static str, question: &str) -> String {
+        given.filter(|text| !text.is_empty()).or_else(|| self.ask(question)).unwrap_or_else(|| {
+            self.missing.push(option);
+            String::new()
+        })
+    }
+
+    fn interface(&mut self, given: Option<String>, option: &'static str, question: &str) -> String {
+        self.one(given, option, &format!("{question} ({})", interfaces()))
+    }
+
+    /// Asked for again until the answer is empty.
+    fn list(&mut self, given: Vec<String>, option: &'static str, question: &str) -> Vec<String> {
+        if !given.is_empty() {
+            return given;
+        }
+        let mut answers = Vec::new();
+        while let Some(answer) = self.ask(&format!("{question}; empty when that is all")) {
+            answers.push(answer);
+        }
+        if answers.is_empty() {
+            self.missing.push(option);
+        }
+        answers
+    }
+
+    fn ask(&self, question: &str) -> Option<String> {
+        if !self.terminal {
+            return None;
+        }
+        tell(&format_args!("{question}:"));
+        let mut answer = String::new();
+        io::stdin().lock().read_line(&mut answer).ok()?;
+        Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty())
+    }
+
+    fn all_answered(&self) -> Result<(), Failure> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let missing = self.missing.join(" and ");
+        let line = format!("init {}: {missing} missing; this box has {}", self.kind, interfaces());
+        Err(told(&line, Failure::Usage))
+    }
+}
+
+/// The interfaces of this box that a gateway could have.
+fn interfaces() -> String {
+    let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    names.retain(|name| name != "lo");
+    names.sort();
+    if names.is_empty() { "no interfaces".into() } else { names.join(", ") }
+}

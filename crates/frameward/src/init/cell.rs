@@ -1,0 +1,127 @@
+//! `init cell`: a fieldbus' relations, each under keys of its own, and the link that carries the rest.
+
+use std::fmt::Write as _;
+
+use suite::Secret;
+
+use super::bundle::Bundle;
+use super::link::{Cak, finish, section};
+use super::{Files, InitError, Setting, quoted};
+use crate::key_file::fingerprint;
+use crate::keygen::{self, KeyLength};
+
+/// What has to be known of a cell.
+#[derive(Clone, Debug)]
+pub struct CellAnswers {
+    /// Of the gateway, the cell and the files. The link beside it is called `NAME-rest`.
+    pub name: String,
+    /// The interface towards the stations.
+    pub plain: String,
+    /// The interface towards the network.
+    pub protected: String,
+    /// The stations behind this box. Of no use with a bundle, whose relations have all others.
+    pub local: Vec<String>,
+    /// Two stations, their FrameIDs and the cycle, with commas between them. Of no use with a bundle, which has them.
+    pub relations: Vec<String>,
+}
+
+/// Sets a cell up, on the first box or, with the bundle of the first one, on the other.
+///
+/// # Errors
+/// [`InitError`]; then there are no new files.
+pub fn cell(
+    setting: &Setting,
+    answers: &CellAnswers,
+    join: Option<&Bundle>,
+) -> Result<Vec<String>, InitError> {
+    let name = &answers.name;
+    let mut files = Files::new(setting, name, &["toml", "cak", "key", "bundle"])?;
+    let relations = match join {
+        Some(bundle) => bundle.values("relation").map(Relation::parse).collect(),
+        None => answers.relations.iter().map(|text| Relation::parse(text)).collect::<Result<Vec<_>, _>>(),
+    }?;
+    let local = match join {
+        Some(bundle) => others(&relations, &bundle.values("local").collect::<Vec<_>>()),
+        None => answers.local.iter().map(String::as_str).collect(),
+    };
+    let cak = Cak::drawn_or_of(join)?;
+    let master_key = match join {
+        Some(bundle) => bundle.octets("master_key")?,
+        None => {
+            let (buffer, octets) = keygen::draw(KeyLength::Bits256)?;
+            Secret::new(&buffer[..octets])
+        }
+    };
+    cak.write(&mut files, "cak", "", &cak.what())?;
+    let what = format!("the cell's master key, fingerprint {}", fingerprint(master_key.octets()));
+    files.secret("key", &[("", master_key.octets())], &what)?;
+    let rest = format!("{name}-rest");
+    let link = section(&rest, &answers.plain, &answers.protected, &files);
+    let text = format!("{}\n{link}\n{}", files.gateway(), fieldbus(name, &rest, &local, &relations));
+    files.text("toml", &text, "the configuration")?;
+    if join.is_none() {
+        let mut head = format!(
+            "# Frameward: the other box's part of cell {name}. A SECRET: carry it over a channel that is itself\n\
+             # secret, and delete it when both boxes run.\ninit = cell\nname = {name}\n"
+        );
+        for station in &local {
+            let _ = writeln!(head, "local = {station}");
+        }
+        for relation in &relations {
+            let _ = writeln!(head, "relation = {}", relation.0.join(","));
+        }
+        let ckn = format!("{head}ckn = ");
+        let [first, second] = cak.lines(&ckn);
+        let lines = [first, second, ("master_key = ", master_key.octets())];
+        files.secret("bundle", &lines, "a SECRET, for the other box")?;
+    }
+    files.check()?;
+    finish(files, "cell", "--plain IF --protected IF", join)
+}
+
+/// The stations of relations that are not behind the first box.
+fn others<'r>(relations: &[Relation<'r>], first: &[&str]) -> Vec<&'r str> {
+    let mut others: Vec<&str> = relations.iter().flat_map(|Relation([a, b, ..])| [*a, *b]).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.retain(|station| !first.iter().any(|known| known.eq_ignore_ascii_case(station)));
+    others
+}
+
+/// Two stations, their FrameIDs and the cycle: judged with the configuration that they become a part of.
+struct Relation<'r>([&'r str; 5]);
+
+impl<'r> Relation<'r> {
+    fn parse(text: &'r str) -> Result<Self, InitError> {
+        let refused = || InitError::Relation(text.to_owned());
+        let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+        let relation: [&str; 5] = parts.try_into().map_err(|_| refused())?;
+        // They stand in TOML as they are.
+        let is_number = |text: &str| match text.strip_prefix("0x") {
+            Some(digits) => u16::from_str_radix(digits, 16).is_ok(),
+            None => text.parse::<u16>().is_ok(),
+        };
+        if relation[2..4].iter().all(|id| is_number(id)) { Ok(Self(relation)) } else { Err(refused()) }
+    }
+}
+
+fn fieldbus(name: &str, rest: &str, local: &[&str], relations: &[Relation<'_>]) -> String {
+    let stations: Vec<_> = local.iter().map(|station| quoted(station)).collect();
+    let mut text = format!(
+        "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
+        quoted(name),
+        quoted(rest),
+        quoted(&format!("{name}.key")),
+        stations.join(", ")
+    );
+    for Relation([a, b, first, second, cycle]) in relations {
+        let _ = write!(
+            text,
+            "\n[[fieldbus.relation]]\nstations  = [{}, {}]\nframe_ids = [{first}, {second}]\ncycle     = {}\n",
+            quoted(a),
+            quoted(b),
+            quoted(cycle)
+        );
+    }
+    text
+}

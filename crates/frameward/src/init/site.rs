@@ -1,0 +1,87 @@
+//! `init site`: a site's identity, and its configuration once the other sites' bundles are here.
+
+use std::fmt::Write as _;
+
+use suite::identity::PublicKey;
+
+use super::bundle::Bundle;
+use super::{Files, InitError, Setting, quoted};
+use crate::key_file;
+use crate::keygen::{self, KeygenError};
+
+/// What has to be known of a site.
+#[derive(Clone, Debug)]
+pub struct SiteAnswers {
+    /// Of the gateway, the site and the files.
+    pub name: String,
+    /// The interface towards the LAN; of no use without peers.
+    pub lan: String,
+    /// The address and port of the UDP packets here.
+    pub bind: String,
+    /// Where others reach this site, an address or a name with a port; none if they do not call it.
+    pub endpoint: Option<String>,
+}
+
+/// Sets a site up: without peers its identity and what to carry to the others; with their bundles its configuration, too.
+/// An identity that is there already stays the site's.
+///
+/// # Errors
+/// [`InitError`]; then there are no new files.
+pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Result<Vec<String>, InitError> {
+    let name = &answers.name;
+    let mut files = Files::new(setting, name, &["toml"])?;
+    let key = files.path("key");
+    let public = if key.exists() && !peers.is_empty() {
+        key_file::read_identity(&key)?.public()
+    } else {
+        let public = keygen::site(&key)?;
+        files.made(key, "the site's identity, which never leaves this box");
+        public
+    };
+    bundle(&mut files, answers, public)?;
+    if peers.is_empty() {
+        let carried = files.path("site");
+        files.say(format!("public_key = \"{public}\""));
+        files.say(format!(
+            "next: carry {} to each other site, and theirs here: no secrets, but nobody may exchange them, so compare the public keys; then frameward init site --name {name} --lan IF --peer FILE, for each of theirs",
+            carried.display()
+        ));
+        return files.keep();
+    }
+    let mut text = format!(
+        "{}\n[[site]]\nname     = {}\nlan      = {}\nbind     = {}\nidentity = {}\n",
+        files.gateway(),
+        quoted(name),
+        quoted(&answers.lan),
+        quoted(&answers.bind),
+        quoted(&format!("{name}.key"))
+    );
+    for peer in peers {
+        let public = peer.value("public_key")?;
+        let _ = write!(text, "\n[[site.peer]]\nname       = {}\n", quoted(peer.name()?));
+        if let Some(endpoint) = peer.values("endpoint").next() {
+            let _ = writeln!(text, "endpoint   = {}", quoted(endpoint));
+        }
+        let _ = writeln!(text, "public_key = {}", quoted(public));
+        files.say(format!("peer {}: public key {public}; compare it with what that box says", peer.name()?));
+    }
+    files.text("toml", &text, "the configuration")?;
+    files.check()?;
+    files.say(format!("public_key = \"{public}\""));
+    files.say(files.next_here());
+    files.keep()
+}
+
+/// What to carry to the other sites, unless it is there already.
+fn bundle(files: &mut Files<'_>, answers: &SiteAnswers, public: PublicKey) -> Result<(), InitError> {
+    let endpoint = answers.endpoint.iter().map(|endpoint| format!("endpoint = {endpoint}\n"));
+    let text = format!(
+        "# Frameward: what other sites need to know of site {0}. No secret.\ninit = site\nname = {0}\npublic_key = {public}\n{1}",
+        answers.name,
+        endpoint.collect::<String>()
+    );
+    match files.text("site", &text, "no secret, for the other sites") {
+        Err(InitError::Keygen(KeygenError::Exists(_))) => Ok(()),
+        other => other,
+    }
+}

@@ -1,0 +1,183 @@
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::key_file;
+use crate::test_directory::TestDirectory;
+
+fn setting(directory: &TestDirectory) -> Setting {
+    Setting { directory: directory.path().to_owned(), state: None, owner: None, offline: true }
+}
+
+fn files(directory: &TestDirectory) -> Vec<String> {
+    let entries = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn all_are_private(directory: &TestDirectory) {
+    for name in files(directory) {
+        let mode = std::fs::metadata(directory.path().join(&name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o600, "{name}");
+    }
+}
+
+fn answers(name: &str) -> LinkAnswers {
+    LinkAnswers { name: name.into(), plain: "eth0".into(), protected: "eth1".into() }
+}
+
+#[test]
+fn a_link_of_two_boxes_has_one_cak_and_two_configurations_that_are_valid() {
+    let (here, there) = (TestDirectory::new("init-a"), TestDirectory::new("init-b"));
+    let lines = link(&setting(&here), &answers("press"), None).unwrap();
+    assert_eq!(files(&here), ["press.bundle", "press.cak", "press.toml"]);
+    assert!(lines.iter().any(|line| line.contains("frameward init link --join press.bundle")), "{lines:#?}");
+    let bundle = Bundle::read(&here.path().join("press.bundle"), "link").unwrap();
+    assert_eq!(bundle.name().unwrap(), "press");
+    link(&setting(&there), &answers("press"), Some(&bundle)).unwrap();
+    assert_eq!(files(&there), ["press.cak", "press.toml"]);
+    let caks = [&here, &there].map(|at| {
+        all_are_private(at);
+        let (config, warnings) = config::load(&at.path().join("press.toml")).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        assert_eq!((config.gateway.name.as_str(), config.links[0].name.as_str()), ("press", "press"));
+        assert_eq!(config.gateway.state, Path::new("/var/lib/frameward/press"));
+        key_file::read_cak(&at.path().join("press.cak")).unwrap()
+    });
+    assert_eq!(caks[0], caks[1]);
+    // Said in words, and no secret in them.
+    let secret = hex::encode(caks[0].octets());
+    assert!(!format!("{lines:?}{bundle:?}").contains(&secret[..8]));
+}
+
+#[test]
+fn nothing_is_overwritten_and_a_failure_leaves_nothing() {
+    let here = TestDirectory::new("init-refused");
+    for kept in ["press.toml", "press.cak", "press.bundle"] {
+        let path = here.path().join(kept);
+        std::fs::write(&path, "mine").unwrap();
+        let error = link(&setting(&here), &answers("press"), None).unwrap_err();
+        assert!(error.to_string().contains("exists already"), "{error}");
+        assert_eq!((files(&here), std::fs::read(&path).unwrap()), (vec![kept.to_owned()], b"mine".to_vec()));
+        std::fs::remove_file(&path).unwrap();
+    }
+    // One interface for both sides: found by the configuration's own rules.
+    let one = LinkAnswers { protected: "eth0".into(), ..answers("press") };
+    let error = link(&setting(&here), &one, None).unwrap_err();
+    assert!(matches!(&error, InitError::Refused(findings) if !findings.is_empty()), "{error}");
+    assert!(files(&here).is_empty(), "{:?}", files(&here));
+    for name in ["../press", "", "Press"] {
+        let error = link(&setting(&here), &answers(name), None).unwrap_err();
+        assert!(matches!(error, InitError::Name(_)), "{error}");
+    }
+    // Here, and with its interfaces: they are not there.
+    let here_and_now = Setting { offline: false, ..setting(&here) };
+    let missing = LinkAnswers { plain: "no-such-if".into(), ..answers("press") };
+    let error = link(&here_and_now, &missing, None).unwrap_err().to_string();
+    assert!(error.contains("no-such-if"), "{error}");
+    assert!(files(&here).is_empty());
+}
+
+#[test]
+fn a_bundle_is_judged_before_it_is_used() {
+    let here = TestDirectory::new("init-bundle");
+    let path = here.path().join("press.bundle");
+    let refused = |text: &str, mode, kind| {
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        Bundle::read(&path, kind).unwrap_err().to_string()
+    };
+    for (text, mode, kind, expected) in [
+        ("init = link\n", 0o644, "link", "can be read by others"),
+        ("init = site\n", 0o600, "link", "is the bundle of a site; use: frameward init site"),
+        ("ckn = 00\n", 0o600, "link", "is no bundle; make one with: frameward init link"),
+        ("", 0o644, "site", "is no bundle"),
+    ] {
+        let error = refused(text, mode, kind);
+        assert!(error.contains(expected), "{error}");
+        assert!(error.contains("press.bundle"), "{error}");
+    }
+    std::fs::write(&path, "init = link # of A\nname = press\nckn = 00\ncak = 0g\n").unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let bundle = Bundle::read(&path, "link").unwrap();
+    let error = link(&setting(&here), &answers("lane"), Some(&bundle)).unwrap_err().to_string();
+    assert!(error.contains("has a cak that is no key"), "{error}");
+    let gone = Bundle::read(&here.path().join("none"), "link").unwrap_err().to_string();
+    assert!(gone.contains("bring it from the other box"), "{gone}");
+}
+
+#[test]
+fn two_sites_exchange_public_keys_and_nothing_else() {
+    let (dresden, berlin) = (TestDirectory::new("init-dresden"), TestDirectory::new("init-berlin"));
+    let answers = |name: &str, endpoint: Option<&str>| SiteAnswers {
+        name: name.into(),
+        lan: "eth2".into(),
+        bind: "0.0.0.0:7787".into(),
+        endpoint: endpoint.map(str::to_owned),
+    };
+    let first = answers("dresden", Some("dresden.example.net:7787"));
+    site(&setting(&dresden), &first, &[]).unwrap();
+    assert_eq!(files(&dresden), ["dresden.key", "dresden.site"]);
+    let identity = key_file::read_identity(&dresden.path().join("dresden.key")).unwrap();
+    // Without a peer a second time, it would be another identity.
+    let again = site(&setting(&dresden), &first, &[]).unwrap_err().to_string();
+    assert!(again.contains("exists already"), "{again}");
+    let carried = Bundle::read(&dresden.path().join("dresden.site"), "site").unwrap();
+    site(&setting(&berlin), &answers("berlin", None), &[carried]).unwrap();
+    assert_eq!(files(&berlin), ["berlin.key", "berlin.site", "berlin.toml"]);
+    let carried = Bundle::read(&berlin.path().join("berlin.site"), "site").unwrap();
+    site(&setting(&dresden), &first, &[carried]).unwrap();
+    assert_eq!(files(&dresden), ["dresden.key", "dresden.site", "dresden.toml"]);
+    all_are_private(&dresden);
+    let [here, there] = [(&dresden, "dresden"), (&berlin, "berlin")].map(|(at, name)| {
+        let (mut config, _) = config::load(&at.path().join(format!("{name}.toml"))).unwrap();
+        config.sites.remove(0)
+    });
+    assert_eq!(here.identity.as_ref().unwrap().public(), identity.public());
+    assert_eq!(there.peers[0].public_key, Some(identity.public()));
+    assert_eq!(here.peers[0].public_key, there.identity.map(|own| own.public()));
+    assert_eq!((here.peers[0].endpoint.is_none(), there.peers[0].endpoint.is_some()), (true, true));
+    let private = hex::encode(&identity.private()[..8]);
+    for (at, name) in [(&dresden, "dresden.site"), (&berlin, "berlin.toml"), (&berlin, "berlin.site")] {
+        assert!(!std::fs::read_to_string(at.path().join(name)).unwrap().contains(&private), "{name}");
+    }
+}
+
+#[test]
+fn both_boxes_of_a_cell_have_the_same_relations_and_keys_and_other_stations() {
+    let (here, there) = (TestDirectory::new("init-cell-a"), TestDirectory::new("init-cell-b"));
+    let (plc, drives) = ("02:00:00:00:01:01", ["02:00:00:00:02:01", "02:00:00:00:02:02"]);
+    let answers = CellAnswers {
+        name: "cell-4".into(),
+        plain: "eth0".into(),
+        protected: "eth1".into(),
+        local: vec![plc.into()],
+        relations: vec![
+            format!("{plc},{},0x8001,0x8002,1ms", drives[0]),
+            format!("{plc}, {}, 32771, 0x8004, 4ms", drives[1]),
+        ],
+    };
+    cell(&setting(&here), &answers, None).unwrap();
+    let bundle = Bundle::read(&here.path().join("cell-4.bundle"), "cell").unwrap();
+    let joined = CellAnswers { local: Vec::new(), relations: Vec::new(), ..answers.clone() };
+    cell(&setting(&there), &joined, Some(&bundle)).unwrap();
+    assert_eq!(files(&there), ["cell-4.cak", "cell-4.key", "cell-4.toml"]);
+    all_are_private(&here);
+    for file in ["cell-4.cak", "cell-4.key"] {
+        let [a, b] = [&here, &there].map(|at| std::fs::read(at.path().join(file)).unwrap());
+        assert_eq!(a, b, "{file}");
+    }
+    let cells = [&here, &there].map(|at| {
+        let (mut config, warnings) = config::load(&at.path().join("cell-4.toml")).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        config.links.remove(0).cell.unwrap()
+    });
+    assert_eq!(cells.each_ref().map(|cell| cell.relations.len()), [2, 2]);
+    for relation in ["", "a,b,c", &format!("{plc},{plc},0x8001,no,1ms")] {
+        let wrong = CellAnswers { relations: vec![relation.to_owned()], ..answers.clone() };
+        let other = TestDirectory::new("init-cell-refused");
+        let error = cell(&setting(&other), &wrong, None).unwrap_err();
+        assert!(matches!(error, InitError::Relation(_)), "{error}");
+        assert!(files(&other).is_empty());
+    }
+}
