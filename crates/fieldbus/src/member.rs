@@ -51,6 +51,21 @@ pub(crate) struct Front {
     pub(crate) frame_id: FrameId,
 }
 
+/// Frames of unknown keys beside verified ones, since the first of them. More of the former: the peer goes on under keys that this end
+/// does not have. One verified frame is no proof against that: somebody may have held it back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unknown {
+    pub(crate) since: Moment,
+    pub(crate) frames: u32,
+    pub(crate) verified: u32,
+}
+
+impl Unknown {
+    pub(crate) const fn at(since: Moment) -> Self {
+        Self { since, frames: 0, verified: 0 }
+    }
+}
+
 /// One relation. What frames need stands together, in this order: a few cache lines for each direction.
 ///
 /// ```text
@@ -68,8 +83,8 @@ pub(crate) struct Member {
     pub(crate) clear_ahead: u8,
     /// Their payloads. Nothing looks there as long as none comes in clear.
     pub(crate) twins: Box<Twins>,
-    /// Since when frames of unknown keys come, and none that is verified.
-    pub(crate) lost_since: Option<Moment>,
+    /// Frames of unknown keys come.
+    pub(crate) unknown: Option<Unknown>,
     pub(crate) watch: Watch,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
@@ -156,7 +171,7 @@ impl Member {
             delivered,
             clear_ahead: 0,
             twins: Box::default(),
-            lost_since: None,
+            unknown: None,
             watch: Watch::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,

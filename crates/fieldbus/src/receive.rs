@@ -24,7 +24,7 @@ use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
 use crate::keys::{Moved, Under};
-use crate::member::{Clear, Member, Payload};
+use crate::member::{Clear, Member, Payload, Unknown};
 use crate::moment::Moment;
 use crate::relations::{Found, GROUP, Relations, Way};
 use crate::settings::{Mode, Settings};
@@ -122,7 +122,8 @@ impl Relations {
                 Err(discard) => {
                     member.received.count(Err(discard));
                     if discard == ReceiveDiscard::UnknownKey {
-                        member.lost_since.get_or_insert(now);
+                        let unknown = member.unknown.get_or_insert(Unknown::at(now));
+                        unknown.frames = unknown.frames.saturating_add(1);
                         self.watch();
                     }
                     *outcome = Err(discard);
@@ -159,7 +160,9 @@ impl Relations {
         let moved = member.keys.commit(open.under, open.seq)?;
         self.watch();
         let (_, member, news) = self.member_mut(number);
-        member.lost_since = None;
+        if let Some(unknown) = &mut member.unknown {
+            unknown.verified = unknown.verified.saturating_add(1);
+        }
         member.received.in_octets_ok += open.payload as u64;
         member.received.in_pkts_missing += u64::from(moved.missing);
         if let Some(session) = moved.session {

@@ -22,7 +22,7 @@ use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
-/// For so long frames of unknown keys come before another session is asked for; then again.
+/// How long frames of unknown keys are counted beside verified ones before another session is asked for; then again.
 const LOST: Duration = Duration::from_secs(1);
 /// Relations that are looked at in one call of [`Relations::look_for_silence`].
 const LOOKS: usize = 32;
@@ -295,7 +295,8 @@ impl Relations {
                 member.received.in_alarms += 1;
                 self.news.alarm(member, number, gap);
             }
-            if member.lost_since.take_if(|since| now.since(*since) >= LOST).is_some() {
+            let judged = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
+            if judged.is_some_and(|unknown| unknown.frames > unknown.verified) {
                 self.news.lost(member, number);
             }
         }

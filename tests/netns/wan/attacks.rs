@@ -107,11 +107,18 @@ fn changed_headers_and_swapped_bodies_cost_the_packet_itself_and_nothing_else() 
     }
     wan.wait_for_count(1, "InPktsUnknownIdentifier", 32);
     wan.wait_for_count(1, "InPktsForgedHeader", 15);
+    let end = Instant::now() + DEADLINE;
+    while wan.report(1).sites.remove(0).verdict.state != "forged headers" {
+        assert!(Instant::now() < end, "not told: {:?}", wan.report(1).sites.remove(0).verdict);
+        std::thread::sleep(Duration::from_millis(100));
+    }
     assert_eq!(wan.peer(1).peer_flows, 1, "no flow came of it");
     wan.line(1).ip(&["link", "set", "wire", "up"]).unwrap();
     drop((right, left, lan));
     wan.cross(200, 64);
-    wan.stop();
+    let log = wan.stop_and_say(1);
+    let told = log.lines().filter(|line| line.contains("forged-header: "));
+    assert!((1..=2).contains(&told.count()), "{log}");
 }
 
 /// Somebody who lets nothing of the management channel through, so that new flows stay in long form, and changes what

@@ -113,6 +113,33 @@ fn a_direction_that_was_lost_for_epochs_heals() {
     }
 }
 
+/// Somebody has held back what came at the end of the last key that this end knows, and lets a frame of it go now and then.
+#[test]
+fn a_lost_direction_heals_though_held_frames_drip_in() {
+    const DEAF: usize = 0;
+    let mut plant = Plant::with_epochs(1, 100);
+    plant.until_all_flow(START).unwrap();
+    plant.deaf = Some(DEAF);
+    let first = plant.recorded.len();
+    plant.pass(Duration::from_millis(400));
+    plant.deaf = None;
+    let mine = |place: &usize| plant.recorded[*place].0 == DEAF;
+    let held: Vec<_> = (first..plant.recorded.len()).filter(mine).take(40).collect();
+    let sessions = plant.ends[DEAF].handshakes[0].counters().sessions_entered;
+    for (drip, place) in held.into_iter().enumerate() {
+        plant.pass(Duration::from_millis(100));
+        if plant.ends[DEAF].handshakes[0].counters().sessions_entered > sessions {
+            assert!(plant.until_all_flow(START).is_some());
+            assert!((1..=20).contains(&drip), "it asked after {drip} drips");
+            return;
+        }
+        let delivered = plant.delivered();
+        plant.replay(place, DEAF);
+        assert_eq!(plant.delivered(), delivered + 1, "a held frame is new to it");
+    }
+    panic!("it never asked for keys");
+}
+
 #[test]
 fn without_its_peer_a_gateway_delivers_nothing_and_says_so() {
     let mut plant = Plant::new(1);
