@@ -2,13 +2,16 @@
 //! hide less than this box is to hide.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use frameward::report::mka::MkaReport;
+use lab::PacketSocket;
+use lab::topology::PROTECTED;
 use perf::demo::pair::Station;
 
 use super::mka::{Group, LINE, all, ki, mka, path, secured_with, stop, third, until};
 use super::reload::{reloaded, while_they_talk};
-use super::{counter, program};
+use super::{DEADLINE, counter, program};
 
 /// A moment in so many seconds, as a configuration writes it.
 fn moment_in(seconds: u32) -> String {
@@ -88,4 +91,44 @@ fn keys_that_hide_less_than_configured_are_refused_unless_allowed() {
         log
     };
     assert!(log.contains("integrity-refused"), "{log}");
+}
+
+/// What a stranger says is recorded, up to a mebibyte; what counts goes on being recorded.
+#[test]
+fn who_has_no_cak_cannot_fill_the_record_of_a_key_agreement() {
+    let group = Group::new();
+    group.cak("line.cak", "line");
+    let c = third(&group.topology);
+    let record = path(&group, "a.kay");
+    group.configure("a", &format!("{LINE}\nrecord = \"{record}\""));
+    group.configure("b", LINE);
+    let [a, b] = ["a", "b"].map(|name| group.start(name));
+    group.secured(&[&a, &b]);
+    let stranger = PacketSocket::open(&c, PROTECTED).unwrap();
+    // EAPOL-MKA, as long as it says; no parameter set of anybody's.
+    let head = [1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 9, 0x88, 0x8e, 3, 5, 0x05, 0x78];
+    let garbage = [&head[..], &[0x5a; 1400]].concat();
+    let read = || std::fs::read_to_string(&record).unwrap();
+    let flood = || {
+        (0..64).for_each(|_| stranger.send(&garbage).unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    let end = Instant::now() + DEADLINE;
+    while !read().contains("strangers_full") {
+        assert!(Instant::now() < end, "{} octets are recorded", read().len());
+        flood();
+    }
+    let full = read().len();
+    (0..20).for_each(|_| flood());
+    let before = ki(&a);
+    let rekeyed = group.command(&["rekey", "a", "press"]);
+    assert!(rekeyed.status.success(), "{}", rekeyed.stderr);
+    assert_ne!(ki(&a), before);
+    group.ping();
+    stop([a, b]);
+    let text = read();
+    assert!((1 << 19..2 << 20).contains(&full), "{full} octets");
+    assert!(text.len() < full + (1 << 20), "{} octets", text.len());
+    assert_eq!(text.matches("strangers_full").count(), 1);
+    assert!(text.contains("rekey"), "what counts is there");
 }

@@ -209,6 +209,17 @@ pub struct PortReport {
     pub counters: Counters,
 }
 
+impl PortReport {
+    /// What is said of the guard behind other words; nothing before the interface is prepared.
+    pub(crate) fn guard_words(&self) -> String {
+        match self.guard.as_str() {
+            "" => String::new(),
+            "none" => ", NOT GUARDED: this box's own stack may hear and speak here".to_owned(),
+            guard => format!(", guard {guard}"),
+        }
+    }
+}
+
 /// A SecY with its management variables, under the standard's words.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SecYReport {

@@ -216,6 +216,10 @@ impl Families {
         labels.extend([("side", side.to_owned()), ("interface", port.interface.clone())]);
         let help = "The MTU, in octets behind destination, source and EtherType.";
         self.gauge("port_mtu_octets", help, &labels, port.mtu.into());
+        if !port.guard.is_empty() {
+            let help = "Whether the box's own stack is kept off the interface.";
+            self.gauge("port_guarded", help, &labels, (port.guard != "none").into());
+        }
         self.counters("port", &labels, &port.counters);
         labels.push(("engine", port.engine.clone()));
         self.info("port", "What moves the port's frames", labels);

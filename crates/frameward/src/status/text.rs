@@ -120,12 +120,8 @@ impl StatusText<'_> {
     }
 
     fn port(&self, f: &mut fmt::Formatter<'_>, side: &str, port: &PortReport) -> fmt::Result {
-        write!(f, "  {side} {}, {}, MTU {}", port.interface, port.engine, port.mtu)?;
-        match port.guard.as_str() {
-            "" => writeln!(f)?,
-            "none" => writeln!(f, ", NOT GUARDED: this box's own stack may hear and speak here")?,
-            guard => writeln!(f, ", guard {guard}")?,
-        }
+        let PortReport { interface, engine, mtu, .. } = port;
+        writeln!(f, "  {side} {interface}, {engine}, MTU {mtu}{}", port.guard_words())?;
         self.counters(f, 4, &port.counters)
     }
 

@@ -25,11 +25,17 @@ fn a_report_as_metrics() {
         "frameward_link_concerns{link=\"press\"} 1",
         "frameward_link_verdict{link=\"press\",state=\"no keys\"} 2",
         "frameward_link_last_valid_seconds{link=\"press\"} 7",
+        "frameward_port_guarded{link=\"press\",side=\"protected\",interface=\"eth1\"} 1",
         "frameward_port_mtu_octets{link=\"press\",side=\"plain\",interface=\"eth0\"} 1532",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
     }
     assert!(text.ends_with("# EOF\n"));
+    let mut report = sample("press-line");
+    report.links[0].plain.guard = "none".into();
+    let text = metrics(Arc::new(report));
+    let line = "frameward_port_guarded{link=\"press\",side=\"plain\",interface=\"eth0\"} 0";
+    assert!(text.lines().any(|known| known == line), "{text}");
 }
 
 /// A second link adds samples, not families: a family that comes twice is refused by every reader.

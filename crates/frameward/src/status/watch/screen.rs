@@ -199,11 +199,12 @@ fn traffic(sides: [&str; 2], activity: &Activity, palette: Palette) -> Vec<Line<
 }
 
 fn port_line(word: &str, port: &PortReport, palette: Palette) -> Line<'static> {
-    let PortReport { interface, engine, mtu, guard: _, counters } = port;
+    let PortReport { interface, engine, mtu, guard, counters } = port;
     let (received, sent) = (counters.value("RxFrames"), counters.value("TxFrames"));
     let text =
         format!("  {word:<13}{interface}, {engine}, MTU {mtu}, received {received}, sent {sent} frames");
-    Line::from(palette.span(Look::Plain, text))
+    let look = if guard == "none" { Look::Warn } else { Look::Soft };
+    Line::from(Vec::from([palette.span(Look::Plain, text), palette.span(look, port.guard_words())]))
 }
 
 fn discards(activity: &Activity, palette: Palette) -> Vec<Line<'static>> {

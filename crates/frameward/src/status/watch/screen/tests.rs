@@ -51,8 +51,8 @@ fn a_gateway_on_the_screen() {
             "                   frames/s        Mbit/s      frames/s        Mbit/s",
             "  to network           2000         16.00          2000         16.00",
             "  from network            0          0.00             0          0.00",
-            "  plain        eth0, af_xdp native, MTU 1532, received 3000, sent 0 frames",
-            "  protected    eth1, af_xdp native, MTU 1532, received 0, sent 3000 frames",
+            "  plain        eth0, af_xdp native, MTU 1532, received 3000, sent 0 frames, guard tcx",
+            "  protected    eth1, af_xdp native, MTU 1532, received 0, sent 3000 frames, guard tcx",
             "  discards",
             "  ^ InPktsNoTag                     30  rising 20.0/s   Discarded: without SecTAG. (SecY)",
             "  transmit     SC 02:00:00:00:00:01/1, SA 1, in use, next PN 9, key 0011223344556677, 49 days left",
@@ -153,7 +153,7 @@ fn a_site_on_the_screen() {
             "                   frames/s        Mbit/s      frames/s        Mbit/s",
             "  to network           2000         16.00          2000         14.40",
             "  from network            0          0.00             0          0.00",
-            "  LAN          eth2, af_xdp native, MTU 1470, received 3000, sent 0 frames",
+            "  LAN          eth2, af_xdp native, MTU 1470, received 3000, sent 0 frames, guard tcx",
         ]
     );
     for words in [
