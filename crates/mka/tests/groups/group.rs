@@ -1,5 +1,7 @@
 //! Groups of more than two.
 
+use std::time::Duration;
+
 use crate::station::{cak, ms, seconds, settings};
 use crate::world::World;
 
@@ -32,4 +34,26 @@ fn members_that_join_and_leave_do_not_disturb_the_others() {
         world.secure(&group, seconds(9));
     }
     assert_eq!(world.lost, 0);
+}
+
+/// The schedule of a group repeats within a life time: its hellos, its lists, what it waits for.
+#[test]
+fn each_of_three_may_restart_at_any_moment() {
+    let mut worst = Duration::ZERO;
+    for station in 0..3 {
+        for moment in (0..8000).step_by(100) {
+            let mut world = World::group(moment + station as u64, 3);
+            world.secure(&[0, 1, 2], seconds(6));
+            world.run(ms(moment));
+            world.switch_off(station);
+            world.switch_on(station, vec![cak(1)]);
+            worst = worst.max(world.secure(&[0, 1, 2], seconds(9)));
+            // Its MI before is dropped by the others meanwhile.
+            world.run(seconds(8));
+            assert!(world.is_secured(&[0, 1, 2]), "station {station}, {moment} ms");
+            let made: u64 = world.all().iter().map(|i| world.kay(*i).counters().saks_made).sum();
+            assert!(made <= 6, "station {station}, {moment} ms: {made} SAKs");
+        }
+    }
+    println!("secured {worst:?} after a restart, at worst");
 }
