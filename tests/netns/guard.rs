@@ -53,6 +53,21 @@ fn hears(service: &UdpSocket, machine: &Machine) -> bool {
     service.recv(&mut [0; 8]).is_ok()
 }
 
+/// Whether a datagram of the box's own stack leaves it and reaches the machine.
+fn speaks(service: &UdpSocket, gateway: &Gateway, machine: &Machine) -> bool {
+    let mac = wire::MacAddr(machine.mac).to_string();
+    gateway
+        .namespace
+        .ip(&["neigh", "replace", &machine.ipv4.to_string(), "lladdr", &mac, "dev", PLAIN])
+        .unwrap();
+    let listener = machine.namespace.enter(|| UdpSocket::bind("0.0.0.0:0").unwrap()).unwrap();
+    listener.set_read_timeout(Some(SILENCE)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    // A filter may refuse it at once.
+    let _ = service.send_to(b"x", (machine.ipv4, port));
+    listener.recv(&mut [0; 8]).is_ok()
+}
+
 /// Waits until it does: a wire that has just come up may lose the first.
 fn hears_in_the_end(service: &UdpSocket, machine: &Machine) -> bool {
     let end = Instant::now() + DEADLINE;
@@ -75,6 +90,7 @@ fn without_tcx_clsact_keeps_the_hosts_stack_off_and_goes_with_the_gateway() {
         hears_in_the_end(&service, a),
         "without a gateway the box is reached: else this test shows nothing"
     );
+    assert!(speaks(&service, home, a), "and it is heard");
 
     let other = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
     let mut gateway = station(&topology, &scratch, NO_TCX);
@@ -83,6 +99,7 @@ fn without_tcx_clsact_keeps_the_hosts_stack_off_and_goes_with_the_gateway() {
     let other_link = other.report().unwrap().links.remove(0);
     assert_eq!(other_link.plain.guard, "tcx");
     assert!(!hears(&service, a), "a stranger reaches the box's stack");
+    assert!(!speaks(&service, home, a), "the box's stack speaks on a port");
     exchange(a, b, &[marked(b.mac, a.mac, super::EXPERIMENT, 90, 1)]);
     exchange(b, a, &[marked(a.mac, b.mac, super::EXPERIMENT, 90, 2)]);
 
