@@ -36,7 +36,7 @@ trap 'rm -rf "$root"' EXIT
 umask 022
 chmod 755 "$root"
 doc=$root/usr/share/doc/frameward
-install -d "$root/DEBIAN" "$root/etc/frameward" "$doc/examples" "$root/usr/share/man/man1" \
+install -d "$root/DEBIAN" "$root/etc/frameward" "$doc/examples" "$root/usr/share/man/man1" "$root/usr/share/man/man5" \
     "$root/usr/share/bash-completion/completions" "$root/usr/share/zsh/vendor-completions" \
     "$root/usr/share/fish/vendor_completions.d"
 install -D -m 755 "$binary" "$root/usr/bin/frameward"
@@ -56,6 +56,10 @@ mkdir "$generated"
 for page in "$generated"/*.1; do
     gzip -9n <"$page" >"$root/usr/share/man/man1/$(basename "$page").gz"
 done
+gzip -9n <"$generated/frameward.toml.5" >"$root/usr/share/man/man5/frameward.toml.5.gz"
+# For editors with TOML support: the first line of a configuration names it.
+install -d "$root/usr/share/frameward"
+"${run[@]}" "$binary" schema >"$root/usr/share/frameward/frameward.schema.json"
 install -m 644 "$generated/frameward.bash" "$root/usr/share/bash-completion/completions/frameward"
 install -m 644 "$generated/_frameward" "$root/usr/share/zsh/vendor-completions/_frameward"
 install -m 644 "$generated/frameward.fish" "$root/usr/share/fish/vendor_completions.d/frameward.fish"

@@ -52,6 +52,9 @@ life() {
     is "the program" "$(frameward --version)" "frameward $(dpkg-query -W -f '${Version}' frameward)"
     is "gateways after installation" "$(systemctl list-units --all --plain --no-legend 'frameward@*')" ""
     zcat /usr/share/man/man1/frameward-run.1.gz | grep -q SIGTERM || fail "the manual of run says nothing"
+    zcat /usr/share/man/man5/frameward.toml.5.gz | grep -q replay_window || fail "frameward.toml(5) says nothing"
+    jq -e '.properties.gateway.required == ["name"]' /usr/share/frameward/frameward.schema.json >/dev/null \
+        || fail "the JSON Schema says nothing"
 
     # As a user does it: keys, the example changed, start.
     for side in a b; do frameward keygen static --out /etc/frameward/$side.key >/dev/null; done

@@ -124,6 +124,19 @@ Example:
     /// Say whether cyclic frames can be protected in time: relations, time for a frame, and what this CPU takes for it
     #[command(after_help = plan::AFTER_HELP)]
     Plan(plan::Plan),
+    /// Print the reference of the configuration: a JSON Schema for editors, a manual page or a page of the book
+    #[command(after_help = "\
+The schema is of draft 4, as Taplo and Even Better TOML read it. Save it beside the configurations, and name it in the
+first line of each: #:schema ./frameward.schema.json
+
+Examples:
+  frameward schema >frameward.schema.json
+  frameward schema --format man | man -l -")]
+    Schema {
+        /// What to print
+        #[arg(long, value_enum, default_value = "json")]
+        format: ReferenceFormat,
+    },
     /// Write manual pages and shell completions into a directory, for packages
     #[command(hide = true)]
     Manual {
@@ -218,6 +231,16 @@ fn ckn(digits: &str) -> Result<Ckn, &'static str> {
     octets
         .and_then(|octets| Ckn::new(&octets))
         .ok_or("a name is 2 to 64 hexadecimal digits, two for each octet")
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum ReferenceFormat {
+    /// A JSON Schema
+    Json,
+    /// frameward.toml(5)
+    Man,
+    /// A page of the book
+    Markdown,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -19,6 +19,7 @@ mod mistakes;
 pub(crate) mod mka;
 mod outline;
 mod raw;
+pub mod reference;
 pub mod sa_file;
 pub mod site;
 mod static_keys;

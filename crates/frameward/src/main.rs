@@ -13,7 +13,7 @@ use wire::Ckn;
 
 use engine::lease::LeaseError;
 use frameward::check::{Plan, interface_mtu, own};
-use frameward::config::{self, Config, Finding};
+use frameward::config::{self, Config, Finding, reference};
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::log_lines::LogLines;
@@ -24,7 +24,7 @@ use frameward::run;
 use frameward::status::{self, Detail, StatusText};
 use frameward::suite_speed;
 
-use arguments::{Arguments, Bits, Command, Keygen};
+use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
 mod arguments;
 
@@ -49,6 +49,11 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Reload { name } => reload_gateway(name),
         Command::Rekey { name, link } => rekey(name, &link),
+        Command::Schema { format } => print(&match format {
+            ReferenceFormat::Json => reference::schema(),
+            ReferenceFormat::Man => reference::manual(),
+            ReferenceFormat::Markdown => reference::markdown(),
+        }),
         Command::Manual { directory } => write_manual(&directory),
         Command::Init(init) => init.run(),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
@@ -208,7 +213,8 @@ fn write_manual(directory: &Path) -> Result<(), Failure> {
     let written = [Shell::Bash, Shell::Zsh, Shell::Fish]
         .into_iter()
         .try_for_each(|shell| generate_to(shell, &mut Arguments::command(), "frameward", directory).map(drop))
-        .and_then(|()| clap_mangen::generate_to(Arguments::command(), directory));
+        .and_then(|()| clap_mangen::generate_to(Arguments::command(), directory))
+        .and_then(|()| std::fs::write(directory.join("frameward.toml.5"), reference::manual()));
     let place = directory.display();
     written.map_err(|error| {
         told(&format_args!("cannot write to {place}: {error}; name a directory"), Failure::Failed)

@@ -6,44 +6,7 @@ use std::ops::Range;
 use toml::de::{DeTable, DeValue};
 
 use super::findings::Findings;
-
-/// A section of the contract.
-struct Section {
-    /// Its name with those that it stands in.
-    path: &'static [&'static str],
-    /// Whether there can be several: `[[...]]`.
-    many: bool,
-}
-
-const fn one(path: &'static [&'static str]) -> Section {
-    Section { path, many: false }
-}
-
-const fn many(path: &'static [&'static str]) -> Section {
-    Section { path, many: true }
-}
-
-/// As `raw.rs` has them; a test compares.
-const SECTIONS: [Section; 10] = [
-    one(&["gateway"]),
-    many(&["link"]),
-    one(&["link", "static"]),
-    many(&["link", "static", "peer"]),
-    one(&["link", "mka"]),
-    many(&["site"]),
-    many(&["site", "peer"]),
-    one(&["site", "limits"]),
-    many(&["fieldbus"]),
-    many(&["fieldbus", "relation"]),
-];
-
-impl Section {
-    /// Its header.
-    fn header(&self) -> String {
-        let name = self.path.join(".");
-        if self.many { format!("[[{name}]]") } else { format!("[{name}]") }
-    }
-}
+use super::reference::{SECTIONS, Section};
 
 /// Says what of the text's sections is meant otherwise; nothing if its sections are as they should be.
 pub(super) fn sections(text: &str, findings: &mut Findings) {
@@ -73,7 +36,7 @@ fn walk<'t>(table: &'t DeTable<'t>, path: &mut Vec<&'t str>, findings: &mut Find
             _ => continue,
         };
         path.push(key.get_ref());
-        match SECTIONS.iter().find(|section| section.path == path.as_slice()) {
+        match SECTIONS.iter().find(|section| section.path == path) {
             Some(section) if section.many != is_list => {
                 findings.error(span, brackets(section));
             }
@@ -159,7 +122,6 @@ fn key_file(text: &str) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::super::tests::{judge, lines};
-    use super::*;
 
     fn said(text: &str) -> Vec<String> {
         lines(&judge(text).unwrap_err())
@@ -240,22 +202,5 @@ mod tests {
             assert!(said.contains(": this is a key file, not a configuration; name the file"), "{said}");
             assert!(!said.contains("0001"), "{said}");
         }
-    }
-
-    #[test]
-    fn the_sections_are_those_that_are_read() {
-        let source = include_str!("raw.rs");
-        for section in SECTIONS {
-            let field = match section.path.last() {
-                Some(&"static") => "static_keys",
-                Some(name) => name,
-                None => unreachable!("no section is without a name"),
-            };
-            let kind = if section.many { "Vec<Spanned<Raw" } else { "Option<Spanned<Raw" };
-            assert!(source.contains(&format!("{field}: {kind}")), "{}", section.header());
-        }
-        let sections =
-            source.matches("Vec<Spanned<Raw").count() + source.matches("Option<Spanned<Raw").count();
-        assert_eq!(sections, SECTIONS.len(), "a section of raw.rs is missing here");
     }
 }

@@ -1,0 +1,355 @@
+//! `[[link]]` and where its keys come from: `[link.mka]` or `[link.static]`.
+
+use super::Absent::{Is, Means, Needed, NeededIf};
+use super::{Key, Kind, Section, texts};
+
+pub(super) const LINK: Section = Section {
+    path: &["link"],
+    many: true,
+    needed: false,
+    meaning: "A transparent link: two ports of this box, with MACsec on one of them. It needs either `[link.mka]` or `[link.static]`.",
+    keys: &[
+        Key {
+            name: "name",
+            kind: texts::NAME,
+            absent: Needed,
+            meaning: "The link's name, in status, metrics and log. No two links, sites or fieldbuses share one.",
+            example: r#"name = "press""#,
+        },
+        Key {
+            name: "plain",
+            kind: texts::INTERFACE,
+            absent: Needed,
+            meaning: "The interface towards the machine.",
+            example: r#"plain = "enp1s0""#,
+        },
+        Key {
+            name: "protected",
+            kind: texts::INTERFACE,
+            absent: Needed,
+            meaning: "The interface towards the insecure network.",
+            example: r#"protected = "enp2s0""#,
+        },
+        Key {
+            name: "suite",
+            kind: Kind::Choice(&[
+                "auto",
+                "gcm-aes-128",
+                "gcm-aes-256",
+                "gcm-aes-xpn-128",
+                "gcm-aes-xpn-256",
+                "chacha20-poly1305",
+                "aegis-128l",
+                "aegis-256",
+                "morus-640-128",
+                "morus-1280-128",
+            ]),
+            absent: NeededIf("with static keys; with MKA `\"auto\"`"),
+            meaning: "The cipher suite. `auto`, with MKA only, lets the key server choose. The four GCM suites are the standard's; the others are understood by Frameward only.",
+            example: r#"suite = "gcm-aes-256""#,
+        },
+        Key {
+            name: "encrypt",
+            kind: Kind::Switch,
+            absent: Is("true"),
+            meaning: "Whether frames are encrypted. With `false` they are authenticated only, and everybody on the network can read them.",
+            example: "encrypt = false",
+        },
+        Key {
+            name: "confidentiality_offset",
+            kind: Kind::Either(&[
+                Kind::Number { from: 0, to: 0 },
+                Kind::Number { from: 30, to: 30 },
+                Kind::Number { from: 50, to: 50 },
+            ]),
+            absent: Is("0"),
+            meaning: "How many octets at the start of the payload stay readable, though authenticated. Not with XPN suites.",
+            example: "suite = \"gcm-aes-128\"\nconfidentiality_offset = 30",
+        },
+        Key {
+            name: "protect_frames",
+            kind: Kind::Switch,
+            absent: Is("true"),
+            meaning: "With `false` frames leave in clear, without any protection. Only to bring a link into service, and only with static keys.",
+            example: "protect_frames = false",
+        },
+        Key {
+            name: "validate_frames",
+            kind: Kind::Choice(&["strict", "check", "disabled"]),
+            absent: Is(r#""strict""#),
+            meaning: "What becomes of received frames that cannot be verified. `strict` discards them. `check` and `disabled` let forged frames through to the machine.",
+            example: r#"validate_frames = "check""#,
+        },
+        Key {
+            name: "sci",
+            kind: Kind::Choice(&["always", "never", "end-station"]),
+            absent: Is(r#""always""#),
+            meaning: "Whether frames carry their SCI. `never` saves 8 octets between exactly two boxes. `end-station` saves them where the only machine's address is the SCI.",
+            example: r#"sci = "never""#,
+        },
+        Key {
+            name: "replay_protect",
+            kind: Kind::Switch,
+            absent: Is("true"),
+            meaning: "Whether late and duplicate frames are discarded. With `false` recorded frames can be sent again.",
+            example: "replay_protect = false",
+        },
+        Key {
+            name: "replay_window",
+            kind: Kind::Number { from: 0, to: 1_048_576 },
+            absent: Is("0"),
+            meaning: "By how many packet numbers a frame may be late. Needed where the network changes the order of frames.",
+            example: "replay_window = 64",
+        },
+        Key {
+            name: "mtu",
+            kind: texts::MTU,
+            absent: Is(r#""interface""#),
+            meaning: "The MTU of the protected side, in octets. `interface` takes that of the interface.",
+            example: "mtu = 1500",
+        },
+        Key {
+            name: "fragment",
+            kind: texts::AUTO_ON_OFF,
+            absent: Is(r#""auto""#),
+            meaning: "Whether payloads that do not fit a frame are split. `auto`: with MKA, if all members announce it; with static keys never. With static keys both ends have to say the same.",
+            example: r#"fragment = "on""#,
+        },
+        Key {
+            name: "concatenate",
+            kind: texts::AUTO_ON_OFF,
+            absent: Is(r#""auto""#),
+            meaning: "Whether several payloads may share a frame. `auto` is as for `fragment`.",
+            example: r#"concatenate = "on""#,
+        },
+        Key {
+            name: "hold",
+            kind: Kind::Text {
+                what: "time, `\"0us\"` to `\"10ms\"`, in `us` or `ms`",
+                pattern: "^[0-9]+(us|ms)$",
+            },
+            absent: Is(r#""0us""#),
+            meaning: "How long a payload may wait for others to share its frame. Cyclic process data never waits.",
+            example: "concatenate = \"on\"\nhold = \"250us\"",
+        },
+        Key {
+            name: "clear_vlan",
+            kind: Kind::Choice(&["refuse", "strip"]),
+            absent: Is(r#""refuse""#),
+            meaning: "What happens to a received frame with a VLAN tag in front of its SecTAG, which is not authenticated. `strip` removes the tag and delivers the frame.",
+            example: r#"clear_vlan = "strip""#,
+        },
+        Key {
+            name: "bypass",
+            kind: Kind::List {
+                of: &Kind::Text {
+                    what: "`\"lldp\"`, `\"ptp\"`, `\"mrp\"` or an EtherType such as `\"0x88cc\"`",
+                    pattern: "^(lldp|ptp|mrp|0x[0-9a-fA-F]{4})$",
+                },
+                from: 0,
+                to: 65_536,
+            },
+            absent: Is("[]"),
+            meaning: "EtherTypes that pass in clear, both ways. `check` says for each what a stranger on the network can do with it.",
+            example: r#"bypass = ["lldp"]"#,
+        },
+        Key {
+            name: "link_loss",
+            kind: Kind::Choice(&["off", "forward", "both"]),
+            absent: Is(r#""forward""#),
+            meaning: "`forward`: a protected side without carrier takes the plain side down, so that the machine sees that its cable is cut. `both`: the other way round as well.",
+            example: r#"link_loss = "both""#,
+        },
+        Key {
+            name: "allow_addresses",
+            kind: Kind::Switch,
+            absent: Is("false"),
+            meaning: "Allow ports that carry an address or a default route of this box. The box cannot be reached over them while the gateway runs.",
+            example: "allow_addresses = true",
+        },
+    ],
+};
+
+pub(super) const MKA: Section = Section {
+    path: &["link", "mka"],
+    many: false,
+    needed: false,
+    meaning: "Keys that the boxes of a link agree on (IEEE 802.1X MKA) under a CAK, a key from a file that all of them have.",
+    keys: &[
+        Key {
+            name: "cak_file",
+            kind: texts::FILE,
+            absent: Needed,
+            meaning: "The CAK, from `frameward keygen cak`.",
+            example: r#"cak_file = "line.cak""#,
+        },
+        Key {
+            name: "fallback_cak_file",
+            kind: texts::FILE,
+            absent: Means("none"),
+            meaning: "A second CAK with another name, for the time while the CAK is changed on all boxes.",
+            example: r#"fallback_cak_file = "old.cak""#,
+        },
+        Key {
+            name: "fallback_until",
+            kind: Kind::Moment,
+            absent: Means("never"),
+            meaning: "When the fallback CAK ends. A day counts whole, in UTC.",
+            example: "fallback_cak_file = \"old.cak\"\nfallback_until = 2127-03-31",
+        },
+        Key {
+            name: "peers",
+            kind: Kind::List { of: &texts::SCI, from: 1, to: 32 },
+            absent: Means("whoever was live under the first CAK"),
+            meaning: "The SCIs of all other boxes of the link. Others are reported as strangers.",
+            example: r#"peers = ["02:00:00:00:00:b3/1"]"#,
+        },
+        Key {
+            name: "priority",
+            kind: Kind::Number { from: 0, to: 255 },
+            absent: Is("16"),
+            meaning: "Priority in the election of the key server: 0 is first, 254 is last, and 255 never becomes key server.",
+            example: "priority = 32",
+        },
+        Key {
+            name: "destination",
+            kind: texts::MAC,
+            absent: Is(r#""01:80:c2:00:00:03""#),
+            meaning: "Where MKPDUs are sent; the same on all boxes. One of 01:80:c2:00:00:03, :00, :0e, :0b, :1f and ff:ff:ff:ff:ff:ff, or the address of the only peer.",
+            example: r#"destination = "01:80:c2:00:00:1f""#,
+        },
+        Key {
+            name: "on_peer_loss",
+            kind: Kind::Choice(&["block", "hold"]),
+            absent: Is(r#""block""#),
+            meaning: "What happens when all peers have been silent for six seconds. `block` gives the key up, and nothing passes. `hold` goes on with the last key.",
+            example: r#"on_peer_loss = "hold""#,
+        },
+        Key {
+            name: "rekey",
+            kind: Kind::Text {
+                what: "30 seconds or more, such as `\"10m\"`, `\"8h\"` or `\"7d\"`, or `\"off\"`",
+                pattern: "^(off|[0-9]+[smhd])$",
+            },
+            absent: Is(r#""8h""#),
+            meaning: "After what time the key server makes a new key.",
+            example: r#"rekey = "1h""#,
+        },
+        Key {
+            name: "delay_protect",
+            kind: Kind::Switch,
+            absent: Is("false"),
+            meaning: "Refuse frames that somebody held back for more than about two seconds. MKPDUs are then sent every half second.",
+            example: "delay_protect = true",
+        },
+        Key {
+            name: "sci",
+            kind: texts::SCI,
+            absent: Means("the protected interface's address, port 1"),
+            meaning: "The own SCI. No two boxes of a link share one.",
+            example: r#"sci = "02:00:00:00:00:0a/1""#,
+        },
+        Key {
+            name: "accept_integrity",
+            kind: Kind::Switch,
+            absent: Is("false"),
+            meaning: "Take keys that hide less than `encrypt` asks for, if the key server distributes such keys.",
+            example: "accept_integrity = true",
+        },
+        Key {
+            name: "record",
+            kind: texts::FILE,
+            absent: Means("no record"),
+            meaning: "A file that records what the key agreement is told, for `frameward inspect --replay`. It ends at 256 MiB.",
+            example: r#"record = "/var/lib/frameward/press.kay""#,
+        },
+    ],
+};
+
+pub(super) const STATIC: Section = Section {
+    path: &["link", "static"],
+    many: false,
+    needed: false,
+    meaning: "Static keys: this section is the key under which this box sends. A reload changes them between two frames.",
+    keys: &[AN, OWN_SCI, OWN_KEY_FILE, SSCI, SALT],
+};
+
+pub(super) const STATIC_PEER: Section = Section {
+    path: &["link", "static", "peer"],
+    many: true,
+    needed: false,
+    meaning: "A key under which this box receives. A peer with two keys, while keys are changed, has two such sections with different `an`.",
+    keys: &[
+        AN,
+        PEER_SCI,
+        PEER_KEY_FILE,
+        SSCI,
+        SALT,
+        Key {
+            name: "replay_floor",
+            kind: Kind::Choice(&["on", "off"]),
+            absent: Is(r#""on""#),
+            meaning: "Whether frames recorded before a restart of this box stay refused after it. `off` is for peers that begin again at packet number 1, such as Linux's `ip macsec`.",
+            example: r#"replay_floor = "off""#,
+        },
+    ],
+};
+
+const AN: Key = Key {
+    name: "an",
+    kind: Kind::Number { from: 0, to: 3 },
+    absent: Needed,
+    meaning: "The association number, the same at both ends.",
+    example: "an = 1",
+};
+
+const OWN_SCI: Key = Key {
+    name: "sci",
+    kind: texts::SCI,
+    absent: Needed,
+    meaning: "The SCI under which this box sends: any MAC address and port, different at each end.",
+    example: r#"sci = "02:00:00:00:00:0a/1""#,
+};
+
+const PEER_SCI: Key = Key {
+    name: "sci",
+    kind: texts::SCI,
+    absent: Needed,
+    meaning: "The SCI under which the peer sends.",
+    example: r#"sci = "02:00:00:00:00:0b/1""#,
+};
+
+const OWN_KEY_FILE: Key = Key {
+    name: "key_file",
+    kind: texts::FILE,
+    absent: Needed,
+    meaning: "The key, from `frameward keygen static`. Each direction has its own.",
+    example: r#"key_file = "from-a.key""#,
+};
+
+const PEER_KEY_FILE: Key = Key {
+    name: "key_file",
+    kind: texts::FILE,
+    absent: Needed,
+    meaning: "A copy of the peer's key.",
+    example: r#"key_file = "from-b.key""#,
+};
+
+const SSCI: Key = Key {
+    name: "ssci",
+    kind: Kind::Either(&[
+        Kind::Number { from: 1, to: 4_294_967_295 },
+        Kind::Text { what: "`\"0x\"` and 8 hexadecimal digits", pattern: "^0x[0-9a-fA-F]{8}$" },
+    ]),
+    absent: NeededIf("with XPN suites, refused with others"),
+    meaning: "The short SCI, different for each SC under a key.",
+    example: "ssci = 7",
+};
+
+const SALT: Key = Key {
+    name: "salt",
+    kind: Kind::Text { what: "24 hexadecimal digits", pattern: "^[0-9a-fA-F]{24}$" },
+    absent: NeededIf("with XPN suites, refused with others"),
+    meaning: "The salt of the key, the same at all ends; `frameward keygen static --salt` prints one.",
+    example: r#"salt = "000102030405060708090a0b""#,
+};
