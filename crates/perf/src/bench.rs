@@ -86,6 +86,9 @@ pub enum BenchError {
     /// The laboratory failed, or traffic did not arrive.
     #[error(transparent)]
     Lab(#[from] lab::Error),
+    /// A TCP session on a box broke.
+    #[error("a TCP session on a box: {0}")]
+    Session(#[from] std::io::Error),
     /// Gateways in memory did not do as they should.
     #[error("gateways in memory: {0}")]
     Cells(String),

@@ -142,23 +142,26 @@ fn what_a_flood_costs_others_is_measured_without_rivals() {
 
 #[test]
 fn overload_is_offered_to_links_and_to_their_limits() {
-    // A quarter, alone, and beside three kinds of strangers' frames with what they sent; status.
-    let gateway = 1 + 2 * 9 + 1;
-    let cases =
-        [("Linux bridge", 0), ("bare forwarder", 0), ("static keys", gateway), ("key agreement", gateway)];
+    // A quarter, alone, and beside three kinds of strangers' frames with what they sent; status, a session's keystrokes, MKPDUs.
+    let gateway = 1 + 2 * 9 + 2;
+    let cases = [
+        ("Linux bridge", 0),
+        ("bare forwarder", 0),
+        ("static keys", gateway),
+        ("key agreement", gateway + 1),
+    ];
     overloaded(&cases);
 }
 
 #[test]
 fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
-    // Garbage and replayed packets: clear ones are garbage to a site.
-    let site = 1 + 2 * 6 + 1;
+    let site = 1 + 2 * 9 + 2;
     overloaded(&[(overload::VXLAN, 0), ("site, header encryption", site), ("site, identifiers", site)]);
 }
 
 #[test]
 fn overload_is_offered_to_cells_and_to_their_limit() {
-    overloaded(&[(overload::UNPROTECTED_CELL, 0), ("cell", 1 + 2 * 9 + 1)]);
+    overloaded(&[(overload::UNPROTECTED_CELL, 0), ("cell", 1 + 2 * 9 + 2)]);
 }
 
 /// These cases alone, each with so many figures beside its curves, have them.
@@ -183,7 +186,8 @@ fn overloaded(cases: &[(&str, usize)]) {
         // How many were really sent stands beside how many arrived of them, as a multiple of the lossless rate.
         let sent = ["offered", "sent by a stranger"].iter().any(|sent| row.case.starts_with(sent));
         assert!(!sent || to.is_some_and(|to| to.starts_with("lossless")), "{row:?}");
-        assert!(!row.case.starts_with("status") || row.value < 5000.0, "{row:?}");
+        let gets_through = ["status", "keystroke", "MKPDUs"].iter().any(|what| row.case.starts_with(what));
+        assert!(!gets_through || row.value < 5000.0, "{row:?}");
     }
 }
 

@@ -107,10 +107,10 @@ impl Stand {
     }
 
     /// What the second gateway says of itself.
-    pub(crate) fn far_report(&self) -> Result<GatewayReport, BenchError> {
+    pub(crate) fn far(&self) -> Option<&Station> {
         match &self.inside {
-            Inside::Gateways(pair) => Ok(pair.b.report()?),
-            _ => Err(BenchError::Silent(self.case.clone())),
+            Inside::Gateways(pair) => Some(&pair.b),
+            _ => None,
         }
     }
 

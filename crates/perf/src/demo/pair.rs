@@ -213,6 +213,12 @@ impl Station {
         Ok(status::parse(&self.name, &document)?)
     }
 
+    /// Asks it what it reports, from any thread.
+    pub(crate) fn asker(&self) -> impl Fn() -> Result<GatewayReport, PairError> + Send + use<> {
+        let (runtime, name) = (self.runtime.clone(), self.name.clone());
+        move || Ok(status::parse(&name, &status::ask(&runtime, &name)?)?)
+    }
+
     /// Its process identifier.
     pub fn id(&self) -> u32 {
         self.program.id()

@@ -13,8 +13,10 @@ use lab::{Error, Namespace, PacketSocket, Topology};
 use super::PAYLOAD;
 use super::curve::Way;
 use super::strange::{Strange, caught};
+use super::witness::Witness;
 use crate::bench::stand::Stand;
 use crate::bench::{BenchError, tunnel};
+use crate::demo::pair::Station;
 
 /// More than any sender sends in a trial: PNs go on from one to the next.
 const PNS: u32 = 1 << 22;
@@ -42,18 +44,25 @@ impl Place {
         Self::Tunnel(Box::new(case))
     }
 
-    /// What strangers send here.
-    pub(super) const fn strangers(&self) -> &'static [Strange] {
+    /// The second box, if a gateway runs there, and where.
+    fn far(&self) -> Option<(&Station, &Namespace)> {
         match self {
-            Self::Link(_) | Self::Cell(..) => &Strange::ALL,
-            Self::Tunnel(_) => &[Strange::Garbage, Strange::Replayed],
+            Self::Link(stand) | Self::Cell(stand, _) => {
+                Some((stand.far()?, &stand.topology.gateway_b.namespace))
+            }
+            Self::Tunnel(case) => Some((case.far()?, &case.plants.plants[1].site)),
         }
+    }
+
+    /// Somebody who uses the second box meanwhile, if a gateway runs there.
+    pub(super) fn witness(&self) -> Result<Option<Witness>, BenchError> {
+        self.far().map(|(station, namespace)| Witness::start(namespace, station.asker())).transpose()
     }
 
     /// What the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
     pub(super) fn protected(&mut self) -> Result<Option<Vec<u8>>, BenchError> {
         match self {
-            Self::Link(stand) | Self::Cell(stand, _) if stand.far_report().is_err() => Ok(None),
+            Self::Link(stand) | Self::Cell(stand, _) if stand.far().is_none() => Ok(None),
             Self::Link(stand) => {
                 let Topology { machine_a: a, machine_b: b, middle, .. } = &stand.topology;
                 let sender = PacketSocket::open(&a.namespace, a.ifname)?;
@@ -131,14 +140,6 @@ impl Place {
                 Load::start_with(from, strange.packets(protected), Some(rate), limit)?
             }
         })
-    }
-
-    /// Asks the second box for its status.
-    pub(super) fn answer(&self) -> Result<(), BenchError> {
-        match self {
-            Self::Link(stand) | Self::Cell(stand, _) => stand.far_report().map(drop),
-            Self::Tunnel(case) => case.far_report().map(drop),
-        }
     }
 
     pub(super) fn stop(self) -> Result<(), BenchError> {

@@ -69,18 +69,22 @@ impl Strange {
         }
     }
 
-    /// Packet after packet, made of a good one between sites; none in clear, which is not theirs to refuse by its form.
+    /// Packet after packet, made of a good one between sites. In clear: a frame as a plain tunnel would carry it.
     pub(super) fn packets(self, good: &[u8]) -> impl FnMut(&mut Vec<u8>) + Send + 'static {
         let good = good.to_vec();
         let mut number = 0_u32;
         move |packet| {
             packet.clone_from(&good);
             number = number.wrapping_add(1);
-            if self == Self::Garbage {
+            if self != Self::Replayed {
                 let icv = packet.len() - 4;
                 packet[icv..].copy_from_slice(&number.to_le_bytes());
                 // IPv4 allows UDP without a checksum: else the system would refuse it and not the site.
                 packet[40..42].fill(0);
+            }
+            if self == Self::Clear {
+                packet[42..54].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
+                packet[54..56].copy_from_slice(&[0x88, 0xb5]);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Section: more frames than there is room for.
 
 use crate::bench::overload::{
-    BENCH, TIMES, TIMES_BOTH, VXLAN, good, good_both, lossless, offered, offered_both,
+    BENCH, TIMES, TIMES_BOTH, UNPROTECTED_CELL, VXLAN, good, good_both, lossless, offered, offered_both,
 };
 
 use super::figure::{Body, Figure, Kind};
@@ -21,6 +21,7 @@ const CASES: [(&str, Kind); 6] = [
 
 const SITES: [(&str, Kind); 3] =
     [("site, header encryption", Kind::Ours), ("site, identifiers", Kind::OursToo), (VXLAN, Kind::Limit)];
+const CELLS: [(&str, Kind); 2] = [("cell", Kind::Ours), (UNPROTECTED_CELL, Kind::Limit)];
 const SHARED: &str = "Sender, both boxes and receiver share this machine's CPUs, so a sender that sends more leaves the boxes less";
 
 /// What a figure of one multiple is called.
@@ -67,6 +68,24 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
             &SITES,
             both_ways,
             "As above, half of each multiple from each plant at once. Medians of rounds.".into(),
+        ),
+        curves(
+            document,
+            "overload-cells",
+            "Cells under overload",
+            &CELLS,
+            one_way,
+            format!(
+                "Cyclic frames of 50 relations in turn, from the PLC to its devices. {SHARED}: the bare forwarder carries the same frames and protects none. Medians of rounds; cells run with their defaults."
+            ),
+        ),
+        curves(
+            document,
+            "overload-cells-both",
+            "Cells, from both ends at once",
+            &CELLS,
+            both_ways,
+            "As above, half of each multiple from each side at once. Medians of rounds.".into(),
         ),
     ]
 }
