@@ -45,6 +45,7 @@ install -D -m 644 packaging/frameward@.service "$root/usr/lib/systemd/system/fra
 install -m 644 packaging/press-line.toml "$doc/examples/press-line.toml"
 install -m 644 packaging/cell.toml "$doc/examples/cell.toml"
 install -m 644 packaging/own-user.conf "$doc/examples/own-user.conf"
+install -m 644 contrib/prometheus/*.yml contrib/grafana/frameward.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
 install -m 644 packaging/debian/copyright "$doc/copyright"
 install -m 644 README.md SECURITY.md "$doc/"
 gzip -9n <packaging/debian/changelog >"$doc/changelog.gz"

@@ -125,7 +125,7 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
     let text = get(namespace, "/metrics");
     // How long PNs last, only a gateway that has sent can say.
     let sender = get(&topology.gateway_a.namespace, "/metrics");
-    alerts_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), Whose::Links);
+    alerts_and_panels_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), Whose::Links);
     for key in ["a.key", "b.key"] {
         let key = std::fs::read_to_string(pair.scratch.path().join(key)).unwrap();
         let key = key.lines().find(|line| line.len() >= 32).unwrap().trim();
@@ -145,10 +145,18 @@ pub(crate) enum Whose {
     Cells,
 }
 
-/// A misspelt name in a rule would be an alert that never comes.
-pub(crate) fn alerts_name_metrics_that_exist(samples: &Samples, whose: Whose) {
+/// A misspelt name in a rule would be an alert that never comes, and one in the dashboard an empty panel.
+pub(crate) fn alerts_and_panels_name_metrics_that_exist(samples: &Samples, whose: Whose) {
     let rules = include_str!("../../contrib/prometheus/frameward.rules.yml");
-    let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let dashboard = include_str!("../../contrib/grafana/frameward.json");
+    let mut named_by_panels = 0;
+    for panel in serde_json::from_str::<serde_json::Value>(dashboard).unwrap()["panels"].as_array().unwrap() {
+        let targets = panel["targets"].as_array().into_iter().flatten();
+        named_by_panels += targets.filter(|target| target["expr"].as_str().unwrap().contains("frameward_")).count();
+    }
+    assert!(named_by_panels > 20, "the dashboard shows {named_by_panels}");
+    let text = format!("{rules} {dashboard}");
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let named = words.filter(|word| word.starts_with("frameward_"));
     let of = |word: &str| match word {
         site if site.starts_with("frameward_site_") => Whose::Sites,

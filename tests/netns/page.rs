@@ -15,7 +15,7 @@ use perf::demo::cells::{self, CellChoice};
 use perf::demo::pair::{Choice, Station};
 use perf::demo::sites::{Sites, SitesChoice};
 
-use super::http::{ADDRESS, HTTP, Whose, alerts_name_metrics_that_exist, get, parse_metrics};
+use super::http::{ADDRESS, HTTP, Whose, alerts_and_panels_name_metrics_that_exist, get, parse_metrics};
 use super::{EXPERIMENT, lab, marked, program};
 
 /// All counters on the page, as `[[group, [[name, figure], ...]], ...]`.
@@ -183,7 +183,7 @@ fn key_agreement_has_its_place() {
     browser.wait_for(&format!("document.querySelector('.agreed').innerText.includes('{ki}')"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let samples = parse_metrics(&group.scratch, &get(namespace, "/metrics"));
-    alerts_name_metrics_that_exist(&samples, Whose::KeyAgreement);
+    alerts_and_panels_name_metrics_that_exist(&samples, Whose::KeyAgreement);
     for (name, expected) in [("secured", 1), ("live_peers", 1), ("is_key_server", 1), ("fragment", 1)] {
         assert_eq!(samples[&format!("frameward_mka_{name}")][0].1, expected, "{name}");
     }
@@ -233,7 +233,7 @@ fn a_site_has_its_card() {
     browser.screenshot(&picture("status-site.png"));
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let samples = parse_metrics(&sites.scratch, &get(&one.site, "/metrics"));
-    alerts_name_metrics_that_exist(&samples, Whose::Sites);
+    alerts_and_panels_name_metrics_that_exist(&samples, Whose::Sites);
     for name in ["frameward_site_peer_out_pkts_tunnelled_total", "frameward_site_udp_rx_packets_total"] {
         assert!(samples[name].iter().any(|(_, value)| *value >= 20), "{name}: {:?}", samples[name]);
     }
@@ -309,7 +309,7 @@ fn a_cell_has_its_relations_on_the_card() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
     let samples = parse_metrics(&pair.scratch, &get(namespace, "/metrics"));
-    alerts_name_metrics_that_exist(&samples, Whose::Cells);
+    alerts_and_panels_name_metrics_that_exist(&samples, Whose::Cells);
     for (name, expected) in [("relations", 3), ("relations_in_shadow", 1), ("relations_without_session", 0)] {
         assert_eq!(samples[&format!("frameward_fieldbus_{name}")][0].1, expected, "{name}");
     }
