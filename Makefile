@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -26,6 +26,7 @@ help:
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
+	@echo "make release    both packages with a bill of materials, checksums and a signature, in target/release-files"
 	@echo "make test-deb   installs the package into a Debian in namespaces, runs and removes it (root)"
 	@echo "make test-aarch64  unit tests on AArch64, emulated"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
@@ -133,6 +134,17 @@ deb-arm64:
 	scripts/aarch64.sh build
 	packaging/deb.sh target/arm/aarch64-unknown-linux-gnu/release/frameward arm64 target/debian
 
+# Both packages with a bill of materials, checksums and a signature: docs/releasing.md. RELEASE=--trial without a version's
+# section in CHANGELOG.md, and with changes that are not committed.
+release: deb deb-arm64
+	rm -rf target/release-files
+	mkdir -p target/release-files
+	cp target/debian/frameward_*_amd64.deb target/debian/frameward_*_arm64.deb target/release-files/
+	scripts/release.sh $(RELEASE) target/release-files
+
+test-release:
+	@scripts/release_test.sh
+
 test-deb: deb
 	@scripts/setup.sh package
 	lintian --fail-on error,warning --suppress-tags maintainer-script-calls-systemctl target/debian/frameward_*_$$(dpkg --print-architecture).deb
@@ -151,7 +163,7 @@ test-long:
 	$(MAKE) test-deb
 	$(MAKE) fuzz
 
-lint: arrows docs deny header
+lint: arrows docs deny header test-release
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 

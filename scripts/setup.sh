@@ -63,6 +63,8 @@ fi
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
 # The C header of the antedating library is made by it; crate cbindgen itself would be a minute of compiling.
 [[ $profile != ci ]] || needs+=(cbindgen:cbindgen)
+# Releases are signed with an SSH key.
+[[ $profile != ci ]] || needs+=(ssh-keygen:openssh-client)
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
 [[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 

@@ -152,7 +152,8 @@ pub(crate) fn alerts_and_panels_name_metrics_that_exist(samples: &Samples, whose
     let mut named_by_panels = 0;
     for panel in serde_json::from_str::<serde_json::Value>(dashboard).unwrap()["panels"].as_array().unwrap() {
         let targets = panel["targets"].as_array().into_iter().flatten();
-        named_by_panels += targets.filter(|target| target["expr"].as_str().unwrap().contains("frameward_")).count();
+        named_by_panels +=
+            targets.filter(|target| target["expr"].as_str().unwrap().contains("frameward_")).count();
     }
     assert!(named_by_panels > 20, "the dashboard shows {named_by_panels}");
     let text = format!("{rules} {dashboard}");
