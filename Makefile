@@ -27,7 +27,7 @@ help:
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
 	@echo "make release    both packages with a bill of materials, checksums and a signature, in target/release-files"
-	@echo "make test-deb   installs the package into a Debian in namespaces, runs and removes it (root)"
+	@echo "make test-deb   installs the package into a Debian in namespaces, runs, upgrades and removes it (root)"
 	@echo "make test-aarch64  unit tests on AArch64, emulated"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
 	@echo "make advisories known faults and yanked versions of what we depend on, against a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"

@@ -2,12 +2,14 @@
 # Installs the Debian package into a Debian of its own, which is booted with systemd in namespaces, runs two gateways by
 # their unit with traffic between them, and removes and purges it: what is left must be what was there before.
 #
-#   packaging/deb_test.sh PACKAGE      root; the first time it downloads a small Debian (mmdebstrap), 4 minutes at most
+#   packaging/deb_test.sh PACKAGE [PREVIOUS]      root; the first time it downloads a small Debian (mmdebstrap), 4 minutes at most
 #
+# It is also installed over PREVIOUS, the package of the release before, while a link runs. Without one that is the same
+# package under an earlier version: it shows what the scripts of the package do, not what a new program makes of old state.
 # Nothing of this machine is changed but for target/debian-root.tar, the downloaded system.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-package=$(realpath "$1")
+package=$(realpath "$1") previous=${2:+$(realpath "$2")}
 base=${CARGO_TARGET_DIR:-target}/debian-root.tar
 
 fail() {
@@ -45,6 +47,13 @@ fi
 mkdir "$root"
 tar -C "$root" --numeric-owner -xf "$base"
 cp "$package" "$root/root/frameward.deb"
+if [[ -z $previous ]]; then
+    dpkg-deb --raw-extract "$package" "$scratch/previous"
+    sed -i 's/^Version: .*/Version: 0.0.0~previous/' "$scratch/previous/DEBIAN/control"
+    previous=$scratch/previous.deb
+    dpkg-deb --root-owner-group --build "$scratch/previous" "$previous" >/dev/null
+fi
+cp "$previous" "$root/root/previous.deb"
 install -m 755 packaging/deb_test_inside.sh "$root/root/inside.sh"
 
 # A container without a container program: namespaces of all kinds, a cgroup, and systemd as the first process.
@@ -84,4 +93,4 @@ done
 [[ $state == running ]] || fail "systemd did not boot: ${state:-nothing}; $(inside systemctl --failed --plain --no-legend; tail -n 15 "$scratch/boot.log")"
 
 inside /root/inside.sh || fail "see above; the journal: $(inside journalctl --no-pager -q -t frameward -n 30)"
-echo "deb_test: fine: installed, ran, removed, and nothing left"
+echo "deb_test: fine: installed, ran, upgraded, removed, and nothing left"
