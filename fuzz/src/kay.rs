@@ -207,7 +207,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
         priority: if number == 0 { setup.priorities[0] & 0x7f } else { setup.priorities[number] },
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Auto,
+        suite: SuiteRule::Any,
         announced: Announced {
             reassembles: setup.suites[number] & 1 == 0,
             splits: setup.suites[number] & 2 == 0,

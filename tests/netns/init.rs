@@ -8,7 +8,7 @@ use lab::traffic::{self, Ip};
 use lab::{Namespace, Topology};
 use perf::demo::pair::{Scratch, Station};
 
-use super::mka::{NARROW, all, secured_with, stop};
+use super::mka::{NARROW, all, mka, secured_with, stop};
 use super::{DEADLINE, program};
 
 /// `frameward init link` in a gateway's namespace, with its files in `scratch`.
@@ -50,6 +50,9 @@ fn two_boxes_that_init_alone_has_set_up_ping() {
     let stations = [(here, &a), (there, &b)]
         .map(|(namespace, scratch)| Station::start(program(), namespace, scratch, "press").unwrap());
     all([&stations[0], &stations[1]], "it is secured", secured_with(1));
+    // The CAK has 256 bits, and nobody asked for a suite that is none of the standard's.
+    let report = stations[0].report().unwrap();
+    assert_eq!(mka(&report).sak().unwrap().suite, "gcm-aes-256");
     traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 3, 1472).unwrap();
     stop(stations);
 }

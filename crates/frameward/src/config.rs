@@ -258,7 +258,7 @@ impl Link {
         match &self.keys {
             Keys::Static(sas) => Some(sas.suite),
             Keys::Agreed(mka) => match mka.suite {
-                ::mka::SuiteRule::Auto => None,
+                ::mka::SuiteRule::Standard(_) | ::mka::SuiteRule::Any => None,
                 ::mka::SuiteRule::Only(suite) => Some(suite),
             },
             Keys::None => None,

@@ -82,8 +82,11 @@ fn known(identifiers: impl Iterator<Item = [u8; 8]>) -> Vec<CipherSuite> {
 pub(crate) fn listed(settings: &Settings) -> Vec<CipherSuite> {
     match settings.suite {
         SuiteRule::Only(suite) => [suite].into(),
-        SuiteRule::Auto => {
+        rule @ (SuiteRule::Standard(_) | SuiteRule::Any) => {
             let mut suites: Vec<_> = settings.announced.suites.iter().map(|figure| figure.suite).collect();
+            if matches!(rule, SuiteRule::Standard(_)) {
+                suites.retain(|suite| suite.is_standard());
+            }
             if !suites.contains(&CipherSuite::GcmAes128) {
                 suites.push(CipherSuite::GcmAes128);
             }
@@ -166,7 +169,11 @@ fn suite_for<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer> + Cl
     };
     match settings.suite {
         SuiteRule::Only(suite) => suite,
-        SuiteRule::Auto => CipherSuite::ALL
+        SuiteRule::Standard(suite) => {
+            let have_it = peers.clone().all(|peer| peer.announcement.lists.contains(&suite));
+            if have_it && listed(settings).contains(&suite) { suite } else { CipherSuite::GcmAes128 }
+        }
+        SuiteRule::Any => CipherSuite::ALL
             .into_iter()
             .filter(|suite| !suite.is_experimental())
             .filter_map(|suite| Some((slowest(suite)?, suite)))
@@ -181,7 +188,7 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
     peer.macsec
         && match settings.suite {
             SuiteRule::Only(suite) if !suite.is_standard() => peer.announcement.lists.contains(&suite),
-            SuiteRule::Only(_) | SuiteRule::Auto => true,
+            SuiteRule::Only(_) | SuiteRule::Standard(_) | SuiteRule::Any => true,
         }
 }
 

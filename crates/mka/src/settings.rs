@@ -19,8 +19,11 @@ pub struct CakEntry {
 /// Which suite a key server distributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SuiteRule {
-    /// The one that is fastest for the slowest of those who announced their figures; GCM-AES-128 with anybody else.
-    Auto,
+    /// This one of the standard's, if all announced it, else GCM-AES-128. SAKs of the standard's other suites are taken.
+    Standard(CipherSuite),
+    /// The one that is fastest for the slowest of those who announced their figures, be it none of the standard's;
+    /// GCM-AES-128 with anybody else.
+    Any,
     /// This one; a SAK of another suite is refused.
     Only(CipherSuite),
 }

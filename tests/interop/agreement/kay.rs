@@ -47,7 +47,7 @@ fn settings(number: usize, priority: u8) -> Settings {
         priority,
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Auto,
+        suite: SuiteRule::Any,
         announced: Announced { reassembles: true, splits: true, largest_sdu: 1500, suites: Vec::new() },
         fragment: true,
         concatenate: true,

@@ -51,7 +51,7 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
         priority: 16,
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Auto,
+        suite: SuiteRule::Any,
         announced: Announced { reassembles: true, splits: true, largest_sdu: 9000, suites: vec![] },
         fragment: true,
         concatenate: true,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use engine::lease::{LeaseError, LeaseName, Role};
-use mka::OnPeerLoss;
+use mka::{OnPeerLoss, SuiteRule};
 use suite::CipherSuite;
 use wire::MacAddr;
 
@@ -33,11 +33,17 @@ pub(crate) fn misused(file: &Path, links: &[Link], judge: JudgeUse) -> Vec<Findi
 
 /// The suite, or who chooses it.
 pub(crate) fn suite(link: &Link) -> String {
-    match link.suite() {
-        Some(suite) => suite.to_string(),
-        None => {
-            "auto (the key server takes the fastest that all live peers announced, else gcm-aes-128)".into()
-        }
+    match &link.keys {
+        Keys::Agreed(mka) => match mka.suite {
+            SuiteRule::Only(suite) => suite.to_string(),
+            SuiteRule::Standard(CipherSuite::GcmAes128) => "auto (gcm-aes-128)".into(),
+            SuiteRule::Standard(suite) => format!("auto ({suite} if all have it, else gcm-aes-128)"),
+            SuiteRule::Any => {
+                "any (the key server takes the fastest that all live peers announced, also none of the standard's, else gcm-aes-128)".into()
+            }
+        },
+        Keys::Static(sas) => sas.suite.to_string(),
+        Keys::None => "none".into(),
     }
 }
 

@@ -177,7 +177,7 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
     assert_eq!(
         &plan[start..],
         format!(
-            "  suite      auto (the key server takes the fastest that all live peers announced, else gcm-aes-128), encrypted
+            "  suite      auto (gcm-aes-128), encrypted
   receive    validate_frames strict, replay protection window 0
   overhead   32 octets a frame: SecTAG 16, ICV 16
   unsplit    payload 1468 octets; 1464 behind a VLAN tag, 1460 behind two

@@ -222,22 +222,22 @@ impl Judge {
         let known = || list(&CipherSuite::ALL.map(|suite| suite.name().to_owned()));
         let Some(value) = &raw.suite else {
             if raw.mka.is_some() {
-                return Some(SuiteRule::Auto);
+                return Some(UNNAMED);
             }
             let text = format!("{label}suite is missing; static keys need its name: {}", known());
             findings.error(self.span.clone(), text);
             return None;
         };
-        if value.get_ref() == "auto" {
+        if let Some((word, rule)) = AGREED.iter().find(|(word, _)| word == value.get_ref()) {
             if raw.mka.is_some() {
-                return Some(SuiteRule::Auto);
+                return Some(*rule);
             }
-            let text = format!("{label}suite = \"auto\" needs MKA; with static keys name it: {}", known());
+            let text = format!("{label}suite = {word:?} needs MKA; with static keys name it: {}", known());
             findings.error(value.span(), text);
             return None;
         }
         let Ok(suite) = value.get_ref().parse::<CipherSuite>() else {
-            let auto = if raw.mka.is_some() { "auto, " } else { "" };
+            let auto = if raw.mka.is_some() { "auto, any, " } else { "" };
             findings.error(
                 value.span(),
                 format!("{label}suite = {:?} is unknown; use {auto}{}", value.get_ref(), known()),
@@ -328,6 +328,11 @@ impl Judge {
         }
     }
 }
+
+/// Of the standard's suites; which one, the CAK says.
+const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
+/// Words in place of a suite's name.
+const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
 
 /// The suite that is named, if one is.
 const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {

@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use mka::{OnPeerLoss, SuiteRule};
 use secy::{ConfidentialityOffset, Protection, SciInclusion};
+use suite::CipherSuite;
 use time::{Date, Month, UtcOffset};
 use toml::Spanned;
 use toml::value::{Datetime, Offset};
@@ -97,9 +98,16 @@ impl Scope<'_> {
         let accept_integrity =
             raw.accept_integrity.as_ref().is_some_and(|accept| self.accept_integrity(accept, findings));
         let is_on = |value: &Option<Spanned<String>>| value.as_ref().is_some_and(|on| on.get_ref() == "on");
+        let cak = cak?;
         Some(Mka {
-            suite: self.suite,
-            cak: cak?,
+            suite: match self.suite {
+                // SAKs are as long as what they are wrapped with.
+                SuiteRule::Standard(_) if cak.octets().len() > 16 => {
+                    SuiteRule::Standard(CipherSuite::GcmAes256)
+                }
+                other => other,
+            },
+            cak,
             fallback: match fallback {
                 Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
                 None => None,
@@ -134,7 +142,7 @@ impl Scope<'_> {
             Protection::Encrypt(offset) => offset,
             Protection::Integrity => ConfidentialityOffset::Zero,
         };
-        if let (SuiteRule::Auto, Some(value)) = (self.suite, &self.raw.confidentiality_offset)
+        if let (SuiteRule::Any, Some(value)) = (self.suite, &self.raw.confidentiality_offset)
             && offset != ConfidentialityOffset::Zero
         {
             let text = format!(

@@ -39,7 +39,9 @@ pub struct LoggedSettings {
     accept_integrity: bool,
 }
 
-const AUTO: &str = "auto";
+const ANY: &str = "any";
+/// Before the name of a suite of the standard that is taken if all have it.
+const STANDARD: &str = "standard ";
 const CAPABILITIES: [Capability; 4] =
     [Capability::None, Capability::Integrity, Capability::Confidentiality, Capability::Offsets];
 const CONFIDENTIALITIES: [Confidentiality; 4] =
@@ -73,7 +75,8 @@ impl From<&Settings> for LoggedSettings {
             capability: place(CAPABILITIES.iter().position(|other| other == capability)),
             confidentiality: place(CONFIDENTIALITIES.iter().position(|other| other == confidentiality)),
             suite: match suite {
-                SuiteRule::Auto => AUTO.to_owned(),
+                SuiteRule::Any => ANY.to_owned(),
+                SuiteRule::Standard(suite) => format!("{STANDARD}{suite}"),
                 SuiteRule::Only(suite) => suite.to_string(),
             },
             reassembles: *reassembles,
@@ -105,8 +108,11 @@ impl LoggedSettings {
             capability: *CAPABILITIES.get(usize::from(self.capability))?,
             confidentiality: *CONFIDENTIALITIES.get(usize::from(self.confidentiality))?,
             suite: match self.suite.as_str() {
-                AUTO => SuiteRule::Auto,
-                name => SuiteRule::Only(name.parse::<CipherSuite>().ok()?),
+                ANY => SuiteRule::Any,
+                name => match name.strip_prefix(STANDARD) {
+                    Some(suite) => SuiteRule::Standard(suite.parse::<CipherSuite>().ok()?),
+                    None => SuiteRule::Only(name.parse::<CipherSuite>().ok()?),
+                },
             },
             announced: Announced {
                 reassembles: self.reassembles,

@@ -35,7 +35,7 @@ fn settings(station: u8, priority: u8) -> Settings {
         priority,
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Auto,
+        suite: SuiteRule::Any,
         announced: Announced {
             reassembles: true,
             splits: true,

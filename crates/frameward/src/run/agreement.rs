@@ -205,7 +205,7 @@ mod tests {
             ("aegis-128l", u16::MAX),
             ("aegis-256", u16::MAX),
         ];
-        assert_eq!(announced(SuiteRule::Auto), sound);
+        assert_eq!(announced(SuiteRule::Any), sound);
         let research = announced(SuiteRule::Only(CipherSuite::Morus640));
         assert_eq!((&research[..7], &research[7..]), (&sound[..], &[("morus-640-128", 20)][..]));
     }

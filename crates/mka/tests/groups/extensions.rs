@@ -234,3 +234,37 @@ fn auto_takes_the_suite_that_is_fastest_for_the_slowest() {
     world.secure(&[0, 1, 2, 3], seconds(6));
     assert_eq!(suite(&world), CipherSuite::GcmAes128);
 }
+
+#[test]
+fn only_suites_of_the_standard_are_agreed_on_unless_any_is_allowed() {
+    let figure = |suite, nanoseconds| SuiteFigure { suite, nanoseconds };
+    let announced = [CipherSuite::GcmAes128, CipherSuite::GcmAes256, CipherSuite::GcmAesXpn128];
+    let suites = announced.map(|suite| figure(suite, 100));
+    // The fastest by far is ours; the second box, which has the 256-bit suite, would take it.
+    for (wanted, second, expected) in [
+        (CipherSuite::GcmAes256, SuiteRule::Standard(CipherSuite::GcmAes256), CipherSuite::GcmAes256),
+        (CipherSuite::GcmAes128, SuiteRule::Standard(CipherSuite::GcmAes256), CipherSuite::GcmAes128),
+        (CipherSuite::GcmAes256, SuiteRule::Any, CipherSuite::GcmAes256),
+        (CipherSuite::GcmAes256, SuiteRule::Only(CipherSuite::GcmAes128), CipherSuite::GcmAes128),
+    ] {
+        for server in [0, 1] {
+            let mut world = World::new(11);
+            for (i, rule) in [SuiteRule::Standard(wanted), second].into_iter().enumerate() {
+                let mut settings = settings(i);
+                settings.suite = rule;
+                settings.priority = if i == server { 1 } else { 200 };
+                settings.announced.suites = suites.to_vec();
+                settings.announced.suites.push(figure(CipherSuite::Aegis128L, 1));
+                world.add(settings);
+                world.switch_on(i, vec![cak(1)]);
+            }
+            world.secure(&[0, 1], seconds(9));
+            let suite = world.stations[0].secy.find(world.ki(0)).unwrap().suite;
+            assert!(suite.is_standard(), "{wanted} {second:?} server {server}: {suite}");
+            if server == 0 {
+                assert_eq!(suite, expected, "{wanted} {second:?}");
+            }
+            assert_eq!(world.lost, 0);
+        }
+    }
+}

@@ -56,7 +56,7 @@ pub(crate) fn settings(i: usize) -> Settings {
         priority: 16,
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Auto,
+        suite: SuiteRule::Any,
         announced: Announced {
             reassembles: true,
             splits: true,

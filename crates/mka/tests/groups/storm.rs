@@ -26,7 +26,7 @@ fn storm(seed: u64) {
     let stations = 2 + random.below(7) as usize;
     let mut world = World::new(seed);
     world.data_each = Some(ms(50));
-    let suite = [SuiteRule::Auto, SuiteRule::Auto, SuiteRule::Only(CipherSuite::GcmAesXpn128)];
+    let suite = [SuiteRule::Any, SuiteRule::Any, SuiteRule::Only(CipherSuite::GcmAesXpn128)];
     let suite = suite[random.below(3) as usize];
     let on_peer_loss = if random.chance(25) { OnPeerLoss::Hold } else { OnPeerLoss::Block };
     let caks = || if seed % 4 == 3 { vec![cak(1), cak(9)] } else { vec![cak(1)] };

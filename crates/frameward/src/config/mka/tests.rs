@@ -50,7 +50,7 @@ fn the_defaults_are_the_contract() {
         let dividing = link.dividing.unwrap();
         assert!(dividing.fragment && dividing.concatenate && dividing.hold.is_zero());
         let mka = link.mka().unwrap();
-        assert_eq!((mka.suite, mka.priority), (SuiteRule::Auto, 16));
+        assert_eq!((mka.suite, mka.priority), (SuiteRule::Standard(CipherSuite::GcmAes128), 16));
         assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:03");
         assert_eq!(
             (mka.on_peer_loss, mka.rekey, mka.delay_protect),
@@ -60,6 +60,18 @@ fn the_defaults_are_the_contract() {
         assert_eq!(mka.sci_on(MacAddr([2, 0, 0, 0, 0, 9])).to_string(), "02:00:00:00:00:09/1");
         assert_eq!(mka.expects, Expected::default());
         assert!(mka.peers.is_empty() && !mka.accept_integrity);
+    }
+}
+
+#[test]
+fn the_caks_length_chooses_among_the_standards_suites() {
+    for (word, cak, expected) in [
+        ("auto", "line.cak", SuiteRule::Standard(CipherSuite::GcmAes128)),
+        ("auto", "line256", SuiteRule::Standard(CipherSuite::GcmAes256)),
+        ("any", "line256", SuiteRule::Any),
+    ] {
+        let text = VALID.replace("\"auto\"", &format!("{word:?}")).replace("line.cak", cak);
+        assert_eq!(mka(&text).suite, expected, "{word} {cak}");
     }
 }
 
@@ -238,8 +250,8 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "9: link \"press\": protect_frames = false does not go with [link.mka], which agrees on keys to protect with; remove one of them",
     ),
     (
-        "mtu = \"interface\"",
-        "confidentiality_offset = 50",
+        "suite = \"auto\"",
+        "suite = \"any\"\nconfidentiality_offset = 50",
         "9: link \"press\": confidentiality_offset = 50 needs a suite that has offsets; name one, such as suite = \"gcm-aes-128\"",
     ),
     (
@@ -250,7 +262,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "suite = \"auto\"",
         "suite = \"fast\"",
-        "8: link \"press\": suite = \"fast\" is unknown; use auto, gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+        "8: link \"press\": suite = \"fast\" is unknown; use auto, any, gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
     ),
     (
         "suite = \"auto\"",
