@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -25,6 +25,7 @@ help:
 	@echo "make bench-suites what a frame costs with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
+	@echo "make book       the book, in target/book/index.html (mdBook, from crates.io)"
 	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
 	@echo "make release    both packages with a bill of materials, checksums and a signature, in target/release-files"
 	@echo "make test-deb   installs the package into a Debian in namespaces, runs, upgrades and removes it (root)"
@@ -124,12 +125,16 @@ test:
 		echo "make test: not root; the tests in network namespaces will fail. Start it as root to run every test." >&2; fi
 	$(CARGO) test --workspace --locked --no-fail-fast
 
-deb:
+book:
+	@scripts/setup.sh book
+	target/tools/bin/mdbook build docs/book --dest-dir $(CURDIR)/target/book
+
+deb: book
 	@scripts/setup.sh demo
 	$(CARGO) build --release --locked --package frameward
 	packaging/deb.sh target/release/frameward $$(dpkg --print-architecture) target/debian
 
-deb-arm64:
+deb-arm64: book
 	@scripts/setup.sh cross
 	scripts/aarch64.sh build
 	packaging/deb.sh target/arm/aarch64-unknown-linux-gnu/release/frameward arm64 target/debian

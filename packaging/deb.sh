@@ -47,7 +47,13 @@ install -m 644 packaging/cell.toml "$doc/examples/cell.toml"
 install -m 644 packaging/own-user.conf "$doc/examples/own-user.conf"
 install -m 644 contrib/prometheus/*.yml contrib/grafana/frameward.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
 install -m 644 packaging/debian/copyright "$doc/copyright"
-install -m 644 README.md SECURITY.md "$doc/"
+[[ -e target/book/index.html ]] || {
+    echo "deb: target/book is missing; make book builds it" >&2
+    exit 1
+}
+cp -r target/book "$doc/book"
+find "$doc/book" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
+install -m 644 SECURITY.md "$doc/"
 gzip -9n <packaging/debian/changelog >"$doc/changelog.gz"
 
 # Manual pages and completions out of the program itself, so that they say what it does.

@@ -5,7 +5,7 @@
 #   - a link [`test`](file.rs) leads to a file with a function of that name;
 #   - identifiers of several words between backticks occur in the sources;
 #   - `make TARGET` is a target;
-#   - every configuration in README.md passes `frameward check --offline`, with new keys.
+#   - every configuration in README.md and in the book passes `frameward check --offline`, with new keys.
 #
 # With a directory as argument it looks at the documents there, and at the sources here.
 set -euo pipefail
@@ -52,7 +52,7 @@ names() {
 }
 
 checked=0
-for document in "$documents"/*.md "$documents"/docs/*.md "$documents"/docs/*/*.md; do
+for document in "$documents"/*.md "$documents"/docs/*.md "$documents"/docs/*/*.md "$documents"/docs/*/*/*.md; do
     [[ -e $document ]] || continue
     names "$document"
     checked=$((checked + 1))
@@ -61,7 +61,7 @@ done
 # The configurations: each block that begins with ```toml. Keys are made for the suite of the block.
 cargo build --quiet --locked --package frameward
 frameward=${CARGO_TARGET_DIR:-target}/debug/frameward
-awk -v to="$scratch" '/^```toml/ { file = to "/" ++n ".toml"; printf "" > file; next } /^```/ { file = ""; next } file { print > file }' "$documents/README.md"
+awk -v to="$scratch" '/^```toml/ { file = to "/" ++n ".toml"; printf "" > file; next } /^```/ { file = ""; next } file { print > file }' "$documents/README.md" $(find "$documents/docs/book/src" -name '*.md' ! -name configuration.md 2>/dev/null | sort)
 configurations=0
 for configuration in "$scratch"/*.toml; do
     [[ -e $configuration ]] || break
@@ -80,7 +80,7 @@ for configuration in "$scratch"/*.toml; do
         [[ -e $scratch/$identity ]] || "$frameward" keygen site --out "$scratch/$identity" >/dev/null
     done < <(sed -nE 's/^ *identity *= *"([^"]*)".*/\1/p' "$configuration")
     if ! told=$("$frameward" check --offline "$configuration" 2>&1); then
-        breach "README.md: configuration $(basename "$configuration" .toml) is refused:"$'\n'"$told"
+        breach "README.md or the book: configuration $(basename "$configuration" .toml) is refused:"$'\n'"$told"
     fi
     rm -f "$scratch"/*.key "$scratch"/*.cak
     configurations=$((configurations + 1))

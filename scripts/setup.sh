@@ -12,6 +12,7 @@
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
 #                            linker, an emulator
+#   scripts/setup.sh book    mdBook, from crates.io, into target/tools
 #   scripts/setup.sh bench   the tunnels that ours is compared with: wireguard-go (from the Go module proxy), boringtun and
 #                            vpncloud (from crates.io), into target/rivals/bin; fastd, tinc, OpenVPN, WireGuard's tools;
 #                            a Linux kernel with macsec (user-mode-linux, kmod); and iperf3. FRAMEWARD_RIVALS=packages
@@ -23,9 +24,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci | cross | package | mcu | bench) ;;
+demo | test | ci | cross | package | mcu | bench | book) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book" >&2
     exit 2
     ;;
 esac
@@ -128,6 +129,12 @@ install_ci() {
     done
 }
 
+# Pinned, so that the package is the same wherever it is made.
+install_book() {
+    [[ -x target/tools/bin/mdbook ]] \
+        || cargo install --locked --root "$PWD/target/tools" --no-default-features --features search mdbook@0.4.52
+}
+
 install_cross() {
     has rustup || fail "Rust's library for AArch64 comes with rustup: https://rustup.rs"
     # The toolchain is that of rust-toolchain.toml.
@@ -147,6 +154,7 @@ install_packages
 install_rust
 [[ $profile != cross ]] || install_cross
 [[ $profile != ci ]] || install_ci
+[[ $profile != book ]] || install_book
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || install_bench
 
 if ((EUID != 0)); then

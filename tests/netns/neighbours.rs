@@ -1,5 +1,5 @@
 //! Protocols that speak to the neighbour: for the machines the neighbour is the other machine, since a gateway pair is
-//! a cable. README.md, "What passes", has the rule; each row of it is a frame here, both ways, octet for octet.
+//! a cable. The book, "What passes", has the rule; each row of it is a frame here, both ways, octet for octet.
 
 use lab::topology::{LEFT, Mac, RIGHT};
 use lab::{Capture, PacketSocket, Shape};

@@ -471,10 +471,13 @@ fn the_schema_takes_the_configurations_of_readme_and_package() {
         texts.extend(files.map(|file| std::fs::read_to_string(file).unwrap()));
     }
     assert!(texts.len() >= 2, "packaging has examples");
-    let readme = std::fs::read_to_string(top.join("README.md")).unwrap();
-    let blocks = readme.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
-    texts.extend(blocks.filter(|text| text.contains("[gateway]")));
-    assert!(texts.len() >= 3, "README.md has a configuration");
+    let chapters = std::fs::read_dir(top.join("docs/book/src")).unwrap().map(|file| file.unwrap().path());
+    for document in chapters.chain([top.join("README.md")]) {
+        let text = std::fs::read_to_string(document).unwrap();
+        let blocks = text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap().to_owned());
+        texts.extend(blocks.filter(|text| text.contains("[gateway]")));
+    }
+    assert!(texts.len() >= 9, "README.md and the book have configurations: {}", texts.len());
     for text in texts {
         assert_eq!(told_by_schema(&text), Vec::<String>::new(), "{text}");
     }

@@ -238,11 +238,11 @@ mod tests {
         let seen = Seen { failing, discards, ..Seen::default() };
         assert_eq!(SiteEvent::ALL.map(|event| event.count(&seen)), [Some(1), Some(2), Some(3)]);
         assert_eq!(SiteEvent::ALL.map(|event| event.count(&Seen::default())), [None; 3]);
-        let readme = include_str!("../../../../../README.md");
+        let chapter = include_str!("../../../../../docs/book/src/watching.md");
         let names = SiteEvent::ALL.map(SiteEvent::name);
         let of_links = ["stranger-under-cak", "fallback-in-use", "fallback-ended", "integrity-refused"];
         for name in names.iter().chain(&of_links) {
-            assert!(readme.contains(&format!("| `{name}` |")), "README.md does not list {name}");
+            assert!(chapter.contains(&format!("| `{name}` |")), "watching.md does not list {name}");
         }
     }
 }
