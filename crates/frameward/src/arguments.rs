@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
 use frameward::keygen::KeyLength;
 use wire::Ckn;
 
@@ -12,7 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod plan;
 
 #[derive(Parser)]
-#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -136,6 +137,16 @@ Examples:
         /// What to print
         #[arg(long, value_enum, default_value = "json")]
         format: ReferenceFormat,
+    },
+    /// Print the release
+    Version,
+    /// Print completions for a shell; the package installs them
+    #[command(after_help = "\
+Example:
+  frameward completions bash > ~/.local/share/bash-completion/completions/frameward")]
+    Completions {
+        /// The shell
+        shell: Shell,
     },
     /// Write manual pages and shell completions into a directory, for packages
     #[command(hide = true)]

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory as _, Parser as _};
-use clap_complete::{Shell, generate_to};
+use clap_complete::{Shell, generate, generate_to};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
@@ -54,6 +54,8 @@ fn main() -> ExitCode {
             ReferenceFormat::Man => reference::manual(),
             ReferenceFormat::Markdown => reference::markdown(),
         }),
+        Command::Version => print(&format_args!("frameward {}\n", env!("CARGO_PKG_VERSION"))),
+        Command::Completions { shell } => completions(shell),
         Command::Manual { directory } => write_manual(&directory),
         Command::Init(init) => init.run(),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
@@ -207,6 +209,12 @@ fn rekey(name: String, link: &str) -> Result<(), Failure> {
     let name = choose_gateway(&directory, Some(name))?;
     let ki = request::rekey(&directory, &name, link).map_err(|error| told(&error, Failure::Failed))?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
+}
+
+fn completions(shell: Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    generate(shell, &mut Arguments::command(), "frameward", &mut script);
+    print(&String::from_utf8_lossy(&script))
 }
 
 fn write_manual(directory: &Path) -> Result<(), Failure> {

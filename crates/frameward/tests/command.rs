@@ -433,6 +433,39 @@ fn status_watch_on_a_pipe_prints_lines() {
     assert!(watching.wait().unwrap().success());
 }
 
+/// A terminal of 100 columns, or none at all.
+#[test]
+fn every_help_fits_into_100_columns() {
+    fn subcommands(help: &str) -> Vec<String> {
+        let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+        let named = lines
+            .take_while(|line| !line.is_empty())
+            .filter(|line| line.starts_with("  ") && !line.starts_with("   "));
+        named
+            .filter_map(|line| Some(line.split_whitespace().next()?.to_owned()))
+            .filter(|name| name != "help")
+            .collect()
+    }
+    let directory = Directory::new("help");
+    let mut pages = vec![Vec::<String>::new()];
+    let mut looked_at = 0;
+    while let Some(page) = pages.pop() {
+        let arguments: Vec<&str> = page.iter().map(String::as_str).chain(["--help"]).collect();
+        let (status, help, stderr) = directory.run(&arguments);
+        assert_eq!(status, Some(0), "{arguments:?}: {stderr}");
+        for line in help.lines() {
+            assert!(line.chars().count() <= 100, "{arguments:?}: {line}");
+        }
+        pages.extend(subcommands(&help).into_iter().map(|name| [&page[..], &[name]].concat()));
+        looked_at += 1;
+    }
+    assert!(looked_at >= 20, "{looked_at} pages");
+    let (status, version, _) = directory.run(&["version"]);
+    assert_eq!((status, version.as_str()), (Some(0), concat!("frameward ", env!("CARGO_PKG_VERSION"), "\n")));
+    let (status, script, _) = directory.run(&["completions", "bash"]);
+    assert!(status == Some(0) && script.contains("complete -F _frameward"), "{script}");
+}
+
 /// Scripts ask the exit status. The rows do not depend on how fast this machine is.
 #[test]
 fn a_plan_that_does_not_fit_exits_with_1() {

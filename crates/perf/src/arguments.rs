@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 /// Show gateways at work on this machine, and measure them beside their limits and rivals
 #[derive(Parser)]
-#[command(name = "frameward-lab", version, about, after_help = AFTER_HELP, arg_required_else_help = true)]
+#[command(name = "frameward-lab", version, about, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
