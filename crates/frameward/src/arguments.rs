@@ -33,10 +33,11 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 pub(crate) enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root it keeps these, CAP_IPC_LOCK and CAP_SYS_NICE, gives up all others
-and becomes user frameward, before the configuration is read: configuration, keys and state directory have to be that user's to read.
-Says on standard error what it does, one line each.
-When it stops, the interfaces are as they were; what a killed gateway left is put right at the next start.
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root it keeps these, CAP_IPC_LOCK and
+CAP_SYS_NICE, gives up all others and becomes user frameward, before the configuration is read:
+configuration, keys and state directory have to be that user's to read. Says on standard error
+what it does, one line each. When it stops, the interfaces are as they were; what a killed gateway
+left is put right at the next start.
 
 Example:
   frameward run /etc/frameward/press-line.toml")]
@@ -52,9 +53,10 @@ Example:
     },
     /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload, faster suites
     #[command(after_help = "\
-Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do.
-The plan goes to standard output; for each peer of a site, how large a frame of the LAN its path carries. Key files are read. How fast the cipher suites are on this CPU is measured, which
-takes less than a tenth of a second.
+Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do. The
+plan goes to standard output; for each peer of a site, how large a frame of the LAN its path
+carries. Key files are read. How fast the cipher suites are on this CPU is measured, which takes
+less than a tenth of a second.
 
 Examples:
   frameward check press-line.toml
@@ -96,12 +98,15 @@ Examples:
     Inspect(inspect::Inspect),
     /// Have a running gateway read its configuration and keys again, without losing a frame; says how it went
     #[command(after_help = "\
-Links and sites that stay as they are go on untouched. Keys and settings change between two frames; a link whose interfaces, io or
-mtu change is restarted alone, and so is a site that changes at all; links and sites are added and removed. If anything is wrong nothing is changed.
-The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the gateway's own user.
+Links and sites that stay as they are go on untouched. Keys and settings change between two
+frames; a link whose interfaces, io or mtu change is restarted alone, and so is a site that
+changes at all; links and sites are added and removed. If anything is wrong nothing is changed.
+The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the
+gateway's own user.
 
-To change a key and lose no frame: give it an AN of its own; first add it to the peers of the other end, and reload
-there; then name it in [link.static] here, and reload; then remove the old key there, and reload.
+To change a key and lose no frame: give it an AN of its own; first add it to the peers of the
+other end, and reload there; then name it in [link.static] here, and reload; then remove the old
+key there, and reload.
 
 Example:
   frameward reload press-line")]
@@ -111,8 +116,9 @@ Example:
     },
     /// Have a running gateway agree on another key for a link with [link.mka], without losing a frame; says its name
     #[command(after_help = "\
-If this box is key server it makes the key at once; if not, it asks the key server for one by the standard's means. The key
-before goes on until all peers have the other one. Needs to be root, or the gateway's own user.
+If this box is key server it makes the key at once; if not, it asks the key server for one by the
+standard's means. The key before goes on until all peers have the other one. Needs to be root, or
+the gateway's own user.
 
 Example:
   frameward rekey press-line press")]
@@ -127,8 +133,8 @@ Example:
     Plan(plan::Plan),
     /// Print the reference of the configuration: a JSON Schema for editors, a manual page or a page of the book
     #[command(after_help = "\
-The schema is of draft 4, as Taplo and Even Better TOML read it. Save it beside the configurations, and name it in the
-first line of each: #:schema ./frameward.schema.json
+The schema is of draft 4, as Taplo and Even Better TOML read it. Save it beside the
+configurations, and name it in the first line of each: #:schema ./frameward.schema.json
 
 Examples:
   frameward schema >frameward.schema.json
@@ -166,9 +172,9 @@ Example:
 pub(crate) enum Keygen {
     /// Make a static key: a new file of mode 0600; the key's fingerprint goes to standard output
     #[command(after_help = "\
-A file that exists is never overwritten. Copy the file to the other end over a channel that is itself secret.
-The fingerprint (the first 8 octets of SHA-256 over \"frameward key\" and the key) tells whether both ends have
-the same key; `check` and `status` show it too.
+A file that exists is never overwritten. Copy the file to the other end over a channel that is
+itself secret. The fingerprint (the first 8 octets of SHA-256 over \"frameward key\" and the key)
+tells whether both ends have the same key; `check` and `status` show it too.
 
 Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
 Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, aegis-256.
@@ -190,10 +196,11 @@ Examples:
     /// Make a CAK, from which links with [link.mka] agree on their keys: a new file of mode 0600; its name (CKN) and its
     /// fingerprint go to standard output
     #[command(after_help = "\
-A file that exists is never overwritten. Copy the file to every box of the group over a channel that is itself secret:
-who has it can make himself a member. Name and key belong together: `check` and `status` show the name and the
-fingerprint. Without --ckn a name of 32 random digits is drawn; a switch or wpa_supplicant at the other end is given both
-lines of the file (wpa_supplicant: mka_ckn and mka_cak).
+A file that exists is never overwritten. Copy the file to every box of the group over a channel
+that is itself secret: who has it can make himself a member. Name and key belong together: `check`
+and `status` show the name and the fingerprint. Without --ckn a name of 32 random digits is drawn;
+a switch or wpa_supplicant at the other end is given both lines of the file (wpa_supplicant:
+mka_ckn and mka_cak).
 
 Examples:
   frameward keygen cak --out line.cak
@@ -211,8 +218,9 @@ Examples:
     },
     /// Make a site's identity: a new file of mode 0600; the public key, for its peers, goes to standard output
     #[command(after_help = "\
-An Ed25519 key pair. A file that exists is never overwritten, and never leaves this box: each site makes its own. What is
-printed is no secret; it is the line that every peer has in its [[site.peer]] for this site. `check` prints it again.
+An Ed25519 key pair. A file that exists is never overwritten, and never leaves this box: each site
+makes its own. What is printed is no secret; it is the line that every peer has in its
+[[site.peer]] for this site. `check` prints it again.
 
 Example:
   frameward keygen site --out /etc/frameward/dresden.key")]
@@ -224,9 +232,9 @@ Example:
     /// Make the master key of a [[fieldbus]], from which the keys of all its relations are derived: a new file of mode 0600;
     /// its fingerprint goes to standard output
     #[command(after_help = "\
-256 bits. A file that exists is never overwritten. Copy the file to the other gateway of the cell over a channel that is
-itself secret; each cell has a key of its own. The fingerprint tells whether both gateways have the same key; `check` and
-`status` show it too.
+256 bits. A file that exists is never overwritten. Copy the file to the other gateway of the cell
+over a channel that is itself secret; each cell has a key of its own. The fingerprint tells
+whether both gateways have the same key; `check` and `status` show it too.
 
 Example:
   frameward keygen fieldbus --out /etc/frameward/cell-4.key")]

@@ -39,10 +39,11 @@ Examples:
     },
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
-Leaves nothing behind. Says on standard error what it measures, and the figures at the end on standard output: as a
-table, or with --json as one line of JSON for each figure. `suites` and `precompute` need no root; the
-others need root, ip, tc and ethtool, but most of `fieldbus` does not. `precompute` shows a microcontroller and AES in software, too, if
-scripts/precompute.sh has measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
+Leaves nothing behind. Says on standard error what it measures, and the figures at the end on
+standard output: as a table, or with --json as one line of JSON for each figure. `suites` and
+`precompute` need no root; the others need root, ip, tc and ethtool, but most of `fieldbus` does
+not. `precompute` shows a microcontroller and AES in software, too, if scripts/precompute.sh has
+measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
 has missed a target.
 
 Examples:

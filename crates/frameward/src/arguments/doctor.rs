@@ -11,15 +11,17 @@ use frameward::status;
 use crate::{Failure, load, print, tell};
 
 pub(crate) const AFTER_HELP: &str = "\
-Start it on both boxes within the time it waits, in any order, while no gateway runs there. It sends out of protected
-ports only, at most so many probes a second each way (200: 1.3 Mbit/s), and leaves the interfaces as they are. A gateway
-that runs is not disturbed: then only this box is looked at, and the gateway's counters are read.
+Start it on both boxes within the time it waits, in any order, while no gateway runs there. It
+sends out of protected ports only, at most so many probes a second each way (200: 1.3 Mbit/s), and
+leaves the interfaces as they are. A gateway that runs is not disturbed: then only this box is
+looked at, and the gateway's counters are read.
 
-Of a site it calls the peers, be it running gateways or doctors, for up to 15 seconds: whether they answer and know its
-key, the round trip, and what the path carries. Its LAN is left alone; frames that peers send to it meanwhile are dropped.
+Of a site it calls the peers, be it running gateways or doctors, for up to 15 seconds: whether
+they answer and know its key, the round trip, and what the path carries. Its LAN is left alone;
+frames that peers send to it meanwhile are dropped.
 
-Each finding is one line: ok, note or PROBLEM; what it means; the cure. Exit status: 0 no problem, 1 a problem,
-2 usage or configuration.
+Each finding is one line: ok, note or PROBLEM; what it means; the cure. Exit status: 0 no problem,
+1 a problem, 2 usage or configuration.
 
 Examples:
   frameward doctor /etc/frameward/press-line.toml

@@ -14,8 +14,8 @@ use crate::{Failure, print, tell, told};
 pub(crate) enum Init {
     /// A link between two boxes, whose keys are agreed on by MKA
     #[command(after_help = "\
-On the first box it makes NAME.toml, NAME.cak and NAME.bundle. The bundle holds the CAK: carry it to
-the other box over a channel that is itself secret, and use it there with --join.
+On the first box it makes NAME.toml, NAME.cak and NAME.bundle. The bundle holds the CAK: carry it
+to the other box over a channel that is itself secret, and use it there with --join.
 
 Examples:
   frameward init link --plain enp1s0 --protected enp2s0 --name press
@@ -48,8 +48,8 @@ Examples:
     },
     /// A site, whose LAN is joined with those of other sites over UDP/IP
     #[command(after_help = "\
-Without --peer it makes the site's identity, NAME.key, and NAME.site, which is no secret: carry it to
-the other sites. With --peer, once for each other site, it makes NAME.toml.
+Without --peer it makes the site's identity, NAME.key, and NAME.site, which is no secret: carry it
+to the other sites. With --peer, once for each other site, it makes NAME.toml.
 
 Examples:
   frameward init site --name dresden --endpoint dresden.example.net:7787

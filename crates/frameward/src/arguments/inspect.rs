@@ -21,9 +21,10 @@ use secy::pn::ReplayWindow;
 use crate::{Failure, tell, tell_all, told};
 
 pub(crate) const AFTER_HELP: &str = "\
-Without --keys frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet numbers.
-With --keys they go through the same SecY as in a gateway. FILE is a gateway's configuration (all SAs of its links, own
-and peers', with their settings), or a file of mode 0600 with entries such as
+Without --keys frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet
+numbers. With --keys they go through the same SecY as in a gateway. FILE is a gateway's
+configuration (all SAs of its links, own and peers', with their settings), or a file of mode 0600
+with entries such as
 
   [[sa]]
   suite    = \"gcm-aes-128\"
@@ -32,13 +33,15 @@ and peers', with their settings), or a file of mode 0600 with entries such as
   key_file = \"from-a.key\"            (or key = \"32 or 64 hexadecimal digits\")
   # confidentiality_offset = 0; ssci and salt for XPN suites; pn_high or lowest_pn where the packet numbers begin
 
-Every frame is judged as a receiver at the place of the capture would. The first frame of an SA is never late. The
-same octets twice on one capture interface within --copies-within are a copy that the capture made, listed and not
-judged; each interface of a pcapng has receivers of its own. Bad are frames that a receiver discards, and with --keys
-also those that no key of the file is for, and those that the capture did not keep whole. Frames in clear are not bad.
+Every frame is judged as a receiver at the place of the capture would. The first frame of an SA is
+never late. The same octets twice on one capture interface within --copies-within are a copy that
+the capture made, listed and not judged; each interface of a pcapng has receivers of its own. Bad
+are frames that a receiver discards, and with --keys also those that no key of the file is for,
+and those that the capture did not keep whole. Frames in clear are not bad.
 
---write makes a pcapng that Wireshark opens: each SDU with the time of the frame that completed it, every other frame
-as it was, each with a comment that says where it comes from. It holds plaintext: mode 0600, and no file is overwritten.
+--write makes a pcapng that Wireshark opens: each SDU with the time of the frame that completed
+it, every other frame as it was, each with a comment that says where it comes from. It holds
+plaintext: mode 0600, and no file is overwritten.
 
 Examples:
   frameward inspect press.pcap
@@ -47,8 +50,9 @@ Examples:
   frameward inspect --replay press.kay --cak line.cak
   tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
 
---replay tells a KaY what another one was told (record in [link.mka] makes the log), and prints a line for each of
-them, and what the KaY did then: what it asked of its SecY, what it sent, and why.
+--replay tells a KaY what another one was told (record in [link.mka] makes the log), and prints a
+line for each of them, and what the KaY did then: what it asked of its SecY, what it sent, and
+why.
 
 Exit status: 0 nothing bad, 1 bad frames or a broken file, 2 usage or keys.";
 

@@ -11,24 +11,27 @@ use super::Bits;
 use crate::{Failure, print, tell, told};
 
 pub(crate) const AFTER_HELP: &str = "\
-The equations are those of Skuballa et al., \"Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based
-Fieldbuses\": a frame's octets on the line; N, how many relations the link carries, each with one frame out and one in in a
-cycle; and t_max, how long each of these frames may take. What a frame takes is measured on this CPU, so run it on the box
-that is to be the gateway, while nothing else runs there.
+The equations are those of Skuballa et al., \"Cryptographic Protection of Cyclic Real-Time
+Communication in Ethernet-Based Fieldbuses\": a frame's octets on the line; N, how many relations
+the link carries, each with one frame out and one in in a cycle; and t_max, how long each of these
+frames may take. What a frame takes is measured on this CPU, so run it on the box that is to be
+the gateway, while nothing else runs there.
 
-The figures are the engine's own work. What ports and drivers take for a frame depends on them: --port-time adds it, once
-for each frame that is received and sent. `frameward-lab bench fieldbus` measures it.
+The figures are the engine's own work. What ports and drivers take for a frame depends on them:
+--port-time adds it, once for each frame that is received and sent. `frameward-lab bench fieldbus`
+measures it.
 
 Examples:
   frameward plan --cycle 1ms --link 100M --load 0.5 --payload 44..1444
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
   frameward plan --cycle 1ms --json > budget.json     (frameward-lab plot draws it)
 
-Beside each frame a loop runs that is as long and does nothing: where that too is held up for longer than a frame may take, or
-a frame for longer than the cycle has left, nothing is said of this CPU but that it is too busy to judge.
+Beside each frame a loop runs that is as long and does nothing: where that too is held up for
+longer than a frame may take, or a frame for longer than the cycle has left, nothing is said of
+this CPU but that it is too busy to judge.
 
-Exit status: 0 all that was asked fits; 1 some payload does not in some mode: too slow, too many relations, or none at
-all; 2 usage; 3 this machine is too busy to judge.";
+Exit status: 0 all that was asked fits; 1 some payload does not in some mode: too slow, too many
+relations, or none at all; 2 usage; 3 this machine is too busy to judge.";
 
 #[derive(Args)]
 pub(crate) struct Plan {
