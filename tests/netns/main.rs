@@ -45,6 +45,7 @@ mod secrets;
 mod service;
 mod sites;
 mod start;
+mod steps;
 mod suites;
 mod vanish;
 mod wan;

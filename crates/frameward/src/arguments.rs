@@ -70,10 +70,14 @@ Examples:
     },
     /// Show the state of a running gateway: links, sites, ports, SecYs, SCs, SAs, peers and their counters
     #[command(after_help = "\
-Sockets are searched in /run/frameward, or in the directory that FRAMEWARD_RUNTIME_DIR names.
+NAME is a gateway, its unit (frameward@NAME), its configuration file, or one of its links, sites or
+fieldbuses, which is then shown alone. A gateway goes before a file, a file before a link. If
+nothing has the name, the command says what runs. Sockets are searched in /run/frameward, or in the
+directory that FRAMEWARD_RUNTIME_DIR names.
 
 Examples:
   frameward status                     (the only running gateway)
+  frameward status press               (whatever of that name runs here)
   frameward status --all press-line    (also counters that are 0)
   frameward status --json press-line
   frameward status --watch press-line")]
@@ -87,7 +91,7 @@ Examples:
         /// Show also counters that are 0 (JSON always has them)
         #[arg(long)]
         all: bool,
-        /// The gateway's name; may be left out if only one is running
+        /// A gateway, a link, a site, a fieldbus or a configuration; may be left out if only one gateway is running
         name: Option<String>,
     },
     /// Find out what is wrong with this box and with the path to the other one, and what cures it
@@ -111,7 +115,7 @@ key there, and reload.
 Example:
   frameward reload press-line")]
     Reload {
-        /// The gateway's name; may be left out if only one is running
+        /// The gateway, or what is of it as for status; may be left out if only one is running
         name: Option<String>,
     },
     /// Have a running gateway agree on another key for a link with [link.mka], without losing a frame; says its name
@@ -120,13 +124,14 @@ If this box is key server it makes the key at once; if not, it asks the key serv
 standard's means. The key before goes on until all peers have the other one. Needs to be root, or
 the gateway's own user.
 
-Example:
+Examples:
+  frameward rekey press
   frameward rekey press-line press")]
     Rekey {
-        /// The gateway's name
+        /// The gateway or the link
         name: String,
-        /// The link's name
-        link: String,
+        /// The link; may be left out if it was named already, or is the gateway's only one
+        link: Option<String>,
     },
     /// Say whether cyclic frames can be protected in time: relations, time for a frame, and what this CPU takes for it
     #[command(after_help = plan::AFTER_HELP)]

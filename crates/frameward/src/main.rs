@@ -21,7 +21,7 @@ use frameward::privilege::{self, Place, RunAs};
 use frameward::reload;
 use frameward::request;
 use frameward::run;
-use frameward::status::{self, Detail, StatusText};
+use frameward::status::{self, Detail, Found, StatusText};
 use frameward::suite_speed;
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
@@ -42,13 +42,13 @@ fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
         Command::Check { offline, config } => check(&config, offline),
-        Command::Status { watch: true, name, .. } => watch_status(name),
-        Command::Status { json, all, name, .. } => show_status(json, all, name),
+        Command::Status { watch: true, name, .. } => watch_status(name.as_deref()),
+        Command::Status { json, all, name, .. } => show_status(json, all, name.as_deref()),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Plan(plan) => plan.run(),
-        Command::Reload { name } => reload_gateway(name),
-        Command::Rekey { name, link } => rekey(name, &link),
+        Command::Reload { name } => reload_gateway(name.as_deref()),
+        Command::Rekey { name, link } => rekey(&name, link.as_deref()),
         Command::Schema { format } => print(&match format {
             ReferenceFormat::Json => reference::schema(),
             ReferenceFormat::Man => reference::manual(),
@@ -166,36 +166,41 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
     print(&plan.with_line_rates(&interface_mbits))
 }
 
-fn choose_gateway(directory: &Path, name: Option<String>) -> Result<String, Failure> {
-    status::choose(directory, name).map_err(|error| match error {
+fn find(directory: &Path, name: Option<&str>) -> Result<Found, Failure> {
+    status::find(directory, name).map_err(|error| match error {
         status::StatusError::BadName(_) => told(&error, Failure::Usage),
         _ => told(&error, Failure::Failed),
     })
 }
 
-fn watch_status(name: Option<String>) -> Result<(), Failure> {
+fn watch_status(name: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
-    let name = choose_gateway(&directory, name)?;
-    status::watch(&directory, &name)
+    let found = find(&directory, name)?;
+    status::watch(&directory, &found)
         .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
 }
 
-fn show_status(json: bool, all: bool, name: Option<String>) -> Result<(), Failure> {
+fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
-    let name = choose_gateway(&directory, name)?;
-    let document = status::ask(&directory, &name).map_err(|error| told(&error, Failure::Failed))?;
-    if json {
+    let found = find(&directory, name)?;
+    let name = &found.gateway;
+    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
+    if json && found.part.is_none() {
         return print(&document);
     }
-    let report = status::parse(&name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    found.narrow(&mut report);
+    if json {
+        return print(&report.document());
+    }
     let detail = if all { Detail::All } else { Detail::NonZero };
     print(&StatusText { report: &report, detail })
 }
 
-fn reload_gateway(name: Option<String>) -> Result<(), Failure> {
+fn reload_gateway(name: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
-    let name = choose_gateway(&directory, name)?;
-    let report = reload::ask(&directory, &name).map_err(|error| told(&error, Failure::Failed))?;
+    let found = find(&directory, name)?;
+    let report = reload::ask(&directory, &found.gateway).map_err(|error| told(&error, Failure::Failed))?;
     if report.done {
         report.lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
     } else {
@@ -204,10 +209,15 @@ fn reload_gateway(name: Option<String>) -> Result<(), Failure> {
     }
 }
 
-fn rekey(name: String, link: &str) -> Result<(), Failure> {
+fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
-    let name = choose_gateway(&directory, Some(name))?;
-    let ki = request::rekey(&directory, &name, link).map_err(|error| told(&error, Failure::Failed))?;
+    let found = find(&directory, Some(name))?;
+    let failed = |error| told(&error, Failure::Failed);
+    let link = match link.or(found.part.as_deref()) {
+        Some(link) => link.to_owned(),
+        None => request::only_link(&directory, &found.gateway).map_err(failed)?,
+    };
+    let ki = request::rekey(&directory, &found.gateway, &link).map_err(failed)?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
 }
 

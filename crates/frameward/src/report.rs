@@ -42,6 +42,9 @@ pub struct GatewayReport {
     pub name: String,
     /// The program's version.
     pub version: String,
+    /// The file of its configuration, with its directory; none while the gateway starts or stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
     /// Seconds since the start.
     pub uptime_seconds: u64,
     /// What the operating system granted; none while the gateway starts or stops.

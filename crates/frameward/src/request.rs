@@ -55,6 +55,14 @@ pub enum RequestError {
     /// There is no report of it.
     #[error(transparent)]
     Status(#[from] StatusError),
+    /// It has several links, and none of its own name.
+    #[error("gateway {name} has {} links whose keys are agreed on{}; name one: frameward rekey {name} LINK", .links.len(), among(.links))]
+    WhichLink {
+        /// The gateway.
+        name: String,
+        /// Its links.
+        links: Vec<String>,
+    },
     /// Nothing has come of it.
     #[error(
         "link {0:?}: asked for another SAK, and there is none yet; frameward status says what is in the way"
@@ -137,6 +145,25 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, Request
     Err(RequestError::Unanswered(link.to_owned()))
 }
 
+fn among(links: &[String]) -> String {
+    if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) }
+}
+
+/// The link that is meant where the gateway `name` alone was named: its only one, or that of its own name.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
+    let report = status::parse(name, &status::ask(directory, name)?)?;
+    let agreed = report.links.into_iter().filter(|link| link.mka.is_some()).map(|link| link.name);
+    let links: Vec<String> = agreed.collect();
+    match links.as_slice() {
+        [only] => Ok(only.clone()),
+        links if links.iter().any(|link| link == name) => Ok(name.to_owned()),
+        _ => Err(RequestError::WhichLink { name: name.to_owned(), links }),
+    }
+}
+
 /// The KI of the SAK that protects what a link sends.
 fn transmitting(report: &GatewayReport, link: &str) -> Option<String> {
     let mka = report.links.iter().find(|report| report.name == link)?.mka.as_ref()?;
@@ -176,8 +203,9 @@ mod tests {
         .unwrap();
         let path = socket_path(&runtime, "line");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(status::choose(&runtime, None).unwrap(), "line", "it is no other gateway's");
+        assert_eq!(status::find(&runtime, None).unwrap().gateway, "line", "it is no other gateway's");
         assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
+        assert_eq!(only_link(&runtime, "line").unwrap(), "press");
         let refused = rekey(&runtime, "line", "oven").unwrap_err();
         assert_eq!(refused.to_string(), "there is no link \"oven\"");
         drop(requests);

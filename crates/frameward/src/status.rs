@@ -1,5 +1,6 @@
 //! The user's side of the status socket, and the report as text.
 
+mod find;
 mod text;
 mod watch;
 
@@ -8,8 +9,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::config::is_name;
 use crate::report::GatewayReport;
+pub use find::{Found, find};
 pub use text::{Detail, StatusText};
 pub use watch::watch;
 
@@ -25,8 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum StatusError {
-    /// The name is none that a gateway can have.
-    #[error("{0:?} is no name of a gateway; use 1 to 32 of a-z, 0-9, _ and -")]
+    /// The name is none that anything here can have.
+    #[error(
+        "{0:?} names no gateway, link, site or configuration; use 1 to 32 of a-z, 0-9, _ and -, or FILE.toml"
+    )]
     BadName(String),
     /// No gateway is running.
     #[error("no gateway is running (no socket in {}); start one with: frameward run CONFIG", .0.display())]
@@ -34,6 +37,12 @@ pub enum StatusError {
     /// Several are running.
     #[error("several gateways are running; name one of {}", .0.join(", "))]
     Several(Vec<String>),
+    /// Several have something of this name.
+    #[error("{0:?} is found in several gateways; name one of {list}", list = .1.join(", "))]
+    Ambiguous(String, Vec<String>),
+    /// None is or has what was named; what runs.
+    #[error("nothing that runs is named {0:?}; what runs: {1}")]
+    Unknown(String, String),
     /// The gateway does not answer.
     #[error("gateway {name} does not answer on {}: {source}; is it running, and may this user ask it?", path.display())]
     Silent {
@@ -66,29 +75,6 @@ pub fn runtime_dir() -> PathBuf {
 /// The socket of a gateway.
 pub(crate) fn socket_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}{SOCKET_SUFFIX}"))
-}
-
-/// The gateway that is meant: `name`, or the only one that has a socket.
-///
-/// # Errors
-///
-/// `BadName`, `None` and `Several`.
-pub fn choose(directory: &Path, name: Option<String>) -> Result<String, StatusError> {
-    if let Some(name) = name {
-        return if is_name(&name) { Ok(name) } else { Err(StatusError::BadName(name)) };
-    }
-    let mut names: Vec<String> = std::fs::read_dir(directory)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.strip_suffix(SOCKET_SUFFIX).map(str::to_owned))
-        .filter(|name| is_name(name))
-        .collect();
-    names.sort();
-    match names.as_slice() {
-        [] => Err(StatusError::None(directory.to_owned())),
-        [only] => Ok(only.clone()),
-        _ => Err(StatusError::Several(names)),
-    }
 }
 
 /// Asks a gateway for its report, as the JSON text that it sends.

@@ -297,6 +297,7 @@ fn status_shows_a_running_gateway() {
         version: "9".into(),
         uptime_seconds: 61,
         privileges: None,
+        configuration: None,
         suite_speeds: None,
         antedating: None,
         uptime_ms: 61_500,

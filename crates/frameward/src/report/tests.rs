@@ -67,6 +67,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         version: "0.1.0".into(),
         uptime_seconds: 93_784,
         privileges: Some(privileges),
+        configuration: Some("/etc/frameward/gw.toml".into()),
         suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
         antedating: Some(Antedating { configured: Antedate::Auto, on: false, figures: Vec::new() }),
         uptime_ms: 93_784_012,

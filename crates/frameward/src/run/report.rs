@@ -35,6 +35,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
     GatewayReport {
         name: name.to_owned(),
         version: env!("CARGO_PKG_VERSION").into(),
+        configuration: None,
         uptime_seconds: 0,
         privileges: None,
         suite_speeds: None,
@@ -59,7 +60,9 @@ impl Running {
         for site in &mut sites {
             self.verdicts.of_site(now, site);
         }
+        let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
         GatewayReport {
+            configuration: Some(file.display().to_string()),
             privileges: Some(self.privileges.clone()),
             suite_speeds: Some(self.measured.speeds.clone()),
             antedating: Some(self.measured.antedating.clone()),

@@ -2,8 +2,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::report::GatewayReport;
 use crate::report::tests::{agreed, sample};
+use crate::report::{GatewayReport, LinkReport};
 use crate::report::{ServeError, SocketServer};
 use crate::test_directory::TestDirectory;
 
@@ -19,7 +19,7 @@ fn a_report_goes_round_through_a_real_socket() {
     .unwrap();
     let mode = std::fs::metadata(socket_path(&runtime, "line")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o660);
-    assert_eq!(choose(&runtime, None).unwrap(), "line");
+    assert_eq!(find(&runtime, None).unwrap().gateway, "line");
     for expected in 1..4 {
         let report = parse("line", &ask(&runtime, "line").unwrap()).unwrap();
         assert_eq!(report.uptime_seconds, expected);
@@ -28,7 +28,7 @@ fn a_report_goes_round_through_a_real_socket() {
     let second = SocketServer::reports(&runtime, "line", || sample("line"));
     assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
     drop(server);
-    assert!(matches!(choose(&runtime, None), Err(StatusError::None(_))));
+    assert!(matches!(find(&runtime, None), Err(StatusError::None(_))));
     assert!(matches!(ask(&runtime, "line"), Err(StatusError::Silent { .. })));
 }
 
@@ -56,19 +56,84 @@ fn a_client_that_does_not_read_holds_up_nobody_for_long() {
 #[test]
 fn the_gateway_that_is_meant_is_found_or_asked_for() {
     let directory = TestDirectory::new("status-choose");
-    let chosen =
-        |name: Option<&str>| choose(directory.path(), name.map(str::to_owned)).map_err(|e| e.to_string());
+    let chosen = |name: Option<&str>| {
+        find(directory.path(), name).map(|found| found.gateway).map_err(|error| error.to_string())
+    };
     let none = format!(
         "no gateway is running (no socket in {}); start one with: frameward run CONFIG",
         directory.path().display()
     );
-    assert_eq!(chosen(None), Err(none));
+    assert_eq!(chosen(None), Err(none.clone()));
+    assert_eq!(chosen(Some("press")), Err(none));
     for file in ["b.sock", "a.sock", "c.new", "UPPER.sock"] {
         std::fs::write(directory.path().join(file), "").unwrap();
     }
     assert_eq!(chosen(None), Err("several gateways are running; name one of a, b".to_owned()));
     assert_eq!(chosen(Some("b")), Ok("b".to_owned()));
-    assert!(chosen(Some("../b")).is_err());
+    for bad in ["../b", "a b", "", "/run/b", "B.toml", "frameward@"] {
+        assert!(matches!(find(directory.path(), Some(bad)), Err(StatusError::BadName(_))), "{bad:?}");
+    }
+    let dead = chosen(Some("c")).unwrap_err();
+    assert!(dead.contains("gateway a (does not answer on ") && dead.contains("; gateway b (does"), "{dead}");
+}
+
+#[test]
+fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
+    let directory = TestDirectory::new("status-find");
+    let file = directory.path().join("etc").join("press.toml");
+    std::fs::create_dir(directory.path().join("etc")).unwrap();
+    std::fs::write(&file, "").unwrap();
+    let runtime = directory.path().join("run");
+    let with = |name: &str, file: &Path, links: &[&str], change: fn(&mut GatewayReport)| {
+        let mut report = sample(name);
+        report.configuration = Some(file.display().to_string());
+        let one = report.links[0].clone();
+        report.links = links.iter().map(|name| LinkReport { name: (*name).into(), ..one.clone() }).collect();
+        change(&mut report);
+        SocketServer::reports(&runtime, name, move || report.clone()).unwrap()
+    };
+    let other = Path::new("/etc/frameward/other.toml");
+    let _servers = [
+        with("line", &file, &["oven", "belt"], |report| {
+            report.sites = vec![crate::report::site::tests::sample_site()];
+        }),
+        with("oven", other, &["belt", "mixer"], |report| {
+            report.links[1].fieldbus = Some(crate::report::cell::tests::sample_cell());
+        }),
+    ];
+    let found = |name: &str| find(&runtime, Some(name)).map_err(|error| error.to_string());
+    let whole = |gateway: &str| Ok(Found { gateway: gateway.into(), part: None });
+    let part = |gateway: &str, part: &str| Ok(Found { gateway: gateway.into(), part: Some(part.into()) });
+    // A gateway's own name before a link's of another one.
+    for name in ["oven", "frameward@oven", "frameward@oven.service"] {
+        assert_eq!(found(name), whole("oven"), "{name}");
+    }
+    for name in ["press", "press.toml", "frameward@press", file.to_str().unwrap()] {
+        assert_eq!(found(name), whole("line"), "{name}");
+    }
+    assert_eq!(found("mixer"), part("oven", "mixer"));
+    assert_eq!(found("cell-4"), part("oven", "cell-4"));
+    assert_eq!(found("dresden"), part("line", "dresden"));
+    assert_eq!(
+        found("belt"),
+        Err("\"belt\" is found in several gateways; name one of line, oven".to_owned())
+    );
+    assert_eq!(
+        found("pres"),
+        Err(format!(
+            "nothing that runs is named \"pres\"; what runs: gateway line (link oven, link belt, site dresden, file {}); \
+             gateway oven (link belt, link mixer, fieldbus cell-4, file /etc/frameward/other.toml)",
+            file.display()
+        ))
+    );
+    // A link is no file, nor has a file of another directory the name alone.
+    assert!(found("mixer.toml").is_err() && found("/press.toml").is_err());
+    let mut report = parse("oven", &ask(&runtime, "oven").unwrap()).unwrap();
+    found("cell-4").unwrap().narrow(&mut report);
+    assert_eq!(report.links.iter().map(|link| link.name.as_str()).collect::<Vec<_>>(), ["mixer"]);
+    let mut report = parse("line", &ask(&runtime, "line").unwrap()).unwrap();
+    found("dresden").unwrap().narrow(&mut report);
+    assert_eq!((report.links.len(), report.sites.len()), (0, 1));
 }
 
 #[test]

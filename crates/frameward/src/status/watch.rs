@@ -24,6 +24,7 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::Found;
 use crate::report::GatewayReport;
 use rates::{Activities, Activity, Follower};
 
@@ -58,17 +59,17 @@ impl View {
     }
 }
 
-/// Shows the gateway `name`, whose socket is in `directory`, until the user or a signal ends it.
+/// Shows what was found by its socket in `directory`, until the user or a signal ends it.
 ///
 /// # Errors
 /// If the terminal, or what stands in its place, cannot be written to.
-pub fn watch(directory: &Path, name: &str) -> io::Result<()> {
+pub fn watch(directory: &Path, found: &Found) -> io::Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGTERM, SIGINT, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }
-    let answers = ask(directory, name)?;
-    let view = View { name: name.to_owned(), ..View::default() };
+    let answers = ask(directory, found)?;
+    let view = View { name: found.gateway.clone(), ..View::default() };
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return plain::print(view, &answers, &stop);
     }
@@ -78,14 +79,17 @@ pub fn watch(directory: &Path, name: &str) -> io::Result<()> {
 }
 
 /// Asks once a second, on a thread that ends with the receiver: a gateway that hangs holds up no key.
-fn ask(directory: &Path, name: &str) -> io::Result<Receiver<Result<GatewayReport, String>>> {
+fn ask(directory: &Path, found: &Found) -> io::Result<Receiver<Result<GatewayReport, String>>> {
     let (sender, answers) = mpsc::sync_channel(1);
-    let (directory, name) = (directory.to_owned(), name.to_owned());
+    let (directory, found) = (directory.to_owned(), found.clone());
     let ask = move || {
         loop {
             let begin = Instant::now();
-            let document = super::ask(&directory, &name);
-            let answer = document.and_then(|document| super::parse(&name, &document));
+            let document = super::ask(&directory, &found.gateway);
+            let mut answer = document.and_then(|document| super::parse(&found.gateway, &document));
+            if let Ok(report) = &mut answer {
+                found.narrow(report);
+            }
             if sender.send(answer.map_err(|error| error.to_string())).is_err() {
                 return;
             }
