@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds for AArch64 with Debian's cross compiler and runs there what needs no network, under qemu-user.
 #
-#   scripts/aarch64.sh test     unit tests of wire, suite, secy and engine; the program's: configuration, check, keygen
+#   scripts/aarch64.sh test     unit tests of wire, suite, secy and the data path; the program's: configuration, check, keygen
 #   scripts/aarch64.sh build    the program in release, for the package
 #
 # What it shows: that all compiles, that layouts, ciphers and arithmetic are right on the other CPU. What it does not:
@@ -24,7 +24,7 @@ test)
     cargo test --locked --target $target --package frameward-antedate
     cargo test --locked --target $target --package frameward-tunnel --package frameward-mka --lib
     # Tests that start themselves again in a process of their own are for a kernel that can: see below.
-    cargo test --locked --target $target --package frameward-engine --lib --test link -- \
+    cargo test --locked --target $target --package frameward-netdev --package frameward-pnstore --package frameward-dataplane --package frameward-control --lib --test link -- \
         --skip channel::guard::tests --skip a_panic_inside_of_quic_or_outside
     cargo test --locked --target $target --package frameward --lib
     # tests/command.rs starts the program itself, which this machine's kernel cannot; so the emulator does.

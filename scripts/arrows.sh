@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
-#   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- engine <- frameward <- perf        bench <- frameward    lab <- perf
+#   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
+#   netdev <- pnstore <- dataplane        bench <- frameward        lab <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -25,21 +26,28 @@ allowed() {
     # The rows that a microcontroller and a host measure.
     frameward-precompute) echo frameward-antedate ;;
     frameward-secy | frameward-mka | frameward-tunnel | frameward-fieldbus) echo frameward-wire frameward-suite ;;
-    frameward-engine) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus ;;
-    # The laboratory: namespaces and traffic. It knows no product crate below the engine.
-    frameward-lab) echo frameward-engine ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-bench ;;
+    # Ports, interfaces and the memory of frames: all unsafe code of the gateway.
+    frameward-netdev) echo frameward-wire ;;
+    frameward-pnstore) echo frameward-wire frameward-suite frameward-netdev ;;
+    # The frame path: no unsafe code.
+    frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore ;;
+    # The channel between sites: the only user of QUIC.
+    frameward-sitelink) echo frameward-wire frameward-suite frameward-tunnel frameward-netdev frameward-dataplane ;;
+    frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane ;;
+    # The laboratory: namespaces and traffic. It knows no product crate.
+    frameward-lab) ;;
+    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-bench ;;
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward-lab bench`, `plan` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
     # The laboratory's program: demos, benches, evidence. No gateway links it.
     frameward-perf)
-        echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward \
+        echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-lab frameward \
             frameward-bench frameward-precompute
         ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
-        echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-engine frameward-lab frameward frameward-testkit
+        echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
     esac
@@ -82,7 +90,12 @@ while IFS=: read -r file line text; do
     breach "$file:$line: a bare cipher outside bench/src/bare.rs: $text"
 done < <(sources bench/src | grep -v '/bare\.rs$' | xargs grep -nE '\b(aws_lc_rs|aegis|morus)::' || true)
 
-# Unsafe code: in the engine, and in the C face of antedate, to which C hands pointers; there only where a module allows
+# QUIC belongs to the channel between sites.
+while read -r from to kind; do
+    [[ $from == frameward-sitelink ]] || breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink"
+done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.kind == null and (.name | IN("quinn", "quinn-proto", "rustls"))) | "\($from) \(.name) normal"' <<<"$metadata")
+
+# Unsafe code: in netdev, and in the C face of antedate, to which C hands pointers; there only where a module allows
 # it by name.
 grep -qE '^unsafe_code = "(deny|forbid)"' Cargo.toml || breach "Cargo.toml: [workspace.lints.rust] must deny unsafe_code"
 for manifest in crates/*/Cargo.toml testkit/Cargo.toml bench/Cargo.toml tests/*/Cargo.toml; do
@@ -90,8 +103,8 @@ for manifest in crates/*/Cargo.toml testkit/Cargo.toml bench/Cargo.toml tests/*/
     sed -n '/^\[lints\]/,/^\[/p' "$manifest" | grep -qx 'workspace = true' || breach "$manifest: [lints] workspace = true is missing"
 done
 while IFS=: read -r file line text; do
-    [[ $file == crates/engine/* || $file == crates/antedate-c/src/* ]] ||
-        breach "$file:$line: unsafe outside crates/engine and crates/antedate-c: $text"
+    [[ $file == crates/netdev/* || $file == crates/antedate-c/src/* ]] ||
+        breach "$file:$line: unsafe outside crates/netdev and crates/antedate-c: $text"
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
 
 # The C face is for firmware: on a host it takes std's panic handler, and nothing else of it.

@@ -46,7 +46,7 @@ paste -sd' ' Cargo.lock | grep -oE 'name = "[^"]*" version = "[^"]*"' | sed -E '
 [[ -z $(comm -23 "$scratch/components" "$scratch/locked") ]] || fail "not in Cargo.lock: $(comm -23 "$scratch/components" "$scratch/locked")"
 jq -e '([.components[].purl] + [.metadata.component.purl]) as $known | all(.dependencies[].dependsOn[]; IN($known[]))' "$bill" >/dev/null \
     || fail "a dependency is no component"
-for crate in aws-lc-rs quinn rustls frameward-engine; do
+for crate in aws-lc-rs quinn rustls frameward-dataplane; do
     grep -q "^$crate " "$scratch/components" || fail "$crate is missing"
 done
 for crate in proptest regex-lite frameward-lab; do

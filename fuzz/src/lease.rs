@@ -8,7 +8,7 @@ use std::fs;
 use std::num::NonZeroU64;
 use std::path::Path;
 
-use engine::lease::{LeaseError, LeaseName, LeaseStore, Reservation};
+use pnstore::{LeaseError, LeaseName, LeaseStore, Reservation};
 use sha2::{Digest as _, Sha256};
 use wire::{Pn, Sci};
 

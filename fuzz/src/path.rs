@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use engine::burst::{BURST_FRAMES, Burst};
-use engine::divide::Dividing;
-use engine::memory::MemoryPort;
-use engine::path::{Path, ToPlain, ToProtected};
-use engine::pool::{ChunkOctets, HEADROOM, Pool};
+use dataplane::divide::Dividing;
+use dataplane::path::{Path, ToPlain, ToProtected};
+use netdev::burst::{BURST_FRAMES, Burst};
+use netdev::memory::MemoryPort;
+use netdev::pool::{ChunkOctets, HEADROOM, Pool};
 use secy::{
     ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, Settings, TransmitSa,
     ValidateFrames,

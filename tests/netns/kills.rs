@@ -1,7 +1,7 @@
 //! Gateways killed at random moments under traffic: no PN comes twice on the wire, over all lives, and what was
 //! accepted more than a second before a kill is not accepted after it.
 //!
-//! `kill -9` loses nothing that was written: what a loss of power does is tested on the store (`engine::lease`).
+//! `kill -9` loses nothing that was written: what a loss of power does is tested on the store (`pnstore`).
 //!
 //! A round: traffic both ways; at a random moment A, B or both are killed; the traffic stops; sometimes a start is
 //! killed too, half-way; they start again; an attacker in the middle sends recorded frames; the traffic goes on.

@@ -19,9 +19,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use engine::divide::Dividing;
-use engine::interface::{Guard, Interface, InterfaceError};
-use engine::lease::Glance;
+use dataplane::divide::Dividing;
+use netdev::interface::{Guard, Interface, InterfaceError};
+use pnstore::Glance;
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
@@ -249,7 +249,7 @@ impl<'c> Plan<'c> {
     /// The same plan, that also tells what will keep this machine's own stack off the ports.
     #[must_use]
     pub fn with_guard(self) -> Self {
-        let told = match engine::interface::guard_here() {
+        let told = match netdev::interface::guard_here() {
             Ok(Guard::Tcx) => "tcx keeps this box's own stack off the ports".into(),
             Ok(Guard::Clsact) => {
                 "clsact filters keep this box's own stack off the ports (no tcx before Linux 6.6)".into()

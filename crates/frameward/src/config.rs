@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::divide::Dividing;
+use dataplane::divide::Dividing;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
 use serde::{Deserialize, Serialize};
 use suite::identity::Identity;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use engine::lease::BLOCK_PNS;
+use pnstore::BLOCK_PNS;
 use wire::Pn;
 
 /// The speed that is assumed of an interface that tells none, in Mbit/s.

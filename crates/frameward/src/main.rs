@@ -11,7 +11,6 @@ use clap_complete::{Shell, generate, generate_to};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
-use engine::lease::LeaseError;
 use frameward::check::{Plan, interface_mtu, own};
 use frameward::config::{self, Config, Finding, reference};
 use frameward::keygen;
@@ -23,6 +22,7 @@ use frameward::request;
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
 use frameward::suite_speed;
+use pnstore::LeaseError;
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 

@@ -10,7 +10,7 @@
 //! `realtime = "on"` it ends the start.
 //!
 //! A worker goes first only from its wake-up until it has nothing to do, for a millisecond at most
-//! ([`engine::scheduling`]); but that again and again. So by itself (`realtime = "auto"`) it is had only where a worker has a CPU
+//! ([`netdev::scheduling`]); but that again and again. So by itself (`realtime = "auto"`) it is had only where a worker has a CPU
 //! to itself: one of `cpus`, or one that the kernel keeps free, which the interfaces' interrupts leave alone. [`refusal`] has the rules.
 
 mod user;
@@ -18,7 +18,7 @@ mod user;
 use std::fs;
 
 use caps::{CapSet, Capability};
-use engine::scheduling::{self, Scheduling};
+use netdev::scheduling::{self, Scheduling};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
-//!  fw-worker-N     move frames (engine::worker)
-//!  fw-disk         leases and replay floors (engine::control): the main thread waits for no disk
+//!  fw-worker-N     move frames (dataplane::worker)
+//!  fw-disk         leases and replay floors (control): the main thread waits for no disk
 //!  fw-log          lines for people (crate::log_lines): nor for whoever reads them
-//!  fw-site-NAME    a site's management channel (engine::channel); fw-watch-NAME starts it anew if it fails
+//!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
 //!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
 //!  status          answers on the status socket, and on that of requests; asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
@@ -35,11 +35,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::control::{Gateway, Notice};
-use engine::interface::{InterfaceError, Prepared};
-use engine::lease::LeaseError;
-use engine::open::OpenError;
-use engine::worker;
+use control::{Gateway, Notice};
+use dataplane::open::OpenError;
+use dataplane::worker;
+use netdev::interface::{InterfaceError, Prepared};
+use pnstore::LeaseError;
 
 use crate::config::{self, Config, Finding, Keys, Outline, Polling};
 use crate::http::Listening;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use engine::open::Io;
+use dataplane::open::Io;
 use perf::bench::fieldbus::{self, FieldbusTable};
 use perf::bench::forwarder;
 use perf::bench::precompute::{Device, Measured as Rows, PrecomputeTable};

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::Path;
 
-use engine::lease::{LeaseError, LeaseName, Role};
 use mka::{OnPeerLoss, SuiteRule};
+use pnstore::{LeaseError, LeaseName, Role};
 use suite::CipherSuite;
 use wire::MacAddr;
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use engine::interface::Survey;
+use netdev::interface::Survey;
 
 use crate::config::{Config, Finding};
 

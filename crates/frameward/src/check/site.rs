@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use engine::interface::InterfaceError;
+use netdev::interface::InterfaceError;
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};

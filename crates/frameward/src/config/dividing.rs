@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use engine::divide::{Dividing, LONGEST_HOLD};
+use dataplane::divide::{Dividing, LONGEST_HOLD};
 use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 

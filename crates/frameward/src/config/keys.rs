@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
-use engine::lease::LeaseName;
 use mka::{OnPeerLoss, SuiteRule};
+use pnstore::LeaseName;
 use secy::XpnBinding;
 use suite::{CipherSuite, Sak};
 use wire::{An, MacAddr, Sci};

@@ -4,7 +4,7 @@ mod peer;
 
 use std::fmt::Write as _;
 
-use engine::divide::Dividing;
+use dataplane::divide::Dividing;
 use secy::ClearVlan;
 use suite::CipherSuite;
 

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use engine::interface::{Survey, af_xdp_available};
+use netdev::interface::{Survey, af_xdp_available};
 use nix::unistd::{AccessFlags, access};
 use suite::CipherSuite;
 

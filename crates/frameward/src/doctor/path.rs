@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use engine::af_packet::AfPacket;
-use engine::burst::Burst;
-use engine::open::{OpenError, open_observer};
-use engine::pool::Pool;
-use engine::port::Port;
+use dataplane::open::{OpenError, open_observer};
+use netdev::af_packet::AfPacket;
+use netdev::burst::Burst;
+use netdev::pool::Pool;
+use netdev::port::Port;
 use suite::CipherSuite;
 use wire::{MacAddr, Sci};
 
@@ -217,7 +217,7 @@ fn mac_key(sa: &StaticSa) -> MacKey {
 
 /// Zeros for an interface that has just vanished: sending will tell.
 fn interface_mac(name: &str) -> [u8; 6] {
-    engine::interface::Survey::of(name).map(|survey| survey.mac).unwrap_or_default()
+    netdev::interface::Survey::of(name).map(|survey| survey.mac).unwrap_or_default()
 }
 
 /// What both ends must have in common, for the other one to compare.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::lease::LeaseStore;
+use pnstore::LeaseStore;
 
 use super::Finding;
 use crate::config::{Config, Link};

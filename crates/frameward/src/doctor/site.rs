@@ -9,10 +9,10 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use engine::channel::{Manager, ManagerStatus, Reach};
-use engine::interface::Survey;
-use engine::site::{Site as Forwarding, ends};
+use dataplane::site::{Site as Forwarding, ends};
+use netdev::interface::Survey;
 use serde::Serialize;
+use sitelink::{Manager, ManagerStatus, Reach};
 use tunnel::{Mode, PeerId};
 
 use super::running::Running;

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use super::GatewayReport;
 use crate::status::socket_path;
-use engine::own_lock;
+use pnstore::own_lock;
 
 /// How long a client may take to read what it is sent.
 const PATIENCE: Duration = Duration::from_secs(1);

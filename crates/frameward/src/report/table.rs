@@ -3,17 +3,17 @@
 //! The rows stand where the counters are declared ([`wire::counters!`]). Text, JSON, metrics, the status page and
 //! `status --watch` look them up here by name.
 
-use engine::cell::CellCounters;
-use engine::channel::ChannelCounters;
-use engine::divide::DividerCounters;
-use engine::path::PathCounters;
-use engine::port::PortCounters;
-use engine::site::SitePathCounters;
-use engine::udp::UdpCounters;
+use dataplane::cell::CellCounters;
+use dataplane::divide::DividerCounters;
+use dataplane::path::PathCounters;
+use dataplane::site::SitePathCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::{ReceiveCounters, TransmitCounters};
 use mka::KayCounters;
+use netdev::port::PortCounters;
+use netdev::udp::UdpCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use sitelink::ChannelCounters;
 use tunnel::{PeerCounters, SessionCounters, SiteCounters};
 use wire::Counter;
 

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use engine::control::{KeyAgreement, Recorded, Recorder};
-use engine::divide::Dividing;
+use control::{KeyAgreement, Recorded, Recorder};
+use dataplane::divide::Dividing;
 use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
 use secy::reassemble::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use engine::cell::Rest;
-use engine::control::{CellSettings, CellStatus, Notice};
+use control::{CellSettings, CellStatus, Notice};
+use dataplane::cell::Rest;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
 use wire::fieldbus::Seq;
@@ -270,7 +270,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use engine::cell::CellCounters;
+    use dataplane::cell::CellCounters;
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
 

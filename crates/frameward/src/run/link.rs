@@ -3,13 +3,13 @@
 use std::fmt;
 use std::time::Instant;
 
-use engine::burst::BURST_FRAMES;
-use engine::control::{KeyAgreement, Recorder, StaticKeys};
-use engine::interface::{Allowed, Guard, InterfaceError, Prepared, Seen};
-use engine::lease::{LeaseError, PnBlock, Unmarked, Unused};
-use engine::link::{Link as Forwarding, Ports};
-use engine::open::{self, OpenPorts, open_ports};
-use engine::path::Path;
+use control::{KeyAgreement, Recorder, StaticKeys};
+use dataplane::link::{Link as Forwarding, Ports};
+use dataplane::open::{self, OpenPorts, open_ports};
+use dataplane::path::Path;
+use netdev::burst::BURST_FRAMES;
+use netdev::interface::{Allowed, Guard, InterfaceError, Prepared, Seen};
+use pnstore::{LeaseError, PnBlock, Unmarked, Unused};
 use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
@@ -168,7 +168,7 @@ impl StartedLink {
     pub(super) fn give_to(
         self,
         running: &mut RunningLink,
-        control: &mut engine::control::Gateway,
+        control: &mut control::Gateway,
     ) -> Result<(), RunError> {
         let Self { path, ports, keys, about, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();

@@ -17,8 +17,8 @@
 
 use std::time::{Duration, Instant};
 
-use engine::control::Gateway;
-use engine::interface::{Watch, look};
+use control::Gateway;
+use netdev::interface::{Watch, look};
 use secy::GoesOn;
 
 use super::link::{ReadyLink, RunningLink};

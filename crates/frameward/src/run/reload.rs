@@ -29,8 +29,8 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
-use engine::interface::{InterfaceError, look};
-use engine::lease::LeaseError;
+use netdev::interface::{InterfaceError, look};
+use pnstore::LeaseError;
 use secy::GoesOn;
 
 use super::link::{About, ReadyLink, RunningLink, path};

@@ -6,11 +6,11 @@ mod site;
 
 use std::time::Instant;
 
-use engine::control::{CellStatus, Gateway as Control, KeyAgreementStatus};
-use engine::divide::DividerCounters;
-use engine::path::PathCounters;
-use engine::port::PortCounters;
-use engine::snapshot::{LinkSnapshot, ReceiveScSnapshot};
+use control::{CellStatus, Gateway as Control, KeyAgreementStatus};
+use dataplane::divide::DividerCounters;
+use dataplane::path::PathCounters;
+use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
+use netdev::port::PortCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
 use suite::CipherSuite;
 use wire::{An, Pn};

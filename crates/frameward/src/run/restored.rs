@@ -7,7 +7,7 @@
 //!
 //! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
 
-use engine::vm_generation::{Heard, Watch};
+use netdev::vm_generation::{Heard, Watch};
 
 use super::{RunError, Running, Tell};
 
@@ -52,7 +52,7 @@ impl Running {
             let _ = self.control.close(&link.config.name);
         }
         let has_static_keys = self.links.iter().any(|link| link.config.static_sas().is_some());
-        match has_static_keys.then(|| engine::lease::condemn(&self.gateway.state)) {
+        match has_static_keys.then(|| pnstore::condemn(&self.gateway.state)) {
             None => RunError::Restored,
             Some(Ok(())) => RunError::RestoredStatic(None),
             Some(Err(error)) => RunError::RestoredStatic(Some(error)),

@@ -1,8 +1,8 @@
 //! One site, from its configuration to a worker's seat and a manager's thread.
 //!
 //! ```text
-//!  fw-worker-N    moves the frames: engine::site::Site
-//!  fw-site-NAME   the management channel: engine::channel::Manager
+//!  fw-worker-N    moves the frames: dataplane::site::Site
+//!  fw-site-NAME   the management channel: sitelink::Manager
 //!  main thread    this file: starts and stops both, looks after the LAN's interface, tells their notices
 //! ```
 //!
@@ -18,12 +18,12 @@ use std::net::UdpSocket;
 use std::path::Path;
 use std::time::Instant;
 
-use engine::channel::{Manager, ManagerStatus};
-use engine::control::Gateway as Control;
-use engine::interface::{Guard, InterfaceError, Prepared, Seen, look};
-use engine::open::{OpenLan, open_lan};
-use engine::site::{ManagerEnd, Site as Forwarding, Wan, ends};
-use engine::udp::UdpPort;
+use control::Gateway as Control;
+use dataplane::open::{OpenLan, open_lan};
+use dataplane::site::{ManagerEnd, Site as Forwarding, Wan, ends};
+use netdev::interface::{Guard, InterfaceError, Prepared, Seen, look};
+use netdev::udp::UdpPort;
+use sitelink::{Manager, ManagerStatus};
 use tunnel::{Mode, PeerId};
 
 use super::Tell;

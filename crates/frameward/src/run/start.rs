@@ -13,9 +13,9 @@
 
 use std::time::Instant;
 
-use engine::control::Gateway;
-use engine::interface::{Prepared, look};
-use engine::lease::LeaseStore;
+use control::Gateway;
+use netdev::interface::{Prepared, look};
+use pnstore::LeaseStore;
 
 use super::link::{ReadyLink, RunningLink};
 use super::presence::missing;

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use engine::control::{Gateway, ReceiveFloor, TransmitLease};
-use engine::lease::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, Unmarked};
+use control::{Gateway, ReceiveFloor, TransmitLease};
+use pnstore::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, Unmarked};
 use secy::{InstallError, ReceiveSa, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;

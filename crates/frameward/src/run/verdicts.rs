@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use engine::control::{Gateway as Control, Notice};
+use control::{Gateway as Control, Notice};
 
 use super::link::RunningLink;
 use super::report::wishes;

@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use engine::burst::Burst;
-use engine::interface::{Allowed, InterfaceError, Prepared};
-use engine::link::Ports;
-use engine::open::{Io, OpenError, OpenPorts, open_ports};
-use engine::pool::Pool;
-use engine::port::Port;
-use engine::scheduling::Scheduling;
-use engine::wake::{self, Waiter};
-use engine::worker::{Looks, Polling, Rest};
+use dataplane::link::Ports;
+use dataplane::open::{Io, OpenError, OpenPorts, open_ports};
+use dataplane::worker::{Looks, Polling, Rest};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Namespace, Program};
+use netdev::burst::Burst;
+use netdev::interface::{Allowed, InterfaceError, Prepared};
+use netdev::pool::Pool;
+use netdev::port::Port;
+use netdev::scheduling::Scheduling;
+use netdev::wake::{self, Waiter};
 
 /// How long it may take to open its ports, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);

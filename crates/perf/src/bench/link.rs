@@ -19,7 +19,7 @@
 
 use std::time::Duration;
 
-use engine::open::Io;
+use dataplane::open::Io;
 use hdrhistogram::Histogram;
 use lab::flood::{self, Load};
 use lab::traffic::{self, Ip, Until};

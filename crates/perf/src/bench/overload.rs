@@ -33,7 +33,7 @@ mod witness;
 use std::time::{Duration, Instant};
 
 use ::bench::Target;
-use engine::open::Io;
+use dataplane::open::Io;
 use lab::cyclic::Relation;
 use lab::{Shape, Topology};
 

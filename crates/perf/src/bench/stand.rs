@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::open::Io;
+use dataplane::open::Io;
 use lab::topology::Gateway;
 use lab::{Shape, Topology};
 

@@ -10,7 +10,7 @@
 
 use std::path::Path;
 
-use engine::site::VXLAN_PORT;
+use dataplane::site::VXLAN_PORT;
 use lab::plants::{LAN, Plants};
 use lab::topology::{PLAIN, PROTECTED};
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::report::Level;
-use engine::cell::CellCounters;
+use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::{ReceiveCounters, TransmitCounters};
 

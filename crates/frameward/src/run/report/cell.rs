@@ -1,7 +1,7 @@
 //! From a cell's status to its report.
 
-use engine::cell::CellCounters;
-use engine::control::CellStatus;
+use control::CellStatus;
+use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::histogram::Histogram;
 use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};

@@ -1,6 +1,6 @@
 //! From a KaY's state to its report: names and ages put to it.
 
-use engine::control::KeyAgreementStatus;
+use control::KeyAgreementStatus;
 use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus, Trouble};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use engine::channel::{ChannelCounters, ManagerStatus, PeerStatus, Reach};
-use engine::control::Gateway as Control;
-use engine::port::PortCounters;
-use engine::site::{SitePathCounters, SitePeerSnapshot, SiteSnapshot};
-use engine::udp::UdpCounters;
+use control::Gateway as Control;
+use dataplane::site::{SitePathCounters, SitePeerSnapshot, SiteSnapshot};
+use netdev::port::PortCounters;
+use netdev::udp::UdpCounters;
+use sitelink::{ChannelCounters, ManagerStatus, PeerStatus, Reach};
 use suite::identity::Identity;
 use tunnel::{
     ChannelState, EpochAge, GivenFlow, PeerCounters, PeerId, Place, SessionCounters, SessionState,

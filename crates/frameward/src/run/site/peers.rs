@@ -3,8 +3,8 @@
 //! The worker is told first, so that it knows whom the management channel speaks of. Numbers are never used again, so
 //! what is under way of a peer that has left is nobody's.
 
-use engine::control::Gateway as Control;
-use engine::site::PeerChange;
+use control::Gateway as Control;
+use dataplane::site::PeerChange;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
 use super::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use engine::site::{ManagerEnd, ToWorker};
+use dataplane::site::{ManagerEnd, ToWorker};
 use tunnel::PeerId;
 
 use crate::config::site::{Endpoint, Host};

@@ -1,8 +1,8 @@
 //! What a site's sockets, its manager and its forwarding half are told, from the configuration.
 
-use engine::channel::{ManagerPeer, ManagerSettings};
-use engine::site::{VXLAN_PORT, Wan};
-use engine::udp::{Offloads, UdpError};
+use dataplane::site::{VXLAN_PORT, Wan};
+use netdev::udp::{Offloads, UdpError};
+use sitelink::{ManagerPeer, ManagerSettings};
 use tunnel::{EPOCH_LIFE, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
 

@@ -11,18 +11,18 @@
 
 use std::time::{Duration, Instant};
 
-use engine::burst::BURST_FRAMES;
-use engine::cell::Rest;
-use engine::control::{CellSettings, Gateway};
-use engine::lease::LeaseStore;
-use engine::link::{Link, Ports};
-use engine::memory::MemoryPort;
-use engine::path::Path;
-use engine::pool::{ChunkOctets, Pool};
-use engine::scheduling::Scheduling;
-use engine::worker::Polling;
+use control::{CellSettings, Gateway};
+use dataplane::cell::Rest;
+use dataplane::link::{Link, Ports};
+use dataplane::path::Path;
+use dataplane::worker::Polling;
 use fieldbus::relation::Relation;
 use fieldbus::{Mode, RelationSettings, RelationStatus, Settings};
+use netdev::burst::BURST_FRAMES;
+use netdev::memory::MemoryPort;
+use netdev::pool::{ChunkOctets, Pool};
+use netdev::scheduling::Scheduling;
+use pnstore::LeaseStore;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{FrameId, Protection};

@@ -7,7 +7,7 @@ use crate::bench::rivals::{Place, Rival, RunningRival, find};
 use crate::bench::stand::Stand;
 use crate::demo::pair::Choice;
 use crate::programs::Programs;
-use engine::open::Io;
+use dataplane::open::Io;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Machine, Shape, Topology};
 

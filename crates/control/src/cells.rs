@@ -1,0 +1,444 @@
+//! Cells: control owns the handshakes of their relations, and carries over between them, their link's worker and the wire.
+//!
+//! ```text
+//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── Command::ChangeKeys ──▶ Relations
+//!       ◀── HELLOs ── ring ◀──── Handshake ◀────────── ring ◀── Event: heard, epoch begun ◀──
+//! ```
+//!
+//! Nothing here waits for a worker but adding, changing and removing a cell, and its report. HELLOs and events of one turn
+//! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
+//! HELLO wakes control, and control wakes the worker.
+
+mod lately;
+mod silence;
+
+use std::io;
+use std::time::Instant;
+
+use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
+use fieldbus::session::SessionNumber;
+use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, Relations, RelationsError};
+use suite::fieldbus::MasterKey;
+use zeroize::Zeroizing;
+
+use self::lately::Lately;
+use self::silence::Silences;
+use super::{Gateway, LinkControl, Notice, Unanswered};
+use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
+use dataplane::cell::{Cell, CellCounters, CellSnapshot, Door, KeyChanges, Rest};
+use dataplane::worker::{Command, Event as WorkerEvent, WorkerHandle};
+
+/// What a cell is configured with.
+pub struct CellSettings {
+    /// The cell's name, which notices have.
+    pub name: String,
+    /// What both gateways have in common.
+    pub master: MasterKey,
+    /// How frames are protected. `mtu` is that of the link's protected side.
+    pub settings: fieldbus::Settings,
+    /// The relations; a relation's number is its place here.
+    pub relations: Vec<RelationSettings>,
+    /// What becomes of other frames.
+    pub rest: Rest,
+}
+
+/// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
+#[derive(Clone, Debug)]
+pub struct CellStatus {
+    /// The cell's name.
+    pub name: String,
+    /// What becomes of other frames.
+    pub rest: Rest,
+    /// What is of no relation, and HELLOs on their way.
+    pub counters: CellCounters,
+    /// What its handshakes counted.
+    pub hello: HelloCounters,
+    /// What they counted in the last five to ten seconds.
+    pub hello_lately: HelloCounters,
+    /// The relations, by number.
+    pub relations: Vec<RelationStatus>,
+}
+
+/// Why a cell was not added or changed.
+#[derive(Debug, thiserror::Error)]
+pub enum CellError {
+    /// There is no such link.
+    #[error("there is no link of that name")]
+    NoLink,
+    /// The link has a cell already, or has none to be changed.
+    #[error("the link has a cell already, or none that could be changed")]
+    NotSo,
+    /// Its relations cannot be.
+    #[error("{}", in_words(.0))]
+    Relations(RelationsError),
+    /// No random values.
+    #[error("no random values: {0}")]
+    Random(io::Error),
+    /// Its worker does not answer.
+    #[error(transparent)]
+    Unanswered(#[from] Unanswered),
+}
+
+fn in_words(error: &RelationsError) -> String {
+    match error {
+        RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MOST),
+        RelationsError::Same(one, other) => format!(
+            "relations {} and {} have the same addresses and FrameID in one direction",
+            one + 1,
+            other + 1
+        ),
+        RelationsError::NoTable => "no table of these addresses can be made".into(),
+    }
+}
+
+/// What control keeps of a cell.
+pub(super) struct CellControl {
+    settings: CellSettings,
+    rings: ControlEnd,
+    relations: Vec<RelationControl>,
+    /// What the worker has not got yet.
+    changes: Vec<(usize, KeyChange)>,
+    /// HELLOs that wait until it has.
+    says: Vec<HelloFrame>,
+    /// What handshakes counted that are over.
+    hello_before: HelloCounters,
+    lately: Lately,
+    silences: Silences,
+}
+
+/// What control keeps of a relation.
+struct RelationControl {
+    handshake: Handshake,
+    /// The session that it entered last.
+    newest: SessionNumber,
+}
+
+/// Who is told, and when.
+struct Surroundings<'g> {
+    now: Instant,
+    moment: wire::Instant,
+    worker: &'g mut WorkerHandle,
+    seat: usize,
+    notices: &'g mut Vec<Notice>,
+}
+
+/// A cell, and control's part of it.
+type Made = (Box<Cell>, Box<CellControl>);
+
+impl CellControl {
+    /// A cell of these settings, and control's part of it.
+    fn make(settings: CellSettings) -> Result<Made, CellError> {
+        let relations =
+            Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
+        let (end, rings) = ends(relations.count());
+        let handshake = |of: &RelationSettings| {
+            let mut seed = Zeroizing::new([0; 32]);
+            getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
+            let CellSettings { master, settings, .. } = &settings;
+            let handshake =
+                Handshake::new(&of.relation, master, settings.protection, settings.ethertype, &seed);
+            Ok(RelationControl { handshake, newest: SessionNumber(0) })
+        };
+        let rest = settings.rest;
+        let handshakes: Vec<_> =
+            settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
+        let door = |of: &RelationControl| Door::new(of.handshake.line(), of.handshake.names());
+        let doors = handshakes.iter().map(door).collect();
+        let cell = Box::new(Cell::new(relations, rest, end, doors));
+        let hello_before = HelloCounters::default();
+        Ok((
+            cell,
+            Box::new(Self {
+                settings,
+                rings,
+                relations: handshakes,
+                changes: Vec::new(),
+                says: Vec::new(),
+                hello_before,
+                lately: Lately::default(),
+                silences: Silences::default(),
+            }),
+        ))
+    }
+
+    /// Which relations are the same in the cell before: their numbers here and there.
+    fn goes_on(&self, before: &Self) -> Vec<(usize, usize)> {
+        let (own, there) = (&self.settings, &before.settings);
+        let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
+        if keys(own) != keys(there) || own.master != there.master {
+            return Vec::new();
+        }
+        let by_stations = |of: &RelationSettings| (*of.relation.stations(), of.relation.own());
+        let mut known: Vec<_> = there.relations.iter().map(by_stations).zip(0..).collect();
+        known.sort_unstable();
+        let find = |of: &RelationSettings| {
+            let found = known.binary_search_by_key(&by_stations(of), |(stations, _)| *stations).ok()?;
+            Some(known[found].1)
+        };
+        own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?))).collect()
+    }
+
+    /// Goes on with the handshakes of the cell before, and with what that has not done yet.
+    fn take_over(&mut self, mut before: Self, goes_on: &[(usize, usize)], notices: &mut Vec<Notice>) {
+        let mut places = vec![None; before.relations.len()];
+        for &(number, there) in goes_on {
+            std::mem::swap(&mut self.relations[number], &mut before.relations[there]);
+            places[there] = Some(number);
+        }
+        let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
+        self.changes.extend(before.changes.into_iter().filter_map(here));
+        self.silences = before.silences.moved(&places);
+        while let Ok((there, event)) = before.rings.events.pop() {
+            if let Some(number) = places[usize::from(there)] {
+                self.hear_event(number, event, notices);
+            }
+        }
+        (self.hello_before, self.lately) = (before.hello_before, before.lately);
+        self.hello_before.add(&before.rings.tally.counters());
+        for relation in before.relations {
+            self.hello_before.add(relation.handshake.counters());
+        }
+    }
+
+    /// Takes what came, and does what is due.
+    fn turn(&mut self, around: &mut Surroundings<'_>) {
+        for _ in 0..self.rings.heard.slots() {
+            let Ok(hello) = self.rings.heard.pop() else { break };
+            let number = usize::from(hello.relation);
+            // What was wrong with it, the handshake has counted.
+            let _ = self.relations[number].handshake.handle_frame(around.moment, &hello.octets);
+            self.follow(number);
+        }
+        for _ in 0..self.rings.events.slots() {
+            let Ok((relation, event)) = self.rings.events.pop() else { break };
+            self.hear_event(relation.into(), event, around.notices);
+        }
+        for number in 0..self.relations.len() {
+            let handshake = &mut self.relations[number].handshake;
+            if handshake.poll_timeout().is_some_and(|due| due <= around.moment) {
+                handshake.handle_timeout(around.moment);
+                self.follow(number);
+            }
+        }
+        self.tell_silences(around);
+        let mut lately = self.lately;
+        lately.mark(around.now, || self.hello());
+        self.lately = lately;
+        self.commit(around);
+        self.say();
+        // Said in this turn, or in one before in which there was no room.
+        if self.rings.says.slots() < self.rings.says.buffer().capacity() {
+            around.worker.wake();
+        }
+    }
+
+    /// Hears what the data path tells.
+    fn hear_event(&mut self, number: usize, event: Event, notices: &mut Vec<Notice>) {
+        let relation = &mut self.relations[number];
+        let change = match event {
+            Event::Heard(session) => {
+                relation.handshake.heard_frame(session);
+                let of = self.settings.relations[number].relation;
+                notices.push(Notice::CyclicSession { cell: self.settings.name.clone(), relation: of });
+                KeyChange::TakeOut
+            }
+            Event::TransmitEpoch(session, epoch) => {
+                let key = relation.handshake.next_transmit(session, epoch.saturating_add(1));
+                key.map_or(KeyChange::TakeOut, |key| KeyChange::NextTransmit(session, key))
+            }
+            Event::ReceiveEpoch(session, epoch) => {
+                let key = relation.handshake.next_receive(session, epoch.saturating_add(1));
+                key.map_or(KeyChange::TakeOut, |key| KeyChange::NextReceive(session, key))
+            }
+            Event::Alarm(gap) => {
+                self.silences.add(number, gap);
+                return;
+            }
+            Event::Lost => {
+                relation.handshake.ask_anew();
+                KeyChange::TakeOut
+            }
+        };
+        self.changes.push((number, change));
+        self.follow(number);
+    }
+
+    /// Takes what a handshake has to say to anybody.
+    fn follow(&mut self, number: usize) {
+        let RelationControl { handshake, newest, .. } = &mut self.relations[number];
+        while let Some(event) = handshake.poll_event() {
+            let change = match event {
+                HandshakeEvent::Enter(session) => {
+                    *newest = session.number;
+                    KeyChange::Enter(LiveSession::new(*session))
+                }
+                HandshakeEvent::Enable => KeyChange::Enable(*newest),
+            };
+            self.changes.push((number, change));
+        }
+        while let Some(octets) = handshake.poll_transmit() {
+            self.says.push(HelloFrame { relation: number as u16, octets: octets.into_iter().collect() });
+        }
+    }
+
+    /// Gives the worker what is to be said, behind the keys of that: who hears that this gateway has entered a session
+    /// sends at once, and what comes before the keys is lost.
+    fn say(&mut self) {
+        if !self.changes.is_empty() {
+            // All of it is said again.
+            self.says.clear();
+        }
+        for hello in self.says.drain(..) {
+            // A full ring means that the worker is stuck; whoever misses a HELLO hears the next one.
+            let _ = self.rings.says.push(hello);
+        }
+    }
+
+    /// Tells of relations that are silent, once in a while.
+    fn tell_silences(&mut self, around: &mut Surroundings<'_>) {
+        if let Some((relations, gap)) = self.silences.due(around.now) {
+            let of = |number: usize| self.settings.relations[number].relation;
+            around.notices.push(Notice::CyclicSilence {
+                cell: self.settings.name.clone(),
+                relations: relations.into_iter().map(of).collect(),
+                gap,
+            });
+        }
+    }
+
+    /// Gives the worker the changes that were made.
+    fn commit(&mut self, around: &mut Surroundings<'_>) {
+        let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
+        let relations = &self.relations;
+        let named =
+            |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
+        while changes.peek().is_some() {
+            let list = Box::new(KeyChanges::new(changes.by_ref().map(named)));
+            let refused = around.worker.command(Command::ChangeKeys { seat: around.seat, changes: list });
+            if let Err(Command::ChangeKeys { changes: list, .. }) = refused {
+                // They keep their order.
+                self.changes.extend(list.left());
+                self.changes.extend(changes);
+                return;
+            }
+        }
+    }
+
+    fn hello(&self) -> HelloCounters {
+        let mut sum = self.hello_before;
+        sum.add(&self.rings.tally.counters());
+        self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
+        sum
+    }
+}
+
+impl Gateway {
+    /// Gives a link a cell. Frames of its relations go through it from here on, as soon as there are sessions with the
+    /// other gateway, and never through the link's SecY. A link that is to have a cell from its beginning is added
+    /// without ports, gets its cell, and then its ports.
+    ///
+    /// # Errors
+    /// If there is no such link, or it has a cell; if the relations cannot be.
+    pub fn add_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        if self.links[number].cell.is_some() {
+            return Err(CellError::NotSo);
+        }
+        let (cell, control) = CellControl::make(settings)?;
+        self.exchange_cell(number, Some(cell), Vec::new())?;
+        self.links[number].cell = Some(control);
+        // The first HELLOs go out at once, or with the first ports.
+        self.speak(number, Instant::now());
+        Ok(())
+    }
+
+    /// Gives a link's cell other settings between two turns. Relations whose stations, FrameIDs, master key and
+    /// protection stay the same keep their sessions and counters; no frame of theirs is lost.
+    ///
+    /// # Errors
+    /// As [`Gateway::add_cell`]; if the link has no cell.
+    pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        let (cell, mut control) = CellControl::make(settings)?;
+        // What control knows, the worker has got: the changes to come are of the new cell's relations.
+        self.turn_cell(number, Instant::now());
+        let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
+        let goes_on = control.goes_on(&before);
+        if let Err(unanswered) = self.exchange_cell(number, Some(cell), goes_on.clone()) {
+            self.links[number].cell = Some(before);
+            return Err(unanswered.into());
+        }
+        control.take_over(*before, &goes_on, &mut self.notices);
+        self.links[number].cell = Some(control);
+        self.turn_cell(number, Instant::now());
+        Ok(())
+    }
+
+    /// Takes a link's cell away: all frames go through the link's SecY. With the link, its cell goes by itself.
+    ///
+    /// # Errors
+    /// If the link has no cell, or its worker does not answer.
+    pub fn remove_cell(&mut self, link: &str) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        self.links[number].cell.take().ok_or(CellError::NotSo)?;
+        Ok(self.exchange_cell(number, None, Vec::new())?)
+    }
+
+    /// The state of all cells, with their links' names; those of a worker that has ended are left out.
+    pub fn cell_statuses(&mut self) -> Vec<(String, CellStatus)> {
+        let mut asked = 0;
+        for &LinkControl { worker, seat, ref cell, .. } in &self.links {
+            let Some(cell) = cell else { continue };
+            let snapshot = Box::new(CellSnapshot::with_room(cell.relations.len()));
+            asked +=
+                usize::from(self.workers[worker].command(Command::ReportCell { seat, snapshot }).is_ok());
+        }
+        let mut snapshots = self.gather(asked, |event| match event {
+            WorkerEvent::ReportCell { seat, snapshot } => Ok((seat, snapshot)),
+            other => Err(other),
+        });
+        let mut statuses = Vec::new();
+        for LinkControl { name, worker, seat, cell, .. } in &self.links {
+            let Some((cell, snapshot)) = cell.as_ref().zip(snapshots.remove(&(*worker, *seat))) else {
+                continue;
+            };
+            let CellSnapshot { counters, relations } = *snapshot;
+            let CellSettings { name: cell_name, rest, .. } = &cell.settings;
+            let hello = cell.hello();
+            let hello_lately = cell.lately.of(&hello);
+            let name_of_cell = cell_name.clone();
+            let status =
+                CellStatus { name: name_of_cell, rest: *rest, counters, hello, hello_lately, relations };
+            statuses.push((name.clone(), status));
+        }
+        statuses
+    }
+
+    /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.
+    fn exchange_cell(
+        &mut self,
+        number: usize,
+        cell: Option<Box<Cell>>,
+        goes_on: Vec<(usize, usize)>,
+    ) -> Result<(), Unanswered> {
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let before = self.ask(worker, Command::ChangeCell { seat, cell, goes_on }, |event| match event {
+            WorkerEvent::CellChanged { cell, goes_on } => Ok((cell, goes_on)),
+            other => Err(other),
+        })?;
+        drop(before);
+        Ok(())
+    }
+
+    /// Does what a link's cell has to do.
+    pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
+        let moment = self.moment(now);
+        let LinkControl { worker, seat, cell, .. } = &mut self.links[number];
+        let Some(cell) = cell else { return };
+        let worker = &mut self.workers[*worker];
+        cell.turn(&mut Surroundings { now, moment, worker, seat: *seat, notices: &mut self.notices });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,368 @@
+//! The disk of a gateway: a thread of its own. A disk may not answer for minutes, and control has KaYs to turn.
+//!
+//! ```text
+//!  control ── Work ──▶ thread "fw-disk", which owns the LeaseStore ── Done ──▶ control, which is woken
+//! ```
+//!
+//! Requests are done in order. It is bounded: a reservation for each link and one write of floors are under way at
+//! most, besides what ends. Whoever cannot go on without an answer waits for [`PATIENCE`], and is refused then.
+
+use std::collections::VecDeque;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::{self, JoinHandle, Thread};
+use std::time::{Duration, Instant};
+
+use wire::Pn;
+
+use super::{Gateway, Notice};
+use dataplane::floors::Floor;
+use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, Unused};
+
+/// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long a start waits for the disk.
+const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+/// How long a stop waits for the disk: nobody waits for a gateway that ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(10);
+/// From when on a disk does not answer. A slow one takes a second.
+const SILENT: Duration = Duration::from_secs(2);
+/// How often the same silence is told.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// What is asked of the disk.
+enum Work {
+    /// To reserve the next block of PNs.
+    Reserve { ticket: u64, name: LeaseName, last: Pn },
+    /// To write floors that were read then; none: they are the last ones of SAs that are gone.
+    Floors { floors: Vec<Floor>, read: Option<Read> },
+    /// To take back what an SA has not used that is gone.
+    GiveBack(Unused),
+    /// Something else.
+    Other(Box<dyn FnOnce(&mut LeaseStore) + Send>),
+}
+
+/// When floors were read, by control's clock and by the real one, and whether every worker answered.
+#[derive(Clone, Copy)]
+pub(super) struct Read {
+    pub(super) at: Instant,
+    pub(super) began: Instant,
+    pub(super) complete: bool,
+}
+
+/// What has become of it.
+enum Done {
+    Reserved { ticket: u64, reservation: Result<Reservation, LeaseError> },
+    Floors { read: Option<Read>, took: Duration, written: Result<bool, LeaseError> },
+    Other,
+}
+
+/// Control's hold on the thread.
+pub(super) struct Disk {
+    path: PathBuf,
+    /// Dropped, it ends the thread.
+    work: Sender<Work>,
+    done: Receiver<Done>,
+    thread: JoinHandle<()>,
+    /// When that was asked for whose answers were not taken yet, the oldest first.
+    asked: VecDeque<Instant>,
+    /// How many answers were taken.
+    taken: usize,
+    /// How many the thread has given. An answer that control has had no time to take is no silence.
+    given: Arc<AtomicUsize>,
+    /// Of the last reservation that was asked for.
+    ticket: u64,
+    /// Floors are under way.
+    writes_floors: bool,
+    /// Since when it does not answer, and when that was told.
+    told: Option<(Instant, Instant)>,
+}
+
+impl Disk {
+    /// `attendant` is woken when something is done.
+    pub(super) fn start(mut leases: LeaseStore, attendant: Thread) -> io::Result<Self> {
+        let path = leases.path().to_owned();
+        let (work, to_do) = mpsc::channel::<Work>();
+        let (says, done) = mpsc::channel();
+        let given = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&given);
+        let serve = move || {
+            for work in to_do {
+                let done = work.carry_out(&mut leases);
+                counted.fetch_add(1, Ordering::Release);
+                // If nobody hears it any more, the rest is done all the same: what was given back, say.
+                let _ = says.send(done);
+                attendant.unpark();
+            }
+        };
+        let thread = thread::Builder::new().name("fw-disk".into()).spawn(serve)?;
+        let asked = VecDeque::new();
+        Ok(Self {
+            path,
+            work,
+            done,
+            thread,
+            asked,
+            taken: 0,
+            given,
+            ticket: 0,
+            writes_floors: false,
+            told: None,
+        })
+    }
+
+    fn send(&mut self, work: Work) {
+        // A thread that has ended does not answer, which is told as of any other disk.
+        let _ = self.work.send(work);
+        self.asked.push_back(Instant::now());
+    }
+
+    fn next(&mut self) -> Option<Done> {
+        let done = self.done.try_recv().ok()?;
+        self.asked.pop_front();
+        self.taken = self.taken.wrapping_add(1);
+        Some(done)
+    }
+
+    /// Asks for the next block of PNs. What answers has the number that is returned.
+    pub(super) fn reserve(&mut self, name: LeaseName, last: Pn) -> u64 {
+        self.ticket += 1;
+        self.send(Work::Reserve { ticket: self.ticket, name, last });
+        self.ticket
+    }
+
+    /// Whether floors are being written.
+    pub(super) const fn writes_floors(&self) -> bool {
+        self.writes_floors
+    }
+
+    /// Has floors written.
+    pub(super) fn keep_floors(&mut self, floors: Vec<Floor>, read: Option<Read>) {
+        self.writes_floors |= read.is_some();
+        self.send(Work::Floors { floors, read });
+    }
+
+    /// Takes back what an SA has not used that is gone.
+    pub(super) fn give_back(&mut self, unused: Unused) {
+        self.send(Work::GiveBack(unused));
+    }
+
+    /// For how long it does not answer, if it is so.
+    fn silent(&self, now: Instant) -> Option<Duration> {
+        let answered = self.given.load(Ordering::Acquire).wrapping_sub(self.taken);
+        let for_so_long = now.saturating_duration_since(*self.asked.get(answered)?);
+        Some(for_so_long).filter(|long| *long >= SILENT)
+    }
+
+    /// Has something done behind all that is under way, and waits for it.
+    fn ask<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+        patience: Duration,
+    ) -> Result<T, LeaseError> {
+        if let Some(silent) = self.silent(Instant::now()) {
+            return Err(LeaseError::Silent { path: self.path.clone(), silent });
+        }
+        let (reply, answer) = mpsc::channel();
+        self.send(Work::Other(Box::new(move |leases| drop(reply.send(work(leases))))));
+        answer
+            .recv_timeout(patience)
+            .map_err(|_| LeaseError::Silent { path: self.path.clone(), silent: patience })
+    }
+
+    /// Ends the thread, if it is not caught in a call.
+    fn end(mut self) {
+        while self.next().is_some() {}
+        let Self { work, thread, asked, .. } = self;
+        drop(work);
+        if asked.is_empty() {
+            // It has nothing to do any more.
+            let _ = thread.join();
+        }
+    }
+
+    /// What has to be said of its silence.
+    fn judge(&mut self, now: Instant) -> Option<Notice> {
+        let path = self.path.clone();
+        match (self.silent(now), self.told) {
+            (Some(silent), None) => {
+                self.told = Some((now - silent, now));
+                Some(Notice::DiskSilent { path, silent })
+            }
+            (Some(silent), Some((_, told))) if now.saturating_duration_since(told) >= TELL_AGAIN => {
+                self.told = Some((now - silent, now));
+                Some(Notice::DiskSilent { path, silent })
+            }
+            (None, Some((since, _))) => {
+                self.told = None;
+                Some(Notice::DiskAnswers { path, silent: now.saturating_duration_since(since) })
+            }
+            (Some(_), Some(_)) | (None, None) => None,
+        }
+    }
+}
+
+impl Work {
+    fn carry_out(self, leases: &mut LeaseStore) -> Done {
+        match self {
+            Self::Reserve { ticket, name, last } => {
+                Done::Reserved { ticket, reservation: leases.reserve(name, last, BLOCK_PNS) }
+            }
+            Self::Floors { floors, read } => {
+                let written = leases.keep_floors(&floors);
+                let took = read.map_or(Duration::ZERO, |read| read.began.elapsed());
+                Done::Floors { read, took, written }
+            }
+            Self::GiveBack(unused) => {
+                // What cannot be written is lost, as after a crash; that nothing can be written has its own notices.
+                let _ = leases.give_back(&[unused]);
+                Done::Other
+            }
+            Self::Other(work) => {
+                work(leases);
+                Done::Other
+            }
+        }
+    }
+}
+
+impl Gateway {
+    /// Has something done with leases and floors by the thread that has them, and waits for it, for two seconds at most.
+    ///
+    /// # Errors
+    /// [`LeaseError::Silent`]: the disk does not answer. It may be done later all the same.
+    pub fn on_disk<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        self.disk.ask(work, PATIENCE)
+    }
+
+    /// The same for a gateway whose links are not there yet, so that nobody else waits: for a minute at most.
+    ///
+    /// # Errors
+    /// As [`Gateway::on_disk`].
+    pub fn on_disk_at_start<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        self.disk.ask(work, FIRST_PATIENCE)
+    }
+
+    /// Whether the state directory can be written: to be asked before something is written there by the thread that turns
+    /// KaYs. It takes as long as the disk does, two seconds at most.
+    ///
+    /// # Errors
+    /// [`LeaseError::Silent`], or why it cannot be written.
+    pub fn probe_disk(&mut self) -> Result<(), LeaseError> {
+        self.on_disk(LeaseStore::probe).and_then(|written| written)
+    }
+
+    /// For how long the disk of the state directory does not answer, if it is so.
+    pub fn disk_silent(&self) -> Option<Duration> {
+        self.disk.silent(Instant::now())
+    }
+
+    /// Hears what the disk has done.
+    pub(super) fn hear_disk(&mut self, now: Instant) {
+        while let Some(done) = self.disk.next() {
+            match done {
+                Done::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
+                Done::Floors { read: Some(read), took, written } => {
+                    self.disk.writes_floors = false;
+                    self.notices.extend(self.floor_keeper.judge(read, took, written));
+                }
+                Done::Floors { read: None, written, .. } => {
+                    self.notices.extend(written.err().map(|error| Notice::FloorsFailed { error }));
+                }
+                Done::Other => {}
+            }
+        }
+        self.notices.extend(self.disk.judge(now));
+    }
+
+    /// Waits until all is done that was asked for.
+    pub(super) fn settle_disk(&mut self) {
+        if self.disk.ask(|_| (), LAST_PATIENCE).is_ok() {
+            self.hear_disk(Instant::now());
+        }
+    }
+
+    /// Brings the last floors to disk and gives back what was not used.
+    pub(super) fn end_disk(mut self, floors: Vec<Floor>, unused: Vec<Unused>) -> Result<(), LeaseError> {
+        let last = move |leases: &mut LeaseStore| {
+            let kept = leases.keep_floors(&floors).map(drop);
+            kept.and(leases.give_back(&unused))
+        };
+        let done = self.disk.ask(last, LAST_PATIENCE).and_then(|done| done);
+        self.disk.end();
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use dataplane::worker::Polling;
+    use netdev::scheduling::Scheduling;
+
+    /// Whoever asks again and again, as a reload does, takes no answers meanwhile.
+    #[test]
+    fn an_answer_that_was_not_taken_is_no_silence() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-taken-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        gateway.probe_disk().unwrap();
+        thread::sleep(SILENT + Duration::from_millis(100));
+        assert_eq!(gateway.disk_silent(), None);
+        gateway.on_disk(|_| ()).unwrap();
+        gateway.turn(Instant::now());
+        gateway.probe_disk().unwrap();
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// A disk that is held up: control turns, whoever needs an answer is refused, it is said, and later all is done.
+    #[test]
+    fn control_never_waits_for_a_disk() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        assert!(gateway.on_disk(|_| 7).is_ok_and(|answer| answer == 7));
+        gateway.probe_disk().unwrap();
+        let (go, held) = channel::<()>();
+        gateway.disk.send(Work::Other(Box::new(move |_| {
+            let _ = held.recv();
+        })));
+        gateway.disk.keep_floors(Vec::new(), None);
+        assert!(gateway.disk_silent().is_none(), "nobody knows yet");
+        // Waits for what it may, and not again.
+        assert!(matches!(gateway.on_disk(|_| ()), Err(LeaseError::Silent { .. })));
+        let before = Instant::now();
+        for _ in 0..100 {
+            assert!(matches!(gateway.probe_disk(), Err(LeaseError::Silent { .. })));
+        }
+        assert!(before.elapsed() < PATIENCE && gateway.disk_silent().is_some());
+        let mut told = Vec::new();
+        let now = Instant::now();
+        for seconds in 0..130 {
+            told.extend(gateway.turn(now + Duration::from_secs(seconds)));
+        }
+        let silent = told.iter().filter(|notice| matches!(notice, Notice::DiskSilent { .. })).count();
+        assert_eq!((silent, told.len()), (3, 3), "at once and every minute: {told:?}");
+        drop(go);
+        while gateway.disk_silent().is_some() {
+            told.extend(gateway.turn(Instant::now()));
+        }
+        told.extend(gateway.turn(Instant::now()));
+        assert!(told.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{told:?}");
+        gateway.probe_disk().unwrap();
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

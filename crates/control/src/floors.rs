@@ -1,0 +1,193 @@
+//! Replay floors while a gateway runs: asked of the workers, brought to disk together.
+//!
+//! ```text
+//!  control ── Command::Floors ──▶ worker: reads its windows, between two turns ──▶ Event::Floors ── control ──▶ disk.rs
+//! ```
+//!
+//! **What is promised**: what a receive SA accepted more than a second before a crash, it does not accept after it. A
+//! floor covers all that was accepted before it was read, and stands until the next one is on disk. So from reading
+//! one to having written the next no more than a second may pass: floors are read every [`PERIOD`], and what is left of
+//! the second belongs to the disk. If it takes longer, that is told ([`Notice::FloorsLate`]). What was held back on its
+//! way and arrives for the first time is no replay; static keys have no clock that could tell.
+//!
+//! One write holds the floors of all SAs, and there is none if no floor has risen and the heartbeat is young. A stop
+//! reads the floors when the workers have ended, so that a restart in order loses nothing of the promise.
+//!
+//! *Departure.* Section 7 also writes whenever the high 32 bits of a PN change. A receiver of an XPN suite takes the PN
+//! that is nearest to its floor, so after a crash the floor must be less than 2^31 below what the peer sends, wherever
+//! the high bits change. A floor of a second ago is, as nobody sends 2^31 frames a second; and no rule about the high
+//! bits helps a gateway that was off while its peer sent so many.
+//!
+//! **If floors cannot be written** (a full disk), links go on. The windows in memory go on refusing replays, so
+//! nothing is lost as long as the gateway runs; only if it also crashes is more than a second open to replay. To fail
+//! closed would let whoever fills a disk stop the plant. It is told at once and every minute
+//! ([`Notice::FloorsFailed`]), and tried again every period. A start that cannot write is refused, and a stop says so.
+//! (Leases fail closed: there a nonce would come twice.)
+
+use std::time::{Duration, Instant};
+
+use dataplane::floors::{Floor, ReceiveFloor, read};
+use secy::SecY;
+
+use super::disk::Read;
+use super::{Gateway, Keys, Notice};
+use dataplane::worker::{Command, Event};
+use pnstore::LeaseError;
+
+/// How often floors are read. The rest of a second is for the disk.
+pub const PERIOD: Duration = Duration::from_millis(750);
+
+/// No replay goes further back than this.
+const PROMISE: Duration = Duration::from_secs(1);
+
+/// How often the same trouble is told.
+const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// When floors are due, and how well they were kept.
+pub(super) struct FloorKeeper {
+    due: Instant,
+    /// All that was received until then is below the floors on disk.
+    covered: Instant,
+    told_failed: Option<Instant>,
+    told_late: Option<Instant>,
+}
+
+impl FloorKeeper {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
+    }
+
+    /// What has to be said of floors that were read then, and were on disk `took` later.
+    pub(super) fn judge(
+        &mut self,
+        read: Read,
+        took: Duration,
+        written: Result<bool, LeaseError>,
+    ) -> Option<Notice> {
+        let Read { at: read_at, complete, .. } = read;
+        let (told, notice) = match written {
+            Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
+            Ok(_) => {
+                let open = (read_at + took).saturating_duration_since(self.covered);
+                if complete {
+                    self.covered = read_at;
+                }
+                if open <= PROMISE {
+                    return None;
+                }
+                (&mut self.told_late, Notice::FloorsLate { open })
+            }
+        };
+        if told.is_some_and(|told| read_at.saturating_duration_since(told) < TELL_AGAIN) {
+            return None;
+        }
+        *told = Some(read_at);
+        Some(notice)
+    }
+}
+
+impl Gateway {
+    /// Brings floors to disk if it is time.
+    pub(super) fn keep_floors(&mut self, now: Instant) {
+        if now < self.floor_keeper.due {
+            return;
+        }
+        self.floor_keeper.due = now + PERIOD;
+        if !self.links.iter().any(|link| matches!(link.keys, Keys::Static(_))) {
+            // There is nothing to be replayed, and no state that could be too old.
+            self.floor_keeper.covered = now;
+            return;
+        }
+        // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
+        if self.disk.writes_floors() {
+            return;
+        }
+        let began = Instant::now();
+        let (mut floors, mut complete) = (Vec::new(), true);
+        for link in 0..self.links.len() {
+            match self.ask_floors(link) {
+                Some(read) => floors.extend(read),
+                None => complete = false,
+            }
+        }
+        self.disk.keep_floors(floors, Some(Read { at: now, began, complete }));
+    }
+
+    /// The floors of a link; nothing if its worker does not answer.
+    fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
+        let link = &self.links[number];
+        let (worker, seat, of) = (link.worker, link.seat, link.floors());
+        let into = Vec::with_capacity(of.len());
+        if of.is_empty() {
+            return Some(into);
+        }
+        let answer = self.ask(worker, Command::Floors { seat, of, into }, |event| match event {
+            Event::Floors { floors } => Ok(floors),
+            other => Err(other),
+        });
+        answer.ok()
+    }
+
+    /// Brings the last floors of SAs to disk that are no longer used.
+    pub(super) fn keep_last_floors(&mut self, secy: &SecY, of: &[ReceiveFloor]) {
+        let mut last = Vec::with_capacity(of.len());
+        read(secy, of, &mut last);
+        if !last.is_empty() {
+            self.disk.keep_floors(last, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    /// When floors are read, in ms; what becomes of them; what is told.
+    #[test]
+    fn the_promise_is_judged() {
+        #[derive(Clone, Copy)]
+        enum Fate {
+            /// They are on disk so many ms later.
+            Kept(u64),
+            /// But for those of a worker that did not answer.
+            KeptInPart,
+            Failed,
+        }
+        use Fate::{Failed, Kept, KeptInPart};
+        let start = Instant::now();
+        let mut keeper = FloorKeeper::new(start);
+        for (ms, fate, told) in [
+            (750, Kept(250), ""),
+            (1500, Kept(250), ""),
+            (2250, Kept(251), "late 1001"),
+            (3000, Kept(400), ""),
+            (3750, Failed, "failed"),
+            (4500, Failed, ""),
+            (62_000, Failed, ""),
+            (62_250, Kept(0), "late 59250"),
+            (63_750, Failed, "failed"),
+            (122_250, Kept(0), "late 60000"),
+            (182_250, KeptInPart, "late 60000"),
+            (242_250, Kept(10), "late 120010"),
+            (243_000, KeptInPart, ""),
+            (303_000, Kept(0), "late 60750"),
+        ] {
+            let (took, complete, written) = match fate {
+                Kept(ms) => (ms, true, Ok(true)),
+                KeptInPart => (0, false, Ok(true)),
+                Failed => (0, true, Err(LeaseError::Full { path: PathBuf::new() })),
+            };
+            let read_at = start + Duration::from_millis(ms);
+            let read = Read { at: read_at, began: start, complete };
+            let notice = keeper.judge(read, Duration::from_millis(took), written);
+            let notice = match notice {
+                None => String::new(),
+                Some(Notice::FloorsLate { open }) => format!("late {}", open.as_millis()),
+                Some(Notice::FloorsFailed { .. }) => "failed".to_owned(),
+                Some(other) => panic!("{other:?}"),
+            };
+            assert_eq!(notice, told, "at {ms} ms");
+        }
+    }
+}

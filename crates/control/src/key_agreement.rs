@@ -1,0 +1,329 @@
+//! Links whose keys are agreed on: control owns the KaY, and carries over between it, its link's worker and the wire.
+//!
+//! ```text
+//!  wire ── EAPOL frames ──▶ ring ──▶ Kay ── events ──▶ SaTable ── Command::ChangeSas ──▶ worker
+//!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── Event::SasChanged ◀─────
+//! ```
+//!
+//! Nothing here waits: what a worker did comes as an event. Frames and events of one turn are bounded by their rings. The
+//! KaY hears each half second which PN is next, and at once when PNs run out.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
+use wire::{An, Ckn, Ki};
+use zeroize::Zeroizing;
+
+use super::sa_table::{SaTable, Told, in_words};
+use super::{Gateway, Keys, LinkControl, Notice, Unanswered};
+use dataplane::eapol::{self, KayEnd, TO_KAY};
+use dataplane::link::Link;
+use dataplane::path::Path;
+use dataplane::sa_changes::{NextPns, SaChanges};
+use dataplane::worker::{Command, WorkerHandle};
+
+/// How often the KaY is told the next PN.
+const PN_PERIOD: Duration = Duration::from_millis(500);
+
+/// How the keys of a link are agreed on.
+pub struct KeyAgreement {
+    /// The KaY's settings. The SCI is that of the link's SecY.
+    pub settings: Settings,
+    /// The CAKs, the preferred one first.
+    pub caks: Vec<CakEntry>,
+    /// The replay window of the receive SAs to come, in PNs.
+    pub replay_window: u32,
+    /// How long an SDU may wait for others to share its frame, where a SAK's [`mka::Division`] allows it.
+    pub hold: Duration,
+    /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
+    pub antedate: bool,
+    /// Gets all that the KaY is told, from its beginning; only where the link is added.
+    pub record: Option<Recorder>,
+}
+
+/// Who keeps what a KaY is told. Called on control's thread: it must not wait for a disk.
+pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
+
+/// What a KaY is told, and what it began with. Beside its CAKs nothing else makes it do what it does.
+#[derive(Clone, Copy, Debug)]
+pub enum Recorded<'r> {
+    /// It began.
+    Began {
+        /// Its settings.
+        settings: &'r Settings,
+        /// The names of its CAKs.
+        ckns: &'r [Ckn],
+        /// What its random values are made of.
+        seed: &'r [u8; 32],
+    },
+    /// It was given other settings or CAKs.
+    Changed {
+        /// Its settings.
+        settings: &'r Settings,
+        /// The names of its CAKs.
+        ckns: &'r [Ckn],
+    },
+    /// It was told something.
+    Told(mka::Told<'r>),
+    /// It was told of this frame, whose ICV no CAK verifies: anybody may have sent it.
+    Stranger(&'r [u8]),
+}
+
+/// The state of a link's key agreement at one moment.
+#[derive(Clone, Debug)]
+pub struct KeyAgreementStatus {
+    /// This moment, on the clock of `status`: from both an age can be had.
+    pub now: wire::Instant,
+    /// The KaY's state.
+    pub status: Status,
+    /// What it counted.
+    pub counters: KayCounters,
+}
+
+/// What control keeps of a link whose keys are agreed on.
+pub(super) struct Agreement {
+    kay: Kay,
+    rings: KayEnd,
+    table: SaTable,
+    /// When the next PNs are asked for.
+    pns_due: Instant,
+    record: Option<Recorder>,
+}
+
+/// What drives an agreement: its worker, and who is told.
+struct Surroundings<'g> {
+    now: wire::Instant,
+    worker: &'g mut WorkerHandle,
+    seat: usize,
+    link: &'g str,
+    notices: &'g mut Vec<Notice>,
+}
+
+impl Agreement {
+    /// Asks for the next PNs in the next turn.
+    pub(super) const fn ask_next_pns_at(&mut self, now: Instant) {
+        self.pns_due = now;
+    }
+
+    /// Tells the KaY.
+    fn tell(&mut self, now: wire::Instant, told: mka::Told<'_>) {
+        let is_of_a_member = self.kay.hear(now, told);
+        let recorded = match told {
+            mka::Told::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
+            told => Recorded::Told(told),
+        };
+        self.keep(now, recorded);
+    }
+
+    fn keep(&mut self, now: wire::Instant, recorded: Recorded<'_>) {
+        if let Some(record) = &mut self.record {
+            record(now, recorded);
+        }
+    }
+
+    /// Takes what came, and does what is due.
+    fn turn(&mut self, now: Instant, around: &mut Surroundings<'_>) {
+        if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
+            self.pns_due = now + PN_PERIOD;
+        }
+        for _ in 0..TO_KAY {
+            let Ok(frame) = self.rings.heard.pop() else { break };
+            self.tell(around.now, mka::Told::Frame(&frame));
+            self.follow(around);
+        }
+        if self.kay.poll_timeout().is_some_and(|due| due <= around.now) {
+            self.tell(around.now, mka::Told::Timeout);
+        }
+        self.follow(around);
+        self.commit(around);
+    }
+
+    fn report(&mut self, reports: impl IntoIterator<Item = Report>, around: &mut Surroundings<'_>) {
+        for report in reports {
+            self.tell(around.now, mka::Told::Report(report));
+            self.follow(around);
+        }
+        self.commit(around);
+    }
+
+    /// Takes what the KaY has to say to anybody.
+    fn follow(&mut self, around: &mut Surroundings<'_>) {
+        while let Some(event) = self.kay.poll_event() {
+            self.table.carry(event, &mut |told| around.tell(told));
+        }
+        let mut said = false;
+        while let Some(frame) = self.kay.poll_transmit(around.now) {
+            // A full ring means that the worker is stuck; whoever misses an MKPDU hears the next one.
+            said |= self.rings.says.push(frame).is_ok();
+        }
+        if said {
+            around.worker.wake();
+        }
+    }
+
+    /// Gives the worker the changes that were made.
+    fn commit(&mut self, around: &mut Surroundings<'_>) {
+        let Some(changes) = self.table.take_changes() else { return };
+        let refused = around.worker.command(Command::ChangeSas { seat: around.seat, changes });
+        if let Err(Command::ChangeSas { changes, .. }) = refused {
+            self.table.put_back(*changes);
+        }
+    }
+}
+
+impl Surroundings<'_> {
+    /// True if there was nothing to ask, or it was asked.
+    fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
+        let (seat, pns) = (self.seat, Box::new(NextPns { of, ..NextPns::default() }));
+        of.iter().all(Option::is_none) || self.worker.command(Command::NextPns { seat, pns }).is_ok()
+    }
+
+    fn tell(&mut self, told: Told) {
+        let link = self.link.to_owned();
+        self.notices.push(match told {
+            Told::Reason(reason) => Notice::KeyAgreement { link, reason },
+            Told::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
+            Told::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
+        });
+    }
+}
+
+impl Gateway {
+    /// Adds a link whose keys are agreed on, and whose name no other has. Its SecY has no SA and no receive SC: nothing
+    /// passes before there is a SAK. Otherwise as [`Gateway::add`].
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
+    pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, mut record } = agreement;
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
+        let now = Instant::now();
+        let moment = self.moment(now);
+        if let Some(record) = &mut record {
+            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
+        }
+        let kay = Kay::new(moment, settings, caks, &seed);
+        let table = SaTable::new(&link.path().secy, replay_window, hold, antedate);
+        let (worker, rings) = eapol::ends();
+        link.path_mut().connect(worker);
+        let agreement = Agreement { kay, rings, table, pns_due: now, record };
+        self.seat(name, link, Keys::Agreed(Box::new(agreement)))?;
+        // The first MKPDU goes out at once, or with the first ports.
+        self.speak(self.links.len() - 1, now);
+        Ok(())
+    }
+
+    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY. All SAs
+    /// go on; the new path's SecY has the same SCI, no SA and no receive SC. A change of `reassemble` or of the MTU
+    /// wants [`Gateway::change_key_agreement`] too, so that the others hear of it.
+    ///
+    /// # Errors
+    /// [`Unanswered`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
+    /// removed and added.
+    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let LinkControl { keys: Keys::Agreed(agreement), worker, seat, .. } = &mut self.links[number] else {
+            return Err(Unanswered);
+        };
+        // The table is that of the path before once the worker has got all changes.
+        if let Some(changes) = agreement.table.take_changes() {
+            let _ = self.workers[*worker].command(Command::ChangeSas { seat: *seat, changes });
+        }
+        agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
+        self.exchange(number, path, secy::GoesOn { all: true, ..Default::default() }).map(drop)
+    }
+
+    /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed
+    /// stay as they are: the replay window is that of those to come.
+    ///
+    /// # Errors
+    /// [`Unanswered`]: there is no such link.
+    pub fn change_key_agreement(&mut self, name: &str, agreement: KeyAgreement) -> Result<(), Unanswered> {
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
+        let number = self.number(name).ok_or(Unanswered)?;
+        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(Unanswered)?;
+        agreement.table.set(replay_window, hold, antedate);
+        let ckns = names(&caks);
+        agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
+        agreement.kay.change(around.now, settings, caks);
+        agreement.follow(&mut around);
+        agreement.commit(&mut around);
+        Ok(())
+    }
+
+    /// Asks for another SAK. False if there is no such link with key agreement.
+    pub fn rekey(&mut self, name: &str) -> bool {
+        let number = self.number(name);
+        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, Instant::now()))
+        else {
+            return false;
+        };
+        agreement.tell(around.now, mka::Told::Rekey);
+        agreement.follow(&mut around);
+        agreement.commit(&mut around);
+        true
+    }
+
+    /// The state of a link's key agreement; `None` if it has none.
+    pub fn key_agreement_status(&self, name: &str) -> Option<KeyAgreementStatus> {
+        let Keys::Agreed(agreement) = &self.links[self.number(name)?].keys else { return None };
+        let now = self.moment(Instant::now());
+        let (status, counters) = (agreement.kay.status(now), *agreement.kay.counters());
+        Some(KeyAgreementStatus { now, status, counters })
+    }
+
+    /// Does what a link's key agreement has to do.
+    pub(super) fn turn_agreement(&mut self, number: usize, now: Instant) {
+        if let Some((agreement, mut around)) = self.agreement(number, now) {
+            agreement.turn(now, &mut around);
+        }
+    }
+
+    /// Hears that changes of SAs were carried out. What they took out is freed here.
+    pub(super) fn sas_changed(&mut self, worker: usize, seat: usize, changes: SaChanges, now: Instant) {
+        let number = self.seated(worker, seat);
+        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
+            return;
+        };
+        match (changes.refused, changes.reports.first()) {
+            // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
+            (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
+                around.tell(Told::SakRefused(*ki, in_words(error)));
+            }
+            _ => agreement.report(changes.reports, &mut around),
+        }
+    }
+
+    /// Hears the next PNs.
+    pub(super) fn next_pns(&mut self, worker: usize, seat: usize, pns: &NextPns, now: Instant) {
+        let number = self.seated(worker, seat);
+        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
+            return;
+        };
+        let named = pns.of.into_iter().zip(pns.next).filter_map(|(ki, next_pn)| ki.zip(next_pn));
+        agreement.report(named.map(|(ki, next_pn)| Report::NextPn { ki, next_pn }), &mut around);
+    }
+
+    /// The moment on the protocols' clock.
+    pub(super) fn moment(&self, now: Instant) -> wire::Instant {
+        wire::Instant::after_start(now.saturating_duration_since(self.start))
+    }
+
+    /// A link's key agreement, and what is around it.
+    fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Surroundings<'_>)> {
+        let now = self.moment(now);
+        let LinkControl { name, worker, seat, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
+        else {
+            return None;
+        };
+        let worker = &mut self.workers[*worker];
+        let around = Surroundings { now, worker, seat: *seat, link: name, notices: &mut self.notices };
+        Some((agreement, around))
+    }
+}
+
+fn names(caks: &[CakEntry]) -> Vec<Ckn> {
+    caks.iter().map(|entry| entry.ckn).collect()
+}

@@ -1,0 +1,517 @@
+//! Control: owns the clock, the workers and the KaYs of a gateway. Nothing here waits for a disk: leases and floors have
+//! a thread of their own (`disk.rs`).
+//!
+//! | a worker tells | control does, with static keys (`static_keys.rs`) | with key agreement (`key_agreement.rs`) |
+//! |---|---|---|
+//! | half of the reserved PNs are used, or all of them | has a block reserved on disk, then allows it | |
+//! | three quarters of all PNs are used | a [`Notice`]: the key has to be changed | tells the KaY the next PN |
+//! | all PNs are used | a [`Notice`]: the link is closed until the key is changed | the same |
+//! | SAs are changed | | tells the KaY |
+//!
+//! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
+//! within a turn; control waits for it, for a second at most.
+//!
+//! By itself it brings replay floors to disk (`floors.rs`).
+
+mod cells;
+mod disk;
+mod floors;
+mod key_agreement;
+mod reports;
+mod sa_table;
+mod sites;
+mod static_keys;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use secy::GoesOn;
+
+use cells::CellControl;
+pub use cells::{CellError, CellSettings, CellStatus};
+pub use dataplane::floors::ReceiveFloor;
+use dataplane::floors::read as read_floors;
+use disk::Disk;
+use floors::FloorKeeper;
+pub use floors::PERIOD as FLOOR_PERIOD;
+use key_agreement::Agreement;
+pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
+use static_keys::StaticControl;
+pub use static_keys::{StaticKeys, TransmitLease};
+
+use dataplane::link::{Link, Ports};
+use dataplane::path::Path;
+pub use dataplane::worker::{Command, Event, Occupant, Polling, WorkerHandle};
+use netdev::scheduling::Scheduling;
+use pnstore::{LeaseError, LeaseStore, Unused};
+use sites::SiteControl;
+
+/// How long a worker may take for an answer: some hundred turns.
+const ANSWER_WAIT: Duration = Duration::from_secs(1);
+
+/// Something that a person has to know.
+#[derive(Debug)]
+pub enum Notice {
+    /// Three quarters of the PNs of this link's transmit SA are used.
+    ChangeKeySoon {
+        /// The link's name.
+        link: String,
+    },
+    /// This link's transmit SA has no PN left: it discards what it should send.
+    PnExhausted {
+        /// The link's name.
+        link: String,
+    },
+    /// PNs could not be reserved for this link; it is tried again every second.
+    LeaseFailed {
+        /// The link's name.
+        link: String,
+        /// Why.
+        error: LeaseError,
+    },
+    /// Replay floors could not be written. Links go on; it is tried again every [`FLOOR_PERIOD`], and told every minute.
+    FloorsFailed {
+        /// Why.
+        error: LeaseError,
+    },
+    /// Replay floors came to disk too late: a crash meanwhile would have left more than a second open to replay.
+    FloorsLate {
+        /// How much.
+        open: Duration,
+    },
+    /// The disk of the state directory does not answer. Links go on; told every minute.
+    DiskSilent {
+        /// The state directory.
+        path: PathBuf,
+        /// For how long.
+        silent: Duration,
+    },
+    /// It answers again.
+    DiskAnswers {
+        /// The state directory.
+        path: PathBuf,
+        /// Duration of the silence.
+        silent: Duration,
+    },
+    /// Something has changed in the key agreement of this link.
+    KeyAgreement {
+        /// The link's name.
+        link: String,
+        /// What, and why.
+        reason: mka::Reason,
+    },
+    /// A SAK of this link is installed, but not for this peer: the SecY has no room for another receive SC. Its frames are
+    /// discarded (`InPktsNoSAError`); the others are served.
+    TooManyPeers {
+        /// The link's name.
+        link: String,
+        /// Whom there is no room for.
+        sci: wire::Sci,
+    },
+    /// A SAK of this link cannot be installed, and is not used.
+    SakRefused {
+        /// The link's name.
+        link: String,
+        /// Which.
+        ki: wire::Ki,
+        /// Why.
+        why: &'static str,
+    },
+    /// Frames of this relation pass from here on, under the keys of a new session.
+    CyclicSession {
+        /// The cell's name.
+        cell: String,
+        /// The relation.
+        relation: fieldbus::relation::Relation,
+    },
+    /// No verified frame of these relations came for as long as is an alarm. Told once a second at most, of all relations
+    /// together.
+    CyclicSilence {
+        /// The cell's name.
+        cell: String,
+        /// The relations, in the order of the settings; at least one.
+        relations: Vec<fieldbus::relation::Relation>,
+        /// The longest time without a verified frame of any of them since this was told last; it may go on.
+        gap: Duration,
+    },
+    /// A worker has ended without being told to: its links forward nothing.
+    WorkerEnded {
+        /// The names of its links and sites.
+        links: Vec<String>,
+    },
+}
+
+/// CPUs that this process may use.
+pub fn cpus() -> usize {
+    thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// Workers of a gateway with so many links: one for each, but no more than CPUs.
+pub fn workers(links: usize) -> usize {
+    links.min(cpus())
+}
+
+/// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a worker does not answer; this is a defect of frameward: please report it")]
+pub struct Unanswered;
+
+/// A running gateway.
+pub struct Gateway {
+    workers: Vec<WorkerHandle>,
+    /// Where moments of the protocols are counted from.
+    start: Instant,
+    /// Who calls [`Gateway::turn`]; woken when that should be soon.
+    attendant: Thread,
+    polling: Polling,
+    scheduling: Scheduling,
+    /// CPUs that are kept for workers, one for each; empty: they run anywhere.
+    cpus: Vec<usize>,
+    links: Vec<LinkControl>,
+    sites: Vec<SiteControl>,
+    disk: Disk,
+    /// The state may be an earlier one than was used: no PN is given back.
+    distrusted: bool,
+    /// Notices that no turn has returned yet.
+    notices: Vec<Notice>,
+    ended: bool,
+    floor_keeper: FloorKeeper,
+}
+
+struct LinkControl {
+    name: String,
+    worker: usize,
+    /// In the worker.
+    seat: usize,
+    keys: Keys,
+    cell: Option<Box<CellControl>>,
+    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and nothing that
+    /// they would have said is lost. Later they go on without ports, for what they know grows old.
+    begun: bool,
+}
+
+/// Where a link's keys come from.
+enum Keys {
+    Static(StaticControl),
+    Agreed(Box<Agreement>),
+    /// Nowhere: nothing but a cell's frames passes.
+    None,
+}
+
+impl LinkControl {
+    /// Receive SAs whose floors are kept.
+    fn floors(&self) -> Arc<[ReceiveFloor]> {
+        match &self.keys {
+            Keys::Static(keys) => Arc::clone(&keys.floors),
+            Keys::Agreed(_) | Keys::None => Arc::default(),
+        }
+    }
+
+    /// The PNs that its transmit SA has not used; the link has come back from its worker.
+    fn unused(&self, link: &Link) -> Option<Unused> {
+        match &self.keys {
+            Keys::Static(keys) => keys.lease.unused(&link.path().secy),
+            Keys::Agreed(_) | Keys::None => None,
+        }
+    }
+}
+
+impl Gateway {
+    /// A gateway without links. The thread that makes it is the one that calls [`Gateway::turn`]: workers unpark it when
+    /// they have something for a KaY, so a caller that waits by [`std::thread::park_timeout`] has secured links sooner.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn new(leases: LeaseStore, polling: Polling, scheduling: Scheduling) -> io::Result<Self> {
+        Ok(Self {
+            workers: Vec::new(),
+            start: Instant::now(),
+            attendant: thread::current(),
+            polling,
+            scheduling,
+            cpus: Vec::new(),
+            links: Vec::new(),
+            sites: Vec::new(),
+            disk: Disk::start(leases, thread::current())?,
+            distrusted: false,
+            notices: Vec::new(),
+            ended: false,
+            floor_keeper: FloorKeeper::new(Instant::now()),
+        })
+    }
+
+    /// Has workers run on these CPUs, each on one of its own: there are no more workers then. Empty: anywhere.
+    #[must_use]
+    pub fn on_cpus(self, cpus: Vec<usize>) -> Self {
+        Self { cpus, ..self }
+    }
+
+    /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
+    /// or where there are as many workers as CPUs, to the one with the fewest links and sites. Workers under real-time
+    /// scheduling leave a CPU free, if none are kept for them.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or not be scheduled as it should.
+    pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
+        self.seat(name, link, Keys::Static(StaticControl::new(keys)))
+    }
+
+    /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
+    /// the frames of a cell that it is given. Otherwise as [`Gateway::add`].
+    ///
+    /// # Errors
+    /// As [`Gateway::add`].
+    pub fn add_without_keys(&mut self, name: String, link: Link) -> io::Result<()> {
+        self.seat(name, link, Keys::None)
+    }
+
+    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
+    ///
+    /// # Errors
+    /// [`Unanswered`]; also if there is no such link without keys.
+    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
+        self.exchange(number, path, GoesOn::default()).map(drop)
+    }
+
+    /// Starts the workers that so many links and sites will go to, so that none of them fails for want of a thread.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or not be scheduled as it should.
+    pub fn start_workers(&mut self, occupants: usize) -> io::Result<()> {
+        while self.workers.len() < occupants.min(self.most_workers()) {
+            self.start_worker()?;
+        }
+        Ok(())
+    }
+
+    /// Workers under real-time scheduling leave a CPU free, if none are kept for them.
+    fn most_workers(&self) -> usize {
+        match self.scheduling {
+            _ if !self.cpus.is_empty() => self.cpus.len(),
+            Scheduling::Ordinary => cpus(),
+            Scheduling::Fifo(_) => cpus().saturating_sub(1).max(1),
+        }
+    }
+
+    fn start_worker(&mut self) -> io::Result<()> {
+        let (name, attendant) = (format!("fw-worker-{}", self.workers.len()), self.attendant.clone());
+        let cpu = self.cpus.get(self.workers.len()).copied();
+        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, cpu, attendant)?);
+        Ok(())
+    }
+
+    /// Gives a link to a worker.
+    fn seat(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
+        let (worker, seat) = self.free_seat()?;
+        // If the ring is full the worker is stuck, which is told by what follows.
+        let begun = link.pool().is_some();
+        let occupant = Occupant::Link(Box::new(link));
+        let _ = self.workers[worker].command(Command::Add { seat, occupant });
+        self.links.push(LinkControl { name, worker, seat, keys, cell: None, begun });
+        Ok(())
+    }
+
+    /// A worker, which is started if need be, and a seat in it that is free.
+    fn free_seat(&mut self) -> io::Result<(usize, usize)> {
+        let seats: Vec<(usize, usize)> = self.seats().collect();
+        let taken_of = |worker| seats.iter().filter(|seat| seat.0 == worker).count();
+        let fewest = (0..self.workers.len()).map(|worker| (taken_of(worker), worker)).min();
+        let worker = match fewest {
+            Some((taken, worker)) if taken == 0 || self.workers.len() >= self.most_workers() => worker,
+            _ => {
+                self.start_worker()?;
+                self.workers.len() - 1
+            }
+        };
+        let seat = (0..).find(|seat| !seats.contains(&(worker, *seat))).unwrap_or(0);
+        Ok((worker, seat))
+    }
+
+    /// The seats that are taken: worker, and seat in it.
+    fn seats(&self) -> impl Iterator<Item = (usize, usize)> {
+        let links = self.links.iter().map(|link| (link.worker, link.seat));
+        links.chain(self.sites.iter().map(|site| (site.worker, site.seat)))
+    }
+
+    /// Takes a link out, with its ports and its SecY.
+    ///
+    /// # Errors
+    /// [`Unanswered`]; the link is then forgotten all the same.
+    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let removed = self.ask(worker, Command::Remove { seat }, |event| match event {
+            Event::Removed { occupant } => Ok(occupant),
+            other => Err(other),
+        });
+        let control = self.links.remove(number);
+        let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
+        self.keep_last_floors(&link.path().secy, &control.floors());
+        control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
+        Ok(link)
+    }
+
+    /// Gives a link ports, in the place of those that it has. With its first ones KaY and handshakes begin to speak.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
+        self.replace(name, |seat| Command::Open { seat, ports })?;
+        if let Some(number) = self.number(name)
+            && !std::mem::replace(&mut self.links[number].begun, true)
+        {
+            self.speak(number, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Has a link's KaY and handshakes do what is due, as soon as anybody could hear them.
+    fn speak(&mut self, link: usize, now: Instant) {
+        if self.links[link].begun {
+            self.turn_agreement(link, now);
+            self.turn_cell(link, now);
+        }
+    }
+
+    /// Closes a link's ports, if it has any. The link and its SecY stay.
+    ///
+    /// # Errors
+    /// [`Unanswered`].
+    pub fn close(&mut self, name: &str) -> Result<(), Unanswered> {
+        self.replace(name, |seat| Command::Close { seat })
+    }
+
+    /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
+    /// matter.
+    fn exchange(&mut self, number: usize, path: Box<Path>, goes_on: GoesOn) -> Result<Box<Path>, Unanswered> {
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let (before, _freed, done) =
+            self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
+                Event::Changed { path, goes_on, done } => Ok((path, goes_on, done)),
+                other => Err(other),
+            })?;
+        // Otherwise it is what was given, whose PNs and floors are not those of the link before.
+        if done { Ok(before) } else { Err(Unanswered) }
+    }
+
+    fn replace(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let LinkControl { worker, seat, .. } = self.links[number];
+        let before = self.ask(worker, command(seat), |event| match event {
+            Event::Replaced { ports } => Ok(ports),
+            other => Err(other),
+        })?;
+        // Unmapping takes its time, and takes it here.
+        drop(before);
+        Ok(())
+    }
+
+    /// Sends a command and waits for the event that answers it; what comes before is dealt with.
+    fn ask<T>(
+        &mut self,
+        worker: usize,
+        command: Command,
+        answer: impl Fn(Event) -> Result<T, Event>,
+    ) -> Result<T, Unanswered> {
+        self.workers[worker].command(command).map_err(|_| Unanswered)?;
+        let give_up = Instant::now() + ANSWER_WAIT;
+        loop {
+            // Asked before the ring is looked at: what a worker says before it ends is heard.
+            let alive = self.workers[worker].is_alive();
+            while let Some(event) = self.workers[worker].event() {
+                match answer(event) {
+                    Ok(answer) => return Ok(answer),
+                    Err(other) => self.heed(worker, other, Instant::now()),
+                }
+            }
+            if !alive || Instant::now() >= give_up {
+                return Err(Unanswered);
+            }
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
+    /// Deals with what a worker says without being asked. An answer that comes after its time is of no use to anybody.
+    fn heed(&mut self, worker: usize, event: Event, now: Instant) {
+        match event {
+            Event::Next { seat, action } => self.next_action(worker, seat, action, now),
+            Event::SasChanged { seat, changes } => self.sas_changed(worker, seat, *changes, now),
+            // Wiped and freed here.
+            Event::KeysChanged { changes } => drop(changes),
+            Event::NextPns { seat, pns } => self.next_pns(worker, seat, &pns, now),
+            _ => {}
+        }
+    }
+
+    /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
+    pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
+        self.hear_disk(now);
+        for worker in 0..self.workers.len() {
+            while let Some(event) = self.workers[worker].event() {
+                self.heed(worker, event, now);
+            }
+        }
+        for link in 0..self.links.len() {
+            match &self.links[link].keys {
+                Keys::Static(keys) if keys.is_due(now) => self.reserve(link),
+                Keys::Static(_) | Keys::Agreed(_) | Keys::None => {}
+            }
+            self.speak(link, now);
+        }
+        self.keep_floors(now);
+        self.look_for_ended_workers();
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
+    pub const fn distrust(&mut self) {
+        self.distrusted = true;
+    }
+
+    /// Stops all workers, brings the last floors to disk, gives back the PNs that were not used and closes the links.
+    ///
+    /// # Errors
+    /// If floors or leases cannot be written.
+    pub fn stop(mut self) -> Result<(), LeaseError> {
+        // A block that is under way is not used any more, and is given back with the others.
+        self.settle_disk();
+        let (mut last, mut unused) = (Vec::new(), Vec::new());
+        for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
+            let links = worker.stop();
+            for control in self.links.iter().filter(|link| link.worker == number) {
+                let floors = control.floors();
+                last.reserve(floors.len());
+                if let Some(Some(link)) = links.get(control.seat) {
+                    read_floors(&link.path().secy, &floors, &mut last);
+                    unused.extend(control.unused(link).filter(|_| !self.distrusted));
+                }
+            }
+        }
+        self.end_disk(last, unused)
+    }
+
+    fn look_for_ended_workers(&mut self) {
+        let ended = |worker: &WorkerHandle| !worker.is_alive();
+        if self.ended || !self.workers.iter().any(ended) {
+            return;
+        }
+        self.ended = true;
+        let links = self.links.iter().map(|link| (&link.name, link.worker));
+        let all = links.chain(self.sites.iter().map(|site| (&site.name, site.worker)));
+        let names = all.filter(|(_, worker)| ended(&self.workers[*worker])).map(|(name, _)| name.clone());
+        self.notices.push(Notice::WorkerEnded { links: names.collect() });
+    }
+
+    fn number(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.name == name)
+    }
+
+    fn seated(&self, worker: usize, seat: usize) -> Option<usize> {
+        self.links.iter().position(|link| (link.worker, link.seat) == (worker, seat))
+    }
+}

@@ -1,0 +1,171 @@
+//! Links with static keys: leases of PNs, and paths that take over from others.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use secy::{GoesOn, NextAction, SecY};
+use wire::{An, Pn};
+
+use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
+use dataplane::path::Path;
+use dataplane::worker::Command;
+use pnstore::{LeaseError, LeaseName, Reservation, Unused};
+
+/// How long after a failed write a lease is tried again.
+const LEASE_RETRY: Duration = Duration::from_secs(1);
+
+/// Whose PNs a link's transmit SA uses.
+#[derive(Clone, Copy)]
+pub struct TransmitLease {
+    /// The record on disk.
+    pub name: LeaseName,
+    /// The SA.
+    pub an: An,
+    /// The last PN of its suite.
+    pub last: Pn,
+    /// The last PN that is reserved for it.
+    pub through: Pn,
+}
+
+impl TransmitLease {
+    /// The PNs that its SA has not used; the SecY has come back from its worker, so nobody can use them any more.
+    pub(super) fn unused(&self, secy: &SecY) -> Option<Unused> {
+        let Self { name, an, through, .. } = *self;
+        let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
+        // What it was allowed, not what was asked for: a block that never reached it is no matter of its own.
+        let reserved = sa.pns().reserved();
+        sa.pns().next().filter(|_| reserved <= through).map(|next| Unused { name, next, through })
+    }
+}
+
+/// What is kept on disk of a link's SAs with static keys.
+pub struct StaticKeys {
+    /// Whose PNs its transmit SA uses.
+    pub transmit: TransmitLease,
+    /// Its receive SAs whose floors are kept.
+    pub receive: Vec<ReceiveFloor>,
+}
+
+/// What control keeps of a link with static keys.
+pub(super) struct StaticControl {
+    pub(super) lease: TransmitLease,
+    /// Shared with the worker, so that nothing is freed there.
+    pub(super) floors: Arc<[ReceiveFloor]>,
+    /// The reservation that is under way.
+    pub(super) pending: Option<u64>,
+    /// A reservation that failed is due again then.
+    pub(super) retry_at: Option<Instant>,
+    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
+    pub(super) changing: bool,
+}
+
+impl StaticControl {
+    pub(super) fn new(keys: StaticKeys) -> Self {
+        let StaticKeys { transmit: lease, receive } = keys;
+        Self { lease, floors: receive.into(), pending: None, retry_at: None, changing: false }
+    }
+
+    /// Whether a reservation is due again.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| at <= now)
+    }
+}
+
+impl Gateway {
+    /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
+    /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
+    /// are kept; what `goes_on` names is as in [`secy::SecY::take_over`].
+    ///
+    /// # Errors
+    /// [`Unanswered`]; also if there is no such link with static keys.
+    pub fn change(
+        &mut self,
+        name: &str,
+        path: Box<Path>,
+        goes_on: GoesOn,
+        transmit: Option<TransmitLease>,
+        receive: Vec<ReceiveFloor>,
+    ) -> Result<(), Unanswered> {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
+        if transmit.is_some() {
+            // What is under way was asked for by the SA before, and would be taken for the new one's.
+            (keys.pending, keys.retry_at) = (None, None);
+        }
+        let transmit = transmit.unwrap_or(keys.lease);
+        let floors = std::mem::replace(&mut keys.floors, receive.into());
+        let lease = std::mem::replace(&mut keys.lease, transmit);
+        // From here on nothing is reserved for the SA before.
+        keys.changing = true;
+        let before = self.exchange(number, path, goes_on)?;
+        self.keep_last_floors(&before.secy, &floors);
+        lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
+        if let Keys::Static(keys) = &mut self.links[number].keys {
+            keys.changing = false;
+        }
+        Ok(())
+    }
+
+    /// Does what a worker asks for.
+    pub(super) fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {
+        let Some(number) = self.seated(worker, seat) else { return };
+        match &mut self.links[number].keys {
+            Keys::Static(keys) if keys.changing => return,
+            Keys::Static(_) => {}
+            Keys::None => return,
+            // The KaY decides by the next PN, and so it is told at once.
+            Keys::Agreed(agreement) => return agreement.ask_next_pns_at(now),
+        }
+        let link = self.links[number].name.clone();
+        match action {
+            NextAction::GoOn => {}
+            NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
+            NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number),
+        }
+    }
+
+    /// Has the next block of a link's PNs reserved, unless that is under way.
+    pub(super) fn reserve(&mut self, number: usize) {
+        let Keys::Static(keys) = &mut self.links[number].keys else { return };
+        if keys.pending.is_none() {
+            let TransmitLease { name, last, .. } = keys.lease;
+            (keys.pending, keys.retry_at) = (Some(self.disk.reserve(name, last)), None);
+        }
+    }
+
+    /// Allows the block that was reserved for the link which asked for it, if there still is one.
+    pub(super) fn reserved(
+        &mut self,
+        ticket: u64,
+        reservation: Result<Reservation, LeaseError>,
+        now: Instant,
+    ) {
+        let asked =
+            |link: &LinkControl| matches!(&link.keys, Keys::Static(keys) if keys.pending == Some(ticket));
+        let Some(link) = self.links.iter_mut().find(|link| asked(link)) else { return };
+        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys), .. } = link else { return };
+        let TransmitLease { an, through: before, .. } = keys.lease;
+        keys.pending = None;
+        match reservation {
+            Ok(Reservation::Block(block)) => {
+                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
+                // PN is used twice.
+                if before.number().checked_add(1) != Some(block.first.number()) {
+                    self.notices.push(Notice::PnExhausted { link: link.clone() });
+                    return;
+                }
+                let through = block.last;
+                keys.lease.through = through;
+                // If the ring is full the worker is stuck, and needs no PNs.
+                let _ = self.workers[*worker].command(Command::Reserve { seat: *seat, an, through });
+            }
+            // The SA knows its last PN too, and says when it is used.
+            Ok(Reservation::Exhausted) => {}
+            Err(error) => {
+                keys.retry_at = Some(now + LEASE_RETRY);
+                self.notices.push(Notice::LeaseFailed { link: link.clone(), error });
+            }
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! A cell in a link's path: cyclic frames of its relations, each under keys of its own, beside the SecY.
+//!
+//! ```text
+//!  plain port     ──▶ of a relation? ──yes──▶ Relations::protect ──▶ protected port, before all else of its burst
+//!  protected port ──▶ of the cell's EtherType? ──▶ HELLO? a true one to control : Relations::verify ──▶ plain port, likewise
+//!                     rest ──▶ the link's SecY, or dropped
+//! ```
+//!
+//! The way of frames through it stands in `path/cyclic.rs`. Here are the parts that the worker has of a cell, and the
+//! rings to control ([`ends`]), which owns the handshakes.
+//!
+//! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
+//! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
+//!
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`doors`]), [`EVENTS`] events told, 32 relations looked at,
+//! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
+
+mod allowance;
+mod doors;
+pub mod ends;
+mod key_changes;
+
+use std::time::{self, Duration};
+
+use fieldbus::handshake::Names;
+use fieldbus::{Foreign, Found, Moment, RelationStatus, Relations};
+use wire::Instant;
+
+pub use doors::Door;
+use doors::Doors;
+use ends::{CellEnd, HelloFrame};
+pub use key_changes::KeyChanges;
+
+/// HELLOs that leave at once, at the most: 38 µs of a wire of 100 Mbit/s.
+pub(crate) const HELLOS: usize = 4;
+/// Between these and the next: a thousand relations ask within 32 ms, and have answered and entered within three times that.
+/// HELLOs take 30 % of 100 Mbit/s meanwhile, beside the half that is planned for cyclic frames.
+pub(crate) const HELLO_GAP: Duration = Duration::from_micros(125);
+/// Events that are told in one turn, at the most.
+const EVENTS: usize = 64;
+/// Relations that are copied into a report in one turn.
+const REPORTED: usize = 16;
+/// How often it is looked whether frames have stopped.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
+
+/// What becomes of frames that are of no relation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Rest {
+    /// They go through the link's SecY, as without a cell.
+    Link,
+    /// They are discarded, both ways; the link's SecY is never reached.
+    Drop,
+}
+
+wire::counters! {
+    /// What a cell counts of frames that it cannot say a relation of, and of HELLOs on their way to its handshakes.
+    CellCounters {
+        /// Discarded: frames of the machine that are of no relation; the cell has no link for them.
+        out_pkts_rest_dropped = "OutPktsRestDropped" [discard],
+        /// Discarded: twins in shadow mode for which no chunk was free.
+        out_pkts_no_chunk = "OutPktsNoChunk" [discard],
+        /// Discarded: frames from the network that are of no relation; the cell has no link for them.
+        in_pkts_rest_dropped = "InPktsRestDropped" [discard],
+        /// Discarded: of the cell's EtherType, with addresses and FrameID of no relation.
+        in_pkts_unknown_relation = "InPktsUnknownRelation" [discard],
+        /// Discarded: of the cell's EtherType, and too short for FrameID, KeyID and Seq.
+        in_pkts_too_short = "InPktsTooShort" [discard],
+        /// Discarded: of the cell's EtherType, behind two VLAN tags.
+        in_pkts_too_many_tags = "InPktsTooManyTags" [discard],
+        /// Discarded: cyclic data of a relation that came through the link's SecY.
+        in_pkts_cyclic_by_link = "InPktsCyclicByLink" [discard],
+        /// HELLOs received, found true and given to the handshake.
+        in_hello_given = "InHelloGiven",
+        /// HELLOs received that name no nonce, found true. They are answered beside the handshake, of those that wait the newest.
+        in_hello_answered = "InHelloAnswered",
+        /// Discarded: HELLOs that the handshake had got just before; copies.
+        in_hello_repeated = "InHelloRepeated" [discard],
+        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are looked at.
+        in_hello_flood = "InHelloFlood" [discard],
+        /// HELLOs sent.
+        out_hello_sent = "OutHelloSent",
+        /// Discarded: HELLOs for which no chunk was free; a link without ports has none.
+        out_hello_no_chunk = "OutHelloNoChunk" [discard],
+    }
+}
+
+impl CellCounters {
+    pub(crate) const fn count_foreign(&mut self, foreign: Foreign) {
+        *match foreign {
+            Foreign::TooShort => &mut self.in_pkts_too_short,
+            Foreign::UnknownRelation => &mut self.in_pkts_unknown_relation,
+            Foreign::TooManyTags => &mut self.in_pkts_too_many_tags,
+        } += 1;
+    }
+}
+
+/// What the worker has of a cell.
+#[derive(Debug)]
+pub struct Cell {
+    pub(crate) relations: Relations,
+    pub(crate) rest: Rest,
+    pub(crate) counters: CellCounters,
+    pub(crate) end: CellEnd,
+    clock: time::Instant,
+    /// When the port was asked for the frames that are under way.
+    asked: Moment,
+    doors: Doors,
+    look_due: Instant,
+    hello_due: Instant,
+    report: Option<Box<CellSnapshot>>,
+}
+
+/// What a cell counted: made by control, filled by the worker, some relations a turn.
+#[derive(Debug)]
+pub struct CellSnapshot {
+    pub counters: CellCounters,
+    /// With room for all from its beginning.
+    pub relations: Vec<RelationStatus>,
+}
+
+impl CellSnapshot {
+    /// For so many relations.
+    pub fn with_room(relations: usize) -> Self {
+        Self { counters: CellCounters::default(), relations: Vec::with_capacity(relations) }
+    }
+}
+
+impl Cell {
+    /// `doors`: one for each relation.
+    pub fn new(relations: Relations, rest: Rest, end: CellEnd, doors: Box<[Door]>) -> Self {
+        Self {
+            relations,
+            rest,
+            counters: CellCounters::default(),
+            end,
+            clock: time::Instant::now(),
+            asked: Moment::START,
+            doors: Doors::new(doors),
+            look_due: Instant::START,
+            hello_due: Instant::START,
+            report: None,
+        }
+    }
+
+    /// Now.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment::after_start(self.clock.elapsed())
+    }
+
+    /// A port is about to be asked for frames, and the clock was `read`: from here on they are in the gateway.
+    pub(crate) fn ask(&mut self, read: time::Instant) {
+        self.asked = Moment::after_start(read.saturating_duration_since(self.clock));
+    }
+
+    /// The frames under way are on their way out. Returns how long they were here. The port that is asked next is asked now:
+    /// reading the clock takes a quarter of the time that a short frame does.
+    pub(crate) fn leave(&mut self) -> Duration {
+        let now = self.moment();
+        now.since(std::mem::replace(&mut self.asked, now))
+    }
+
+    /// When the frames under way came.
+    pub(crate) const fn asked(&self) -> Moment {
+        self.asked
+    }
+
+    /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
+    pub(crate) fn hear_hello(&mut self, found: Found, frame: &[u8]) {
+        self.doors.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
+    }
+
+    /// Which nonces a relation's handshake has.
+    pub(crate) fn name(&mut self, relation: usize, names: Names) {
+        self.doors.name(relation, names);
+    }
+
+    /// The next HELLO to be sent: those of the handshakes first.
+    pub(crate) fn next_hello(&mut self) -> Option<HelloFrame> {
+        self.end.next_hello().or_else(|| self.doors.next_answer(&self.end))
+    }
+
+    fn has_hello(&self) -> bool {
+        self.end.has_hello() || self.doors.has_answer()
+    }
+
+    /// The HELLOs that may leave now, at most [`HELLOS`].
+    pub(crate) fn hellos(&mut self, now: Instant) -> impl Iterator<Item = HelloFrame> + '_ {
+        let most = if now < self.hello_due { 0 } else { HELLOS };
+        if most > 0 && self.has_hello() {
+            // Whoever wakes late goes on sooner: the pace is kept, and there is a pause all the same.
+            self.hello_due = (self.hello_due + HELLO_GAP).max(now + HELLO_GAP / 2);
+        }
+        std::iter::from_fn(|| self.next_hello()).take(most)
+    }
+
+    /// What is due in a turn beside frames: HELLOs, events, silence, a report. The report, once it is complete.
+    pub(crate) fn tend(&mut self, now: Instant) -> Option<Box<CellSnapshot>> {
+        if self.doors.is_waiting() {
+            self.doors.judge(self.asked, &mut self.counters, &mut self.end);
+        }
+        for _ in 0..EVENTS {
+            if !self.end.has_room_for_event() {
+                break;
+            }
+            let Some((relation, event)) = self.relations.poll_event() else { break };
+            self.end.tell(relation, event);
+        }
+        if now >= self.look_due
+            && self.relations.is_watched()
+            && self.relations.look_for_silence(self.moment())
+        {
+            self.look_due = now + LOOK_PERIOD;
+        }
+        self.fill()?;
+        self.report.take()
+    }
+
+    /// Takes a report in, to be filled from the next turn on; one that is being filled is given up.
+    pub(crate) const fn report(&mut self, snapshot: Box<CellSnapshot>) -> Option<Box<CellSnapshot>> {
+        self.report.replace(snapshot)
+    }
+
+    /// Fills a part of the report; something, once it is complete.
+    fn fill(&mut self) -> Option<()> {
+        let now = self.report.is_some().then(|| self.moment())?;
+        let snapshot = self.report.as_mut()?;
+        let next = snapshot.relations.len();
+        let most = self.relations.count().min(snapshot.relations.capacity());
+        let end = most.min(next + REPORTED);
+        snapshot.relations.extend((next..end).map(|relation| self.relations.status(relation, now)));
+        snapshot.counters = self.counters;
+        (end == most).then_some(())
+    }
+
+    /// When the next turn is due even if no frame comes.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        if self.report.is_some()
+            || self.doors.is_waiting()
+            || (self.relations.has_events() && self.end.has_room_for_event())
+        {
+            return Some(Instant::START);
+        }
+        let look = self.relations.is_watched().then_some(self.look_due);
+        let hello = self.has_hello().then_some(self.hello_due);
+        look.into_iter().chain(hello).min()
+    }
+
+    /// Takes over from another cell. See [`Relations::take_over`]; what it counted goes on too.
+    pub(crate) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
+        self.relations.take_over(&mut predecessor.relations, goes_on);
+        self.doors.take_over(&mut predecessor.doors, goes_on);
+        self.counters.add(&std::mem::take(&mut predecessor.counters));
+        // Watches go on, and so does the clock of their moments.
+        self.clock = predecessor.clock;
+    }
+}

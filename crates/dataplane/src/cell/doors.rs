@@ -1,0 +1,217 @@
+//! HELLOs on their way to the handshakes: what is forged ends here, for the price of a MAC, and what needs no more than an
+//! answer gets it here.
+//!
+//! ```text
+//!  a frame ──▶ names a nonce of mine? ──yes──▶ a queue ──┐  4 MACs    names a nonce of mine ─▶ control
+//!                                     ──no───▶ a queue ──┴─ of each ▶ names none ───────────▶ answered with my offer
+//!                                                           a turn    names another ────────▶ control, few in a second
+//! ```
+//!
+//! So the budget is work of a CPU: [`MACS`] MACs of each share in a turn, behind all of its frames. A worker that has
+//! nothing else to do goes on at once with those that wait; one that is busy does so much for each of its bursts. The share of
+//! HELLOs that name a nonce of mine is theirs alone: somebody who does not see what this gateway sends cannot spend it.
+//!
+//! A true HELLO that is played again costs less than a forged one, or as much. One that names my nonce goes to control once in
+//! [`AGAIN`]; a copy within that says nothing that the first one did not. One that names none changes nothing, and its
+//! answer nothing but the offer: a relation has one answer waiting at the most, and all go at the pace of HELLOs. What names
+//! another nonce is late, unless it crossed a change of mine.
+//!
+//! Relations do not take each other's room: of one at most [`OF_ONE`] wait in each share.
+//!
+//! Work for a HELLO: a copy of it, and one MAC if it finds room. No allocation, no lock, no log.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use fieldbus::Moment;
+use fieldbus::handshake::{HELLO_FRAME_OCTETS, HelloDiscard, Line, Names};
+use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
+
+use super::CellCounters;
+use super::allowance::Allowance;
+use super::ends::{CellEnd, HelloFrame};
+
+/// MACs of a turn in each share: a few microseconds.
+const MACS: usize = 4;
+/// HELLOs that wait in each share.
+const WAITING: usize = 256;
+/// Of these, HELLOs of one relation: a whole burst.
+const OF_ONE: u8 = 64;
+/// A HELLO that control has got is not given again within this time. A peer asks again after 100 ms.
+const AGAIN: Duration = Duration::from_millis(50);
+/// HELLOs of a relation that are known again. Two are right at a time: a peer that asks, and one that has entered.
+const KNOWN: usize = 4;
+
+/// The two shares of the budget.
+#[derive(Clone, Copy)]
+enum Share {
+    /// HELLOs that name a nonce of mine.
+    Named,
+    Others,
+}
+
+/// What the worker knows of a relation's handshake.
+#[derive(Debug)]
+pub struct Door {
+    line: Line,
+    names: Names,
+    waiting: [u8; 2],
+    /// Those that control got last, by their MACs.
+    known: ArrayVec<([u8; MAC_OCTETS], Moment), KNOWN>,
+    late: Allowance,
+    /// Who waits for an answer.
+    answer: Option<HandshakeNonce>,
+}
+
+impl Door {
+    pub fn new(line: Line, names: Names) -> Self {
+        let (known, late) = (ArrayVec::new(), Allowance::default());
+        Self { line, names, waiting: [0; 2], known, late, answer: None }
+    }
+
+    fn is_known(&self, mac: &[u8; MAC_OCTETS], now: Moment) -> bool {
+        self.known.iter().any(|(known, at)| known == mac && now.since(*at) < AGAIN)
+    }
+
+    fn know(&mut self, mac: &[u8; MAC_OCTETS], now: Moment) {
+        if self.known.is_full() {
+            self.known.remove(0);
+        }
+        self.known.push((*mac, now));
+    }
+}
+
+/// Those of all relations, by number.
+#[derive(Debug)]
+pub(super) struct Doors {
+    doors: Box<[Door]>,
+    waiting: [VecDeque<HelloFrame>; 2],
+    /// Relations in which somebody waits for an answer, each once.
+    answers: VecDeque<u16>,
+}
+
+impl Doors {
+    pub(super) fn new(doors: Box<[Door]>) -> Self {
+        let answers = VecDeque::with_capacity(doors.len());
+        Self { doors, waiting: [0; 2].map(|_| VecDeque::with_capacity(WAITING)), answers }
+    }
+
+    /// A frame that looks like a HELLO of a relation.
+    pub(super) fn hear(
+        &mut self,
+        relation: usize,
+        frame: &[u8],
+        now: Moment,
+        counters: &mut CellCounters,
+        end: &CellEnd,
+    ) {
+        let Some(door) = self.doors.get_mut(relation) else { return };
+        let claim = match door.line.claim(frame) {
+            Ok(claim) => claim,
+            Err(discard) => return end.tally.discard(discard),
+        };
+        let named = claim.names(&door.names);
+        if named && door.is_known(claim.mac(), now) {
+            counters.in_hello_repeated += 1;
+            return;
+        }
+        let share = if named { Share::Named } else { Share::Others } as usize;
+        if door.waiting[share] == OF_ONE || self.waiting[share].len() == WAITING {
+            counters.in_hello_flood += 1;
+            return;
+        }
+        door.waiting[share] += 1;
+        self.waiting[share].push_back(HelloFrame::new(relation, frame));
+    }
+
+    /// Looks at the MACs of some that wait, and gives control what is true.
+    pub(super) fn judge(&mut self, now: Moment, counters: &mut CellCounters, end: &mut CellEnd) {
+        for share in [Share::Named, Share::Others] {
+            for _ in 0..MACS {
+                let Some(frame) = self.waiting[share as usize].pop_front() else { break };
+                let Some(door) = self.doors.get_mut(usize::from(frame.relation)) else { continue };
+                door.waiting[share as usize] -= 1;
+                match door.admit(&frame, now, counters, end) {
+                    Ok(None) => {}
+                    Ok(Some(nonce)) => {
+                        // A relation stands in the list once, with the newest that asked.
+                        if door.answer.replace(nonce).is_none() {
+                            self.answers.push_back(frame.relation);
+                        }
+                    }
+                    Err(discard) => end.tally.discard(discard),
+                }
+            }
+        }
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        self.waiting.iter().any(|share| !share.is_empty())
+    }
+
+    pub(super) fn has_answer(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// The next answer.
+    pub(super) fn next_answer(&mut self, end: &CellEnd) -> Option<HelloFrame> {
+        let relation = usize::from(self.answers.pop_front()?);
+        let door = self.doors.get_mut(relation)?;
+        let octets: [u8; HELLO_FRAME_OCTETS] = door.line.answer(&door.names, door.answer.take()?);
+        end.tally.answered();
+        Some(HelloFrame::new(relation, &octets))
+    }
+
+    /// A handshake has these nonces now.
+    pub(super) fn name(&mut self, relation: usize, names: Names) {
+        if let Some(door) = self.doors.get_mut(relation) {
+            door.names = names;
+        }
+    }
+
+    /// Relations that go on: (own number, number there).
+    pub(super) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
+        for &(number, before) in goes_on {
+            let (own, there) = (&mut self.doors[number], &mut predecessor.doors[before]);
+            std::mem::swap(own, there);
+            // What waits there is asked again.
+            (own.waiting, own.answer) = ([0; 2], None);
+        }
+    }
+}
+
+impl Door {
+    /// Does with a HELLO what is to be done, if it is true: the nonce of the peer, if that is an answer.
+    fn admit(
+        &mut self,
+        frame: &HelloFrame,
+        now: Moment,
+        counters: &mut CellCounters,
+        end: &mut CellEnd,
+    ) -> Result<Option<HandshakeNonce>, HelloDiscard> {
+        let claim = self.line.claim(&frame.octets)?;
+        let named = claim.names(&self.names);
+        if named && self.is_known(claim.mac(), now) {
+            counters.in_hello_repeated += 1;
+            return Ok(None);
+        }
+        let hello = self.line.verify(&claim)?;
+        if hello.peers.is_none() && hello.state == HelloState::Asks {
+            counters.in_hello_answered += 1;
+            return Ok(Some(hello.own));
+        }
+        if (named || self.late.take(now)) && end.give(frame) {
+            counters.in_hello_given += 1;
+            if named {
+                self.know(claim.mac(), now);
+            }
+        } else {
+            counters.in_hello_flood += 1;
+        }
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests;

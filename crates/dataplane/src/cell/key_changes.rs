@@ -1,0 +1,49 @@
+//! Changes of a cell's keys: made by control, carried out in order by the worker between two turns.
+//!
+//! With each change come the nonces that the relation's handshake has since: they change with its keys alone.
+//!
+//! All that takes time is done before, in control. What is taken out goes back with the list, to be wiped and freed there.
+//!
+//! Work for a list: some hundred octets moved for each of at most [`KeyChanges::MOST`] changes.
+
+use fieldbus::handshake::Names;
+use fieldbus::{KeyChange, TakenOut};
+
+use super::Cell;
+
+/// Changes in their order, by relation, and what they took out.
+#[derive(Debug)]
+pub struct KeyChanges {
+    list: Vec<(usize, Option<KeyChange>, Names)>,
+    out: Vec<TakenOut>,
+}
+
+impl KeyChanges {
+    /// The most changes of one list.
+    pub(crate) const MOST: usize = 16;
+
+    /// A list of these; no more than [`KeyChanges::MOST`] are taken.
+    pub fn new(changes: impl Iterator<Item = (usize, KeyChange, Names)>) -> Self {
+        let list: Vec<_> = changes
+            .take(Self::MOST)
+            .map(|(relation, change, names)| (relation, Some(change), names))
+            .collect();
+        let out = Vec::with_capacity(list.len());
+        Self { list, out }
+    }
+
+    /// Carries all of them out.
+    pub fn carry_out(&mut self, cell: &mut Cell) {
+        for (relation, change, names) in &mut self.list {
+            if let Some(change) = change.take() {
+                self.out.push(cell.relations.change(*relation, change));
+                cell.name(*relation, *names);
+            }
+        }
+    }
+
+    /// What was not carried out.
+    pub fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
+        self.list.into_iter().filter_map(|(relation, change, _)| Some((relation, change?)))
+    }
+}

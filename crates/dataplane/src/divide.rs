@@ -1,0 +1,235 @@
+//! Carrying out a plan of [`secy::fragment`]: SDUs from their chunks into frames of their own.
+//!
+//! ```text
+//!  burst ──▶ hold? ──▶ plan ──▶ assemble: up to a burst of frames ──▶ protect, transmit ──▶ assemble … ──▶ finish
+//! ```
+//!
+//! An SDU that stays whole stays in its chunk. All others are copied once, into chunks of the same pool.
+//!
+//! Work for a burst: that of the plan, and one copy of each octet that is divided or put together.
+
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use secy::fragment::{Part, Plan, Planned, Rules, Sdu};
+use secy::reassemble::SDU_OCTETS;
+use secy::{Division, Settings};
+use wire::Instant;
+use wire::ethernet::ADDRESSES_OCTETS;
+
+use netdev::burst::{BURST_FRAMES, Burst};
+use netdev::pool::{Pool, Slot};
+
+/// The longest that an SDU may be held.
+pub const LONGEST_HOLD: Duration = Duration::from_millis(10);
+
+/// What may be done to SDUs of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Dividing {
+    /// An SDU may span frames.
+    pub fragment: bool,
+    /// A frame may hold several SDUs.
+    pub concatenate: bool,
+    /// How long an SDU may wait for others to share its frame, at most [`LONGEST_HOLD`].
+    pub hold: Duration,
+}
+
+wire::counters! {
+    /// What became of SDUs before they were protected.
+    DividerCounters {
+        /// Sent in more than one frame.
+        out_sdus_fragmented = "OutSdusFragmented",
+        /// Sent in a frame together with others, whole or in part.
+        out_sdus_concatenated = "OutSdusConcatenated",
+        /// Held for others to share their frame.
+        out_sdus_held = "OutSdusHeld",
+        /// Discarded: longer than any receiver takes, or than a frame.
+        out_sdus_too_long = "OutSdusTooLong" [discard],
+        /// Frames discarded, and with them their SDUs: no chunk was free to assemble them in.
+        out_pkts_no_chunk = "OutPktsNoChunk" [discard],
+    }
+}
+
+/// Divides the SDUs of a link.
+#[derive(Debug)]
+pub struct Divider {
+    rules: Rules,
+    hold: Duration,
+    /// When the oldest of the SDUs that are held came.
+    held_since: Option<Instant>,
+    plan: Plan,
+    /// The SDUs that are planned, until they are in their last frame.
+    sdus: ArrayVec<Option<Slot>, BURST_FRAMES>,
+    /// SDUs that must not be divided nor put together with others.
+    alone: Burst,
+    /// The frame of the plan that is next.
+    next: usize,
+    /// A frame of a chain is missing: what continues it must not be sent.
+    broken: bool,
+    frames: Burst,
+    divisions: ArrayVec<Option<Division>, BURST_FRAMES>,
+    counters: DividerCounters,
+}
+
+impl Divider {
+    /// For receivers that take SDUs of up to `longest` octets.
+    pub fn new(settings: &Settings, dividing: Dividing, longest: usize) -> Self {
+        let rules = Rules::new(settings, dividing.fragment, dividing.concatenate);
+        let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
+        Self {
+            rules,
+            hold: if dividing.concatenate { dividing.hold.min(LONGEST_HOLD) } else { Duration::ZERO },
+            held_since: None,
+            plan: Plan::new(BURST_FRAMES, &rules),
+            sdus: ArrayVec::new(),
+            alone: Burst::new(),
+            next: 0,
+            broken: false,
+            frames: Burst::new(),
+            divisions: ArrayVec::new(),
+            counters: DividerCounters::default(),
+        }
+    }
+
+    pub(crate) const fn counters(&self) -> &DividerCounters {
+        &self.counters
+    }
+
+    /// Until when SDUs are held at most, if any are.
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.held_since.map(|since| since + self.hold)
+    }
+
+    /// When the oldest of the SDUs that are held came.
+    pub(crate) const fn held_since(&self) -> Option<Instant> {
+        self.held_since
+    }
+
+    /// What was held by another goes on waiting here.
+    pub(crate) const fn go_on_holding(&mut self, since: Option<Instant>) {
+        self.held_since = since;
+    }
+
+    /// What was held is gone.
+    pub(crate) const fn forget_held(&mut self) {
+        self.held_since = None;
+    }
+
+    /// Takes from `burst` what is to go now, and leaves what is held: others than express ones, as long as they fill
+    /// no frame and their time has not come.
+    pub(crate) fn hold(&mut self, now: Instant, pool: &Pool, burst: &mut Burst) {
+        let sdu = |slot: &Slot| Sdu::of(pool.frame(slot));
+        let held = || burst.slots().iter().filter_map(sdu).filter(|sdu| !sdu.is_express());
+        let octets: usize = held().map(|sdu| sdu.octets()).sum();
+        let due = self.held_until().is_some_and(|until| now >= until);
+        let hold = !self.hold.is_zero() && !due && !burst.is_full() && octets < self.rules.capacity;
+        let before = if self.held_since.is_some() { held().count() } else { 0 };
+        let mut kept = Burst::new();
+        for slot in burst.drain() {
+            let keep = hold && sdu(&slot).is_some_and(|sdu| !sdu.is_express());
+            // Both have room for a whole burst.
+            let refused = if keep { kept.push(slot).err() } else { self.take(slot) };
+            debug_assert!(refused.is_none(), "a burst fits a burst");
+        }
+        self.held_since = if kept.is_empty() { None } else { self.held_since.or(Some(now)) };
+        self.counters.out_sdus_held += (kept.len().saturating_sub(before)) as u64;
+        *burst = kept;
+    }
+
+    fn take(&mut self, slot: Slot) -> Option<Slot> {
+        self.sdus.try_push(Some(slot)).err().and_then(|full| full.element())
+    }
+
+    /// Plans the frames for what goes now. `alone` tells frames that are not to be touched.
+    pub(crate) fn plan(&mut self, pool: &Pool, alone: impl Fn(&[u8]) -> bool) {
+        let mut descriptions: ArrayVec<Sdu, BURST_FRAMES> = ArrayVec::new();
+        let mut planned: ArrayVec<Option<Slot>, BURST_FRAMES> = ArrayVec::new();
+        for slot in self.sdus.drain(..).flatten() {
+            match Sdu::of(pool.frame(&slot)).filter(|_| !alone(pool.frame(&slot))) {
+                Some(sdu) => {
+                    descriptions.push(sdu);
+                    planned.push(Some(slot));
+                }
+                None => {
+                    let refused = self.alone.push(slot);
+                    debug_assert!(refused.is_ok(), "a burst fits a burst");
+                }
+            }
+        }
+        self.sdus = planned;
+        self.plan.make(&self.rules, &descriptions);
+        (self.next, self.broken) = (0, false);
+        self.counters.out_sdus_fragmented += self.plan.fragmented() as u64;
+        self.counters.out_sdus_concatenated += self.plan.concatenated() as u64;
+        self.counters.out_sdus_too_long += self.plan.too_long() as u64;
+    }
+
+    /// Assembles the next burst of frames; false if there is none.
+    pub(crate) fn assemble(&mut self, pool: &mut Pool) -> bool {
+        self.divisions.clear();
+        for slot in self.alone.drain() {
+            self.divisions.push(None);
+            let refused = self.frames.push(slot);
+            debug_assert!(refused.is_ok(), "a burst fits a burst");
+        }
+        while !self.frames.is_full() && self.next < self.plan.frames().len() {
+            let frame = self.plan.frames()[self.next].clone();
+            self.next += 1;
+            let continues = frame.division.is_some_and(|division| division.segments.continues());
+            if self.broken && continues {
+                self.counters.out_pkts_no_chunk += 1;
+                continue;
+            }
+            match self.assemble_one(&frame, pool) {
+                Some(slot) => {
+                    self.divisions.push(frame.division);
+                    let refused = self.frames.push(slot);
+                    debug_assert!(refused.is_ok(), "there is room");
+                    self.broken = false;
+                }
+                None => {
+                    self.counters.out_pkts_no_chunk += 1;
+                    self.broken = true;
+                }
+            }
+        }
+        !self.frames.is_empty()
+    }
+
+    /// The frames that were assembled, and how they divide.
+    pub(crate) fn assembled(&mut self) -> (&mut Burst, &[Option<Division>]) {
+        (&mut self.frames, &self.divisions)
+    }
+
+    /// Gives the SDUs back that are in their frames now.
+    pub(crate) fn finish(&mut self, pool: &mut Pool) {
+        for slot in self.sdus.drain(..).flatten() {
+            pool.give(slot);
+        }
+    }
+
+    fn assemble_one(&mut self, frame: &Planned, pool: &mut Pool) -> Option<Slot> {
+        let parts = self.plan.parts(frame);
+        let first = parts.first()?.sdu;
+        if frame.division.is_none() {
+            return self.sdus.get_mut(first)?.take();
+        }
+        let mut slot = pool.take()?;
+        if self.copy_parts(parts, &mut slot, pool).is_some() {
+            return Some(slot);
+        }
+        pool.give(slot);
+        None
+    }
+
+    /// DA and SA, and then the parts; `None` if the chunk has not room for them all.
+    fn copy_parts(&self, parts: &[Part], slot: &mut Slot, pool: &mut Pool) -> Option<()> {
+        let sdu = |number: usize| self.sdus.get(number)?.as_ref();
+        pool.append_from(slot, sdu(parts.first()?.sdu)?, 0..ADDRESSES_OCTETS).then_some(())?;
+        for part in parts {
+            let octets = part.octets.start + ADDRESSES_OCTETS..part.octets.end + ADDRESSES_OCTETS;
+            pool.append_from(slot, sdu(part.sdu)?, octets).then_some(())?;
+        }
+        Some(())
+    }
+}

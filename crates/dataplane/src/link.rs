@@ -1,0 +1,159 @@
+//! A link: two ports, the memory that their frames share, and the path between them.
+//!
+//! The path lives as long as the link does; the ports come and go with their interfaces. A link without ports forwards
+//! nothing, and its SAs keep their PNs and replay windows.
+
+use std::mem;
+use std::os::fd::RawFd;
+use std::time;
+
+use secy::{GoesOn, NextAction};
+use wire::Instant;
+
+use crate::path::{Path, ToPlain, ToProtected};
+use netdev::burst::Burst;
+use netdev::pool::Pool;
+use netdev::port::{Port, PortCounters};
+
+/// The two ports of a link, open over one pool.
+pub struct Ports {
+    /// The frames' memory.
+    pub pool: Pool,
+    /// Towards the machine.
+    pub plain: Box<dyn Port>,
+    /// Towards the insecure network.
+    pub protected: Box<dyn Port>,
+}
+
+/// A transparent bump in the wire.
+pub struct Link {
+    ports: Option<Box<Ports>>,
+    path: Path,
+    /// SDUs from the plain side: those just received, and those that are held.
+    waiting: Burst,
+    burst: Burst,
+    to_protected: ToProtected,
+    to_plain: ToPlain,
+    /// What ports counted that are closed: plain, protected.
+    before: [PortCounters; 2],
+}
+
+impl Link {
+    /// A link between two ports that were opened over `pool`.
+    pub fn new(pool: Pool, plain: Box<dyn Port>, protected: Box<dyn Port>, path: Path) -> Self {
+        let mut link = Self::closed(path);
+        link.open(Box::new(Ports { pool, plain, protected }));
+        link
+    }
+
+    /// A link without ports.
+    pub fn closed(path: Path) -> Self {
+        Self {
+            ports: None,
+            path,
+            waiting: Burst::new(),
+            burst: Burst::new(),
+            to_protected: ToProtected::default(),
+            to_plain: ToPlain::default(),
+            before: [PortCounters::default(); 2],
+        }
+    }
+
+    /// Gives the link ports; those before, if there were any, are returned.
+    pub fn open(&mut self, ports: Box<Ports>) -> Option<Box<Ports>> {
+        let before = self.close();
+        self.ports = Some(ports);
+        before
+    }
+
+    /// Takes the ports away. SDUs that were held go with them, counted as not sent: their memory is the ports'.
+    pub fn close(&mut self) -> Option<Box<Ports>> {
+        let mut ports = self.ports.take()?;
+        let Ports { pool, plain, protected } = &mut *ports;
+        let held = self.waiting.len() as u64;
+        self.path.forget_held();
+        self.waiting.give_all(pool);
+        let [before_plain, before_protected] = &mut self.before;
+        before_plain.add(&plain.counters());
+        before_protected.add(&protected.counters());
+        before_protected.tx_dropped += held;
+        Some(ports)
+    }
+
+    /// Puts `path` in the place of the link's own, which it takes over from and which is there afterwards.
+    pub fn change(&mut self, path: &mut Path, goes_on: &GoesOn) {
+        path.take_over(&mut self.path, goes_on);
+        mem::swap(&mut self.path, path);
+    }
+
+    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
+    /// what the clock was `read` for. Returns how many frames came in, and what the transmit SA needs.
+    pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
+        let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
+        let Some(ports) = ports else {
+            path.fall_silent();
+            path.greet_nobody();
+            return (0, NextAction::GoOn);
+        };
+        let Ports { pool, plain, protected } = &mut **ports;
+        path.speak(pool, to_protected, &mut **protected);
+        let held = waiting.len();
+        path.ask(read);
+        plain.receive(pool, waiting);
+        let mut received = waiting.len() - held;
+        let mut next = NextAction::GoOn;
+        if !waiting.is_empty() {
+            next = path.outward(now, pool, waiting, to_protected, &mut **protected);
+        }
+        protected.receive(pool, burst);
+        received += burst.len();
+        if !burst.is_empty() {
+            path.inward(now, pool, burst, to_plain, &mut **plain);
+        }
+        path.greet(now, pool, to_protected, &mut **protected);
+        plain.housekeep(pool);
+        protected.housekeep(pool);
+        (received, next)
+    }
+
+    /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.
+    pub fn antedate(&mut self) -> bool {
+        self.path.secy.antedate()
+    }
+
+    /// When the next turn is due even if no frame comes.
+    pub fn due(&self) -> Option<Instant> {
+        [self.path.held_until(), self.path.cell_due()].into_iter().flatten().min()
+    }
+
+    /// The path, for management between turns.
+    pub const fn path_mut(&mut self) -> &mut Path {
+        &mut self.path
+    }
+
+    /// The path.
+    pub const fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What to poll for readability when there is nothing to do.
+    pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
+        let sides = self.ports.iter().flat_map(|ports| [&ports.plain, &ports.protected]);
+        sides.flat_map(|port| port.poll_descriptors().iter().copied())
+    }
+
+    /// What plain and protected port counted, those before these included. Asks the kernel.
+    pub fn port_counters(&mut self) -> [PortCounters; 2] {
+        let mut sums = self.before;
+        if let Some(Ports { plain, protected, .. }) = self.ports.as_deref_mut() {
+            sums[0].add(&plain.counters());
+            sums[1].add(&protected.counters());
+        }
+        sums
+    }
+
+    /// The frames' memory, if it has ports.
+    pub fn pool(&self) -> Option<&Pool> {
+        self.ports.as_deref().map(|ports| &ports.pool)
+    }
+}

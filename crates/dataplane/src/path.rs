@@ -1,0 +1,388 @@
+//! The way of a frame through a link: classified, protected or verified, and out on the other side.
+//!
+//! ```text
+//!  plain port     ──▶ outward: MAC control? ──no──▶ [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
+//!  protected port ──▶ inward:  MAC control? bypass? EAPOL? ──no──▶ SecY verify ──▶ [separate] ──▶ ToPlain ──▶ plain port
+//! ```
+//!
+//! EtherTypes mean something on the protected side only: whatever enters the plain port is an SDU, also a frame
+//! of EtherType 0x88E5 or 0x888E, and whatever its destination address. The exception is MAC control (IEEE 802.3
+//! clause 31: PAUSE, priority-based flow control): it speaks to the other end of one cable and never goes further. At
+//! the far end, later and by an authenticated way, it would stop a queue that nobody asked to be stopped. What leaves is
+//! collected with the proof that it may go there (`proven.rs`): no way around the SecY but the configured bypass.
+//!
+//! Where the link has a cell, frames of its relations go through that instead, before all others (`cyclic.rs`).
+//!
+//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a ring (`eapol`), and what the KaY says
+//! leaves in clear, by a way of its own.
+//!
+//! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
+
+mod cyclic;
+mod kay;
+mod proven;
+
+use std::mem;
+use std::time;
+
+use arrayvec::ArrayVec;
+use secy::reassemble::SDU_OCTETS;
+use secy::{Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, SecY, Settings};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
+use wire::{EtherType, Instant};
+
+use crate::cell::Cell;
+use crate::divide::{Divider, DividerCounters, Dividing};
+use crate::eapol::LinkEnd;
+use netdev::burst::{BURST_FRAMES, Burst};
+use netdev::pool::{FrameView, Pool};
+use netdev::port::Port;
+use proven::{MayEnter, MayLeave, give_refused};
+pub use proven::{ToPlain, ToProtected};
+
+wire::counters! {
+    /// Frames that were counted outside the SecY.
+    PathCounters {
+        /// Sent in clear, because their EtherType is in `bypass`.
+        out_pkts_bypass = "OutPktsBypass",
+        /// Delivered though in clear, because their EtherType is in `bypass`.
+        in_pkts_bypass = "InPktsBypass",
+        /// Discarded: MAC control from the machine, such as PAUSE, which never goes further than one hop.
+        out_pkts_mac_control = "OutPktsMacControl" [discard],
+        /// Discarded: MAC control from the network.
+        in_pkts_mac_control = "InPktsMacControl" [discard],
+        /// Discarded: EAPOL frames, which are for a KaY; a link with static keys has none.
+        in_pkts_eapol = "InPktsEapol" [discard],
+        /// EAPOL frames received and given to the KaY.
+        in_pkts_kay = "InPktsKay",
+        /// Discarded: EAPOL frames, since so many waited for the KaY already that there was no room.
+        in_pkts_kay_overrun = "InPktsKayOverrun" [discard],
+        /// Discarded: EAPOL frames that are longer than any MKPDU.
+        in_pkts_kay_too_long = "InPktsKayTooLong" [discard],
+        /// MKPDUs sent.
+        out_pkts_kay = "OutPktsKay",
+        /// Discarded: MKPDUs for which no chunk was free; a link without ports has none.
+        out_pkts_kay_no_chunk = "OutPktsKayNoChunk" [discard],
+        /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
+        in_sdus_no_chunk = "InSdusNoChunk" [discard],
+    }
+}
+
+/// A link's SecY and what goes around it.
+#[derive(Debug)]
+pub struct Path {
+    /// The SecY.
+    pub secy: SecY,
+    /// EtherTypes that pass in clear, both ways; short, and mostly empty.
+    bypass: ArrayVec<EtherType, { Path::BYPASS }>,
+    divider: Option<Box<Divider>>,
+    /// SDUs that are not a frame of their own, on their way to the plain side.
+    outbox: Outbox,
+    counters: PathCounters,
+    /// Of the paths that this one took over from, and of dividers that others followed.
+    divided_before: DividerCounters,
+    /// To and from the KaY, if keys are agreed on.
+    kay: Option<LinkEnd>,
+    /// Whose relations do not go through the SecY.
+    cell: Option<Box<Cell>>,
+}
+
+impl Path {
+    /// The most EtherTypes that can be bypassed.
+    pub const BYPASS: usize = 8;
+
+    /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut). SDUs
+    /// are divided and put together as `dividing` says.
+    pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> Self {
+        let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
+        // What leaves unprotected must leave as it came: no station could tell its parts.
+        let dividing = dividing.filter(|_| secy.settings().protect_frames);
+        let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing, SDU_OCTETS)));
+        let outbox = match secy.settings() {
+            Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
+            _ => Outbox::none(),
+        };
+        Self {
+            secy,
+            bypass,
+            divider,
+            outbox,
+            counters: PathCounters::default(),
+            divided_before: DividerCounters::default(),
+            kay: None,
+            cell: None,
+        }
+    }
+
+    /// Whether SDUs are divided.
+    pub const fn divides(&self) -> bool {
+        self.divider.is_some()
+    }
+
+    /// How SDUs were divided.
+    pub fn divider_counters(&self) -> DividerCounters {
+        let mut sum = self.divided_before;
+        if let Some(divider) = &self.divider {
+            sum.add(divider.counters());
+        }
+        sum
+    }
+
+    /// What was counted outside the SecY.
+    pub const fn counters(&self) -> &PathCounters {
+        &self.counters
+    }
+
+    /// Takes a burst from the plain port to the protected one; what may not leave goes back to the pool. Leaves
+    /// `burst` empty, but for what is held until [`Path::held_until`] so that it shares a frame with what comes.
+    pub fn outward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToProtected,
+        port: &mut dyn Port,
+    ) -> NextAction {
+        self.drop_mac_control(pool, burst);
+        self.cyclic_outward(pool, burst, out, port);
+        if burst.is_empty() {
+            return NextAction::GoOn;
+        }
+        let next = self.rest_outward(now, pool, burst, out, port);
+        // The other port is asked later by as much as that took.
+        if self.cell.is_some() {
+            self.ask(time::Instant::now());
+        }
+        next
+    }
+
+    /// What is not of a relation, through the SecY or past it.
+    fn rest_outward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToProtected,
+        port: &mut dyn Port,
+    ) -> NextAction {
+        let Some(mut divider) = self.divider.take() else {
+            let next = self.protect(pool, burst, &[], out);
+            out.transmit(port, pool);
+            return next;
+        };
+        let mut next = NextAction::GoOn;
+        divider.hold(now, pool, burst);
+        divider.plan(pool, |frame| self.is_bypassed(frame));
+        while divider.assemble(pool) {
+            let (frames, divisions) = divider.assembled();
+            next = next.max(self.protect(pool, frames, divisions, out));
+            out.transmit(port, pool);
+        }
+        divider.finish(pool);
+        self.divider = Some(divider);
+        next
+    }
+
+    /// Gives the MAC control frames of a burst back to the pool. Before SDUs are divided, since a part tells no
+    /// EtherType.
+    fn drop_mac_control(&mut self, pool: &mut Pool, burst: &mut Burst) {
+        if !burst.slots().iter().any(|slot| is_mac_control(pool.frame(slot))) {
+            return;
+        }
+        let mut kept = Burst::new();
+        for slot in burst.drain() {
+            if is_mac_control(pool.frame(&slot)) {
+                self.counters.out_pkts_mac_control += 1;
+                pool.give(slot);
+            } else {
+                give_refused(kept.push(slot), pool);
+            }
+        }
+        for slot in kept.drain() {
+            give_refused(burst.push(slot), pool);
+        }
+    }
+
+    /// Until when SDUs are held at most, if any are.
+    pub fn held_until(&self) -> Option<Instant> {
+        self.divider.as_ref().and_then(|divider| divider.held_until())
+    }
+
+    /// Takes over from `predecessor`, as [`SecY::take_over`] says; what is held goes on waiting, at most as long as it
+    /// would have.
+    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &GoesOn) {
+        self.secy.take_over(&mut predecessor.secy, goes_on);
+        self.counters.add(&mem::take(&mut predecessor.counters));
+        self.divided_before.add(&predecessor.divider_counters());
+        if let Some(kay) = predecessor.kay.take() {
+            self.connect(kay);
+        }
+        self.cell = predecessor.cell.take();
+        let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
+        if let Some(divider) = &mut self.divider {
+            divider.go_on_holding(held_since);
+        }
+    }
+
+    /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
+    /// waiting, at most as long as it would have; without a divider it goes in the next turn.
+    pub fn divide_with(&mut self, mut divider: Option<Box<Divider>>) -> Option<Box<Divider>> {
+        let before = self.divider.take();
+        if let Some(before) = &before {
+            self.divided_before.add(before.counters());
+        }
+        if let Some(divider) = &mut divider {
+            divider.go_on_holding(before.as_ref().and_then(|before| before.held_since()));
+        }
+        self.divider = divider;
+        before
+    }
+
+    /// What was held is gone, with the memory that it was in.
+    pub(crate) fn forget_held(&mut self) {
+        if let Some(divider) = &mut self.divider {
+            divider.forget_held();
+        }
+    }
+
+    /// Protects frames, each of which divides as `divisions` says (none: each is an SDU), and takes them to `out`.
+    fn protect(
+        &mut self,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        divisions: &[Option<Division>],
+        out: &mut ToProtected,
+    ) -> NextAction {
+        let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
+        let next = {
+            let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
+                let frame = Frame::new(chunk, *start, *len);
+                let division = divisions.get(index).copied().flatten();
+                // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
+                let bypass = division.is_none()
+                    && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
+                verdicts.push(bypass.then_some(MayLeave::Bypass));
+                self.counters.out_pkts_bypass += u64::from(bypass);
+                if let (Some(frame), false) = (frame, bypass) {
+                    sdus.push(match division {
+                        None => Outgoing::new(frame),
+                        Some(division) => Outgoing::divided(frame, division),
+                    });
+                    places.push((index, start, len));
+                }
+            }
+            let next = self.secy.protect(&mut sdus);
+            // Drained, not consumed: what is consumed is moved, all the kilobytes that a burst has room for.
+            for (sdu, (index, start, len)) in sdus.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (sdu.frame().start(), sdu.frame().len());
+                verdicts[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
+            }
+            next
+        };
+        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
+            match verdict {
+                Some(proof) => out.push(slot, proof, pool),
+                None => pool.give(slot),
+            }
+        }
+        next
+    }
+
+    /// Takes a burst from the protected port to the plain one; what may not enter goes back to the pool. Leaves
+    /// `burst` empty.
+    pub fn inward(
+        &mut self,
+        now: Instant,
+        pool: &mut Pool,
+        burst: &mut Burst,
+        out: &mut ToPlain,
+        port: &mut dyn Port,
+    ) {
+        self.cyclic_inward(pool, burst, out, port);
+        if burst.is_empty() {
+            return;
+        }
+        // A pass that only reads: another CPU wrote these frames, and so this one waits for all of them at once instead
+        // of for one after the other.
+        let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =
+            burst.slots().iter().map(|slot| untagged_ethertype(pool.frame(slot))).collect();
+        let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
+        {
+            let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
+            let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
+            let views = pool.views(burst.slots_mut()).zip(&ethertypes).enumerate();
+            for (index, (FrameView { chunk, start, len }, &ethertype)) in views {
+                let Some(frame) = Frame::new(chunk, *start, *len) else {
+                    verdicts.push(None);
+                    continue;
+                };
+                let control = ethertype == Some(EtherType::MAC_CONTROL);
+                let bypass = !control && ethertype.is_some_and(|ethertype| self.bypass.contains(&ethertype));
+                verdicts.push(bypass.then_some(MayEnter::Bypass));
+                if control {
+                    self.counters.in_pkts_mac_control += 1;
+                } else if bypass {
+                    self.counters.in_pkts_bypass += 1;
+                } else if ethertype == Some(EtherType::EAPOL) {
+                    kay::take(self.kay.as_mut(), frame.octets(), &mut self.counters);
+                } else {
+                    frames.push(Incoming::new(frame));
+                    places.push((index, start, len));
+                }
+            }
+            self.secy.verify(now, &mut frames, &mut self.outbox);
+            for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
+                (*start, *len) = (frame.frame().start(), frame.frame().len());
+                verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
+            }
+        }
+        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
+            match verdict {
+                Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
+                    pool.give(slot);
+                    for sdu in self.outbox.sdus(sdus) {
+                        if !is_kept(&mut self.cell, sdu) {
+                            self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
+                        }
+                    }
+                }
+                Some(_) if is_kept(&mut self.cell, pool.frame(&slot)) => pool.give(slot),
+                Some(proof) => {
+                    if out.is_full() {
+                        out.transmit(port, pool);
+                    }
+                    out.push(slot, proof, pool);
+                }
+                None => pool.give(slot),
+            }
+        }
+        out.transmit(port, pool);
+    }
+
+    fn is_bypassed(&self, frame: &[u8]) -> bool {
+        !self.bypass.is_empty()
+            && untagged_ethertype(frame).is_some_and(|ethertype| self.bypass.contains(&ethertype))
+    }
+}
+
+/// Whether an SDU that came through the SecY is cyclic data of a relation, for which that is no way; counts it then.
+fn is_kept(cell: &mut Option<Box<Cell>>, sdu: &[u8]) -> bool {
+    let Some(cell) = cell.as_mut().filter(|cell| cell.relations.is_kept_for_relation(sdu)) else {
+        return false;
+    };
+    cell.counters.in_pkts_cyclic_by_link += 1;
+    true
+}
+
+/// Whether a frame is MAC control, which has no VLAN tag; whatever its address, opcode and length.
+fn is_mac_control(frame: &[u8]) -> bool {
+    untagged_ethertype(frame) == Some(EtherType::MAC_CONTROL)
+}
+
+/// The EtherType of a frame without VLAN tags. A tagged frame is none of ours: it is verified, or not delivered.
+fn untagged_ethertype(frame: &[u8]) -> Option<EtherType> {
+    let octets = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS)?.first_chunk()?;
+    Some(EtherType(u16::from_be_bytes(*octets))).filter(|ethertype| !ethertype.is_vlan())
+}

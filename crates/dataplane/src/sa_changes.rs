@@ -1,0 +1,129 @@
+//! Changes of a link's SAs where keys are agreed on: made in control, carried out in order by the worker between two
+//! turns, so that no frame meets a half-changed table.
+//!
+//! All that takes time is done before, in control: keys are prepared, SAs, windows, SCs and dividers are allocated. What
+//! is taken out takes the place of what was put in, and goes back with the list, to be wiped and freed in control.
+//!
+//! Work for a list: for each change at most one search among [`SecY::RECEIVE_SCS`] SCs; to retire a SAK, one SA in
+//! each of them; to raise a lowest PN, one step for each 64 PNs of the window.
+
+use arrayvec::ArrayVec;
+use secy::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa};
+use wire::{An, Ki, Pn, Sci};
+
+use crate::divide::Divider;
+use crate::path::Path;
+
+/// One change.
+#[derive(Debug)]
+pub enum SaChange {
+    /// Takes this receive SC in. Afterwards there is none here, or the one that was refused.
+    InstallReceiveSc(Box<Option<ReceiveSc>>),
+    /// Installs this receive SA and enables it. Afterwards there is none here, or the one that was refused.
+    InstallReceive { sci: Sci, sa: Option<Box<ReceiveSa>> },
+    /// Installs this transmit SA. Afterwards there is none here, or the one that was refused.
+    InstallTransmit { sa: Option<Box<TransmitSa>> },
+    /// Protects under this AN, and divides SDUs so. Afterwards the divider before is here.
+    EnableTransmit { an: An, divider: Option<Box<Divider>> },
+    /// Takes all SAs under this AN out.
+    Retire { an: An, out: Box<Retired> },
+    /// Takes this receive SC out.
+    RetireReceiveSc { sci: Sci, out: Box<Option<ReceiveSc>> },
+    /// Takes no PN below this one any more.
+    RaiseLowest { sci: Sci, an: An, lowest_pn: Pn },
+}
+
+/// The SAs of a SAK, taken out.
+#[derive(Debug, Default)]
+pub struct Retired {
+    transmit: Option<Box<TransmitSa>>,
+    receive: ArrayVec<Box<ReceiveSa>, { SecY::RECEIVE_SCS }>,
+    divider: Option<Box<Divider>>,
+}
+
+/// Changes in their order, and what the KaY hears when they are carried out.
+#[derive(Debug, Default)]
+pub struct SaChanges {
+    pub list: Vec<SaChange>,
+    /// For control alone.
+    pub reports: Vec<mka::Report>,
+    /// Why the first one that was refused was refused. Control knows the tables, so it is a defect if there is one.
+    pub refused: Option<InstallError>,
+}
+
+impl SaChanges {
+    /// Carries all of them out; one that is refused does not keep the others from it.
+    pub fn carry_out(&mut self, path: &mut Path) {
+        for change in &mut self.list {
+            let done = change.carry_out(path);
+            self.refused = self.refused.or(done.err());
+        }
+    }
+}
+
+impl SaChange {
+    fn carry_out(&mut self, path: &mut Path) -> Result<(), InstallError> {
+        match self {
+            Self::InstallReceiveSc(sc) => path.secy.install_prepared_sc(sc),
+            Self::InstallReceive { sci, sa: place } => {
+                let Some(sa) = place.take() else { return Ok(()) };
+                let an = sa.an();
+                if let Err((error, sa)) = path.secy.install_receive(*sci, sa) {
+                    *place = Some(sa);
+                    return Err(error);
+                }
+                path.secy.enable_receive(*sci, an)
+            }
+            Self::InstallTransmit { sa: place } => {
+                let Some(sa) = place.take() else { return Ok(()) };
+                path.secy.install_transmit(sa).map_err(|(error, sa)| {
+                    *place = Some(sa);
+                    error
+                })
+            }
+            Self::EnableTransmit { an, divider } => {
+                path.secy.enable_transmit(*an)?;
+                *divider = path.divide_with(divider.take());
+                Ok(())
+            }
+            Self::Retire { an, out } => {
+                if path.secy.encoding_sa() == Some(*an) {
+                    // SDUs are discarded from here on, and each is counted once: as an SDU.
+                    out.divider = path.divide_with(None);
+                }
+                out.transmit = path.secy.retire_transmit(*an);
+                out.receive = path.secy.retire_receive_everywhere(*an).collect();
+                Ok(())
+            }
+            Self::RetireReceiveSc { sci, out } => {
+                **out = path.secy.retire_receive_sc(*sci);
+                Ok(())
+            }
+            // The SA may be gone by now.
+            Self::RaiseLowest { sci, an, lowest_pn } => {
+                let _ = path.secy.raise_lowest(*sci, *an, *lowest_pn);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Which PNs come next, by AN.
+#[derive(Debug, Default)]
+pub struct NextPns {
+    /// Whose they are: made by control, which knows what is installed when the worker comes to it.
+    pub of: [Option<Ki>; An::COUNT],
+    /// One above the last, if all are used.
+    pub next: [Option<u64>; An::COUNT],
+}
+
+impl NextPns {
+    /// Reads them.
+    pub(crate) fn read(&mut self, secy: &SecY) {
+        for sa in secy.transmit_sas() {
+            // SAs whose keys are agreed on have no leases: all PNs of the suite are reserved.
+            let exhausted = sa.pns().reserved().number().saturating_add(1);
+            self.next[sa.an().index()] = Some(sa.pns().next().map_or(exhausted, Pn::number));
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! A site: a LAN port and UDP ports, with the tunnel's forwarding half between them, beside links in a worker.
+//!
+//! ```text
+//!   LAN port ◀──▶ Site { Forwarding } ◀──▶ UDP ports       one worker's thread
+//!                      ▲     │
+//!            words, EAPOL    events, EAPOL, QUIC            rings ([`ends`])
+//!                      │     ▼
+//!                     manager                               a thread of its own
+//! ```
+//!
+//! The forwarding half lives as long as the site does; the LAN port comes and goes with its interface. Without one the
+//! UDP ports go on: the management channel does not notice, and windows move on.
+
+mod counters;
+mod datagrams;
+mod endpoints;
+mod ends;
+mod inward;
+mod lan;
+mod outward;
+mod peers;
+mod senders;
+mod snapshot;
+mod wan;
+
+use std::os::fd::RawFd;
+
+use tunnel::{Forwarding, Mode, Settings};
+use wire::Instant;
+
+use endpoints::{Endpoints, Way};
+use lan::LanSide;
+use netdev::burst::Burst;
+use outward::Outward;
+
+pub use counters::SitePathCounters;
+pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full};
+pub use ends::ManagerRings;
+pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, Taken, ToManager, ToWorker, ends};
+pub use lan::Lan;
+pub use peers::PeerChange;
+pub use senders::KNOWN as KNOWN_SENDERS;
+pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
+pub use wan::{VXLAN_PORT, Wan};
+
+/// Words from the manager that are heeded in a turn, and events that are told.
+const WORDS_A_TURN: usize = 64;
+
+/// A tunnel gateway's frame path.
+pub struct Site {
+    forwarding: Forwarding,
+    end: SiteEnd,
+    wan: Wan,
+    lan: LanSide,
+    endpoints: Endpoints,
+    /// Of the LAN; empty between turns.
+    arrived: Burst,
+    outward: Outward,
+    counters: SitePathCounters,
+    /// Of the last turn.
+    now: Instant,
+    /// There is something for the manager.
+    wake: bool,
+}
+
+impl Site {
+    /// A site without a LAN port. Its peers are nowhere until the manager says where, also those of plain mode. `dscp`,
+    /// 6 bits, goes on all data packets.
+    pub fn new(settings: Settings, wan: Wan, end: SiteEnd, dscp: u8) -> Self {
+        let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
+        Self {
+            forwarding: Forwarding::new(settings),
+            end,
+            wan,
+            lan: LanSide::default(),
+            endpoints: Endpoints::new(modes.iter().copied()),
+            arrived: Burst::new(),
+            outward: Outward::new(&modes, dscp & 0x3f),
+            counters: SitePathCounters::default(),
+            now: Instant::START,
+            wake: false,
+        }
+    }
+
+    /// Gives the site a LAN port; the one before, if there was one, is returned.
+    pub fn open(&mut self, lan: Box<Lan>) -> Option<Box<Lan>> {
+        self.lan.open(lan)
+    }
+
+    /// Takes the LAN port away.
+    pub fn close(&mut self) -> Option<Box<Lan>> {
+        self.lan.close()
+    }
+
+    /// One turn: what the manager said, at most one burst of the LAN and of each UDP port, and what there is to tell the
+    /// manager. Returns how many frames, packets and words came.
+    pub fn turn(&mut self, now: Instant) -> usize {
+        self.now = now;
+        let mut received = self.heed(now);
+        // Before what comes now: nothing is overtaken.
+        self.release(now);
+        received += self.outward(now);
+        for way in Way::ALL {
+            received += self.inward(now, way);
+        }
+        received += self.eapol_inward();
+        self.lan.flush();
+        self.forwarding.tend(now);
+        self.tell();
+        self.lan.housekeep();
+        received
+    }
+
+    /// Does what the manager says; what voids or fills tables as a whole, once a turn: when many peers restart at once,
+    /// frames of the others pass between.
+    fn heed(&mut self, now: Instant) -> usize {
+        for heeded in 0..WORDS_A_TURN {
+            match self.end.words.pop() {
+                Ok(ToWorker::Tunnel(command)) => {
+                    let whole = command.is_of_whole_tables();
+                    self.forwarding.command(now, command);
+                    if whole {
+                        return heeded + 1;
+                    }
+                }
+                Ok(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                Err(_) => return heeded,
+            }
+        }
+        WORDS_A_TURN
+    }
+
+    /// Tells the manager what there is, as far as there is room: the rest is told in later turns.
+    fn tell(&mut self) {
+        for _ in 0..WORDS_A_TURN {
+            if self.end.told.is_full() {
+                break;
+            }
+            let Some(event) = self.forwarding.poll_event() else { break };
+            self.wake |= self.end.told.push(ToManager::Tunnel(event)).is_ok();
+        }
+        if std::mem::take(&mut self.wake) {
+            self.end.wake_manager();
+        }
+    }
+
+    /// When the next turn is due even if nothing comes.
+    pub fn due(&self) -> Option<Instant> {
+        self.forwarding.due()
+    }
+
+    /// To be called when [`Self::bell`] was readable.
+    pub fn woken(&self) {
+        self.end.woken();
+    }
+
+    /// Readable when the manager has something to say.
+    pub fn bell(&self) -> RawFd {
+        self.end.descriptor()
+    }
+
+    /// What to poll for readability when there is nothing to do.
+    pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.lan.descriptors().chain(self.wan.descriptors()).chain([self.bell()])
+    }
+
+    /// Its UDP ports.
+    pub const fn wan(&self) -> &Wan {
+        &self.wan
+    }
+
+    /// How many peers it has had since its start: their numbers are below it.
+    pub const fn peers(&self) -> usize {
+        self.forwarding.peers()
+    }
+}

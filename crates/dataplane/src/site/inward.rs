@@ -1,0 +1,73 @@
+//! From the peers to the LAN.
+//!
+//! ```text
+//!  data port ───┬─ bit 0x40 of the first octet ─▶ manager's ring (QUIC)
+//!               └─▶ by identifier ───┐
+//!  header port ─▶ by peer's address ─┼─▶ inward ──▶ prefix and body ──▶ chunk ──▶ LAN
+//!  plain port ──▶ by peer's address ─┘
+//! ```
+//!
+//! A packet stays where it was received until it is known to be a frame: what is dropped costs neither a copy nor a
+//! chunk. Nothing is answered, whatever comes.
+
+use tunnel::{Arrival, Arrived};
+use wire::Instant;
+
+use super::Site;
+use super::endpoints::Way;
+use netdev::burst::BURST_FRAMES;
+
+/// QUIC's fixed bit (RFC 9000, section 17), which no identifier has.
+const QUIC: u8 = 0x40;
+
+impl Site {
+    /// Takes packets of one port to the LAN, at most as many as a burst has, and says how many came.
+    pub(super) fn inward(&mut self, now: Instant, way: Way) -> usize {
+        let Self { forwarding, end, wan, lan, endpoints, counters, wake, .. } = self;
+        let Some(port) = wan.port(way) else { return 0 };
+        let mut more = true;
+        for received in 0..BURST_FRAMES {
+            if more && port.is_empty() {
+                more = port.receive();
+            }
+            let Some(packet) = port.next_packet() else { return received };
+            let octets = packet.octets;
+            let arrival = if way == Way::Data {
+                if octets.first().is_some_and(|first| first & QUIC != 0) {
+                    match end.datagrams.push(packet.from, octets) {
+                        Ok(()) => (counters.in_datagrams, *wake) = (counters.in_datagrams + 1, true),
+                        Err(_) => counters.in_datagrams_dropped += 1,
+                    }
+                    continue;
+                }
+                Arrival::Identifier
+            } else {
+                let Some(peer) = endpoints.peer_at(way, packet.from) else {
+                    counters.in_pkts_unknown_address += 1;
+                    continue;
+                };
+                Arrival::From(peer)
+            };
+            match forwarding.inward(now, arrival, octets) {
+                Ok(Arrived::Frame { prefix, body, .. }) => lan.put(&[&prefix, &octets[body]], counters),
+                Ok(Arrived::Joined { prefix, first, second, .. }) => {
+                    lan.put(&[&prefix, first, second], counters)
+                }
+                // Waits for its other part, or was counted.
+                Ok(Arrived::Pending) | Err(_) => {}
+            }
+        }
+        BURST_FRAMES
+    }
+
+    /// Takes EAPOL frames of the management channel to the LAN, and says how many came.
+    pub(super) fn eapol_inward(&mut self) -> usize {
+        let Self { end, lan, counters, .. } = self;
+        for received in 0..BURST_FRAMES {
+            let Ok(frame) = end.frames.pop() else { return received };
+            counters.in_eapol += 1;
+            lan.put(&[&frame], counters);
+        }
+        BURST_FRAMES
+    }
+}

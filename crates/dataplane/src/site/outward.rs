@@ -1,0 +1,216 @@
+//! From the LAN to the peers.
+//!
+//! ```text
+//!  LAN ──▶ burst ──▶ EtherType ── MACsec ─▶ route ──▶ peer by peer: dispatch ──▶ head and body ──▶ UDP, 64 a call
+//!                        ├ MKPDU ─▶ manager's ring, plain peers
+//!                        └ else: counted
+//! ```
+//!
+//! A packet is a head of a few octets and a piece of the frame, which the kernel gathers from where they lie: nothing is
+//! copied here, whether a frame goes to one peer, to all, or in two parts. Peer by peer, so that packets for one address
+//! follow each other and leave together.
+
+use std::net::SocketAddr;
+
+use arrayvec::ArrayVec;
+use tunnel::{Mode, PeerId, Route, To};
+use wire::Instant;
+
+use super::Site;
+use super::counters::SitePathCounters;
+use super::endpoints::Way;
+use super::ends::{SiteEnd, Taken};
+use super::lan::Kind;
+use super::wan::Wan;
+use netdev::burst::BURST_FRAMES;
+use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
+
+/// What the frames of a turn are sorted by.
+pub(super) struct Outward {
+    /// Frames of the burst that go somewhere, by their number in it.
+    routes: ArrayVec<(usize, Route), BURST_FRAMES>,
+    /// Peers to which a frame of the burst goes.
+    wanted: Vec<bool>,
+    /// Peers that have not left.
+    there: Vec<bool>,
+    /// Peers whose EAPOL goes beside their frames.
+    plain: Vec<PeerId>,
+    /// How many peers have a management channel, which carries EAPOL.
+    channels: usize,
+    /// The differentiated services code point of all packets.
+    dscp: u8,
+}
+
+impl Outward {
+    pub(super) fn new(modes: &[Mode], dscp: u8) -> Self {
+        let mut outward = Self {
+            routes: ArrayVec::new(),
+            wanted: Vec::with_capacity(modes.len()),
+            there: Vec::with_capacity(modes.len()),
+            plain: Vec::new(),
+            channels: 0,
+            dscp,
+        };
+        (0..).zip(modes).for_each(|(number, mode)| outward.add(PeerId(number), *mode));
+        outward
+    }
+
+    /// A peer comes, with the next number.
+    pub(super) fn add(&mut self, peer: PeerId, mode: Mode) {
+        self.wanted.push(false);
+        self.there.push(true);
+        match mode {
+            Mode::Plain { .. } => self.plain.push(peer),
+            Mode::Identifier | Mode::HeaderEncryption => self.channels += 1,
+        }
+    }
+
+    /// A peer leaves.
+    pub(super) fn remove(&mut self, peer: PeerId) {
+        let Some(there) = self.there.get_mut(peer.index()).filter(|there| **there) else { return };
+        *there = false;
+        match self.plain.iter().position(|plain| *plain == peer) {
+            Some(place) => drop(self.plain.remove(place)),
+            None => self.channels -= 1,
+        }
+    }
+
+    /// Notes where a frame goes.
+    fn note(&mut self, number: usize, route: Route) {
+        match route.to {
+            To::All => self.wanted.copy_from_slice(&self.there),
+            To::One(peer) => {
+                if let Some(wanted) = self.wanted.get_mut(peer.index()) {
+                    *wanted = true;
+                }
+            }
+        }
+        self.routes.push((number, route));
+    }
+}
+
+impl Site {
+    /// Takes a burst from the LAN to the peers, and says how many frames came. Work: one route a frame, and one dispatch
+    /// for each peer that it goes to.
+    pub(super) fn outward(&mut self, now: Instant) -> usize {
+        let Self { forwarding, end, wan, lan, endpoints, arrived, outward, counters, wake, .. } = self;
+        let Some(pool) = lan.receive(arrived) else { return 0 };
+        let received = arrived.len();
+        if received == 0 {
+            return 0;
+        }
+        let mut batch = Batch::new(wan, outward.dscp);
+        for (number, slot) in arrived.slots().iter().enumerate() {
+            let frame = pool.frame(slot);
+            match Kind::of(frame) {
+                Kind::Other => {
+                    if let Some(route) = forwarding.route(now, frame) {
+                        outward.note(number, route);
+                    }
+                }
+                Kind::Eapol => counters.out_eapol_other += 1,
+                Kind::Mka => {
+                    *wake |= outward.channels > 0 && take_mkpdu(now, frame, end, counters);
+                    for &peer in &outward.plain {
+                        let Some(place) = endpoints.of(peer) else {
+                            counters.out_pkts_no_endpoint += 1;
+                            continue;
+                        };
+                        if let Some(packet) = forwarding.encapsulate_eapol(peer, frame) {
+                            batch.push(place, packet.header, &frame[packet.body]);
+                            counters.out_eapol_plain += 1;
+                        }
+                    }
+                }
+                Kind::MacControl => counters.out_pkts_mac_control += 1,
+            }
+        }
+        for peer in (0..outward.wanted.len()).map(|number| PeerId(number as u16)) {
+            if !std::mem::take(&mut outward.wanted[peer.index()]) {
+                continue;
+            }
+            let place = endpoints.of(peer);
+            for (number, route) in &outward.routes {
+                if route.to != To::All && route.to != To::One(peer) {
+                    continue;
+                }
+                let Some(place) = place else {
+                    counters.out_pkts_no_endpoint += 1;
+                    continue;
+                };
+                let frame = pool.frame(&arrived.slots()[*number]);
+                for packet in forwarding.dispatch(now, route, peer, frame) {
+                    batch.push(place, packet.header, &frame[packet.body]);
+                }
+            }
+        }
+        batch.finish();
+        outward.routes.clear();
+        arrived.give_all(pool);
+        received
+    }
+
+    /// Sends frames that waited for their flow to be announced: all of them, since a frame that comes now must not
+    /// overtake them. Work: at most what may wait.
+    pub(super) fn release(&mut self, now: Instant) {
+        let Self { forwarding, wan, endpoints, outward, counters, .. } = self;
+        while let Some(released) = forwarding.poll_released(now) {
+            let Some(place) = endpoints.of(released.peer) else {
+                counters.out_pkts_no_endpoint += 1;
+                continue;
+            };
+            let mut batch = Batch::new(wan, outward.dscp);
+            for packet in released.packets {
+                batch.push(place, packet.header, &released.frame[packet.body]);
+            }
+            batch.finish();
+        }
+    }
+}
+
+/// Gives an MKPDU to the manager; false if it was dropped.
+fn take_mkpdu(now: Instant, frame: &[u8], end: &mut SiteEnd, counters: &mut SitePathCounters) -> bool {
+    let taken = end.take(now, frame);
+    *match taken {
+        Taken::Given => &mut counters.out_eapol,
+        Taken::Flood => &mut counters.out_mkpdus_flood,
+        Taken::NoRoom => &mut counters.out_eapol_dropped,
+    } += 1;
+    taken == Taken::Given
+}
+
+/// Packets that leave through one port with one system call.
+struct Batch<'b> {
+    wan: &'b mut Wan,
+    way: Way,
+    dscp: u8,
+    packets: ArrayVec<Outgoing<'b>, SEND_PACKETS>,
+}
+
+impl<'b> Batch<'b> {
+    fn new(wan: &'b mut Wan, dscp: u8) -> Self {
+        Self { wan, way: Way::Data, dscp, packets: ArrayVec::new() }
+    }
+
+    fn push(&mut self, (way, to): (Way, SocketAddr), head: ArrayVec<u8, HEAD_OCTETS>, body: &'b [u8]) {
+        if way != self.way || self.packets.is_full() {
+            self.flush();
+            self.way = way;
+        }
+        self.packets.push(Outgoing { to, dscp: self.dscp, head, body });
+    }
+
+    fn finish(mut self) {
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        // A peer's way has a port, since its mode asked for one.
+        if let Some(port) = self.wan.port(self.way)
+            && !self.packets.is_empty()
+        {
+            port.send(&self.packets);
+        }
+        self.packets.clear();
+    }
+}

@@ -1,0 +1,274 @@
+//! Whose MKPDUs go to the peers. Anybody on a LAN can say as many as he likes, from as many addresses as he likes; a
+//! station whose MKPDUs are lost for six seconds loses its keys.
+//!
+//! ```text
+//!  known sender ─────────────────────────── its own bucket ─────────▶ manager
+//!  another, heard a while ago ── becomes known, if there is room
+//!  another ── is noted ──────────────────── one bucket for all of these ▶ manager
+//! ```
+//!
+//! A sender that is *known* stays so as long as it speaks, whoever else does. A station speaks every two seconds; a flood of
+//! addresses that come once each makes none of them known, and a station that begins to speak in it is known by its
+//! second or third MKPDU.
+//!
+//! Left out on purpose: whether an MKPDU is true, for a site has no CAK. So who speaks from a station's own address
+//! takes that station's share; and [`KNOWN`] addresses that go on speaking keep stations out that were not
+//! known before.
+
+use std::fmt;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use arrayvec::ArrayVec;
+use wire::Instant;
+
+/// Senders that are known at a time.
+pub const KNOWN: usize = 128;
+/// A sender that was silent for so long is forgotten: longer than a KaY is live for others (6 s).
+const FORGOTTEN: Duration = Duration::from_secs(20);
+/// A second MKPDU makes known if it comes this much later than the first at the earliest, and at the latest.
+const RETURNS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
+/// MKPDUs of one known sender: so many a second, and so many at once. A KaY has some a second, at most, for each CAK.
+const EACH: Bucket = Bucket::new(16, 32);
+/// MKPDUs of all others together.
+const OTHERS: Bucket = Bucket::new(16, 64);
+/// Addresses that are noted: at 20,000 new ones a second more than a second passes until all places are taken.
+const NOTED: usize = 1 << 16;
+/// The unit of the times that are noted.
+const TICK: Duration = Duration::from_millis(100);
+
+type Address = [u8; 6];
+
+/// What is remembered of senders.
+pub(super) struct Senders {
+    known: ArrayVec<Sender, KNOWN>,
+    others: Bucket,
+    /// Address and time of others, by hash. Memory that no flood has touched is not there.
+    noted: Box<[u64]>,
+    hash: RandomState,
+}
+
+struct Sender {
+    address: Address,
+    last: Instant,
+    bucket: Bucket,
+}
+
+/// Tokens, in microseconds of the time that they take to come.
+#[derive(Clone, Copy)]
+struct Bucket {
+    one: u64,
+    most: u64,
+    there: u64,
+    at: Instant,
+}
+
+impl Senders {
+    pub(super) fn new() -> Self {
+        Self {
+            known: ArrayVec::new(),
+            others: OTHERS,
+            noted: vec![0; NOTED].into_boxed_slice(),
+            hash: RandomState::new(),
+        }
+    }
+
+    /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at what is noted.
+    pub(super) fn admit(&mut self, now: Instant, address: Address) -> bool {
+        if let Some(sender) = self.known.iter_mut().find(|sender| sender.address == address) {
+            sender.last = now;
+            return sender.bucket.take(now);
+        }
+        if self.returns(now, address) {
+            let mut sender = Sender { address, last: now, bucket: EACH };
+            sender.bucket.take(now);
+            if self.known.is_full() {
+                // Only who is silent gives way.
+                let silent = self.known.iter_mut().find(|sender| now.since(sender.last) > FORGOTTEN);
+                if let Some(silent) = silent {
+                    *silent = sender;
+                    return true;
+                }
+            } else {
+                self.known.push(sender);
+                return true;
+            }
+        }
+        self.others.take(now)
+    }
+
+    /// Whether this sender was heard a while ago. If not it is noted, unless another one is in its place, which keeps it
+    /// until it had time to return: else a flood would leave no note standing from one hello to the next.
+    fn returns(&mut self, now: Instant, address: Address) -> bool {
+        let [a, b, c, d, e, f] = address;
+        let key = u64::from_be_bytes([0, 0, a, b, c, d, e, f]) << 16;
+        // From 1 on: a place of zeros is empty.
+        let ticks = now.since(Instant::START).as_millis() / TICK.as_millis();
+        let tick = 1 + (ticks % u128::from(u16::MAX)) as u16;
+        let place = self.hash.hash_one(address) as usize % NOTED;
+        let Some(note) = self.noted.get_mut(place) else { return false };
+        let since = |note: u64| {
+            let behind =
+                (u32::from(tick) + u32::from(u16::MAX) - u32::from(note as u16)) % u32::from(u16::MAX);
+            TICK * behind
+        };
+        if *note == 0 || since(*note) > RETURNS[1] {
+            *note = key | u64::from(tick);
+            return false;
+        }
+        *note >> 16 == key >> 16 && since(*note) >= RETURNS[0]
+    }
+}
+
+impl fmt::Debug for Senders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Senders").field("known", &self.known.len()).finish_non_exhaustive()
+    }
+}
+
+impl Bucket {
+    const fn new(a_second: u64, at_once: u64) -> Self {
+        let one = 1_000_000 / a_second;
+        Self { one, most: one * at_once, there: one * at_once, at: Instant::START }
+    }
+
+    fn take(&mut self, now: Instant) -> bool {
+        let came = now.since(self.at).as_micros().min(u128::from(self.most)) as u64;
+        self.there = self.most.min(self.there + came);
+        self.at = now;
+        let enough = self.there >= self.one;
+        if enough {
+            self.there -= self.one;
+        }
+        enough
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STATION: Address = [2, 0, 0, 0, 0, 1];
+    const HELLO: Duration = Duration::from_secs(2);
+
+    fn at(milliseconds: u64) -> Instant {
+        Instant::after_start(Duration::from_millis(milliseconds))
+    }
+
+    fn stranger(number: u64) -> Address {
+        let [_, _, address @ ..] = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+        address
+    }
+
+    /// Twenty new addresses a millisecond, from `first` on; how many of them were admitted.
+    fn flood(senders: &mut Senders, from: u64, to: u64) -> usize {
+        let mut admitted = 0;
+        for millisecond in from..to {
+            for number in 0..20 {
+                admitted +=
+                    usize::from(senders.admit(at(millisecond), stranger(1 + millisecond * 20 + number)));
+            }
+        }
+        admitted
+    }
+
+    #[test]
+    fn a_group_that_starts_at_once_is_heard_from_its_first_word_on() {
+        let mut senders = Senders::new();
+        for hello in 0..10 {
+            for station in 0..50 {
+                assert!(
+                    senders.admit(at(2000 * hello + station), stranger(station + 1)),
+                    "{hello} {station}"
+                );
+            }
+        }
+        assert_eq!(senders.known.len(), 50);
+    }
+
+    #[test]
+    fn a_known_sender_is_heard_whoever_else_speaks() {
+        let mut senders = Senders::new();
+        assert!(senders.admit(at(0), STATION) && senders.admit(at(2000), STATION));
+        let mut admitted = 0;
+        for hello in 1..30 {
+            admitted += flood(&mut senders, 2000 * hello, 2000 * (hello + 1));
+            assert!(senders.admit(at(2000 * (hello + 1)), STATION), "{hello}");
+        }
+        assert!(admitted <= 64 + 16 * 60, "{admitted} of a flood");
+        assert!(senders.known.len() <= 2, "a flood is not known");
+    }
+
+    #[test]
+    fn who_begins_to_speak_in_a_flood_is_soon_known() {
+        let mut late = 0;
+        for try_ in 0..20 {
+            let mut senders = Senders::new();
+            flood(&mut senders, 0, 8000);
+            let mut now = 8000 + try_ * 37;
+            let first = now;
+            while !senders.known.iter().any(|sender| sender.address == STATION) {
+                senders.admit(at(now), STATION);
+                let next = now + HELLO.as_millis() as u64;
+                flood(&mut senders, now, next);
+                now = next;
+                assert!(now < first + 60_000, "not known for a minute");
+            }
+            late += u64::from(now - first > 12_000);
+        }
+        assert!(late <= 6, "{late} of 20 needed more than 12 s");
+    }
+
+    #[test]
+    fn a_known_sender_gives_way_only_when_it_is_silent() {
+        let mut senders = Senders::new();
+        let full = KNOWN as u64;
+        // Two that are noted in one place need some hellos more.
+        let mut hello = 0;
+        while !senders.known.is_full() {
+            for number in 0..full {
+                senders.admit(at(2000 * hello + number), stranger(1 + number));
+            }
+            hello += 1;
+            assert!(hello < 60, "{} are known", senders.known.len());
+        }
+        // They go on speaking: nobody else becomes known.
+        for hello in hello..hello + 18 {
+            for number in 0..full {
+                assert!(senders.admit(at(2000 * hello + number), stranger(1 + number)));
+            }
+            senders.admit(at(2000 * hello + 500), STATION);
+            assert!(!senders.known.iter().any(|sender| sender.address == STATION));
+        }
+        // They are silent.
+        senders.admit(at(200_000), STATION);
+        senders.admit(at(202_000), STATION);
+        assert!(senders.known.iter().any(|sender| sender.address == STATION));
+    }
+
+    #[test]
+    fn one_address_has_its_own_share_and_no_more() {
+        let mut senders = Senders::new();
+        for sender in [STATION, stranger(1)] {
+            senders.admit(at(0), sender);
+            senders.admit(at(2000), sender);
+        }
+        let admitted = (2001..12_001).filter(|now| senders.admit(at(*now), stranger(1))).count();
+        assert!((150..=32 + 160).contains(&admitted), "{admitted}");
+        assert!(senders.admit(at(12_001), STATION));
+    }
+
+    #[test]
+    fn times_that_are_noted_go_round() {
+        let mut senders = Senders::new();
+        let round = TICK.as_millis() as u64 * u64::from(u16::MAX);
+        for begin in [round - 1000, round, 3 * round - 100] {
+            let address = stranger(begin);
+            assert!(!senders.returns(at(begin), address));
+            assert!(!senders.returns(at(begin + 100), address), "too soon");
+            assert!(senders.returns(at(begin + 2000), address));
+            assert!(!senders.returns(at(begin + 5200), address), "too late: noted anew");
+            assert!(senders.returns(at(begin + 7200), address));
+        }
+    }
+}

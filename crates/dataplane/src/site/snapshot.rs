@@ -1,0 +1,111 @@
+//! What a site counted and learned, copied out at one moment.
+
+use std::net::SocketAddr;
+
+use arrayvec::ArrayVec;
+use tunnel::{GivenFlow, PeerCounters, PeerId, SiteCounters, Station};
+use wire::Instant;
+
+use super::Site;
+use super::counters::SitePathCounters;
+use super::endpoints::Way;
+use netdev::port::PortCounters;
+use netdev::udp::UdpCounters;
+
+/// The most stations and the most flows that a snapshot shows.
+pub const SHOWN: usize = 1024;
+
+/// A peer of a site.
+#[derive(Clone, Debug)]
+pub struct SitePeerSnapshot {
+    /// Where its data goes.
+    pub endpoint: Option<SocketAddr>,
+    /// The epoch that is sent with; 0: none.
+    pub transmit_epoch: u32,
+    /// The epochs that are received, the older one first.
+    pub receive_epochs: ArrayVec<u32, 3>,
+    /// How many flows it has announced.
+    pub announced_flows: usize,
+    /// What was counted for it.
+    pub counters: PeerCounters,
+}
+
+/// A site at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct SiteSnapshot {
+    /// The moment, on the clock of stations and flows.
+    pub at: Instant,
+    /// The LAN port, and those that were closed before it.
+    pub lan: PortCounters,
+    /// What was counted between the ports and the forwarding half.
+    pub path: SitePathCounters,
+    /// The UDP port of identifier mode and the management channel.
+    pub data: Option<UdpCounters>,
+    /// The UDP port of header encryption.
+    pub header: Option<UdpCounters>,
+    /// The UDP port of plain mode.
+    pub plain: Option<UdpCounters>,
+    /// The forwarding half.
+    pub tunnel: SiteCounters,
+    /// Its peers; a [`PeerId`] is an index here.
+    pub peers: Vec<SitePeerSnapshot>,
+    /// Stations whose place is known, at most [`SHOWN`].
+    pub stations: Vec<Station>,
+    /// Flows towards peers, at most [`SHOWN`].
+    pub flows: Vec<(PeerId, GivenFlow)>,
+    /// Chunks of the frame pool that are free; 0 of 0 while the LAN's interface is not there.
+    pub chunks_free: usize,
+    /// All chunks of the frame pool.
+    pub chunks: usize,
+}
+
+impl SiteSnapshot {
+    /// A snapshot with room for the figures of a site of so many peers.
+    pub fn with_room(peers: usize) -> Self {
+        Self {
+            peers: Vec::with_capacity(peers),
+            stations: Vec::with_capacity(SHOWN),
+            flows: Vec::with_capacity(SHOWN),
+            ..Self::default()
+        }
+    }
+
+    /// Copies the site's figures. Does not allocate, if there is room; asks the kernel for the ports' statistics.
+    pub(crate) fn fill(&mut self, site: &mut Site) {
+        self.at = site.now;
+        self.lan = site.lan.counters();
+        (self.chunks_free, self.chunks) = site.lan.chunks();
+        self.path = site.counters;
+        let [data, header, plain] = Way::ALL.map(|way| site.wan.port(way).map(|port| port.counters()));
+        (self.data, self.header, self.plain) = (data, header, plain);
+        let forwarding = &site.forwarding;
+        self.tunnel = *forwarding.counters();
+        let peers = || (0..site.peers()).map(|number| PeerId(number as u16));
+        let peer = |peer| SitePeerSnapshot {
+            endpoint: site.endpoints.of(peer).map(|(_, address)| address),
+            transmit_epoch: forwarding.transmit_epoch(peer),
+            receive_epochs: forwarding.receive_epochs(peer).take(3).collect(),
+            announced_flows: forwarding.announced_flows(peer),
+            counters: forwarding.peer_counters(peer),
+        };
+        refill(&mut self.peers, peers().map(peer));
+        refill(&mut self.stations, forwarding.stations().copied());
+        let flows = peers().flat_map(|peer| forwarding.flows(peer).map(move |flow| (peer, *flow)));
+        refill(&mut self.flows, flows);
+    }
+}
+
+/// Puts as many items as there is room for in the place of those before.
+fn refill<T>(into: &mut Vec<T>, items: impl Iterator<Item = T>) {
+    into.clear();
+    into.extend(items.take(into.capacity()));
+}
+
+impl Site {
+    /// The figures at this moment. Allocates: not for a worker.
+    pub fn snapshot(&mut self) -> SiteSnapshot {
+        let mut snapshot = SiteSnapshot::with_room(self.peers());
+        snapshot.fill(self);
+        snapshot
+    }
+}

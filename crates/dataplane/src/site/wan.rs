@@ -1,0 +1,109 @@
+//! A site's UDP ports: those that the modes of its peers need.
+//!
+//! | port | on | for |
+//! |---|---|---|
+//! | data | `bind` | identifier mode, and the management channel of all protected modes |
+//! | header | `bind`, the next port | header encryption |
+//! | plain | `bind`'s address, 4789 or as configured | VXLAN |
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::RawFd;
+
+use tunnel::Mode;
+
+use super::endpoints::Way;
+use netdev::udp::{Offloads, UdpError, UdpPort};
+
+/// The port of VXLAN (RFC 7348).
+pub const VXLAN_PORT: u16 = 4789;
+
+/// A site's UDP ports.
+#[derive(Debug)]
+pub struct Wan {
+    /// In the order of [`Way::ALL`].
+    ports: [Option<UdpPort>; 3],
+}
+
+impl Wan {
+    /// Opens the ports that peers of these modes need.
+    ///
+    /// # Errors
+    /// If one of them cannot be opened.
+    pub fn open(
+        bind: SocketAddr,
+        plain_port: u16,
+        modes: &[Mode],
+        offloads: Offloads,
+    ) -> Result<Self, UdpError> {
+        Self::open_further(bind, plain_port, modes, offloads, [false; 3])
+    }
+
+    /// The same, but for the ports that are there: data, header and plain.
+    ///
+    /// # Errors
+    /// If one of them cannot be opened.
+    pub fn open_further(
+        bind: SocketAddr,
+        plain_port: u16,
+        modes: &[Mode],
+        offloads: Offloads,
+        there: [bool; 3],
+    ) -> Result<Self, UdpError> {
+        let wants = |way| modes.iter().any(|mode| Way::of(*mode) == way);
+        let open = |way: Way, wanted: bool, port| {
+            let missing = wanted && !there[way as usize];
+            missing.then(|| UdpPort::open(SocketAddr::new(bind.ip(), port), offloads)).transpose()
+        };
+        // For tests port 0 is any, and then the other is any other.
+        let next = if bind.port() == 0 { 0 } else { bind.port().wrapping_add(1) };
+        Ok(Self {
+            ports: [
+                open(Way::Data, wants(Way::Data) || wants(Way::Header), bind.port())?,
+                open(Way::Header, wants(Way::Header), next)?,
+                open(Way::Plain, wants(Way::Plain), plain_port)?,
+            ],
+        })
+    }
+
+    /// Takes those ports of another one that are missing here.
+    pub(super) fn take(&mut self, mut other: Self) {
+        for (port, more) in self.ports.iter_mut().zip(&mut other.ports) {
+            if port.is_none() {
+                *port = more.take();
+            }
+        }
+    }
+
+    /// Another hold on the data port's socket, for the management channel to send on; `None` if no peer has one. See
+    /// [`UdpPort::socket`].
+    ///
+    /// # Errors
+    /// If the descriptor cannot be duplicated.
+    pub fn socket(&self) -> io::Result<Option<UdpSocket>> {
+        self.data().map(UdpPort::socket).transpose()
+    }
+
+    /// The port of identifier mode and the management channel.
+    pub const fn data(&self) -> Option<&UdpPort> {
+        self.ports[0].as_ref()
+    }
+
+    /// The port of header encryption.
+    pub const fn header(&self) -> Option<&UdpPort> {
+        self.ports[1].as_ref()
+    }
+
+    /// The port of plain mode.
+    pub const fn plain(&self) -> Option<&UdpPort> {
+        self.ports[2].as_ref()
+    }
+
+    pub(super) const fn port(&mut self, way: Way) -> Option<&mut UdpPort> {
+        self.ports[way as usize].as_mut()
+    }
+
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
+        self.ports.iter().flatten().map(UdpPort::descriptor)
+    }
+}

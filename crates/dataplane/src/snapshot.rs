@@ -1,0 +1,117 @@
+//! What a link counted, copied out at one moment: the only thing that reports are made of.
+//!
+//! Control allocates a snapshot, the worker fills it between two turns and hands it back; so the counters need no
+//! atomics, and all figures of a snapshot are of one moment.
+
+use arrayvec::ArrayVec;
+use secy::{
+    ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, Stranger, TransmitSa, TransmitSaCounters,
+};
+use wire::{An, Pn, Sci};
+
+use crate::divide::DividerCounters;
+use crate::link::Link;
+use crate::path::PathCounters;
+use netdev::port::PortCounters;
+
+/// A transmit SA.
+#[derive(Clone, Debug)]
+pub struct TransmitSaSnapshot {
+    /// Its AN.
+    pub an: An,
+    /// It is the one that protects frames.
+    pub enabled: bool,
+    /// The PN of the next frame; `None` when all are used.
+    pub next_pn: Option<Pn>,
+    /// The last PN that is reserved.
+    pub reserved: Pn,
+    /// What it sent.
+    pub counters: TransmitSaCounters,
+}
+
+/// A receive SA.
+#[derive(Clone, Debug)]
+pub struct ReceiveSaSnapshot {
+    /// Its AN.
+    pub an: An,
+    /// It verifies frames.
+    pub in_use: bool,
+    /// The lowest PN that is not late.
+    pub lowest_pn: u64,
+    /// What it received.
+    pub counters: ReceiveSaCounters,
+}
+
+/// A receive SC with its SAs.
+#[derive(Clone, Debug)]
+pub struct ReceiveScSnapshot {
+    /// Its SCI.
+    pub sci: Sci,
+    /// The sum over its SAs, retired ones included.
+    pub counters: ReceiveSaCounters,
+    /// The SAs that are installed.
+    pub sas: ArrayVec<ReceiveSaSnapshot, { An::COUNT }>,
+}
+
+/// A link at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct LinkSnapshot {
+    /// The plain port, and those that were closed before it.
+    pub plain: PortCounters,
+    /// The protected port, and those that were closed before it.
+    pub protected: PortCounters,
+    /// What went around the SecY.
+    pub path: PathCounters,
+    /// How SDUs were divided.
+    pub divider: DividerCounters,
+    /// The SecY's own counters.
+    pub secy: SecYCounters,
+    /// Whose frame was discarded last because there is no SA for it.
+    pub stranger: Option<Stranger>,
+    /// The transmit SC: the sum over its SAs.
+    pub transmit: TransmitSaCounters,
+    /// The transmit SAs.
+    pub transmit_sas: ArrayVec<TransmitSaSnapshot, { An::COUNT }>,
+    /// The receive SCs.
+    pub receive_scs: ArrayVec<ReceiveScSnapshot, { SecY::RECEIVE_SCS }>,
+    /// Chunks of the frame pool that are free; 0 of 0 while the link has no ports.
+    pub chunks_free: usize,
+    /// All chunks of the frame pool.
+    pub chunks: usize,
+}
+
+impl LinkSnapshot {
+    /// Copies the link's figures. Does not allocate; asks the kernel for the ports' statistics.
+    pub(crate) fn fill(&mut self, link: &mut Link) {
+        [self.plain, self.protected] = link.port_counters();
+        (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
+        self.path = *link.path().counters();
+        self.divider = link.path().divider_counters();
+        let secy = &link.path().secy;
+        self.secy = *secy.counters();
+        self.stranger = secy.stranger();
+        self.transmit = secy.transmit_counters();
+        self.transmit_sas = secy.transmit_sas().map(|sa| transmit_sa(secy, sa)).collect();
+        self.receive_scs = secy.receive_scs().map(receive_sc).collect();
+    }
+}
+
+fn transmit_sa(secy: &SecY, sa: &TransmitSa) -> TransmitSaSnapshot {
+    TransmitSaSnapshot {
+        an: sa.an(),
+        enabled: secy.encoding_sa() == Some(sa.an()),
+        next_pn: sa.pns().next(),
+        reserved: sa.pns().reserved(),
+        counters: *sa.counters(),
+    }
+}
+
+fn receive_sc(sc: &ReceiveSc) -> ReceiveScSnapshot {
+    let sa = |sa: &ReceiveSa| ReceiveSaSnapshot {
+        an: sa.an(),
+        in_use: sa.in_use(),
+        lowest_pn: sa.window().lowest(),
+        counters: *sa.counters(),
+    };
+    ReceiveScSnapshot { sci: sc.sci(), counters: sc.counters(), sas: sc.sas().map(sa).collect() }
+}

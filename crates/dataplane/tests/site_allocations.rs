@@ -1,0 +1,68 @@
+//! A site's turns allocate nothing, whatever comes: frames of known and new flows, floods, halves, EAPOL, QUIC, garbage.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../netdev/tests/counting/mod.rs"]
+mod counting;
+mod plants;
+
+use std::net::UdpSocket;
+
+use dataplane::site::LanFrame;
+use netdev::udp::Offloads;
+use plants::{Plants, eapol, macsec, station};
+use testkit::frames::payload;
+use tunnel::Mode;
+
+/// Turns so often, managing between the turns; allocations in the turns. Those in which a key comes do not count: it is
+/// derived there, once an epoch.
+fn turns(plants: &mut Plants, count: usize) -> usize {
+    let mut allocations = 0;
+    for _ in 0..count {
+        let keys = std::mem::take(&mut plants.keys);
+        counting::begin();
+        plants.turn();
+        let in_turn = counting::end();
+        allocations += if keys { 0 } else { in_turn };
+        plants.manage();
+    }
+    allocations
+}
+
+#[test]
+fn a_turn_allocates_nothing() {
+    for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 42 }] {
+        let sites = if matches!(mode, Mode::Plain { .. }) { 2 } else { 4 };
+        let mut plants = Plants::new(sites, mode, Offloads::default());
+        let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let (mut allocations, mut came) = (0, 0);
+        for round in 0..20 {
+            for own in 0..sites {
+                for number in 0..60_u32 {
+                    // To one station, to all, and of a flow that is new in each round.
+                    let to = [station((own as u8 + 1) % sites as u8), [0xff; 6], station(100 + round as u8)];
+                    let frame =
+                        macsec(to[number as usize % 3], station(own as u8), round * 60 + number + 1, 1514);
+                    let frame = if number % 2 == 0 { &frame[..] } else { &frame[..300] };
+                    assert!(plants.plants[own].lan.inject(frame));
+                }
+                let lan = &mut plants.plants[own].lan;
+                assert!(lan.inject(&eapol(station(own as u8), 200)) && lan.inject(&payload(60, 1)));
+                let frame = LanFrame::try_from(&eapol(station(9), 300)[..]).unwrap();
+                plants.plants[own].manager.frames.push(frame).unwrap();
+                for first in [0, 0x40] {
+                    let mut packet = payload(300, u64::from(round));
+                    packet[0] = packet[0] & !0x40 | first;
+                    stranger.send_to(&packet, plants.plants[own].address).unwrap();
+                }
+            }
+            allocations += turns(&mut plants, 12);
+            for own in 0..sites {
+                came += plants.collect(own).len();
+                while plants.plants[own].manager.taken.pop().is_ok() {}
+            }
+        }
+        assert_eq!(allocations, 0, "{mode:?}");
+        assert!(came > 1000, "{mode:?}: only {came} frames came");
+    }
+}

@@ -1,0 +1,17 @@
+//! Network devices as the gateway sees them: ports (AF_XDP, AF_PACKET, UDP, memory), interfaces, the memory of frames, and the
+//! few other system calls of a worker. All unsafe code of the gateway is here.
+
+pub mod af_packet;
+pub mod af_xdp;
+mod bpf;
+pub mod burst;
+pub mod interface;
+mod mapping;
+pub mod memory;
+mod packet_socket;
+pub mod pool;
+pub mod port;
+pub mod scheduling;
+pub mod udp;
+pub mod vm_generation;
+pub mod wake;

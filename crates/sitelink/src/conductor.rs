@@ -1,0 +1,402 @@
+//! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use quinn::{Endpoint, TokioRuntime, TransportConfig};
+use suite::identity::RecognitionKey;
+use suite::knock::KnockKey;
+use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tunnel::{Instance, Mode, PeerId, Session, SessionSettings};
+use wire::mkpdu::is_eapol_mka;
+use zeroize::Zeroizing;
+
+use super::answer::Answer;
+use super::dial::{Dial, Name};
+use super::guard;
+use super::peer::Peer;
+use super::tls::Tls;
+use super::transport::{self, code};
+use super::{ManagerPeer, ManagerSettings, News, Shared};
+use dataplane::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
+
+/// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
+const TURN: Duration = Duration::from_millis(50);
+/// When a ring of the worker's is full.
+const SOON: Duration = Duration::from_millis(5);
+/// How often the status is renewed.
+const STATUS: Duration = Duration::from_millis(250);
+/// Events and frames of the worker that are taken in one turn: as many as its rings hold.
+const EVENTS: usize = 1024;
+const FRAMES: usize = 256;
+/// How long the peers are told about the end.
+const FAREWELL: Duration = Duration::from_millis(500);
+/// Fixed endpoints are resolved again so often; and so soon if they cannot be resolved.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const TRY_AGAIN: Duration = Duration::from_secs(3);
+/// A stranger is a notice at most so often.
+const STRANGER: Duration = Duration::from_secs(10);
+/// And that somebody where a peer is does not know this site's public key, which anybody can say in its name.
+const UNKNOWING: Duration = Duration::from_secs(60);
+
+/// The loop.
+pub(super) struct Conductor<'r> {
+    endpoint: Endpoint,
+    settings: &'r ManagerSettings,
+    tls: &'r Tls,
+    local: SocketAddr,
+    rings: &'r Mutex<ManagerRings>,
+    /// In the order of their numbers.
+    peers: Vec<Peer>,
+    /// The roster's changes that were carried out.
+    changes: u64,
+    news: mpsc::Receiver<News>,
+    tell: mpsc::Sender<News>,
+    shared: Arc<Shared>,
+    /// Which peer is the next turn's first.
+    first: usize,
+    looked: Option<Instant>,
+    published: Option<Instant>,
+    stranger: Option<Instant>,
+    unknowing: Option<Instant>,
+}
+
+impl<'r> Conductor<'r> {
+    /// Inside of the runtime.
+    ///
+    /// # Errors
+    /// If the socket cannot be used.
+    pub(super) fn new(
+        settings: &'r ManagerSettings,
+        tls: &'r Tls,
+        key: &RecognitionKey,
+        rings: &'r Mutex<ManagerRings>,
+        bell: UnixStream,
+        local: SocketAddr,
+        shared: &Arc<Shared>,
+    ) -> io::Result<Self> {
+        // The crypto of it is replaced for each connection.
+        let (crypto, _) = tls.server(BTreeSet::new(), false);
+        let config = transport::server(crypto, transport::transport(settings.most_payload));
+        let endpoint = Endpoint::new_with_abstract_socket(
+            transport::endpoint(key, DATAGRAM_OCTETS as u16),
+            Some(config.clone()),
+            Arc::clone(&shared.socket) as _,
+            Arc::new(TokioRuntime),
+        )?;
+        let (tell, news) = mpsc::channel(64);
+        tokio::spawn(hear_the_bell(bell, Arc::clone(shared))?);
+        let answer = Answer {
+            tls: tls.clone(),
+            knock: KnockKey::of(settings.identity.public()),
+            config,
+            shared: Arc::clone(shared),
+            news: tell.clone(),
+        };
+        tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
+        let mut conductor = Self {
+            endpoint,
+            settings,
+            tls,
+            local,
+            rings,
+            peers: Vec::new(),
+            changes: 0,
+            news,
+            tell,
+            shared: Arc::clone(shared),
+            first: 0,
+            looked: None,
+            published: None,
+            stranger: None,
+            unknowing: None,
+        };
+        conductor.renew();
+        Ok(conductor)
+    }
+
+    /// Lets go of peers that have left, and begins with those that have come.
+    fn renew(&mut self) {
+        let (configured, changes, most_payload) =
+            self.shared.with_roster(|roster| (roster.settings(), roster.changes(), roster.most_payload()));
+        let transport = transport::transport(most_payload);
+        let (stay, leave) =
+            std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
+        self.peers = stay;
+        let leave: Vec<Peer> = leave;
+        leave.into_iter().for_each(Peer::leave);
+        for (number, settings) in configured {
+            if self.peer(number).is_none() {
+                // Numbers only grow.
+                let peer = self.begin(number, &settings, &transport);
+                self.peers.push(peer);
+            }
+        }
+        (self.first, self.changes, self.published) = (0, changes, None);
+    }
+
+    /// A peer from here on.
+    fn begin(&self, id: PeerId, peer: &ManagerPeer, transport: &Arc<TransportConfig>) -> Peer {
+        let (settings, shared) = (self.settings, &self.shared);
+        let following = follow(id, peer, self.local, shared, &self.tell);
+        let Some(public_key) = peer.public_key.filter(|_| !matches!(peer.mode, Mode::Plain { .. })) else {
+            return Peer::new(id, peer, false, None, None, following, shared);
+        };
+        let mut session = Session::new(
+            SessionSettings {
+                peer: id,
+                instance: Instance(random()),
+                mode: peer.mode,
+                lanes: settings.lanes,
+                window: settings.window,
+                epoch_life: settings.epoch_life,
+                draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
+            },
+            shared.now(),
+        );
+        session.follow(shared.with_roster(|roster| roster.begun(id)));
+        let dial = peer.endpoint.clone().map(|host| {
+            let (crypto, verifier) = self.tls.client(public_key, peer.classical);
+            Arc::new(Dial {
+                peer: id,
+                name: Name::new(host, self.local),
+                endpoint: self.endpoint.clone(),
+                config: transport::client(crypto, Arc::clone(transport), public_key),
+                verifier,
+                shared: Arc::clone(shared),
+                news: self.tell.clone(),
+            })
+        });
+        let caller = settings.identity.public() < public_key;
+        Peer::new(id, peer, caller, Some(session), dial, following, shared)
+    }
+
+    /// The peer of this number, if it has not left.
+    fn peer(&mut self, number: PeerId) -> Option<&mut Peer> {
+        let at = self.peers.binary_search_by_key(&number, Peer::id).ok()?;
+        self.peers.get_mut(at)
+    }
+
+    /// Until the manager is stopped.
+    pub(super) async fn conduct(mut self) {
+        let mut wait = Duration::ZERO;
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let _ = timeout(wait, self.shared.stir.notified()).await;
+            let rings = self.rings;
+            let turn = guard::unwinding(|| {
+                let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
+                self.turn(&mut rings)
+            });
+            let Some(pause) = turn else { return };
+            wait = pause;
+        }
+        self.endpoint.close(code::STOPPED, b"the site stops");
+        let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
+    }
+
+    /// How long there is nothing to do after it.
+    fn turn(&mut self, rings: &mut ManagerRings) -> Duration {
+        #[cfg(test)]
+        assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
+        let now = self.shared.now();
+        let mut told = false;
+        if self.shared.with_roster(|roster| roster.changes()) != self.changes {
+            self.renew();
+        }
+        while let Ok(news) = self.news.try_recv() {
+            self.heed(news);
+        }
+        self.take_events(rings, now);
+        self.take_frames(rings);
+        let mut busy = false;
+        // Not at every packet: it costs a lock and a copy for each peer.
+        let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
+        if path {
+            self.looked = Some(Instant::now());
+            self.tell_of_unknowing();
+        }
+        // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
+        let (early, late) = self.peers.split_at_mut(self.first);
+        for peer in late.iter_mut().chain(&mut *early) {
+            // As long as the worker is behind, nothing is read that would give it more to do.
+            if rings.words.is_full() {
+                busy = true;
+                break;
+            }
+            let (frames, tally) = (&mut rings.frames, &self.shared.tally);
+            let more = peer.turn(now, path, |frame| {
+                let delivered = frames.push(frame).is_ok();
+                told |= delivered;
+                tally.count(|counters| match delivered {
+                    true => counters.in_mkpdus += 1,
+                    false => counters.in_mkpdus_no_room += 1,
+                });
+            });
+            busy |= more;
+        }
+        for peer in late.iter_mut().chain(early) {
+            peer.speak(now);
+            while !rings.words.is_full() {
+                let Some(word) = peer.next_word() else { break };
+                told |= rings.words.push(word).is_ok();
+            }
+        }
+        self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
+        if told {
+            rings.wake_worker();
+        }
+        self.publish();
+        if rings.words.is_full() || busy { SOON } else { self.wait(now) }
+    }
+
+    fn wait(&self, now: wire::Instant) -> Duration {
+        let due = self.peers.iter().filter_map(Peer::poll_timeout).min();
+        due.map_or(TURN, |due| due.since(now)).clamp(Duration::from_millis(1), TURN)
+    }
+
+    fn heed(&mut self, news: News) {
+        match news {
+            News::Arrived(arrival) => {
+                if let Some(peer) = self.peer(arrival.peer) {
+                    peer.adopt(arrival);
+                }
+            }
+            News::Failed { peer, why } => {
+                if let Some(peer) = self.peer(peer) {
+                    peer.failed(&why);
+                }
+            }
+            News::Found { peer, addresses } => {
+                if let Some(peer) = self.peer(peer) {
+                    peer.found(&addresses);
+                }
+            }
+            News::Stranger { address, key } => {
+                if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
+                    self.stranger = Some(Instant::now());
+                    let text = format!(
+                        "{address} wants to connect with the public key {key}, which no peer has; if it is one of your sites, write it as that peer's public_key"
+                    );
+                    self.shared.board.notice(&self.shared.tally, None, text);
+                }
+            }
+        }
+    }
+
+    /// A peer that does not know this site's key gets no answer, so that here alone it can be told why.
+    fn tell_of_unknowing(&mut self) {
+        if self.unknowing.is_some_and(|last| last.elapsed() < UNKNOWING) {
+            return;
+        }
+        let Some(address) = self.shared.socket.unknowing() else { return };
+        self.unknowing = Some(Instant::now());
+        let (address, own) = (address.to_canonical(), self.settings.identity.public());
+        let text = format!(
+            "{address}, where a peer is, wants to connect and does not show that it knows this site's public key; if it is that peer, write {own} as public_key there, and bring it to this version"
+        );
+        self.shared.board.notice(&self.shared.tally, None, text);
+    }
+
+    fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
+        for _ in 0..EVENTS {
+            let Ok(ToManager::Tunnel(event)) = rings.told.pop() else { break };
+            let (peer, _) = event.about();
+            if let Some(peer) = self.peer(peer) {
+                peer.handle_event(now, event);
+            }
+        }
+    }
+
+    /// MKPDUs of the LAN go to all peers; those of peers never do.
+    fn take_frames(&self, rings: &mut ManagerRings) {
+        for _ in 0..FRAMES {
+            let Ok(frame) = rings.taken.pop() else { break };
+            if is_eapol_mka(&frame) {
+                self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
+            } else {
+                self.shared.tally.count(|counters| counters.out_bad_mkpdus += 1);
+            }
+        }
+    }
+
+    fn publish(&mut self) {
+        if self.published.is_none_or(|last| last.elapsed() >= STATUS) {
+            self.published = Some(Instant::now());
+            self.shared.board.publish(self.peers.iter().map(Peer::status));
+        }
+    }
+}
+
+/// Passes the worker's bell on to QUIC and to the conductor, until the worker is gone.
+fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Future<Output = ()> + Send> {
+    let bell = tokio::net::UnixStream::from_std(bell)?;
+    Ok(async move {
+        let mut rung = [0; 256];
+        while bell.readable().await.is_ok() {
+            loop {
+                match bell.try_read(&mut rung) {
+                    Ok(0) => return,
+                    Ok(_) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => return,
+                }
+            }
+            shared.socket.wake();
+            shared.stir.notify_one();
+        }
+    })
+}
+
+/// Header encryption and plain peers have fixed endpoints: where those are, now and after their names have changed.
+fn follow(
+    peer: PeerId,
+    settings: &ManagerPeer,
+    local: SocketAddr,
+    shared: &Arc<Shared>,
+    news: &mpsc::Sender<News>,
+) -> Option<AbortHandle> {
+    let beyond = match settings.mode {
+        Mode::Identifier => return None,
+        // Data is beside the management channel, one port above.
+        Mode::HeaderEncryption => 1,
+        Mode::Plain { .. } => 0,
+    };
+    let host = settings.endpoint.clone()?;
+    let (shared, news) = (Arc::clone(shared), news.clone());
+    let following = tokio::spawn(async move {
+        let name = Name::new(host, local);
+        loop {
+            let pause = match name.addresses().await {
+                Ok(mut addresses) => {
+                    for address in &mut addresses {
+                        address.set_port(address.port().wrapping_add(beyond));
+                    }
+                    let _ = news.send(News::Found { peer, addresses }).await;
+                    LOOK_AGAIN
+                }
+                Err(why) => {
+                    let _ = news.send(News::Failed { peer, why }).await;
+                    TRY_AGAIN
+                }
+            };
+            shared.stir.notify_one();
+            sleep(pause).await;
+        }
+    });
+    Some(following.abort_handle())
+}
+
+/// Octets that nobody can foretell.
+fn random<const OCTETS: usize>() -> [u8; OCTETS] {
+    let mut octets = [0; OCTETS];
+    getrandom::fill(&mut octets).expect("invariant: the operating system has random numbers");
+    octets
+}

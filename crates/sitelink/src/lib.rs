@@ -1,0 +1,274 @@
+//! The management channel of a site: QUIC connections to its peers, and the sessions that are held over them.
+//!
+//! ```text
+//!             one thread, one asynchronous runtime
+//!  worker ── QUIC datagrams ─▶ RingSocket ─▶ quinn ─▶ Line ── messages ──▶ Session ── commands ─▶ worker
+//!         ── events, MKPDUs ─────────────────────────▶ Conductor ◀───────────┘
+//!  network ◀──────── duplicate of the worker's UDP socket ◀── quinn ◀── Line ◀── messages, MKPDUs
+//! ```
+//!
+//! **Who connects.** The site with the lower public key is the *caller*: it connects as soon as there is no connection,
+//! if it has an endpoint for the peer. The other one, if it has an endpoint, waits [`peer::GRACE`] for the caller and
+//! then connects as well: so a caller without an endpoint is reached all the same. A connection that comes while there
+//! is one replaces it: the peer has restarted. But of two that meet, each opened by one end, the caller's stays: the
+//! other's is turned away if it comes less than [`peer::MEETING`] after the caller's.
+//!
+//! **Who is answered.** Only who shows in its first packet that it knows this site's public key ([`suite::knock`]), and what
+//! goes to a connection ID that this site gave out. A scanner finds nobody ([`socket`]).
+//!
+//! **A peer that restarts** connects, if it is the one who connects. If not, it answers what this site sends to the
+//! connection before with a stateless reset ([`transport`]), at the latest after a keep-alive; then this site connects.
+//!
+//! **Where data goes.** To the address with which the handshake was made. QUIC follows a peer whose address changes as
+//! soon as one authentic packet comes from another address, which anybody can bring about who holds back a packet and
+//! sends it from elsewhere. So here a changed address counts after a Ping was answered that was sent there and nowhere
+//! else ([`proof`]). No data packet moves it.
+//!
+//! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
+
+// The tests of threads have their sites from the directory of tests, where this crate has its name.
+#[cfg(test)]
+extern crate self as sitelink;
+
+mod allowance;
+mod answer;
+mod chance;
+mod conductor;
+mod counters;
+mod dial;
+mod guard;
+mod initials;
+mod line;
+mod mkpdus;
+mod peer;
+mod proof;
+mod roster;
+mod socket;
+#[cfg(test)]
+#[path = "../tests/channel/stand.rs"]
+#[allow(dead_code, reason = "its own tests need all of it")]
+mod stand;
+mod status;
+mod thread;
+mod tls;
+mod transport;
+mod words;
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use quinn::{Connection, RecvStream};
+use suite::identity::{Identity, PublicKey};
+use suite::knock::KnockKey;
+use tokio::sync::Notify;
+use tunnel::{Mode, PeerId};
+
+use counters::Tally;
+use dataplane::site::ManagerEnd;
+use roster::Roster;
+use socket::RingSocket;
+use status::Board;
+use thread::Parts;
+use words::Why;
+
+pub use counters::ChannelCounters;
+pub use status::{ManagerStatus, Notice, PeerStatus, Reach};
+pub use tls::KeyExchange;
+
+/// What the manager is told before it starts.
+#[derive(Clone, Debug)]
+pub struct ManagerSettings {
+    /// The site's name, for the thread's.
+    pub name: String,
+    /// Who this site is.
+    pub identity: Identity,
+    /// Its first peers, in the order of their numbers.
+    pub peers: Vec<ManagerPeer>,
+    /// Lanes that this site sends on.
+    pub lanes: u8,
+    /// W of the windows, as in [`tunnel::Settings`].
+    pub window: u64,
+    /// How long an epoch of identifier mode lasts.
+    pub epoch_life: Duration,
+    /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
+    pub most_payload: u16,
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub struct ManagerPeer {
+    /// `host:port`, or nothing if the peer connects from anywhere. Header encryption and plain peers must have one.
+    pub endpoint: Option<String>,
+    /// Who it is; nothing for a plain peer, which has no management channel.
+    pub public_key: Option<PublicKey>,
+    /// How headers are protected.
+    pub mode: Mode,
+    /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
+    pub classical: bool,
+}
+
+/// A running manager. It stops when this is dropped.
+#[derive(Debug)]
+pub struct Manager {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What all tasks of the manager's thread share, and what is asked from outside.
+struct Shared {
+    start: std::time::Instant,
+    tally: Arc<Tally>,
+    board: Board,
+    /// Wakes the conductor.
+    stir: Notify,
+    stop: std::sync::atomic::AtomicBool,
+    roster: Mutex<Roster>,
+    socket: Arc<RingSocket>,
+    /// The conductor's next turn panics.
+    #[cfg(test)]
+    defect: std::sync::atomic::AtomicBool,
+}
+
+/// What the tasks tell the conductor.
+#[derive(Debug)]
+enum News {
+    Arrived(Arrival),
+    Failed {
+        peer: PeerId,
+        why: Why,
+    },
+    /// Where a peer with a fixed endpoint is.
+    Found {
+        peer: PeerId,
+        addresses: Vec<SocketAddr>,
+    },
+    /// Somebody with a key that no peer has.
+    Stranger {
+        address: IpAddr,
+        key: PublicKey,
+    },
+}
+
+/// A connection whose other end has proved to be this peer.
+#[derive(Debug)]
+struct Arrival {
+    peer: PeerId,
+    connection: Connection,
+    /// Where the handshake was made with. QUIC may look elsewhere already.
+    address: SocketAddr,
+    /// A stream of it that was accepted already.
+    first: Option<RecvStream>,
+    /// Whether this site opened it.
+    ours: bool,
+}
+
+impl Manager {
+    /// Starts the manager's thread. `socket` is the worker's UDP socket, or a duplicate of it: it is made non-blocking.
+    ///
+    /// # Errors
+    /// If a thread, a socket or a runtime cannot be had, or the key is not taken by the cipher library.
+    ///
+    /// # Panics
+    /// If a peer that is not plain has no public key.
+    pub fn start(settings: ManagerSettings, end: ManagerEnd, socket: UdpSocket) -> io::Result<Self> {
+        socket.set_nonblocking(true)?;
+        let local = socket.local_addr()?;
+        let bell = end.socket()?;
+        let (rings, datagrams) = end.split();
+        let tally = Arc::new(Tally::default());
+        let key = settings.identity.recognition_key();
+        let ids = transport::ConnectionIds::new(&key);
+        let knock = KnockKey::of(settings.identity.public());
+        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&tally)));
+        let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
+        let roster = Roster::new(&settings.peers, settings.most_payload);
+        let shared = Arc::new(Shared {
+            start: std::time::Instant::now(),
+            tally,
+            board: Board::new(roster.statuses()),
+            stir: Notify::new(),
+            stop: std::sync::atomic::AtomicBool::new(false),
+            roster: Mutex::new(roster),
+            socket,
+            #[cfg(test)]
+            defect: std::sync::atomic::AtomicBool::new(false),
+        });
+        let rings = Mutex::new(rings);
+        let thread =
+            thread::start(Parts { settings, tls, key, rings, bell, local, shared: Arc::clone(&shared) })?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// How the channel is, not older than half a second.
+    pub fn status(&self) -> ManagerStatus {
+        self.shared.board.status(self.shared.now(), &self.shared.tally)
+    }
+
+    /// What a person should know, since this was asked last; the newest 64.
+    pub fn notices(&self) -> Vec<Notice> {
+        self.shared.board.notices()
+    }
+
+    /// Lets peers leave and others come, with numbers that no peer has had; nothing is done for others. Those who leave
+    /// are told. `most_payload` is as in [`ManagerSettings`], for connections from here on.
+    pub fn change_peers(&self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
+        self.shared.with_roster(|roster| roster.change(leave, come, most_payload));
+        self.shared.stir.notify_one();
+    }
+
+    /// Whether the thread lives. It does until [`Self::stop`]: if it fails by a defect it starts anew, and the peers'
+    /// data goes on meanwhile.
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Tells the peers, and ends the thread, within a second.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    /// Begins to stop, and does not wait: who has many managers does so with all of them first.
+    pub fn begin_to_stop(&self) {
+        self.shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.stir.notify_one();
+    }
+
+    fn end(&mut self) {
+        self.begin_to_stop();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Shared {
+    /// The time of sessions.
+    fn now(&self) -> wire::Instant {
+        wire::Instant::after_start(self.start.elapsed())
+    }
+
+    fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {
+        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = with(&mut roster);
+        if let Some(expected) = roster.expected_anew() {
+            self.socket.expect_from(expected);
+        }
+        done
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,437 @@
+//! A peer: its session, its connection if there is one, and where its data goes.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
+
+use super::dial::Dial;
+use super::line::{Heard, Line};
+use super::proof::Proof;
+use super::status::{PeerStatus, Reach};
+use super::tls::{KeyExchange, key_exchange_of};
+use super::transport::code;
+use super::words::Why;
+use super::{Arrival, ManagerPeer, Shared, chance};
+use dataplane::site::{LanFrame, ToWorker};
+
+/// How long the site with the higher key waits for the other one's connection, before it connects itself.
+pub(super) const GRACE: Duration = Duration::from_millis(500);
+/// Of two connections that come within this, the caller's stays. Shorter than [`GRACE`]: who has restarted and then
+/// connects is never turned away.
+pub(super) const MEETING: Duration = Duration::from_millis(400);
+/// How long a peer that was refused is left alone.
+const LEFT_ALONE: Duration = Duration::from_secs(2);
+/// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
+const SEARCHING: Duration = Duration::from_secs(5);
+/// An address that moves to and fro is a notice at most so often.
+const MOVES: Duration = Duration::from_secs(5);
+/// Messages that are heeded in one turn.
+const MESSAGES: usize = 64;
+
+/// A peer.
+#[derive(Debug)]
+pub(super) struct Peer {
+    id: PeerId,
+    /// Whether this site's key is the lower one.
+    caller: bool,
+    mode: Mode,
+    session: Option<Session>,
+    line: Option<Line>,
+    dial: Option<Arc<Dial>>,
+    dialling: Option<AbortHandle>,
+    /// Looks its endpoint up, now and after its name has changed.
+    following: Option<AbortHandle>,
+    reached: Reached,
+    address: Told<Option<SocketAddr>>,
+    payload: Told<Option<u16>>,
+    proof: Option<Proof>,
+    /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
+    seen_at: Option<SocketAddr>,
+    told_seen: Option<SocketAddr>,
+    /// When a move was told last.
+    moved: Option<wire::Instant>,
+    shared: Arc<Shared>,
+}
+
+/// How its channel is, since when, and why: a reason goes with the state that it explains.
+#[derive(Debug)]
+struct Reached {
+    reach: Reach,
+    since: wire::Instant,
+    /// Why the channel was lost, or could not be had; empty if nothing went wrong since it was there.
+    why: String,
+}
+
+/// Something that the worker has to know: what it is, and what it was told last.
+#[derive(Debug, Default)]
+struct Told<T> {
+    is: T,
+    told: T,
+}
+
+/// At the start.
+pub(super) fn status_at_first(peer: PeerId, settings: &ManagerPeer) -> PeerStatus {
+    PeerStatus {
+        peer,
+        reach: at_first(settings),
+        since: wire::Instant::START,
+        reason: String::new(),
+        address: None,
+        round_trip: None,
+        path_payload: None,
+        seen_at: None,
+        key_exchange: None,
+        session: None,
+    }
+}
+
+fn at_first(peer: &ManagerPeer) -> Reach {
+    match peer {
+        ManagerPeer { mode: Mode::Plain { .. }, .. } => Reach::Without,
+        ManagerPeer { endpoint: Some(_), .. } => Reach::Connecting,
+        ManagerPeer { endpoint: None, .. } => Reach::Waiting,
+    }
+}
+
+/// As a person writes it.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+impl Peer {
+    /// A peer without a connection, which is dialled at once if `dial` is there.
+    pub(super) fn new(
+        id: PeerId,
+        settings: &ManagerPeer,
+        caller: bool,
+        session: Option<Session>,
+        dial: Option<Arc<Dial>>,
+        following: Option<AbortHandle>,
+        shared: &Arc<Shared>,
+    ) -> Self {
+        let mut peer = Self {
+            id,
+            caller,
+            mode: settings.mode,
+            session,
+            line: None,
+            dial,
+            dialling: None,
+            following,
+            reached: Reached { reach: at_first(settings), since: shared.now(), why: String::new() },
+            address: Told::default(),
+            payload: Told::default(),
+            proof: None,
+            seen_at: None,
+            told_seen: None,
+            moved: None,
+            shared: Arc::clone(shared),
+        };
+        peer.call(if caller { Duration::ZERO } else { GRACE });
+        peer
+    }
+
+    /// Begins to connect, if the peer has an endpoint.
+    fn call(&mut self, delay: Duration) {
+        self.hang_up();
+        if let Some(dial) = &self.dial {
+            let delay = chance::between(delay, delay + Duration::from_millis(50));
+            self.dialling = Some(tokio::spawn(Arc::clone(dial).dial(delay)).abort_handle());
+        }
+    }
+
+    fn hang_up(&mut self) {
+        if let Some(dialling) = self.dialling.take() {
+            dialling.abort();
+        }
+    }
+
+    /// It is a peer no more, and is told.
+    pub(super) fn leave(mut self) {
+        self.hang_up();
+        if let Some(following) = self.following.take() {
+            following.abort();
+        }
+        if let Some(line) = self.line.take() {
+            line.close(code::REMOVED, "configured otherwise");
+        }
+    }
+
+    pub(super) const fn id(&self) -> PeerId {
+        self.id
+    }
+
+    fn enter(&mut self, reach: Reach, why: String) {
+        let same = self.reached.reach == reach;
+        let since = if same { self.reached.since } else { self.shared.now() };
+        self.reached = Reached { reach, since, why };
+    }
+
+    /// A connection with the peer. It replaces the one that is there, or is turned away.
+    pub(super) fn adopt(&mut self, arrival: Arrival) {
+        let Arrival { connection, address, first, ours, .. } = arrival;
+        if let Some(line) = self.line.take() {
+            let callers = ours == self.caller;
+            let again = ours == line.ours;
+            if !callers && !again && line.ended().is_none() && line.since.elapsed() < MEETING {
+                connection.close(code::SUPERSEDED, b"two connections met");
+                self.line = Some(line);
+                return;
+            }
+            line.close(code::SUPERSEDED, "another connection");
+        }
+        self.hang_up();
+        let now = self.shared.now();
+        if key_exchange_of(&connection) == KeyExchange::Classical {
+            self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
+        }
+        self.line = Some(Line::start(connection, ours, first, &self.shared));
+        (self.proof, self.seen_at, self.told_seen) = (None, None, None);
+        if self.mode == Mode::Identifier {
+            self.address.is = Some(address);
+        }
+        self.shared.with_roster(|roster| roster.expect_connection(self.id, address.ip()));
+        self.shared.tally.count(|counters| counters.connections += 1);
+        if let Some(session) = &mut self.session {
+            session.handle_connected(now);
+        }
+    }
+
+    /// A try to connect has failed.
+    pub(super) fn failed(&mut self, why: &Why) {
+        if self.line.is_some() {
+            return;
+        }
+        let known = &self.reached.why;
+        // A peer that was lost and does not answer is no news.
+        if *known != why.text && (why.refused || known.is_empty()) {
+            self.notice(format!("cannot connect: {}", why.advice()));
+        }
+        let reach = match (self.session.is_some(), why.refused) {
+            (false, _) => self.reached.reach,
+            (true, true) => Reach::Refused,
+            (true, false) => Reach::Connecting,
+        };
+        self.enter(reach, why.text.clone());
+    }
+
+    fn notice(&self, text: String) {
+        self.shared.board.notice(&self.shared.tally, Some(self.id), text);
+    }
+
+    /// Somebody is elsewhere than before.
+    fn notice_move(&mut self, now: wire::Instant, whose: &str, before: SocketAddr, is: SocketAddr) {
+        if before != is && self.moved.is_none_or(|told| now.since(told) >= MOVES) {
+            self.moved = Some(now);
+            let (before, is) = (canonical(before), canonical(is));
+            self.notice(format!("{whose} {is}, {before} before: a NAT on the way or an address has changed"));
+        }
+    }
+
+    /// Where a peer with a fixed endpoint is: it stays where it is for as long as its name says so.
+    pub(super) fn found(&mut self, addresses: &[SocketAddr]) {
+        if self.address.is.is_none_or(|address| !addresses.contains(&address)) {
+            self.address.is = addresses.first().copied();
+        }
+    }
+
+    /// The connection is gone.
+    fn lose(&mut self, line: Line, why: Why) {
+        let (ours, greeted) = (line.ours, line.greeted);
+        line.close(code::FAULT, &why.text);
+        self.shared.tally.count(|counters| counters.connections_lost += 1);
+        if let Some(session) = &mut self.session {
+            session.handle_disconnected(self.shared.now());
+        }
+        self.proof = None;
+        // What a peer is refused for again and again is said once.
+        if !why.superseded && (greeted || self.reached.why != why.text) {
+            self.notice(format!("lost: {}", why.advice()));
+        }
+        let endpoint = self.dial.is_some();
+        let reach = match (why.refused, endpoint) {
+            (true, _) => Reach::Refused,
+            (false, true) => Reach::Connecting,
+            (false, false) => Reach::Waiting,
+        };
+        let delay = match (why.refused, self.caller || ours) {
+            (true, _) => LEFT_ALONE,
+            (false, true) => Duration::ZERO,
+            (false, false) => GRACE,
+        };
+        self.enter(reach, why.text);
+        self.call(delay);
+    }
+
+    /// An event of the worker about this peer.
+    pub(super) fn handle_event(&mut self, now: wire::Instant, event: tunnel::Event) {
+        if let Some(session) = &mut self.session {
+            session.handle_event(now, event);
+        }
+    }
+
+    /// An EAPOL frame of the LAN.
+    pub(super) fn send_mkpdu(&self, frame: &LanFrame) {
+        if let Some(line) = &self.line {
+            line.send_mkpdu(frame.clone());
+        }
+    }
+
+    /// Looks after connection and session, and after the path if it is time to; MKPDUs go to `lan`. Whether there is
+    /// more to do at once.
+    pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
+        let Some(mut line) = self.line.take() else { return false };
+        if let Some(error) = line.ended() {
+            self.lose(line, Why::of(&error, None));
+            return false;
+        }
+        let Some(session) = &mut self.session else { return false };
+        let (mut left, mut moves) = (MESSAGES, Vec::new());
+        let fault = loop {
+            if left == 0 {
+                break None;
+            }
+            left -= 1;
+            let heeded = match line.heard.try_recv() {
+                Ok(Heard::Message(message)) => {
+                    self.shared.tally.count(|counters| counters.in_messages += 1);
+                    if let Message::SeenAt { address } = message
+                        && let Some(before) = self.seen_at.replace(address)
+                    {
+                        moves.push(("it sees this site at", before, address));
+                    }
+                    if let Message::Pong { token } = message
+                        && let Some(proof) = self.proof.take()
+                        && proof.is_proved_by(token, line.connection.remote_address())
+                    {
+                        moves.extend(self.address.is.map(|before| ("it is now at", before, proof.address)));
+                        self.address.is = Some(proof.address);
+                        let ip = proof.address.ip();
+                        self.shared.with_roster(|roster| roster.expect_connection(self.id, ip));
+                    }
+                    session.handle_message(now, message)
+                }
+                Ok(Heard::Malformed(error)) => Err(session.handle_malformed(now, error)),
+                Ok(Heard::Skipped) => {
+                    session.handle_skipped();
+                    Ok(())
+                }
+                Ok(Heard::Mkpdu(frame)) => {
+                    lan(*frame);
+                    Ok(())
+                }
+                Err(_) => break None,
+            };
+            if let Err(fault) = heeded {
+                break Some(fault);
+            }
+        };
+        for (whose, before, is) in moves {
+            self.notice_move(now, whose, before, is);
+        }
+        if let Some(fault) = fault {
+            self.shared.tally.count(|counters| counters.in_faults += 1);
+            self.lose(line, Why::fault(&fault));
+            return false;
+        }
+        if path {
+            self.look_at_path(&line);
+        }
+        self.line = Some(line);
+        left == 0
+    }
+
+    /// Where the peer is, and what its path carries.
+    fn look_at_path(&mut self, line: &Line) {
+        let address = line.connection.remote_address();
+        if self.mode == Mode::Identifier && self.address.is != Some(address) {
+            // Not believed before it is proved; nor is the path.
+            if self.proof.as_ref().is_none_or(|proof| proof.address != address) {
+                self.proof = Some(Proof::new(address));
+            }
+            return;
+        }
+        self.proof = None;
+        let payload = line.connection.stats().path.current_mtu;
+        let believed =
+            line.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
+        if believed {
+            self.payload.is = Some(payload);
+        }
+    }
+
+    /// Gives the line what the session has to say, as far as there is room.
+    pub(super) fn speak(&mut self, now: wire::Instant) {
+        let (Some(session), Some(line)) = (&mut self.session, &mut self.line) else { return };
+        if session.poll_timeout().is_some_and(|due| due <= now) {
+            session.handle_timeout(now);
+        }
+        while line.has_room() {
+            let Some((stream, message)) = session.poll_message() else { break };
+            line.send(stream, &message);
+        }
+        if session.state().channel != ChannelState::Up {
+            return;
+        }
+        if let Some(proof) = &mut self.proof
+            && proof.elsewhere.is_none()
+            && let Some(before) = self.address.is
+        {
+            let sent = self.shared.socket.watch(before);
+            if line.send(Stream::Control, &Message::Ping { token: proof.token }) {
+                proof.elsewhere = Some(sent);
+            }
+        }
+        let at = canonical(line.connection.remote_address());
+        if self.told_seen != Some(at) && line.send(Stream::Control, &Message::SeenAt { address: at }) {
+            self.told_seen = Some(at);
+        }
+        if !line.greeted {
+            line.greeted = true;
+            self.reached = Reached { reach: Reach::Connected, since: now, why: String::new() };
+            self.notice(format!("connected at {at}"));
+        }
+    }
+
+    /// The next word for the worker.
+    pub(super) fn next_word(&mut self) -> Option<ToWorker> {
+        if self.address.is != self.address.told {
+            self.address.told = self.address.is;
+            return Some(ToWorker::Endpoint { peer: self.id, address: self.address.is });
+        }
+        if self.payload.is != self.payload.told {
+            self.payload.told = self.payload.is;
+            let octets = usize::from(self.payload.is?);
+            return Some(ToWorker::Tunnel(Command::PathPayload { peer: self.id, octets }));
+        }
+        let command = self.session.as_mut()?.poll_command()?;
+        if let Command::Begin { peer, generation } = command {
+            self.shared.with_roster(|roster| roster.begin(peer, generation));
+        }
+        Some(ToWorker::Tunnel(command))
+    }
+
+    /// When the session wants to be called.
+    pub(super) fn poll_timeout(&self) -> Option<wire::Instant> {
+        self.session.as_ref()?.poll_timeout()
+    }
+
+    pub(super) fn status(&self) -> PeerStatus {
+        let connected = self.line.as_ref();
+        PeerStatus {
+            peer: self.id,
+            reach: self.reached.reach,
+            since: self.reached.since,
+            reason: self.reached.why.clone(),
+            address: self.address.is.map(canonical),
+            round_trip: connected.map(|line| line.connection.rtt()),
+            path_payload: self.payload.is,
+            seen_at: connected.and(self.seen_at),
+            key_exchange: connected.map(|line| key_exchange_of(&line.connection)),
+            session: self.session.as_ref().map(Session::state),
+        }
+    }
+}

@@ -1,0 +1,238 @@
+//! The socket that QUIC sees: it receives from the worker's ring and sends on a duplicate of the worker's UDP socket.
+//!
+//! What cannot be for this site is dropped here, before QUIC allocates for it: other versions (so nothing is negotiated
+//! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
+//! is dropped here is answered.
+//!
+//! The one connection ID that this site has not given out is in a client's first Initial, where the client draws it. It is
+//! a [`suite::knock`] here, so that who does not know the site's public key finds nobody at its address. After a Retry it
+//! is one that this site gave out, and so it is in all other packets.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::task::{Context, Poll, Waker};
+
+use quinn::udp::{RecvMeta, Transmit};
+use quinn::{AsyncUdpSocket, UdpPoller};
+use suite::knock::KnockKey;
+
+use super::counters::Tally;
+use super::initials::Initials;
+use super::transport::ConnectionIds;
+use dataplane::site::DatagramConsumer;
+
+/// The socket.
+pub(super) struct RingSocket {
+    socket: UdpSocket,
+    /// Of both families: QUIC knows IPv4 addresses as mapped ones then, the worker does not.
+    dual: bool,
+    receiving: Mutex<Receiving>,
+    /// Addresses for which somebody wants to know how much is sent there, as long as he does.
+    watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
+    ids: ConnectionIds,
+    /// Of this site.
+    knock: KnockKey,
+    tally: Arc<Tally>,
+    /// The next look for datagrams panics.
+    #[cfg(test)]
+    pub(super) defect: std::sync::atomic::AtomicBool,
+}
+
+struct Receiving {
+    datagrams: DatagramConsumer,
+    waiting: Option<Waker>,
+    initials: Initials,
+    /// Where a peer is, and somebody did not know this site's public key.
+    unknowing: Option<IpAddr>,
+}
+
+/// What is dropped unread, or else goes to QUIC.
+enum Verdict {
+    Take,
+    Version,
+    Nobodys,
+    Unknowing,
+    Flood,
+}
+
+impl RingSocket {
+    /// `socket` is one that does not block.
+    pub(super) fn new(
+        socket: UdpSocket,
+        datagrams: DatagramConsumer,
+        ids: ConnectionIds,
+        knock: KnockKey,
+        tally: Arc<Tally>,
+    ) -> Self {
+        let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
+        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknowing: None };
+        Self {
+            socket,
+            dual,
+            receiving: Mutex::new(receiving),
+            watched: Mutex::default(),
+            ids,
+            knock,
+            tally,
+            #[cfg(test)]
+            defect: std::sync::atomic::AtomicBool::new(false),
+        }
+    }
+
+    fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
+        self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The worker has rung.
+    pub(super) fn wake(&self) {
+        if let Some(waker) = self.receiving().waiting.take() {
+            waker.wake();
+        }
+    }
+
+    /// Counts what is sent to this address from now on.
+    pub(super) fn watch(&self, address: SocketAddr) -> Arc<AtomicU64> {
+        let sent = Arc::default();
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        watched.retain(|(_, sent)| sent.strong_count() > 0);
+        watched.push((address, Arc::downgrade(&sent)));
+        sent
+    }
+
+    /// Where peers are, as far as is known.
+    pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
+        self.receiving().initials.peers = peers;
+    }
+
+    /// Where a peer is from where an Initial without a knock has come since this was asked last.
+    pub(super) fn unknowing(&self) -> Option<IpAddr> {
+        self.receiving().unknowing.take()
+    }
+
+    fn judge(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
+        const LONG: u8 = 0x80;
+        match octets {
+            [first, v0, v1, v2, v3, ..] if first & LONG != 0 && [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] => {
+                Verdict::Version
+            }
+            [first, _, _, _, _, length, rest @ ..] if first & LONG != 0 => {
+                let id = rest.get(..usize::from(*length)).unwrap_or_default();
+                self.judge_long(receiving, from, octets, id)
+            }
+            // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
+            [first, id @ ..]
+                if first & LONG == 0 && (receiving.initials.peers.contains(&from) || self.ids.begin(id)) =>
+            {
+                Verdict::Take
+            }
+            _ => Verdict::Nobodys,
+        }
+    }
+
+    /// Of a connection that is being made. `id`: where it goes to.
+    fn judge_long(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8], id: &[u8]) -> Verdict {
+        const TYPE: u8 = 0x30;
+        let (initial, ours) = (octets[0] & TYPE == 0, self.ids.are_ours(id));
+        match (initial, ours || (initial && self.knock.recognises(id))) {
+            (true, false) => {
+                if receiving.initials.peers.contains(&from) {
+                    receiving.unknowing = Some(from);
+                }
+                Verdict::Unknowing
+            }
+            (false, false) => Verdict::Nobodys,
+            (true, true) if !receiving.initials.take(from, octets) => Verdict::Flood,
+            (_, true) => Verdict::Take,
+        }
+    }
+}
+
+impl fmt::Debug for RingSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RingSocket").field("socket", &self.socket).finish_non_exhaustive()
+    }
+}
+
+impl AsyncUdpSocket for RingSocket {
+    fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
+        Box::pin(AlwaysWritable)
+    }
+
+    /// Never fails: what the kernel does not take is lost, as on a network, and QUIC sends it again. An error here
+    /// would end the connection, and a packet that is too long for an interface is what a search for the path MTU is
+    /// made of.
+    fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        for (address, sent) in self.watched.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if *address == transmit.destination
+                && let Some(sent) = sent.upgrade()
+            {
+                sent.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if self.socket.send_to(transmit.contents, transmit.destination).is_err() {
+            self.tally.count(|counters| counters.out_datagrams_refused += 1);
+        }
+        Ok(())
+    }
+
+    /// Up to a batch of datagrams. What is dropped on the way is bounded by what the ring holds.
+    fn poll_recv(
+        &self,
+        cx: &mut Context<'_>,
+        bufs: &mut [IoSliceMut<'_>],
+        meta: &mut [RecvMeta],
+    ) -> Poll<io::Result<usize>> {
+        #[cfg(test)]
+        assert!(!self.defect.swap(false, Ordering::Relaxed), "as a defect would");
+        let receiving = &mut *self.receiving();
+        let mut taken = 0;
+        while let (Some(buffer), Some(meta)) = (bufs.get_mut(taken), meta.get_mut(taken)) {
+            let Some((from, octets)) = receiving.datagrams.pop(buffer) else { break };
+            let from = match from {
+                SocketAddr::V4(four) if self.dual => {
+                    SocketAddr::new(four.ip().to_ipv6_mapped().into(), four.port())
+                }
+                other => other,
+            };
+            match self.judge(receiving, from.ip(), &buffer[..octets]) {
+                Verdict::Take => {
+                    *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };
+                    taken += 1;
+                }
+                Verdict::Version => self.tally.count(|counters| counters.in_other_version += 1),
+                Verdict::Nobodys => self.tally.count(|counters| counters.in_unknown_connection += 1),
+                Verdict::Unknowing => self.tally.count(|counters| counters.in_without_proof += 1),
+                Verdict::Flood => self.tally.count(|counters| counters.in_initials_flood += 1),
+            }
+        }
+        if taken > 0 {
+            self.tally.count(|counters| counters.in_datagrams += taken as u64);
+            return Poll::Ready(Ok(taken));
+        }
+        receiving.waiting = Some(cx.waker().clone());
+        Poll::Pending
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    fn may_fragment(&self) -> bool {
+        false
+    }
+}
+
+/// A datagram that the kernel does not take at once is dropped: there is nothing to wait for.
+#[derive(Debug)]
+struct AlwaysWritable;
+
+impl UdpPoller for AlwaysWritable {
+    fn poll_writable(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
