@@ -16,6 +16,7 @@ use perf::demo::sites::{Sites, SitesChoice, site_name};
 
 use super::reload::reloaded;
 use super::sites::{all_up, is_up, site_when};
+use super::steps::frameward;
 use super::{DEADLINE, counter, program};
 
 /// Frames of the two who talk, one after the other.
@@ -95,6 +96,8 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
         let changed = |file: &std::path::Path, name: &str, text: &str, words: &str| {
             talked();
             std::fs::write(file, text).unwrap();
+            let tried = frameward(&sites.scratch, &["reload", "--dry-run", name]).stdout;
+            assert!(tried.contains(": its peers change\n") && !tried.contains("restarted"), "{tried}");
             let told = reloaded(&sites.scratch, name);
             assert!(told.contains(words) && !told.contains("restarted"), "{told}");
             talked();

@@ -104,17 +104,22 @@ Examples:
     #[command(after_help = "\
 Links and sites that stay as they are go on untouched. Keys and settings change between two
 frames; a link whose interfaces, io or mtu change is restarted alone, and so is a site that
-changes at all; links and sites are added and removed. If anything is wrong nothing is changed.
-The same as SIGHUP, with an answer. Needs the right to send the gateway a signal: root, or the
-gateway's own user.
+changes at all; links and sites are added and removed; of [gateway], io, http and unguarded change,
+and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
+different, with its old and its new value; keys in files as fingerprints. The same as SIGHUP, with
+an answer. Needs to be root, or the gateway's own user.
 
 To change a key and lose no frame: give it an AN of its own; first add it to the peers of the
 other end, and reload there; then name it in [link.static] here, and reload; then remove the old
 key there, and reload.
 
-Example:
+Examples:
+  frameward reload --dry-run press-line    (says the same, and changes nothing)
   frameward reload press-line")]
     Reload {
+        /// Say what a reload would change, or what is wrong, and change nothing
+        #[arg(long)]
+        dry_run: bool,
         /// The gateway, or what is of it as for status; may be left out if only one is running
         name: Option<String>,
     },

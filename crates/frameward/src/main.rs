@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Plan(plan) => plan.run(),
-        Command::Reload { name } => reload_gateway(name.as_deref()),
+        Command::Reload { dry_run, name } => reload_gateway(name.as_deref(), dry_run),
         Command::Rekey { name, link } => rekey(&name, link.as_deref()),
         Command::Schema { format } => print(&match format {
             ReferenceFormat::Json => reference::schema(),
@@ -197,14 +197,20 @@ fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure>
     print(&StatusText { report: &report, detail })
 }
 
-fn reload_gateway(name: Option<&str>) -> Result<(), Failure> {
+fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
     let directory = status::runtime_dir();
-    let found = find(&directory, name)?;
-    let report = reload::ask(&directory, &found.gateway).map_err(|error| told(&error, Failure::Failed))?;
-    if report.done {
-        report.lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
+    let gateway = find(&directory, name)?.gateway;
+    let (done, lines) = if dry_run {
+        let tried = request::try_reload(&directory, &gateway);
+        tried.map(|tried| (tried.done, tried.lines)).map_err(|error| told(&error, Failure::Failed))?
     } else {
-        report.lines.iter().for_each(|line| tell(line));
+        let report = reload::ask(&directory, &gateway);
+        report.map(|report| (report.done, report.lines)).map_err(|error| told(&error, Failure::Failed))?
+    };
+    if done {
+        lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
+    } else {
+        lines.iter().for_each(|line| tell(line));
         Err(Failure::Usage)
     }
 }

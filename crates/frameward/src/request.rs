@@ -1,8 +1,9 @@
-//! Asking a running gateway to do something: one line there, one line back, over a socket of its own.
+//! Asking a running gateway to do something: one line there, some lines back, over a socket of its own.
 //!
 //! ```text
 //!  rekey press\n ──▶ NAME.requests, mode 0600: root and the gateway's user
-//!                ◀── done\n, or why not
+//!  try reload\n      (what a reload would do)
+//!                ◀── what is to be said, and done\n; or why not
 //! ```
 //!
 //! Not over the status socket, which more people may use, and from whose clients nothing is read. A reload is asked for by
@@ -17,20 +18,37 @@ use crate::config::is_name;
 use crate::report::{GatewayReport, ServeError, SocketServer};
 use crate::status::{self, StatusError};
 
-/// The longest line that is read, in octets.
+/// The longest line that a gateway reads, in octets.
 const LONGEST: u64 = 256;
+/// The longest answer that is read, in octets.
+const LONGEST_ANSWER: u64 = 1 << 20;
 /// How long either side waits for the other's line.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
 const DONE: &str = "done";
+const TRY_RELOAD: &str = "try reload";
 
 /// What a gateway can be asked to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Request {
     /// To agree on another SAK for this link.
     Rekey(String),
+    /// To say what a reload would do.
+    TryReload,
+}
+
+/// What is said of it line by line, or why it was not done.
+pub type Answer = Result<Vec<String>, String>;
+
+/// What a reload would do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tried {
+    /// It would be taken over.
+    pub done: bool,
+    /// What would be changed, or what is wrong, a line each.
+    pub lines: Vec<String>,
 }
 
 /// Why it was not done.
@@ -72,8 +90,19 @@ pub enum RequestError {
 
 impl Request {
     fn parse(line: &str) -> Option<Self> {
-        let link = line.strip_suffix('\n')?.strip_prefix("rekey ")?;
+        let line = line.strip_suffix('\n')?;
+        if line == TRY_RELOAD {
+            return Some(Self::TryReload);
+        }
+        let link = line.strip_prefix("rekey ")?;
         is_name(link).then(|| Self::Rekey(link.to_owned()))
+    }
+
+    fn line(&self) -> String {
+        match self {
+            Self::Rekey(link) => format!("rekey {link}\n"),
+            Self::TryReload => format!("{TRY_RELOAD}\n"),
+        }
     }
 }
 
@@ -88,7 +117,7 @@ fn socket_path(directory: &Path, name: &str) -> PathBuf {
 pub fn serve(
     directory: &Path,
     name: &str,
-    mut answer: impl FnMut(Request) -> Result<(), String> + Send + 'static,
+    mut answer: impl FnMut(Request) -> Answer + Send + 'static,
 ) -> Result<SocketServer, ServeError> {
     let serve = move |client: UnixStream| {
         // A client that went away or does not speak is its own loss.
@@ -97,7 +126,7 @@ pub fn serve(
     SocketServer::start(directory, name, &socket_path(directory, name), 0o600, serve)
 }
 
-fn deal(mut client: UnixStream, answer: &mut impl FnMut(Request) -> Result<(), String>) -> io::Result<()> {
+fn deal(mut client: UnixStream, answer: &mut impl FnMut(Request) -> Answer) -> io::Result<()> {
     client.set_read_timeout(Some(PATIENCE))?;
     client.set_write_timeout(Some(PATIENCE))?;
     let mut line = String::new();
@@ -106,8 +135,46 @@ fn deal(mut client: UnixStream, answer: &mut impl FnMut(Request) -> Result<(), S
         Some(request) => answer(request),
         None => Err("this is no request that this release knows".into()),
     };
-    let line = answer.err().unwrap_or_else(|| DONE.to_owned());
-    client.write_all(format!("{line}\n").as_bytes())
+    let said = match answer {
+        Ok(mut lines) => {
+            lines.push(DONE.to_owned());
+            lines.join("\n")
+        }
+        Err(why) => why,
+    };
+    client.write_all(format!("{said}\n").as_bytes())
+}
+
+/// Sends a request, and returns what is answered.
+fn send(directory: &Path, name: &str, request: &Request) -> Result<Answer, RequestError> {
+    let path = socket_path(directory, name);
+    let ask = || {
+        let mut socket = UnixStream::connect(&path)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.write_all(request.line().as_bytes())?;
+        socket.shutdown(std::net::Shutdown::Write)?;
+        let mut answer = String::new();
+        socket.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
+        Ok(answer)
+    };
+    let silent = |source| RequestError::Silent { name: name.to_owned(), path: path.clone(), source };
+    let answer = ask().map_err(silent)?;
+    let mut lines: Vec<String> = answer.lines().map(str::to_owned).collect();
+    Ok(match lines.pop_if(|last| last == DONE) {
+        Some(_) => Ok(lines),
+        None => Err(lines.join("\n")),
+    })
+}
+
+/// Asks the gateway `name` what a reload would do.
+///
+/// # Errors
+/// [`RequestError`]; a configuration that would be refused is none, but an answer that says so.
+pub fn try_reload(directory: &Path, name: &str) -> Result<Tried, RequestError> {
+    let answer = send(directory, name, &Request::TryReload)?;
+    let done = answer.is_ok();
+    let lines = answer.unwrap_or_else(|why| why.lines().map(str::to_owned).collect());
+    Ok(Tried { done, lines })
 }
 
 /// Asks the gateway `name` for another SAK of a link, and waits until it protects. Returns its KI.
@@ -120,20 +187,8 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, Request
         Ok(transmitting(&status::parse(name, &document)?, link))
     };
     let before = reported()?;
-    let path = socket_path(directory, name);
-    let ask = || {
-        let mut socket = UnixStream::connect(&path)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.write_all(format!("rekey {link}\n").as_bytes())?;
-        socket.shutdown(std::net::Shutdown::Write)?;
-        let mut answer = String::new();
-        socket.take(LONGEST).read_to_string(&mut answer)?;
-        Ok(answer)
-    };
-    let silent = |source| RequestError::Silent { name: name.to_owned(), path: path.clone(), source };
-    let answer = ask().map_err(silent)?;
-    if answer.trim_end() != DONE {
-        return Err(RequestError::Refused(answer.trim_end().to_owned()));
+    if let Err(why) = send(directory, name, &Request::Rekey(link.to_owned()))? {
+        return Err(RequestError::Refused(why));
     }
     let give_up = Instant::now() + REKEY_PATIENCE;
     while Instant::now() < give_up {
@@ -193,12 +248,13 @@ mod tests {
             report
         })
         .unwrap();
-        let requests = serve(&runtime, "line", move |Request::Rekey(link)| {
-            if link != "press" {
-                return Err(format!("there is no link {link:?}"));
+        let requests = serve(&runtime, "line", move |request| match request {
+            Request::Rekey(link) if link != "press" => Err(format!("there is no link {link:?}")),
+            Request::Rekey(_) => {
+                number.fetch_add(1, Ordering::Relaxed);
+                Ok(Vec::new())
             }
-            number.fetch_add(1, Ordering::Relaxed);
-            Ok(())
+            Request::TryReload => Ok((0..100).map(|line| format!("changed: key {line}")).collect()),
         })
         .unwrap();
         let path = socket_path(&runtime, "line");
@@ -206,6 +262,8 @@ mod tests {
         assert_eq!(status::find(&runtime, None).unwrap().gateway, "line", "it is no other gateway's");
         assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
         assert_eq!(only_link(&runtime, "line").unwrap(), "press");
+        let tried = try_reload(&runtime, "line").unwrap();
+        assert_eq!((tried.done, tried.lines.len(), tried.lines[99].as_str()), (true, 100, "changed: key 99"));
         let refused = rekey(&runtime, "line", "oven").unwrap_err();
         assert_eq!(refused.to_string(), "there is no link \"oven\"");
         drop(requests);
@@ -215,13 +273,20 @@ mod tests {
     #[test]
     fn whatever_else_is_said_is_no_request() {
         assert_eq!(Request::parse("rekey press\n"), Some(Request::Rekey("press".into())));
-        for line in
-            ["", "rekey press", "rekey \n", "rekey ../x\n", "rekey a b\n", "stop\n", "rekey press\n\n"]
-        {
+        for line in [
+            "",
+            "rekey press",
+            "rekey \n",
+            "rekey ../x\n",
+            "rekey a b\n",
+            "stop\n",
+            "rekey press\n\n",
+            "try\n",
+        ] {
             assert_eq!(Request::parse(line), None, "{line:?}");
         }
         let directory = TestDirectory::new("requests");
-        let _server = serve(directory.path(), "line", |_| Ok(())).unwrap();
+        let _server = serve(directory.path(), "line", |_| Ok(Vec::new())).unwrap();
         let mut socket = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
         // More than is read, and not text.
         socket.write_all(&[0xff; 300]).unwrap();

@@ -26,6 +26,7 @@ pub(crate) mod site;
 mod start;
 mod static_keys;
 mod supervisor;
+mod surface;
 mod verdicts;
 
 use std::fmt;
@@ -44,7 +45,7 @@ use pnstore::LeaseError;
 use crate::config::{self, Config, Finding, Keys, Outline, Polling};
 use crate::http::Listening;
 use crate::report::{PrivilegeReport, ReloadReport, ServeError};
-use crate::request::Request;
+use crate::request::{Answer, Request, Tried};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use cell::CellNews;
 use door::{Asked, Questions};
@@ -53,6 +54,7 @@ use presence::Looks;
 use restored::Machine;
 use site::RunningSite;
 use supervisor::Supervisor;
+use surface::Surface;
 use verdicts::Verdicts;
 
 /// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
@@ -157,8 +159,9 @@ pub fn run(
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
     let leases = start::open_state(&config, tell)?;
     let (door, asked) = door::open();
-    let server = door::serve(&name, runtime_dir, listening, &door)?;
-    let (running, outcome) = match Running::start(config, leases, locked, tell) {
+    let server = door::serve(&name, runtime_dir, &door)?;
+    let surface = Surface::start(&door, listening)?;
+    let (running, outcome) = match Running::start(config, leases, locked, surface, tell) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
             running.advise(tell);
@@ -215,6 +218,7 @@ struct Running {
     verdicts: Verdicts,
     /// What the configuration says, for the next reload.
     outline: Outline,
+    http: Surface,
 }
 
 impl Running {
@@ -276,8 +280,17 @@ impl Running {
     }
 
     /// Does what somebody asks for, or says why not.
-    fn request(&mut self, request: &Request) -> Result<(), String> {
-        let Request::Rekey(link) = request;
+    fn request(&mut self, request: &Request) -> Answer {
+        match request {
+            Request::Rekey(link) => self.rekey(link).map(|()| Vec::new()),
+            Request::TryReload => {
+                let Tried { done, lines } = self.try_reload();
+                if done { Ok(lines) } else { Err(lines.join("\n")) }
+            }
+        }
+    }
+
+    fn rekey(&mut self, link: &str) -> Result<(), String> {
         let Some(running) = self.links.iter().find(|running| running.config.name == *link) else {
             return Err(format!("there is no link {link:?}; frameward status names them"));
         };

@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::report::without_links;
-use crate::http::{HttpServer, Listening};
 use crate::report::{GatewayReport, SocketServer};
-use crate::request::{self, Request};
+use crate::request::{self, Answer, Request};
 
 /// How long the status thread waits for figures before it answers without links.
 const REPORT_WAIT: Duration = Duration::from_secs(3);
@@ -22,8 +21,8 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(super) enum Asked {
     /// For a report.
     Report(Sender<GatewayReport>),
-    /// To do something; the answer is why not.
-    Request(Request, Sender<Result<(), String>>),
+    /// To do something; the answer is what is said of it, or why not.
+    Request(Request, Sender<Answer>),
 }
 
 /// Where the main thread is asked.
@@ -44,7 +43,7 @@ pub(super) fn open() -> (Door, Questions) {
 
 impl Door {
     /// The answer; none while the main thread starts or stops.
-    fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Asked) -> Option<T> {
+    pub(super) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Asked) -> Option<T> {
         let (reply, answer) = mpsc::channel();
         self.questions.send(question(reply)).ok()?;
         self.main.unpark();
@@ -65,13 +64,12 @@ impl Questions {
     }
 }
 
-/// Starts all that answers with figures.
+/// Starts what answers with figures on the status socket, and what takes requests.
 pub(super) fn serve(
     name: &str,
     runtime_dir: &Path,
-    listening: Option<Listening>,
     door: &Door,
-) -> Result<(SocketServer, SocketServer, Option<HttpServer>), RunError> {
+) -> Result<(SocketServer, SocketServer), RunError> {
     let (nothing, of_reports) = (without_links(name), door.clone());
     let answer = move || of_reports.ask(Asked::Report).unwrap_or_else(|| nothing.clone());
     let server = SocketServer::reports(runtime_dir, name, answer)?;
@@ -80,8 +78,5 @@ pub(super) fn serve(
         let answer = of_requests.ask(|reply| Asked::Request(request, reply));
         answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
     };
-    let requests = request::serve(runtime_dir, name, answer)?;
-    let of_http = door.clone();
-    let http = listening.map(|listening| HttpServer::start(listening, move || of_http.ask(Asked::Report)));
-    Ok((server, requests, http.transpose().map_err(RunError::Thread)?))
+    Ok((server, request::serve(runtime_dir, name, answer)?))
 }

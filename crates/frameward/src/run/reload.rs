@@ -11,10 +11,11 @@
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
 //! | peers of a site | they come and go: see run/site/peers.rs; one that is changed begins anew |
 //! | anything else about a site, `io` | that site alone is stopped and started: see below |
-//! | `[gateway]`, but for `io` | refused: the gateway has to be restarted |
+//! | `http` | the surface is closed and opened again elsewhere |
+//! | anything else in `[gateway]`, but for `io` and `unguarded` | refused: the gateway has to be restarted |
 //!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
-//! for before, MTUs, PNs. What the
+//! for before, MTUs, the address of `http`. A reload that is only tried ends there (trial.rs). What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
 //! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 //!
@@ -24,6 +25,7 @@
 //! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 
 mod sites;
+mod trial;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -75,6 +77,18 @@ enum KeyChange {
     Keep,
 }
 
+impl What {
+    /// The link's line, if it is one that runs.
+    fn words(&self) -> Option<&'static str> {
+        match self {
+            Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
+            // What becomes of a cell alone is said relation by relation.
+            Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
+            Self::Change { .. } => Some("changed"),
+        }
+    }
+}
+
 /// Keys of `[gateway]` that are different and cannot be taken over.
 fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
     let config::Gateway {
@@ -87,7 +101,7 @@ fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
         cpus,
         unguarded: _,
         antedate,
-        http,
+        http: _,
     } = old;
     let same = [
         ("name", *name == new.name),
@@ -97,7 +111,6 @@ fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
         ("realtime", *realtime == new.realtime),
         ("cpus", *cpus == new.cpus),
         ("antedate", *antedate == new.antedate),
-        ("http", *http == new.http),
     ];
     same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
 }
@@ -110,6 +123,12 @@ struct New {
     /// With the MTU of each one's LAN.
     sites: Vec<(Site, usize)>,
     io_changes: bool,
+}
+
+/// What is said of a link that is in no step, or in one to start it anew.
+fn stopped(name: &str, again: bool) -> String {
+    let again = if again { ", to start with keys of another origin" } else { "" };
+    format!("link {name:?}: stopped{again}")
 }
 
 /// Which of the old SAs go on as new ones: those with the same key and names.
@@ -142,10 +161,15 @@ impl Running {
     /// Reads the configuration again and takes it over, and says how it went.
     pub(super) fn reload(&mut self, tell: Tell<'_>) {
         let mut lines = Vec::new();
-        let done = match self.prepare(&mut lines) {
-            Ok(New { gateway, outline, steps, sites, io_changes }) => {
+        let prepared = self.prepare(&mut lines).and_then(|new| {
+            let http = self.http.prepare(&self.file, self.gateway.http, new.gateway.http);
+            Ok((new, http.map_err(|finding| vec![finding.to_string()])?))
+        });
+        let done = match prepared {
+            Ok((New { gateway, outline, steps, sites, io_changes }, http)) => {
+                lines.extend(self.changes(&outline));
+                lines.extend(self.http.change(http, gateway.http));
                 self.gateway = gateway;
-                lines.extend(self.outline.changes(&outline));
                 self.outline = outline;
                 let sites = self.stop_changed_sites(sites, io_changes, &mut lines);
                 let done = self.carry_out(steps, &mut lines);
@@ -165,7 +189,13 @@ impl Running {
         self.reloaded = Some(ReloadReport { count, done, lines });
     }
 
-    /// Judges the new configuration. Changes nothing, but for PNs that are reserved.
+    /// What is different in another configuration, a line each.
+    fn changes(&self, outline: &Outline) -> Vec<String> {
+        let lines = self.outline.changes(outline);
+        if lines.is_empty() { vec!["nothing is different from what runs".into()] } else { lines }
+    }
+
+    /// Judges the new configuration. Changes nothing.
     fn prepare(&mut self, lines: &mut Vec<String>) -> Result<New, Vec<String>> {
         if let Some(silent) = self.control.disk_silent() {
             let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
@@ -312,20 +342,16 @@ impl Running {
             let name = link.name.clone();
             let found = before.iter().position(|running| running.config.name == name);
             let running = found.map(|found| before.remove(found));
+            let words = what.words();
             match (what, running) {
                 (What::Keep, Some(mut running)) => {
                     running.config = link;
                     self.links.push(running);
                 }
                 (What::Change { keys, reopen }, Some(mut running)) => {
-                    let cell_alone = matches!(keys, KeyChange::Keep) && !reopen;
                     match self.change(&mut running, link, mtus, keys) {
                         Ok(of_cell) => {
-                            match reopen {
-                                true => lines.push(format!("link {name:?}: restarted, its SAs go on")),
-                                false if cell_alone => {}
-                                false => lines.push(format!("link {name:?}: changed")),
-                            }
+                            lines.extend(words.map(|words| format!("link {name:?}: {words}")));
                             lines.extend(of_cell);
                         }
                         Err(error) => errors.push(error),
@@ -368,9 +394,9 @@ impl Running {
                 continue;
             }
             errors.extend(self.control.remove(&name).map(drop).err().map(|error| error.to_string()));
-            let again = if step(&running).is_some() { ", to start with keys of another origin" } else { "" };
+            let again = step(&running).is_some();
             errors.extend(running.restore().err().map(|error| error.to_string()));
-            lines.push(format!("link {name:?}: stopped{again}"));
+            lines.push(stopped(&name, again));
         }
     }
 

@@ -21,6 +21,7 @@ use super::link::{ReadyLink, RunningLink};
 use super::presence::missing;
 use super::site::RunningSite;
 use super::static_keys::Granted;
+use super::surface::Surface;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, Tell, polling};
 use crate::check::interface_mtu;
@@ -59,6 +60,7 @@ impl Running {
         config: Config,
         leases: LeaseStore,
         locked: Result<(), String>,
+        http: Surface,
         tell: Tell<'_>,
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
@@ -88,6 +90,7 @@ impl Running {
             sites: Vec::new(),
             verdicts: Verdicts::default(),
             outline,
+            http,
         };
         let begun = running.start_all(links, sites, tell);
         match begun {

@@ -12,6 +12,41 @@ pub(super) enum NewSite {
     Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
 }
 
+/// The same before anything is done.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fate {
+    GoesOn,
+    ChangePeers,
+    Restart,
+    Start,
+}
+
+impl Fate {
+    /// What becomes of a site that is to be as `config` says.
+    pub(super) fn of(running: Option<&RunningSite>, config: &Site, lan_mtu: usize, io_changes: bool) -> Self {
+        let Some(running) = running else { return Self::Start };
+        // One that could not be started yet is tried each second.
+        if io_changes || running.lan_mtu().is_some_and(|before| before != lan_mtu) {
+            return Self::Restart;
+        }
+        match () {
+            () if running.config.is_like(config) => Self::GoesOn,
+            () if running.differs_in_peers_alone(config) => Self::ChangePeers,
+            () => Self::Restart,
+        }
+    }
+
+    /// The site's line.
+    pub(super) const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::GoesOn => None,
+            Self::ChangePeers => Some("its peers change"),
+            Self::Restart => Some("restarted; its peers agree on keys anew"),
+            Self::Start => Some("started"),
+        }
+    }
+}
+
 impl Running {
     /// Stops the sites that are gone or changed; returns those that are to run, with the ones that go on.
     pub(super) fn stop_changed_sites(
@@ -25,30 +60,24 @@ impl Running {
         for (config, lan_mtu) in new {
             let found = before.iter().position(|running| running.config.name == config.name);
             let running = found.map(|found| before.remove(found));
-            // One that could not be started yet is tried each second.
-            let same_lan = |running: &RunningSite| {
-                !io_changes && running.lan_mtu().is_none_or(|before| before == lan_mtu)
-            };
-            match running {
-                Some(mut running) if same_lan(&running) && running.config.is_like(&config) => {
+            let fate = Fate::of(running.as_ref(), &config, lan_mtu, io_changes);
+            let what = fate.words().unwrap_or_default();
+            let site = match (fate, running) {
+                (Fate::GoesOn, Some(mut running)) => {
                     running.config = config;
-                    sites.push(NewSite::GoesOn(Box::new(running)));
+                    NewSite::GoesOn(Box::new(running))
                 }
-                Some(running) if same_lan(&running) && running.differs_in_peers_alone(&config) => {
-                    let (running, config) = (Box::new(running), Box::new(config));
-                    sites.push(NewSite::ChangePeers { running, config, lan_mtu });
+                (Fate::ChangePeers, Some(running)) => {
+                    NewSite::ChangePeers { running: Box::new(running), config: Box::new(config), lan_mtu }
                 }
-                Some(running) => {
-                    lines
-                        .extend(running.stop(&mut self.control).err().map(|error| format!("error: {error}")));
-                    sites.push(NewSite::Start {
-                        config: Box::new(config),
-                        lan_mtu,
-                        what: "restarted; its peers agree on keys anew",
-                    });
+                (_, running) => {
+                    let stopped = running.map(|running| running.stop(&mut self.control));
+                    let error = stopped.and_then(Result::err).map(|error| format!("error: {error}"));
+                    lines.extend(error);
+                    NewSite::Start { config: Box::new(config), lan_mtu, what }
                 }
-                None => sites.push(NewSite::Start { config: Box::new(config), lan_mtu, what: "started" }),
-            }
+            };
+            sites.push(site);
         }
         for gone in before {
             let name = gone.config.name.clone();

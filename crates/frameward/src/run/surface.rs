@@ -1,0 +1,90 @@
+//! The HTTP surface of a running gateway, and how a reload moves it.
+
+use std::path::Path;
+
+use super::RunError;
+use super::door::{Asked, Door};
+use crate::config::{Finding, Http};
+use crate::http::{HttpServer, Listening};
+
+/// What a reload does to it.
+pub(super) enum Move {
+    /// Nothing.
+    Stay,
+    /// To this address; without one it ends.
+    To(Option<Listening>),
+}
+
+/// Where status and metrics are served, if anywhere.
+pub(super) struct Surface {
+    door: Door,
+    server: Option<HttpServer>,
+}
+
+impl Surface {
+    /// Serves where the gateway listens.
+    pub(super) fn start(door: &Door, listening: Option<Listening>) -> Result<Self, RunError> {
+        let mut surface = Self { door: door.clone(), server: None };
+        surface.serve(listening).map_err(RunError::Thread)?;
+        Ok(surface)
+    }
+
+    fn serve(&mut self, listening: Option<Listening>) -> std::io::Result<()> {
+        // The one before has ended when the next begins.
+        self.server = None;
+        let door = self.door.clone();
+        let server = listening.map(|listening| HttpServer::start(listening, move || door.ask(Asked::Report)));
+        self.server = server.transpose()?;
+        Ok(())
+    }
+
+    /// Listens where the new configuration says. The surface before goes on, but where both would have one port: it ends
+    /// first, and comes back if the new one cannot be.
+    pub(super) fn prepare(
+        &mut self,
+        file: &Path,
+        old: Option<Http>,
+        new: Option<Http>,
+    ) -> Result<Move, Finding> {
+        let Some(new) = new else { return Ok(Move::To(None)) };
+        let Some(old) = old else { return Listening::start(file, new).map(Some).map(Move::To) };
+        if old.address == new.address && self.server.is_some() {
+            return Ok(Move::Stay);
+        }
+        match Listening::start(file, new) {
+            Err(_) if old.address.port() == new.address.port() => {}
+            other => return other.map(Some).map(Move::To),
+        }
+        self.server = None;
+        let listening = Listening::start(file, new);
+        if listening.is_err() {
+            let before = Listening::start(file, old);
+            // Who took the address in this moment has it.
+            let _ = before.map(|before| self.serve(Some(before)));
+        }
+        listening.map(Some).map(Move::To)
+    }
+
+    /// As [`Self::prepare`], and leaves everything as it is. Whether two addresses of one port can follow each other is not
+    /// tried.
+    pub(super) fn try_out(&self, file: &Path, old: Option<Http>, new: Option<Http>) -> Result<(), Finding> {
+        let Some(new) = new else { return Ok(()) };
+        if old.is_some_and(|old| old.address.port() == new.address.port()) {
+            return Ok(());
+        }
+        Listening::start(file, new).map(drop)
+    }
+
+    /// Takes over what was prepared. Returns what a person should know.
+    pub(super) fn change(&mut self, to: Move, http: Option<Http>) -> Option<String> {
+        let Move::To(listening) = to else { return None };
+        let was = self.server.is_some();
+        match (self.serve(listening), http) {
+            (Err(error), _) => {
+                Some(format!("error: http: cannot start a thread: {error}; raise the limit of tasks"))
+            }
+            (Ok(()), Some(http)) => Some(format!("status and metrics: http://{}/", http.address)),
+            (Ok(()), None) => was.then(|| "status and metrics: no more over HTTP".to_owned()),
+        }
+    }
+}
