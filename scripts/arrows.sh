@@ -30,7 +30,7 @@ allowed() {
     frameward-netdev) echo frameward-wire ;;
     frameward-pnstore) echo frameward-wire frameward-suite frameward-netdev ;;
     # The frame path: no unsafe code.
-    frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore ;;
+    frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev ;;
     # The channel between sites: the only user of QUIC.
     frameward-sitelink) echo frameward-wire frameward-suite frameward-tunnel frameward-netdev frameward-dataplane ;;
     frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane ;;

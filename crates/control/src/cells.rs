@@ -1,7 +1,7 @@
 //! Cells: control owns the handshakes of their relations, and carries over between them, their link's worker and the wire.
 //!
 //! ```text
-//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── Command::ChangeKeys ──▶ Relations
+//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── job: KeyChanges ──▶ Relations
 //!       ◀── HELLOs ── ring ◀──── Handshake ◀────────── ring ◀── Event: heard, epoch begun ◀──
 //! ```
 //!
@@ -9,6 +9,7 @@
 //! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
 //! HELLO wakes control, and control wakes the worker.
 
+mod key_changes;
 mod lately;
 mod silence;
 
@@ -25,8 +26,12 @@ use self::lately::Lately;
 use self::silence::Silences;
 use super::{Gateway, LinkControl, Notice, Unanswered};
 use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, Door, KeyChanges, Rest};
-use dataplane::worker::{Command, Event as WorkerEvent, WorkerHandle};
+use dataplane::cell::{Cell, CellCounters, CellSnapshot, Door, Rest};
+use dataplane::job::Progress;
+use dataplane::worker::WorkerHandle;
+
+use crate::jobs::OnLink;
+use key_changes::KeyChanges;
 
 /// What a cell is configured with.
 pub struct CellSettings {
@@ -118,7 +123,7 @@ struct Surroundings<'g> {
     now: Instant,
     moment: wire::Instant,
     worker: &'g mut WorkerHandle,
-    seat: usize,
+    slot: usize,
     notices: &'g mut Vec<Notice>,
 }
 
@@ -313,11 +318,17 @@ impl CellControl {
         let named =
             |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
         while changes.peek().is_some() {
-            let list = Box::new(KeyChanges::new(changes.by_ref().map(named)));
-            let refused = around.worker.command(Command::ChangeKeys { seat: around.seat, changes: list });
-            if let Err(Command::ChangeKeys { changes: list, .. }) = refused {
+            let list = KeyChanges::new(changes.by_ref().map(named));
+            let change = OnLink::new(around.slot, list, |link, list| {
+                if let Some(cell) = link.path_mut().cell_mut() {
+                    list.carry_out(cell);
+                }
+                // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.
+                Progress::DoneForThisTurn
+            });
+            if let Err(job) = around.worker.submit(change) {
                 // They keep their order.
-                self.changes.extend(list.left());
+                self.changes.extend(job.data.left());
                 self.changes.extend(changes);
                 return;
             }
@@ -387,22 +398,22 @@ impl Gateway {
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.
     pub fn cell_statuses(&mut self) -> Vec<(String, CellStatus)> {
         let mut asked = 0;
-        for &LinkControl { worker, seat, ref cell, .. } in &self.links {
+        for &LinkControl { worker, slot, ref cell, .. } in &self.links {
             let Some(cell) = cell else { continue };
-            let snapshot = Box::new(CellSnapshot::with_room(cell.relations.len()));
-            asked +=
-                usize::from(self.workers[worker].command(Command::ReportCell { seat, snapshot }).is_ok());
+            let snapshot = CellSnapshot::with_room(cell.relations.len());
+            let report = OnLink::new(slot, snapshot, |link, snapshot| {
+                let complete = link.path_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
+                if complete { Progress::Done } else { Progress::Unfinished }
+            });
+            asked += usize::from(self.workers[worker].submit(report).is_ok());
         }
-        let mut snapshots = self.gather(asked, |event| match event {
-            WorkerEvent::ReportCell { seat, snapshot } => Ok((seat, snapshot)),
-            other => Err(other),
-        });
+        let mut snapshots = self.gather(asked, |job: &OnLink<CellSnapshot>| job.slot);
         let mut statuses = Vec::new();
-        for LinkControl { name, worker, seat, cell, .. } in &self.links {
-            let Some((cell, snapshot)) = cell.as_ref().zip(snapshots.remove(&(*worker, *seat))) else {
+        for LinkControl { name, worker, slot, cell, .. } in &self.links {
+            let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
                 continue;
             };
-            let CellSnapshot { counters, relations } = *snapshot;
+            let CellSnapshot { counters, relations } = job.data;
             let CellSettings { name: cell_name, rest, .. } = &cell.settings;
             let hello = cell.hello();
             let hello_lately = cell.lately.of(&hello);
@@ -421,10 +432,9 @@ impl Gateway {
         cell: Option<Box<Cell>>,
         goes_on: Vec<(usize, usize)>,
     ) -> Result<(), Unanswered> {
-        let LinkControl { worker, seat, .. } = self.links[number];
-        let before = self.ask(worker, Command::ChangeCell { seat, cell, goes_on }, |event| match event {
-            WorkerEvent::CellChanged { cell, goes_on } => Ok((cell, goes_on)),
-            other => Err(other),
+        let before = self.on_link(number, (cell, goes_on), |link, (cell, goes_on)| {
+            *cell = link.path_mut().change_cell(cell.take(), goes_on);
+            Progress::Done
         })?;
         drop(before);
         Ok(())
@@ -433,10 +443,10 @@ impl Gateway {
     /// Does what a link's cell has to do.
     pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
         let moment = self.moment(now);
-        let LinkControl { worker, seat, cell, .. } = &mut self.links[number];
+        let LinkControl { worker, slot, cell, .. } = &mut self.links[number];
         let Some(cell) = cell else { return };
         let worker = &mut self.workers[*worker];
-        cell.turn(&mut Surroundings { now, moment, worker, seat: *seat, notices: &mut self.notices });
+        cell.turn(&mut Surroundings { now, moment, worker, slot: *slot, notices: &mut self.notices });
     }
 }
 

@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use wire::Pn;
 
+use super::floors::Floor;
 use super::{Gateway, Notice};
-use dataplane::floors::Floor;
 use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, Unused};
 
 /// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
@@ -82,8 +82,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    /// `attendant` is woken when something is done.
-    pub(super) fn start(mut leases: LeaseStore, attendant: Thread) -> io::Result<Self> {
+    /// `control_thread` is woken when something is done.
+    pub(super) fn start(mut leases: LeaseStore, control_thread: Thread) -> io::Result<Self> {
         let path = leases.path().to_owned();
         let (work, to_do) = mpsc::channel::<Work>();
         let (says, done) = mpsc::channel();
@@ -95,7 +95,7 @@ impl Disk {
                 counted.fetch_add(1, Ordering::Release);
                 // If nobody hears it any more, the rest is done all the same: what was given back, say.
                 let _ = says.send(done);
-                attendant.unpark();
+                control_thread.unpark();
             }
         };
         let thread = thread::Builder::new().name("fw-disk".into()).spawn(serve)?;

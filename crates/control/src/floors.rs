@@ -1,7 +1,7 @@
 //! Replay floors while a gateway runs: asked of the workers, brought to disk together.
 //!
 //! ```text
-//!  control ── Command::Floors ──▶ worker: reads its windows, between two turns ──▶ Event::Floors ── control ──▶ disk.rs
+//!  control ── job ──▶ worker: reads its windows, between two turns ──▶ control ──▶ disk.rs
 //! ```
 //!
 //! **What is promised**: what a receive SA accepted more than a second before a crash, it does not accept after it. A
@@ -26,13 +26,13 @@
 
 use std::time::{Duration, Instant};
 
-use dataplane::floors::{Floor, ReceiveFloor, read};
+use dataplane::job::Progress;
 use secy::SecY;
+use wire::{An, Pn, Sci};
 
 use super::disk::Read;
 use super::{Gateway, Keys, Notice};
-use dataplane::worker::{Command, Event};
-use pnstore::LeaseError;
+use pnstore::{LeaseError, LeaseName};
 
 /// How often floors are read. The rest of a second is for the disk.
 pub const PERIOD: Duration = Duration::from_millis(750);
@@ -42,6 +42,33 @@ const PROMISE: Duration = Duration::from_secs(1);
 
 /// How often the same trouble is told.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
+
+/// A receive SA whose floor is kept.
+#[derive(Clone, Copy)]
+pub struct ReceiveFloor {
+    /// The record on disk.
+    pub name: LeaseName,
+    /// The SC.
+    pub sci: Sci,
+    /// The SA.
+    pub an: An,
+}
+
+/// A floor as it was read.
+pub(crate) type Floor = (LeaseName, Pn);
+
+/// Reads the floors of a SecY: for each SA the PN above the highest that it received. SAs that are not there have none.
+/// Work: at most one search among [`SecY::RECEIVE_SCS`] SCs for each floor; `into` is long enough, so nothing is
+/// allocated.
+pub(crate) fn read(secy: &SecY, floors: &[ReceiveFloor], into: &mut Vec<Floor>) {
+    for floor in floors.iter().take(into.capacity() - into.len()) {
+        let sc = secy.receive_scs().find(|sc| sc.sci() == floor.sci);
+        let Some(sa) = sc.and_then(|sc| sc.sas().find(|sa| sa.an() == floor.an)) else { continue };
+        // After 2^64 - 1 there is none; nobody gets that far.
+        let above = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
+        into.push((floor.name, above));
+    }
+}
 
 /// When floors are due, and how well they were kept.
 pub(super) struct FloorKeeper {
@@ -115,17 +142,18 @@ impl Gateway {
 
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
-        let link = &self.links[number];
-        let (worker, seat, of) = (link.worker, link.seat, link.floors());
+        let of = self.links[number].floors();
         let into = Vec::with_capacity(of.len());
         if of.is_empty() {
             return Some(into);
         }
-        let answer = self.ask(worker, Command::Floors { seat, of, into }, |event| match event {
-            Event::Floors { floors } => Ok(floors),
-            other => Err(other),
-        });
-        answer.ok()
+        let (_, floors) = self
+            .on_link(number, (of, into), |link, (of, floors)| {
+                read(&link.path().secy, of, floors);
+                Progress::Done
+            })
+            .ok()?;
+        Some(floors)
     }
 
     /// Brings the last floors of SAs to disk that are no longer used.

@@ -1,8 +1,8 @@
 //! Links whose keys are agreed on: control owns the KaY, and carries over between it, its link's worker and the wire.
 //!
 //! ```text
-//!  wire ── EAPOL frames ──▶ ring ──▶ Kay ── events ──▶ SaTable ── Command::ChangeSas ──▶ worker
-//!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── Event::SasChanged ◀─────
+//!  wire ── EAPOL frames ──▶ ring ──▶ Kay ── events ──▶ SaTable ── job: SaChanges ──▶ worker
+//!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── job, done ◀──────
 //! ```
 //!
 //! Nothing here waits: what a worker did comes as an event. Frames and events of one turn are bounded by their rings. The
@@ -18,10 +18,13 @@ use zeroize::Zeroizing;
 use super::sa_table::{SaTable, Told, in_words};
 use super::{Gateway, Keys, LinkControl, Notice, Unanswered};
 use dataplane::eapol::{self, KayEnd, TO_KAY};
+use dataplane::job::Progress;
 use dataplane::link::Link;
 use dataplane::path::Path;
-use dataplane::sa_changes::{NextPns, SaChanges};
-use dataplane::worker::{Command, WorkerHandle};
+use dataplane::worker::WorkerHandle;
+
+use crate::jobs::OnLink;
+use crate::sa_changes::{NextPns, SaChanges};
 
 /// How often the KaY is told the next PN.
 const PN_PERIOD: Duration = Duration::from_millis(500);
@@ -95,7 +98,7 @@ pub(super) struct Agreement {
 struct Surroundings<'g> {
     now: wire::Instant,
     worker: &'g mut WorkerHandle,
-    seat: usize,
+    slot: usize,
     link: &'g str,
     notices: &'g mut Vec<Notice>,
 }
@@ -165,9 +168,8 @@ impl Agreement {
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Surroundings<'_>) {
         let Some(changes) = self.table.take_changes() else { return };
-        let refused = around.worker.command(Command::ChangeSas { seat: around.seat, changes });
-        if let Err(Command::ChangeSas { changes, .. }) = refused {
-            self.table.put_back(*changes);
+        if let Err(job) = around.worker.submit(change_sas(around.slot, *changes)) {
+            self.table.put_back(job.data);
         }
     }
 }
@@ -175,8 +177,11 @@ impl Agreement {
 impl Surroundings<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
-        let (seat, pns) = (self.seat, Box::new(NextPns { of, ..NextPns::default() }));
-        of.iter().all(Option::is_none) || self.worker.command(Command::NextPns { seat, pns }).is_ok()
+        let ask = OnLink::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
+            pns.read(&link.path().secy);
+            Progress::Done
+        });
+        of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
     }
 
     fn tell(&mut self, told: Told) {
@@ -209,7 +214,7 @@ impl Gateway {
         let (worker, rings) = eapol::ends();
         link.path_mut().connect(worker);
         let agreement = Agreement { kay, rings, table, pns_due: now, record };
-        self.seat(name, link, Keys::Agreed(Box::new(agreement)))?;
+        self.place(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once, or with the first ports.
         self.speak(self.links.len() - 1, now);
         Ok(())
@@ -224,12 +229,12 @@ impl Gateway {
     /// removed and added.
     pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
-        let LinkControl { keys: Keys::Agreed(agreement), worker, seat, .. } = &mut self.links[number] else {
+        let LinkControl { keys: Keys::Agreed(agreement), worker, slot, .. } = &mut self.links[number] else {
             return Err(Unanswered);
         };
         // The table is that of the path before once the worker has got all changes.
         if let Some(changes) = agreement.table.take_changes() {
-            let _ = self.workers[*worker].command(Command::ChangeSas { seat: *seat, changes });
+            let _ = self.workers[*worker].submit(change_sas(*slot, *changes));
         }
         agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
         self.exchange(number, path, secy::GoesOn { all: true, ..Default::default() }).map(drop)
@@ -282,8 +287,8 @@ impl Gateway {
     }
 
     /// Hears that changes of SAs were carried out. What they took out is freed here.
-    pub(super) fn sas_changed(&mut self, worker: usize, seat: usize, changes: SaChanges, now: Instant) {
-        let number = self.seated(worker, seat);
+    pub(super) fn sas_changed(&mut self, worker: usize, slot: usize, changes: SaChanges, now: Instant) {
+        let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
             return;
         };
@@ -297,8 +302,8 @@ impl Gateway {
     }
 
     /// Hears the next PNs.
-    pub(super) fn next_pns(&mut self, worker: usize, seat: usize, pns: &NextPns, now: Instant) {
-        let number = self.seated(worker, seat);
+    pub(super) fn next_pns(&mut self, worker: usize, slot: usize, pns: &NextPns, now: Instant) {
+        let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
             return;
         };
@@ -314,14 +319,22 @@ impl Gateway {
     /// A link's key agreement, and what is around it.
     fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Surroundings<'_>)> {
         let now = self.moment(now);
-        let LinkControl { name, worker, seat, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
+        let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
         else {
             return None;
         };
         let worker = &mut self.workers[*worker];
-        let around = Surroundings { now, worker, seat: *seat, link: name, notices: &mut self.notices };
+        let around = Surroundings { now, worker, slot: *slot, link: name, notices: &mut self.notices };
         Some((agreement, around))
     }
+}
+
+/// The job that carries out these changes.
+fn change_sas(slot: usize, changes: SaChanges) -> Box<OnLink<SaChanges>> {
+    OnLink::new(slot, changes, |link, changes| {
+        changes.carry_out_on(link);
+        Progress::Done
+    })
 }
 
 fn names(caks: &[CakEntry]) -> Vec<Ckn> {

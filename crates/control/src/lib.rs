@@ -16,8 +16,10 @@
 mod cells;
 mod disk;
 mod floors;
+mod jobs;
 mod key_agreement;
 mod reports;
+mod sa_changes;
 mod sa_table;
 mod sites;
 mod static_keys;
@@ -32,25 +34,23 @@ use secy::GoesOn;
 
 use cells::CellControl;
 pub use cells::{CellError, CellSettings, CellStatus};
-pub use dataplane::floors::ReceiveFloor;
-use dataplane::floors::read as read_floors;
 use disk::Disk;
 use floors::FloorKeeper;
-pub use floors::PERIOD as FLOOR_PERIOD;
+use floors::read as read_floors;
+pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
 use key_agreement::Agreement;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 use static_keys::StaticControl;
 pub use static_keys::{StaticKeys, TransmitLease};
 
+pub use dataplane::job::{Datapath, Progress};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
-pub use dataplane::worker::{Command, Event, Occupant, Polling, WorkerHandle};
+use dataplane::worker::{Polling, WorkerHandle};
+use jobs::Exchange;
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseError, LeaseStore, Unused};
 use sites::SiteControl;
-
-/// How long a worker may take for an answer: some hundred turns.
-const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Something that a person has to know.
 #[derive(Debug)]
@@ -165,7 +165,7 @@ pub struct Gateway {
     /// Where moments of the protocols are counted from.
     start: Instant,
     /// Who calls [`Gateway::turn`]; woken when that should be soon.
-    attendant: Thread,
+    control_thread: Thread,
     polling: Polling,
     scheduling: Scheduling,
     /// CPUs that are kept for workers, one for each; empty: they run anywhere.
@@ -185,7 +185,7 @@ struct LinkControl {
     name: String,
     worker: usize,
     /// In the worker.
-    seat: usize,
+    slot: usize,
     keys: Keys,
     cell: Option<Box<CellControl>>,
     /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and nothing that
@@ -229,7 +229,7 @@ impl Gateway {
         Ok(Self {
             workers: Vec::new(),
             start: Instant::now(),
-            attendant: thread::current(),
+            control_thread: thread::current(),
             polling,
             scheduling,
             cpus: Vec::new(),
@@ -256,7 +256,7 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
-        self.seat(name, link, Keys::Static(StaticControl::new(keys)))
+        self.place(name, link, Keys::Static(StaticControl::new(keys)))
     }
 
     /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
@@ -265,7 +265,7 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::add`].
     pub fn add_without_keys(&mut self, name: String, link: Link) -> io::Result<()> {
-        self.seat(name, link, Keys::None)
+        self.place(name, link, Keys::None)
     }
 
     /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
@@ -282,8 +282,8 @@ impl Gateway {
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
-    pub fn start_workers(&mut self, occupants: usize) -> io::Result<()> {
-        while self.workers.len() < occupants.min(self.most_workers()) {
+    pub fn start_workers(&mut self, datapaths: usize) -> io::Result<()> {
+        while self.workers.len() < datapaths.min(self.most_workers()) {
             self.start_worker()?;
         }
         Ok(())
@@ -299,27 +299,28 @@ impl Gateway {
     }
 
     fn start_worker(&mut self) -> io::Result<()> {
-        let (name, attendant) = (format!("fw-worker-{}", self.workers.len()), self.attendant.clone());
+        let (name, control_thread) =
+            (format!("fw-worker-{}", self.workers.len()), self.control_thread.clone());
         let cpu = self.cpus.get(self.workers.len()).copied();
-        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, cpu, attendant)?);
+        self.workers.push(WorkerHandle::start(name, self.polling, self.scheduling, cpu, control_thread)?);
         Ok(())
     }
 
     /// Gives a link to a worker.
-    fn seat(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
-        let (worker, seat) = self.free_seat()?;
+    fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
+        let (worker, slot) = self.free_slot()?;
         // If the ring is full the worker is stuck, which is told by what follows.
         let begun = link.pool().is_some();
-        let occupant = Occupant::Link(Box::new(link));
-        let _ = self.workers[worker].command(Command::Add { seat, occupant });
-        self.links.push(LinkControl { name, worker, seat, keys, cell: None, begun });
+        let datapath = Some(Datapath::Link(Box::new(link)));
+        let _ = self.workers[worker].submit(Box::new(Exchange { slot, datapath }));
+        self.links.push(LinkControl { name, worker, slot, keys, cell: None, begun });
         Ok(())
     }
 
-    /// A worker, which is started if need be, and a seat in it that is free.
-    fn free_seat(&mut self) -> io::Result<(usize, usize)> {
-        let seats: Vec<(usize, usize)> = self.seats().collect();
-        let taken_of = |worker| seats.iter().filter(|seat| seat.0 == worker).count();
+    /// A worker, which is started if need be, and a slot in it that is free.
+    fn free_slot(&mut self) -> io::Result<(usize, usize)> {
+        let slots: Vec<(usize, usize)> = self.slots().collect();
+        let taken_of = |worker| slots.iter().filter(|slot| slot.0 == worker).count();
         let fewest = (0..self.workers.len()).map(|worker| (taken_of(worker), worker)).min();
         let worker = match fewest {
             Some((taken, worker)) if taken == 0 || self.workers.len() >= self.most_workers() => worker,
@@ -328,14 +329,14 @@ impl Gateway {
                 self.workers.len() - 1
             }
         };
-        let seat = (0..).find(|seat| !seats.contains(&(worker, *seat))).unwrap_or(0);
-        Ok((worker, seat))
+        let slot = (0..).find(|slot| !slots.contains(&(worker, *slot))).unwrap_or(0);
+        Ok((worker, slot))
     }
 
-    /// The seats that are taken: worker, and seat in it.
-    fn seats(&self) -> impl Iterator<Item = (usize, usize)> {
-        let links = self.links.iter().map(|link| (link.worker, link.seat));
-        links.chain(self.sites.iter().map(|site| (site.worker, site.seat)))
+    /// The slots that are taken: worker, and slot in it.
+    fn slots(&self) -> impl Iterator<Item = (usize, usize)> {
+        let links = self.links.iter().map(|link| (link.worker, link.slot));
+        links.chain(self.sites.iter().map(|site| (site.worker, site.slot)))
     }
 
     /// Takes a link out, with its ports and its SecY.
@@ -344,13 +345,10 @@ impl Gateway {
     /// [`Unanswered`]; the link is then forgotten all the same.
     pub fn remove(&mut self, name: &str) -> Result<Box<Link>, Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
-        let LinkControl { worker, seat, .. } = self.links[number];
-        let removed = self.ask(worker, Command::Remove { seat }, |event| match event {
-            Event::Removed { occupant } => Ok(occupant),
-            other => Err(other),
-        });
+        let LinkControl { worker, slot, .. } = self.links[number];
+        let removed = self.run(worker, Box::new(Exchange { slot, datapath: None }));
         let control = self.links.remove(number);
-        let Some(Occupant::Link(link)) = removed? else { return Err(Unanswered) };
+        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(Unanswered) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)
@@ -361,10 +359,14 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`].
     pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
-        self.replace(name, |seat| Command::Open { seat, ports })?;
-        if let Some(number) = self.number(name)
-            && !std::mem::replace(&mut self.links[number].begun, true)
-        {
+        let number = self.number(name).ok_or(Unanswered)?;
+        let before = self.on_link(number, Some(ports), |link, ports| {
+            *ports = ports.take().and_then(|ports| link.open(ports));
+            Progress::Done
+        })?;
+        // Unmapping takes its time, and takes it here.
+        drop(before);
+        if !std::mem::replace(&mut self.links[number].begun, true) {
             self.speak(number, Instant::now());
         }
         Ok(())
@@ -383,69 +385,23 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`].
     pub fn close(&mut self, name: &str) -> Result<(), Unanswered> {
-        self.replace(name, |seat| Command::Close { seat })
+        let number = self.number(name).ok_or(Unanswered)?;
+        let before = self.on_link(number, None, |link, ports| {
+            *ports = link.close();
+            Progress::Done
+        })?;
+        drop(before);
+        Ok(())
     }
 
     /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
     /// matter.
     fn exchange(&mut self, number: usize, path: Box<Path>, goes_on: GoesOn) -> Result<Box<Path>, Unanswered> {
-        let LinkControl { worker, seat, .. } = self.links[number];
-        let (before, _freed, done) =
-            self.ask(worker, Command::Change { seat, path, goes_on }, |event| match event {
-                Event::Changed { path, goes_on, done } => Ok((path, goes_on, done)),
-                other => Err(other),
-            })?;
-        // Otherwise it is what was given, whose PNs and floors are not those of the link before.
-        if done { Ok(before) } else { Err(Unanswered) }
-    }
-
-    fn replace(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let LinkControl { worker, seat, .. } = self.links[number];
-        let before = self.ask(worker, command(seat), |event| match event {
-            Event::Replaced { ports } => Ok(ports),
-            other => Err(other),
+        let (before, _freed) = self.on_link(number, (path, goes_on), |link, (path, goes_on)| {
+            link.change(path, goes_on);
+            Progress::Done
         })?;
-        // Unmapping takes its time, and takes it here.
-        drop(before);
-        Ok(())
-    }
-
-    /// Sends a command and waits for the event that answers it; what comes before is dealt with.
-    fn ask<T>(
-        &mut self,
-        worker: usize,
-        command: Command,
-        answer: impl Fn(Event) -> Result<T, Event>,
-    ) -> Result<T, Unanswered> {
-        self.workers[worker].command(command).map_err(|_| Unanswered)?;
-        let give_up = Instant::now() + ANSWER_WAIT;
-        loop {
-            // Asked before the ring is looked at: what a worker says before it ends is heard.
-            let alive = self.workers[worker].is_alive();
-            while let Some(event) = self.workers[worker].event() {
-                match answer(event) {
-                    Ok(answer) => return Ok(answer),
-                    Err(other) => self.heed(worker, other, Instant::now()),
-                }
-            }
-            if !alive || Instant::now() >= give_up {
-                return Err(Unanswered);
-            }
-            thread::sleep(Duration::from_micros(200));
-        }
-    }
-
-    /// Deals with what a worker says without being asked. An answer that comes after its time is of no use to anybody.
-    fn heed(&mut self, worker: usize, event: Event, now: Instant) {
-        match event {
-            Event::Next { seat, action } => self.next_action(worker, seat, action, now),
-            Event::SasChanged { seat, changes } => self.sas_changed(worker, seat, *changes, now),
-            // Wiped and freed here.
-            Event::KeysChanged { changes } => drop(changes),
-            Event::NextPns { seat, pns } => self.next_pns(worker, seat, &pns, now),
-            _ => {}
-        }
+        Ok(before)
     }
 
     /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
@@ -453,7 +409,7 @@ impl Gateway {
         self.hear_disk(now);
         for worker in 0..self.workers.len() {
             while let Some(event) = self.workers[worker].event() {
-                self.heed(worker, event, now);
+                self.handle_event(worker, event, now);
             }
         }
         for link in 0..self.links.len() {
@@ -482,11 +438,11 @@ impl Gateway {
         self.settle_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
-            let links = worker.stop();
+            let mut datapaths = worker.stop();
             for control in self.links.iter().filter(|link| link.worker == number) {
                 let floors = control.floors();
                 last.reserve(floors.len());
-                if let Some(Some(link)) = links.get(control.seat) {
+                if let Some(link) = datapaths.link(control.slot) {
                     read_floors(&link.path().secy, &floors, &mut last);
                     unused.extend(control.unused(link).filter(|_| !self.distrusted));
                 }
@@ -511,7 +467,7 @@ impl Gateway {
         self.links.iter().position(|link| link.name == name)
     }
 
-    fn seated(&self, worker: usize, seat: usize) -> Option<usize> {
-        self.links.iter().position(|link| (link.worker, link.seat) == (worker, seat))
+    fn placed(&self, worker: usize, slot: usize) -> Option<usize> {
+        self.links.iter().position(|link| (link.worker, link.slot) == (worker, slot))
     }
 }

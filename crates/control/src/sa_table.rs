@@ -24,9 +24,9 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Pn, Sci};
 
+use crate::sa_changes::{SaChange, SaChanges};
 use dataplane::divide::{Divider, Dividing};
 use dataplane::path::Path;
-use dataplane::sa_changes::{SaChange, SaChanges};
 
 /// Something that a person has to know.
 #[derive(Debug)]

@@ -3,14 +3,16 @@
 use std::io;
 
 use super::{Gateway, Unanswered};
+use dataplane::job::{Datapath, Progress};
 use dataplane::site::{Lan, PeerChange, Site};
-use dataplane::worker::{Command, Event, Occupant};
+
+use crate::jobs::Exchange;
 
 pub(super) struct SiteControl {
     pub(super) name: String,
     pub(super) worker: usize,
     /// In the worker.
-    pub(super) seat: usize,
+    pub(super) slot: usize,
     /// That it has had since its start.
     pub(super) peers: usize,
 }
@@ -21,11 +23,12 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
-        let (worker, seat) = self.free_seat()?;
+        let (worker, slot) = self.free_slot()?;
         let peers = site.peers();
         // If the ring is full the worker is stuck, which is told by what follows.
-        let _ = self.workers[worker].command(Command::Add { seat, occupant: Occupant::Site(site) });
-        self.sites.push(SiteControl { name, worker, seat, peers });
+        let datapath = Some(Datapath::Site(site));
+        let _ = self.workers[worker].submit(Box::new(Exchange { slot, datapath }));
+        self.sites.push(SiteControl { name, worker, slot, peers });
         Ok(())
     }
 
@@ -35,14 +38,11 @@ impl Gateway {
     /// [`Unanswered`]; the site is then forgotten all the same.
     pub fn remove_site(&mut self, name: &str) -> Result<Box<Site>, Unanswered> {
         let number = self.site_number(name).ok_or(Unanswered)?;
-        let SiteControl { worker, seat, .. } = self.sites[number];
-        let removed = self.ask(worker, Command::Remove { seat }, |event| match event {
-            Event::Removed { occupant } => Ok(occupant),
-            other => Err(other),
-        });
+        let SiteControl { worker, slot, .. } = self.sites[number];
+        let removed = self.run(worker, Box::new(Exchange { slot, datapath: None }));
         self.sites.remove(number);
-        match removed? {
-            Some(Occupant::Site(site)) => Ok(site),
+        match removed?.datapath {
+            Some(Datapath::Site(site)) => Ok(site),
             _ => Err(Unanswered),
         }
     }
@@ -52,7 +52,10 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`].
     pub fn open_site(&mut self, name: &str, lan: Box<Lan>) -> Result<(), Unanswered> {
-        self.replace_lan(name, |seat| Command::OpenLan { seat, lan })
+        self.on_lan(name, Some(lan), |site, lan| {
+            *lan = lan.take().and_then(|lan| site.open(lan));
+            Progress::Done
+        })
     }
 
     /// Closes a site's LAN port, if it has one. The site goes on.
@@ -60,7 +63,10 @@ impl Gateway {
     /// # Errors
     /// [`Unanswered`].
     pub fn close_site(&mut self, name: &str) -> Result<(), Unanswered> {
-        self.replace_lan(name, |seat| Command::CloseLan { seat })
+        self.on_lan(name, None, |site, lan| {
+            *lan = site.close();
+            Progress::Done
+        })
     }
 
     /// Lets peers of a site leave and others come; frames of all others pass on.
@@ -69,11 +75,10 @@ impl Gateway {
     /// [`Unanswered`].
     pub fn change_peers(&mut self, name: &str, change: Box<PeerChange>) -> Result<(), Unanswered> {
         let number = self.site_number(name).ok_or(Unanswered)?;
-        let (SiteControl { worker, seat, .. }, coming) = (&self.sites[number], change.coming());
-        let (worker, command) = (*worker, Command::ChangePeers { seat: *seat, change });
-        let change = self.ask(worker, command, |event| match event {
-            Event::PeersChanged { change } => Ok(change),
-            other => Err(other),
+        let coming = change.coming();
+        let change = self.on_site(number, change, |site, change| {
+            site.change_peers(change);
+            Progress::Done
         })?;
         self.sites[number].peers += coming;
         // Freeing takes its time, and takes it here.
@@ -81,13 +86,14 @@ impl Gateway {
         Ok(())
     }
 
-    fn replace_lan(&mut self, name: &str, command: impl FnOnce(usize) -> Command) -> Result<(), Unanswered> {
+    fn on_lan(
+        &mut self,
+        name: &str,
+        lan: Option<Box<Lan>>,
+        run: fn(&mut Site, &mut Option<Box<Lan>>) -> Progress,
+    ) -> Result<(), Unanswered> {
         let number = self.site_number(name).ok_or(Unanswered)?;
-        let SiteControl { worker, seat, .. } = self.sites[number];
-        let before = self.ask(worker, command(seat), |event| match event {
-            Event::LanReplaced { lan } => Ok(lan),
-            other => Err(other),
-        })?;
+        let before = self.on_site(number, lan, run)?;
         // Unmapping takes its time, and takes it here.
         drop(before);
         Ok(())

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use secy::{GoesOn, NextAction, SecY};
 use wire::{An, Pn};
 
+use super::jobs::OnLink;
 use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
+use dataplane::job::Progress;
 use dataplane::path::Path;
-use dataplane::worker::Command;
 use pnstore::{LeaseError, LeaseName, Reservation, Unused};
 
 /// How long after a failed write a lease is tried again.
@@ -107,8 +108,8 @@ impl Gateway {
     }
 
     /// Does what a worker asks for.
-    pub(super) fn next_action(&mut self, worker: usize, seat: usize, action: NextAction, now: Instant) {
-        let Some(number) = self.seated(worker, seat) else { return };
+    pub(super) fn next_action(&mut self, worker: usize, slot: usize, action: NextAction, now: Instant) {
+        let Some(number) = self.placed(worker, slot) else { return };
         match &mut self.links[number].keys {
             Keys::Static(keys) if keys.changing => return,
             Keys::Static(_) => {}
@@ -144,7 +145,7 @@ impl Gateway {
         let asked =
             |link: &LinkControl| matches!(&link.keys, Keys::Static(keys) if keys.pending == Some(ticket));
         let Some(link) = self.links.iter_mut().find(|link| asked(link)) else { return };
-        let LinkControl { name: link, worker, seat, keys: Keys::Static(keys), .. } = link else { return };
+        let LinkControl { name: link, worker, slot, keys: Keys::Static(keys), .. } = link else { return };
         let TransmitLease { an, through: before, .. } = keys.lease;
         keys.pending = None;
         match reservation {
@@ -158,7 +159,11 @@ impl Gateway {
                 let through = block.last;
                 keys.lease.through = through;
                 // If the ring is full the worker is stuck, and needs no PNs.
-                let _ = self.workers[*worker].command(Command::Reserve { seat: *seat, an, through });
+                let allow = OnLink::new(*slot, (an, through), |link, (an, through)| {
+                    link.reserve_through(*an, *through);
+                    Progress::Done
+                });
+                let _ = self.workers[*worker].submit(allow);
             }
             // The SA knows its last PN too, and says when it is used.
             Ok(Reservation::Exhausted) => {}

@@ -139,10 +139,10 @@ fn a_word_wakes_the_worker_and_an_event_the_manager() {
             let start = Instant::now();
             let (peer, generation) = (peer(0, 1), Generation(1));
             let word = Command::TellPosition { peer, generation, epoch: 1, lane: 0 };
-            manager.words.push(ToWorker::Tunnel(word)).unwrap();
+            manager.commands.push(ToWorker::Tunnel(word)).unwrap();
             manager.wake_worker();
             assert!(bell.read(&mut [0; 64]).unwrap() > 0);
-            while let Ok(ToManager::Tunnel(event)) = manager.told.pop() {
+            while let Ok(ToManager::Tunnel(event)) = manager.events.pop() {
                 answered += usize::from(matches!(event, Event::Position { epoch: 1, lane: 0, .. }));
             }
             asleep += usize::from(start.elapsed() >= SLEEP);

@@ -18,18 +18,16 @@
 mod allowance;
 mod doors;
 pub mod ends;
-mod key_changes;
 
 use std::time::{self, Duration};
 
 use fieldbus::handshake::Names;
-use fieldbus::{Foreign, Found, Moment, RelationStatus, Relations};
+use fieldbus::{Foreign, Found, KeyChange, Moment, RelationStatus, Relations, TakenOut};
 use wire::Instant;
 
 pub use doors::Door;
 use doors::Doors;
 use ends::{CellEnd, HelloFrame};
-pub use key_changes::KeyChanges;
 
 /// HELLOs that leave at once, at the most: 38 µs of a wire of 100 Mbit/s.
 pub(crate) const HELLOS: usize = 4;
@@ -107,14 +105,14 @@ pub struct Cell {
     doors: Doors,
     look_due: Instant,
     hello_due: Instant,
-    report: Option<Box<CellSnapshot>>,
 }
 
 /// What a cell counted: made by control, filled by the worker, some relations a turn.
 #[derive(Debug)]
 pub struct CellSnapshot {
+    /// Of frames that are of no relation, and of HELLOs.
     pub counters: CellCounters,
-    /// With room for all from its beginning.
+    /// By number; with room for all from its beginning.
     pub relations: Vec<RelationStatus>,
 }
 
@@ -138,7 +136,6 @@ impl Cell {
             doors: Doors::new(doors),
             look_due: Instant::START,
             hello_due: Instant::START,
-            report: None,
         }
     }
 
@@ -169,9 +166,12 @@ impl Cell {
         self.doors.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
     }
 
-    /// Which nonces a relation's handshake has.
-    pub(crate) fn name(&mut self, relation: usize, names: Names) {
+    /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
+    /// where time does not matter.
+    pub fn change_keys(&mut self, relation: usize, change: KeyChange, names: Names) -> TakenOut {
+        let out = self.relations.change(relation, change);
         self.doors.name(relation, names);
+        out
     }
 
     /// The next HELLO to be sent: those of the handshakes first.
@@ -193,8 +193,8 @@ impl Cell {
         std::iter::from_fn(|| self.next_hello()).take(most)
     }
 
-    /// What is due in a turn beside frames: HELLOs, events, silence, a report. The report, once it is complete.
-    pub(crate) fn tend(&mut self, now: Instant) -> Option<Box<CellSnapshot>> {
+    /// What is due in a turn beside frames: HELLOs, events, silence.
+    pub(crate) fn tend(&mut self, now: Instant) {
         if self.doors.is_waiting() {
             self.doors.judge(self.asked, &mut self.counters, &mut self.end);
         }
@@ -211,33 +211,22 @@ impl Cell {
         {
             self.look_due = now + LOOK_PERIOD;
         }
-        self.fill()?;
-        self.report.take()
     }
 
-    /// Takes a report in, to be filled from the next turn on; one that is being filled is given up.
-    pub(crate) const fn report(&mut self, snapshot: Box<CellSnapshot>) -> Option<Box<CellSnapshot>> {
-        self.report.replace(snapshot)
-    }
-
-    /// Fills a part of the report; something, once it is complete.
-    fn fill(&mut self) -> Option<()> {
-        let now = self.report.is_some().then(|| self.moment())?;
-        let snapshot = self.report.as_mut()?;
+    /// Copies figures into a snapshot, of [`REPORTED`] relations at the most. True once all are there.
+    pub fn report(&self, snapshot: &mut CellSnapshot) -> bool {
+        let now = self.moment();
         let next = snapshot.relations.len();
         let most = self.relations.count().min(snapshot.relations.capacity());
         let end = most.min(next + REPORTED);
         snapshot.relations.extend((next..end).map(|relation| self.relations.status(relation, now)));
         snapshot.counters = self.counters;
-        (end == most).then_some(())
+        end == most
     }
 
     /// When the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.report.is_some()
-            || self.doors.is_waiting()
-            || (self.relations.has_events() && self.end.has_room_for_event())
-        {
+        if self.doors.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
             return Some(Instant::START);
         }
         let look = self.relations.is_watched().then_some(self.look_due);

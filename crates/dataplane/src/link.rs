@@ -8,7 +8,7 @@ use std::os::fd::RawFd;
 use std::time;
 
 use secy::{GoesOn, NextAction};
-use wire::Instant;
+use wire::{An, Instant, Pn};
 
 use crate::path::{Path, ToPlain, ToProtected};
 use netdev::burst::Burst;
@@ -36,6 +36,8 @@ pub struct Link {
     to_plain: ToPlain,
     /// What ports counted that are closed: plain, protected.
     before: [PortCounters; 2],
+    /// What control was told last of the transmit SA.
+    told: NextAction,
 }
 
 impl Link {
@@ -56,6 +58,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
+            told: NextAction::GoOn,
         }
     }
 
@@ -84,6 +87,28 @@ impl Link {
     pub fn change(&mut self, path: &mut Path, goes_on: &GoesOn) {
         path.take_over(&mut self.path, goes_on);
         mem::swap(&mut self.path, path);
+        self.tell_need_again();
+    }
+
+    /// Allows the transmit SA of this AN the PNs up to and with `through`. An SA that is gone needs none.
+    pub fn reserve_through(&mut self, an: An, through: Pn) {
+        let _ = self.path.secy.reserve_through(an, through);
+        self.tell_need_again();
+    }
+
+    /// Has control told again what the transmit SA needs: it is another one, or its need was met.
+    pub const fn tell_need_again(&mut self) {
+        self.told = NextAction::GoOn;
+    }
+
+    /// Whether control has not been told this need. Without frames from the plain side the SA's need is what it was.
+    pub(crate) fn is_new_need(&self, action: NextAction) -> bool {
+        action != self.told && action != NextAction::GoOn
+    }
+
+    /// Control has been told this need.
+    pub(crate) const fn need_is_told(&mut self, action: NextAction) {
+        self.told = action;
     }
 
     /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is

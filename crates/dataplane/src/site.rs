@@ -115,7 +115,7 @@ impl Site {
     /// frames of the others pass between.
     fn heed(&mut self, now: Instant) -> usize {
         for heeded in 0..WORDS_A_TURN {
-            match self.end.words.pop() {
+            match self.end.commands.pop() {
                 Ok(ToWorker::Tunnel(command)) => {
                     let whole = command.is_of_whole_tables();
                     self.forwarding.command(now, command);
@@ -133,11 +133,11 @@ impl Site {
     /// Tells the manager what there is, as far as there is room: the rest is told in later turns.
     fn tell(&mut self) {
         for _ in 0..WORDS_A_TURN {
-            if self.end.told.is_full() {
+            if self.end.events.is_full() {
                 break;
             }
             let Some(event) = self.forwarding.poll_event() else { break };
-            self.wake |= self.end.told.push(ToManager::Tunnel(event)).is_ok();
+            self.wake |= self.end.events.push(ToManager::Tunnel(event)).is_ok();
         }
         if std::mem::take(&mut self.wake) {
             self.end.wake_manager();

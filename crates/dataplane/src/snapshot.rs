@@ -82,7 +82,7 @@ pub struct LinkSnapshot {
 
 impl LinkSnapshot {
     /// Copies the link's figures. Does not allocate; asks the kernel for the ports' statistics.
-    pub(crate) fn fill(&mut self, link: &mut Link) {
+    pub fn fill(&mut self, link: &mut Link) {
         [self.plain, self.protected] = link.port_counters();
         (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
         self.path = *link.path().counters();

@@ -146,7 +146,7 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         let mut plants = Plants::new(2, mode, Offloads::default());
         let mka: Vec<_> = (0..10).map(|number| eapol(station(0), 100 + number)).collect();
         plants.send(0, &mka);
-        let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.taken.pop().ok()).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.from_lan.pop().ok()).collect();
         let (in_band, by_manager) = if plain { (10, 0) } else { (0, 10) };
         assert_eq!(taken.len(), by_manager, "{mode:?}");
         assert!(taken.iter().zip(&mka).all(|(taken, sent)| taken[..] == sent[..]));
@@ -154,7 +154,7 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         assert_eq!(came.len(), in_band, "{mode:?}");
         assert!(came.iter().zip(&mka).all(|(came, sent)| came == sent));
         for frame in &mka {
-            plants.plants[1].manager.frames.push(LanFrame::try_from(&frame[..]).unwrap()).unwrap();
+            plants.plants[1].manager.to_lan.push(LanFrame::try_from(&frame[..]).unwrap()).unwrap();
         }
         plants.settle();
         assert!(plants.collect(1) == mka);
@@ -272,14 +272,14 @@ fn one_peer_a_turn_begins_anew() {
     };
     let payload = |octets| ToWorker::Tunnel(Command::PathPayload { peer: PeerId(0), octets });
     for word in [payload(1300), payload(1400), begin(8), begin(9), payload(1200), payload(1300), begin(10)] {
-        plants.plants[0].manager.words.push(word).unwrap();
+        plants.plants[0].manager.commands.push(word).unwrap();
     }
     // Two others with the first, one alone, and two others with the last.
     let turns: Vec<_> = (0..4)
         .map(|_| {
-            let before = plants.plants[0].manager.words.slots();
+            let before = plants.plants[0].manager.commands.slots();
             plants.turn();
-            plants.plants[0].manager.words.slots() - before
+            plants.plants[0].manager.commands.slots() - before
         })
         .collect();
     assert_eq!(turns, [3, 1, 3, 0]);

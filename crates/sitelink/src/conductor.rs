@@ -227,11 +227,11 @@ impl<'r> Conductor<'r> {
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
             // As long as the worker is behind, nothing is read that would give it more to do.
-            if rings.words.is_full() {
+            if rings.commands.is_full() {
                 busy = true;
                 break;
             }
-            let (frames, tally) = (&mut rings.frames, &self.shared.tally);
+            let (frames, tally) = (&mut rings.to_lan, &self.shared.tally);
             let more = peer.turn(now, path, |frame| {
                 let delivered = frames.push(frame).is_ok();
                 told |= delivered;
@@ -244,9 +244,9 @@ impl<'r> Conductor<'r> {
         }
         for peer in late.iter_mut().chain(early) {
             peer.speak(now);
-            while !rings.words.is_full() {
+            while !rings.commands.is_full() {
                 let Some(word) = peer.next_word() else { break };
-                told |= rings.words.push(word).is_ok();
+                told |= rings.commands.push(word).is_ok();
             }
         }
         self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
@@ -254,7 +254,7 @@ impl<'r> Conductor<'r> {
             rings.wake_worker();
         }
         self.publish();
-        if rings.words.is_full() || busy { SOON } else { self.wait(now) }
+        if rings.commands.is_full() || busy { SOON } else { self.wait(now) }
     }
 
     fn wait(&self, now: wire::Instant) -> Duration {
@@ -307,7 +307,7 @@ impl<'r> Conductor<'r> {
 
     fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
         for _ in 0..EVENTS {
-            let Ok(ToManager::Tunnel(event)) = rings.told.pop() else { break };
+            let Ok(ToManager::Tunnel(event)) = rings.events.pop() else { break };
             let (peer, _) = event.about();
             if let Some(peer) = self.peer(peer) {
                 peer.handle_event(now, event);
@@ -318,7 +318,7 @@ impl<'r> Conductor<'r> {
     /// MKPDUs of the LAN go to all peers; those of peers never do.
     fn take_frames(&self, rings: &mut ManagerRings) {
         for _ in 0..FRAMES {
-            let Ok(frame) = rings.taken.pop() else { break };
+            let Ok(frame) = rings.from_lan.pop() else { break };
             if is_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {

@@ -12,6 +12,7 @@ use wire::fieldbus::{FrameId, KeyBits, Protect, Protection};
 use wire::{MacAddr, Sci};
 
 use super::*;
+use dataplane::job::{Datapath, Datapaths, Progress};
 use dataplane::link::Link;
 use dataplane::path::Path;
 use dataplane::worker::held::Held;
@@ -68,7 +69,7 @@ struct Side {
     control: Box<CellControl>,
     handle: WorkerHandle,
     held: Held,
-    link: Link,
+    datapaths: Datapaths,
     machine: MemoryPort,
     wire: MemoryPort,
     control_at: Duration,
@@ -93,24 +94,27 @@ impl Side {
         let ((machine, plain), (wire, protected)) = (MemoryPort::pair(WIRE), MemoryPort::pair(WIRE));
         let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
         let link = Link::new(pool, Box::new(plain), Box::new(protected), path);
-        Self { control, handle, held, link, machine, wire, control_at: now }
+        let mut datapaths = Datapaths::default();
+        datapaths.insert(0, Datapath::Link(Box::new(link)));
+        Self { control, handle, held, datapaths, machine, wire, control_at: now }
     }
 
     fn turn_worker(&mut self, start: Instant, now: Duration) {
         // As a worker does: of lists of keys one, then a turn.
-        if let Some(Command::ChangeKeys { mut changes, .. }) = self.held.command() {
-            changes.carry_out(self.link.path_mut().cell_mut().unwrap());
+        if let Some(mut job) = self.held.job() {
+            assert_eq!(job.run(&mut self.datapaths), Progress::DoneForThisTurn);
         }
+        let link = self.datapaths.link(0).unwrap();
         let moment = wire::Instant::after_start(now);
         // It does not sleep while there is something to do.
         for _ in 0..TURNS {
-            self.link.turn(moment, start + now);
-            assert!(self.link.path_mut().tend_cell(moment).is_none());
-            if self.link.due() != Some(wire::Instant::START) {
+            link.turn(moment, start + now);
+            link.path_mut().tend_cell(moment);
+            if link.due() != Some(wire::Instant::START) {
                 break;
             }
         }
-        if self.link.path_mut().knocked() {
+        if link.path_mut().knocked() {
             self.control_at = self.control_at.min(now + WAKE);
         }
     }
@@ -122,7 +126,7 @@ impl Side {
                 now: start + now,
                 moment: wire::Instant::after_start(now),
                 worker: &mut self.handle,
-                seat: 0,
+                slot: 0,
                 notices: &mut Vec::new(),
             });
         }

@@ -65,6 +65,7 @@ pub struct Door {
 }
 
 impl Door {
+    /// A door of this relation, whose handshake has these nonces.
     pub fn new(line: Line, names: Names) -> Self {
         let (known, late) = (ArrayVec::new(), Allowance::default());
         Self { line, names, waiting: [0; 2], known, late, answer: None }

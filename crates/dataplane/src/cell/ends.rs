@@ -27,7 +27,9 @@ const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + 
 /// A HELLO from its destination address on.
 #[derive(Clone, Debug)]
 pub struct HelloFrame {
+    /// The relation's number.
     pub relation: u16,
+    /// The whole frame, from its destination address on.
     pub octets: ArrayVec<u8, HELLO_FRAME_OCTETS>,
 }
 

@@ -13,7 +13,7 @@ use fieldbus::{Found, Incoming, Inward, Outgoing, ReceiveDiscard, Way};
 use wire::{Frame, Instant};
 
 use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
-use crate::cell::{Cell, CellSnapshot, Rest};
+use crate::cell::{Cell, Rest};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -61,9 +61,11 @@ impl Path {
         }
     }
 
-    /// What is due in a turn beside frames, and a report that is complete.
-    pub fn tend_cell(&mut self, now: Instant) -> Option<Box<CellSnapshot>> {
-        self.cell.as_mut()?.tend(now)
+    /// What is due for a cell in a turn beside frames.
+    pub fn tend_cell(&mut self, now: Instant) {
+        if let Some(cell) = &mut self.cell {
+            cell.tend(now);
+        }
     }
 
     /// When a cell's next turn is due even if no frame comes.

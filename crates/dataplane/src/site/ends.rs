@@ -57,15 +57,15 @@ pub type LanFrame = ArrayVec<u8, PACKET_OCTETS>;
 #[derive(Debug)]
 pub struct SiteEnd {
     /// What the manager says.
-    pub words: Consumer<ToWorker>,
+    pub commands: Consumer<ToWorker>,
     /// EAPOL frames for the LAN.
-    pub frames: Consumer<LanFrame>,
+    pub to_lan: Consumer<LanFrame>,
     /// For the manager.
-    pub told: Producer<ToManager>,
+    pub events: Producer<ToManager>,
     /// QUIC packets for the manager.
     pub datagrams: DatagramProducer,
     /// MKPDUs of the LAN, for the manager.
-    taken: Producer<LanFrame>,
+    from_lan: Producer<LanFrame>,
     senders: Senders,
     bell: Bell,
 }
@@ -85,25 +85,29 @@ pub enum Taken {
 #[derive(Debug)]
 pub struct ManagerEnd {
     /// For the worker.
-    pub words: Producer<ToWorker>,
+    pub commands: Producer<ToWorker>,
     /// EAPOL frames for the LAN.
-    pub frames: Producer<LanFrame>,
+    pub to_lan: Producer<LanFrame>,
     /// What the worker says.
-    pub told: Consumer<ToManager>,
+    pub events: Consumer<ToManager>,
     /// QUIC packets.
     pub datagrams: DatagramConsumer,
     /// EAPOL frames of the LAN.
-    pub taken: Consumer<LanFrame>,
+    pub from_lan: Consumer<LanFrame>,
     bell: Bell,
 }
 
 /// The manager's end without the QUIC packets, which have a reader of their own.
 #[derive(Debug)]
 pub struct ManagerRings {
-    pub words: Producer<ToWorker>,
-    pub frames: Producer<LanFrame>,
-    pub told: Consumer<ToManager>,
-    pub taken: Consumer<LanFrame>,
+    /// For the worker.
+    pub commands: Producer<ToWorker>,
+    /// EAPOL frames for the LAN.
+    pub to_lan: Producer<LanFrame>,
+    /// What the worker says.
+    pub events: Consumer<ToManager>,
+    /// EAPOL frames of the LAN.
+    pub from_lan: Consumer<LanFrame>,
     bell: Bell,
 }
 
@@ -119,26 +123,26 @@ pub fn ends() -> io::Result<(SiteEnd, ManagerEnd)> {
     let (workers, managers) = UnixStream::pair()?;
     workers.set_nonblocking(true)?;
     managers.set_nonblocking(true)?;
-    let (words, words_out) = RingBuffer::new(WORDS);
-    let (told, told_out) = RingBuffer::new(WORDS);
+    let (commands, commands_out) = RingBuffer::new(WORDS);
+    let (events, events_out) = RingBuffer::new(WORDS);
     let (datagrams, datagrams_out) = datagrams::ring();
-    let (taken, taken_out) = RingBuffer::new(PACKETS);
-    let (frames, frames_out) = RingBuffer::new(PACKETS);
+    let (from_lan, from_lan_out) = RingBuffer::new(PACKETS);
+    let (to_lan, to_lan_out) = RingBuffer::new(PACKETS);
     let site = SiteEnd {
-        words: words_out,
-        frames: frames_out,
-        told,
+        commands: commands_out,
+        to_lan: to_lan_out,
+        events,
         datagrams,
-        taken,
+        from_lan,
         senders: Senders::new(),
         bell: Bell(workers),
     };
     let manager = ManagerEnd {
-        words,
-        frames,
-        told: told_out,
+        commands,
+        to_lan,
+        events: events_out,
         datagrams: datagrams_out,
-        taken: taken_out,
+        from_lan: from_lan_out,
         bell: Bell(managers),
     };
     Ok((site, manager))
@@ -166,7 +170,7 @@ impl SiteEnd {
         if !self.senders.admit(now, *sender) {
             return Taken::Flood;
         }
-        let taken = LanFrame::try_from(frame).is_ok_and(|frame| self.taken.push(frame).is_ok());
+        let taken = LanFrame::try_from(frame).is_ok_and(|frame| self.from_lan.push(frame).is_ok());
         if taken { Taken::Given } else { Taken::NoRoom }
     }
 
@@ -196,8 +200,8 @@ impl ManagerRings {
 impl ManagerEnd {
     /// The QUIC packets apart from the rest.
     pub fn split(self) -> (ManagerRings, DatagramConsumer) {
-        let Self { words, frames, told, datagrams, taken, bell } = self;
-        (ManagerRings { words, frames, told, taken, bell }, datagrams)
+        let Self { commands, to_lan, events, datagrams, from_lan, bell } = self;
+        (ManagerRings { commands, to_lan, events, from_lan, bell }, datagrams)
     }
 
     /// Wakes the worker.
@@ -226,14 +230,14 @@ mod tests {
     #[test]
     fn a_word_wakes_the_other_end_and_is_heard_once() {
         let (mut site, mut manager) = ends().expect("a socket pair");
-        manager.words.push(ToWorker::Endpoint { peer: PeerId(3), address: None }).expect("room");
+        manager.commands.push(ToWorker::Endpoint { peer: PeerId(3), address: None }).expect("room");
         manager.wake_worker();
         let rung = |site: &SiteEnd| (&site.bell.0).read(&mut [0]).is_ok_and(|octets| octets == 1);
         assert!(rung(&site));
         manager.wake_worker();
         site.woken();
         assert!(!rung(&site), "silenced");
-        assert!(matches!(site.words.pop(), Ok(ToWorker::Endpoint { peer: PeerId(3), address: None })));
-        assert!(site.words.pop().is_err());
+        assert!(matches!(site.commands.pop(), Ok(ToWorker::Endpoint { peer: PeerId(3), address: None })));
+        assert!(site.commands.pop().is_err());
     }
 }

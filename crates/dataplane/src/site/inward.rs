@@ -64,7 +64,7 @@ impl Site {
     pub(super) fn eapol_inward(&mut self) -> usize {
         let Self { end, lan, counters, .. } = self;
         for received in 0..BURST_FRAMES {
-            let Ok(frame) = end.frames.pop() else { return received };
+            let Ok(frame) = end.to_lan.pop() else { return received };
             counters.in_eapol += 1;
             lan.put(&[&frame], counters);
         }

@@ -71,7 +71,7 @@ impl SiteSnapshot {
     }
 
     /// Copies the site's figures. Does not allocate, if there is room; asks the kernel for the ports' statistics.
-    pub(crate) fn fill(&mut self, site: &mut Site) {
+    pub fn fill(&mut self, site: &mut Site) {
         self.at = site.now;
         self.lan = site.lan.counters();
         (self.chunks_free, self.chunks) = site.lan.chunks();

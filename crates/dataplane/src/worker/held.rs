@@ -1,21 +1,23 @@
-//! A worker without a thread: its owner takes the commands, as a test does that holds the clock.
+//! A worker without a thread: its owner takes the jobs and runs them, as a test does that holds the clock.
 
 use std::io;
 
-use super::{Command, Consumer, Event, Producer, RING, RingBuffer, Waiter, WorkerHandle, thread, wake};
+use super::{
+    Consumer, Datapaths, Job, Producer, RING, RingBuffer, Waiter, WorkerEvent, WorkerHandle, thread, wake,
+};
 
 /// The other end of a handle.
 pub struct Held {
-    commands: Consumer<Command>,
+    jobs: Consumer<Box<dyn Job>>,
     // Kept, so that the handle finds somebody at its other ends.
-    _events: Producer<Event>,
+    _events: Producer<WorkerEvent>,
     _waiter: Waiter,
 }
 
 impl Held {
-    /// The next command, if there is one.
-    pub fn command(&mut self) -> Option<Command> {
-        self.commands.pop().ok()
+    /// The next job, if there is one.
+    pub fn job(&mut self) -> Option<Box<dyn Job>> {
+        self.jobs.pop().ok()
     }
 }
 
@@ -25,10 +27,10 @@ impl WorkerHandle {
     /// # Errors
     /// If no socket pair can be had.
     pub fn held() -> io::Result<(Self, Held)> {
-        let (commands, command_ring) = RingBuffer::new(RING);
+        let (jobs, job_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
-        let held = Held { commands: command_ring, _events: event_ring, _waiter: waiter };
-        Ok((Self { commands, events, waker, thread: thread::spawn(Vec::new) }, held))
+        let held = Held { jobs: job_ring, _events: event_ring, _waiter: waiter };
+        Ok((Self { jobs, events, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }

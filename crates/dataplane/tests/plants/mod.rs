@@ -110,7 +110,7 @@ impl Plants {
     }
 
     pub fn tell(&mut self, own: usize, word: ToWorker) {
-        self.plants[own].manager.words.push(word).unwrap();
+        self.plants[own].manager.commands.push(word).unwrap();
     }
 
     pub fn now(&self) -> Instant {
@@ -127,7 +127,7 @@ impl Plants {
     pub fn manage(&mut self) -> usize {
         let mut words = vec![];
         for own in 0..self.plants.len() {
-            while let Ok(ToManager::Tunnel(event)) = self.plants[own].manager.told.pop() {
+            while let Ok(ToManager::Tunnel(event)) = self.plants[own].manager.events.pop() {
                 words.extend(answer(own, event));
             }
         }

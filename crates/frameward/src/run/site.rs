@@ -1,4 +1,4 @@
-//! One site, from its configuration to a worker's seat and a manager's thread.
+//! One site, from its configuration to a worker's slot and a manager's thread.
 //!
 //! ```text
 //!  fw-worker-N    moves the frames: dataplane::site::Site

@@ -64,10 +64,10 @@ impl Running {
         tell: Tell<'_>,
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
-        let (started, occupants) = (Instant::now(), links.len() + sites.len());
+        let (started, datapaths) = (Instant::now(), links.len() + sites.len());
         let machine = privilege::Machine::this(interfaces(&links, &sites));
         let (placement, privileges) =
-            privilege::ask(&gateway, occupants, &machine, locked).map_err(RunError::NotGranted)?;
+            privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
             tell(&format_args!("{what}: {grant}"));
         }
@@ -77,7 +77,7 @@ impl Running {
         let control =
             Gateway::new(leases, polling(gateway.polling), placement.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(placement.cpus);
-        control.start_workers(occupants).map_err(RunError::Thread)?;
+        control.start_workers(datapaths).map_err(RunError::Thread)?;
         let mut running = Self {
             file,
             started,

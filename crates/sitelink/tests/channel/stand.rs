@@ -172,16 +172,16 @@ fn work(
                 ring |= site.datagrams.push(from, &packet[..octets]).is_ok();
             }
         }
-        while let Ok(word) = site.words.pop() {
+        while let Ok(word) = site.commands.pop() {
             if let ToWorker::Tunnel(command) = &word {
                 events.extend(answer(command));
             }
             heard.lock().expect("not poisoned").words.push(word);
         }
         while let Some(event) = events.pop_front() {
-            ring |= site.told.push(ToManager::Tunnel(event)).is_ok();
+            ring |= site.events.push(ToManager::Tunnel(event)).is_ok();
         }
-        while let Ok(frame) = site.frames.pop() {
+        while let Ok(frame) = site.to_lan.pop() {
             heard.lock().expect("not poisoned").frames.push(frame);
         }
         for frame in lan.lock().expect("not poisoned").drain(..) {

@@ -108,7 +108,7 @@ impl Peer {
             Ok(Some(address)) => {
                 self.missing = None;
                 if self.told != Some(address)
-                    && end.words.push(ToWorker::Endpoint { peer: self.id, address: Some(address) }).is_ok()
+                    && end.commands.push(ToWorker::Endpoint { peer: self.id, address: Some(address) }).is_ok()
                 {
                     self.told = Some(address);
                 }

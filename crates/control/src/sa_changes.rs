@@ -11,12 +11,13 @@ use arrayvec::ArrayVec;
 use secy::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa};
 use wire::{An, Ki, Pn, Sci};
 
-use crate::divide::Divider;
-use crate::path::Path;
+use dataplane::divide::Divider;
+use dataplane::link::Link;
+use dataplane::path::Path;
 
 /// One change.
 #[derive(Debug)]
-pub enum SaChange {
+pub(crate) enum SaChange {
     /// Takes this receive SC in. Afterwards there is none here, or the one that was refused.
     InstallReceiveSc(Box<Option<ReceiveSc>>),
     /// Installs this receive SA and enables it. Afterwards there is none here, or the one that was refused.
@@ -35,7 +36,7 @@ pub enum SaChange {
 
 /// The SAs of a SAK, taken out.
 #[derive(Debug, Default)]
-pub struct Retired {
+pub(crate) struct Retired {
     transmit: Option<Box<TransmitSa>>,
     receive: ArrayVec<Box<ReceiveSa>, { SecY::RECEIVE_SCS }>,
     divider: Option<Box<Divider>>,
@@ -43,17 +44,25 @@ pub struct Retired {
 
 /// Changes in their order, and what the KaY hears when they are carried out.
 #[derive(Debug, Default)]
-pub struct SaChanges {
-    pub list: Vec<SaChange>,
+pub(crate) struct SaChanges {
+    pub(crate) list: Vec<SaChange>,
     /// For control alone.
-    pub reports: Vec<mka::Report>,
+    pub(crate) reports: Vec<mka::Report>,
     /// Why the first one that was refused was refused. Control knows the tables, so it is a defect if there is one.
-    pub refused: Option<InstallError>,
+    pub(crate) refused: Option<InstallError>,
 }
 
 impl SaChanges {
+    /// Carries all of them out on a link, and has it tell anew what its transmit SA needs if that is another one.
+    pub(crate) fn carry_out_on(&mut self, link: &mut Link) {
+        self.carry_out(link.path_mut());
+        if self.list.iter().any(|change| matches!(change, SaChange::EnableTransmit { .. })) {
+            link.tell_need_again();
+        }
+    }
+
     /// Carries all of them out; one that is refused does not keep the others from it.
-    pub fn carry_out(&mut self, path: &mut Path) {
+    pub(crate) fn carry_out(&mut self, path: &mut Path) {
         for change in &mut self.list {
             let done = change.carry_out(path);
             self.refused = self.refused.or(done.err());
@@ -110,11 +119,11 @@ impl SaChange {
 
 /// Which PNs come next, by AN.
 #[derive(Debug, Default)]
-pub struct NextPns {
+pub(crate) struct NextPns {
     /// Whose they are: made by control, which knows what is installed when the worker comes to it.
-    pub of: [Option<Ki>; An::COUNT],
+    pub(crate) of: [Option<Ki>; An::COUNT],
     /// One above the last, if all are used.
-    pub next: [Option<u64>; An::COUNT],
+    pub(crate) next: [Option<u64>; An::COUNT],
 }
 
 impl NextPns {

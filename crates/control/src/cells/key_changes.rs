@@ -9,11 +9,11 @@
 use fieldbus::handshake::Names;
 use fieldbus::{KeyChange, TakenOut};
 
-use super::Cell;
+use dataplane::cell::Cell;
 
 /// Changes in their order, by relation, and what they took out.
 #[derive(Debug)]
-pub struct KeyChanges {
+pub(crate) struct KeyChanges {
     list: Vec<(usize, Option<KeyChange>, Names)>,
     out: Vec<TakenOut>,
 }
@@ -23,7 +23,7 @@ impl KeyChanges {
     pub(crate) const MOST: usize = 16;
 
     /// A list of these; no more than [`KeyChanges::MOST`] are taken.
-    pub fn new(changes: impl Iterator<Item = (usize, KeyChange, Names)>) -> Self {
+    pub(crate) fn new(changes: impl Iterator<Item = (usize, KeyChange, Names)>) -> Self {
         let list: Vec<_> = changes
             .take(Self::MOST)
             .map(|(relation, change, names)| (relation, Some(change), names))
@@ -33,17 +33,16 @@ impl KeyChanges {
     }
 
     /// Carries all of them out.
-    pub fn carry_out(&mut self, cell: &mut Cell) {
+    pub(crate) fn carry_out(&mut self, cell: &mut Cell) {
         for (relation, change, names) in &mut self.list {
             if let Some(change) = change.take() {
-                self.out.push(cell.relations.change(*relation, change));
-                cell.name(*relation, *names);
+                self.out.push(cell.change_keys(*relation, change, *names));
             }
         }
     }
 
     /// What was not carried out.
-    pub fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
+    pub(crate) fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
         self.list.into_iter().filter_map(|(relation, change, _)| Some((relation, change?)))
     }
 }
