@@ -2,6 +2,7 @@
 # Keeps the documents true: what they name has to exist, and what they show has to work.
 #
 #   - links to files, and paths between backticks, lead somewhere;
+#   - links in the book stay in the book: the package has no file of the repository beside it;
 #   - a link [`test`](file.rs) leads to a file with a function of that name;
 #   - identifiers of several words between backticks occur in the sources;
 #   - `make TARGET` is a target;
@@ -12,6 +13,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 documents=${1:-.}
 
+book=$(realpath -m "$documents/docs/book/src")
 breaches=0
 breach() {
     printf 'docs: %s\n' "$*" >&2
@@ -30,16 +32,20 @@ names() {
     while IFS=$'\t' read -r text target; do
         target=${target%%#*}
         case $target in http*://* | mailto:* | "") continue ;; esac
-        if [[ ! -e $(dirname "$document")/$target && ! -e $target ]]; then
+        if [[ $document == */docs/book/src/* && ! -e $(dirname "$document")/$target ]]; then
+            breach "$document: the link to $target leads nowhere in the book"
+        elif [[ $document == */docs/book/src/* && $(realpath "$(dirname "$document")/$target") != "$book"/* ]]; then
+            breach "$document: the link to $target leaves the book, and is broken in the package: name the file between backticks"
+        elif [[ ! -e $(dirname "$document")/$target && ! -e $target ]]; then
             breach "$document: the link to $target leads nowhere"
         elif [[ $target == *.rs && $text =~ ^\`([a-z0-9_]+)\`$ ]]; then
             grep -qE "fn ${BASH_REMATCH[1]}\(" "$target" || breach "$document: $target has no function ${BASH_REMATCH[1]}"
         fi
-    done < <(grep -oE '\[[^][]*\]\([^)]*\)' "$document" | sed -E 's/^\[([^]]*)\]\(([^)]*)\)$/\1\t\2/')
+    done < <(tr '\n' ' ' <"$document" | grep -oE '\[[^][]*\]\([^)]*\)' | sed -E 's/^\[([^]]*)\]\(([^)]*)\)$/\1\t\2/')
     while read -r word; do
         case $word in
         make\ *) grep -qE "^${word#make }:" Makefile || breach "$document: $word is no target" ;;
-        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | packaging/* | .ci/*)
+        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | packaging/* | contrib/* | tools/* | .ci/* | [A-Z]*.md)
             word=${word%%::*}; compgen -G "${word%% *}" >/dev/null || breach "$document: $word does not exist"
             ;;
         *)
