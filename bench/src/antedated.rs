@@ -1,6 +1,6 @@
 //! A [`Burst`] whose keystreams are made before: what antedating takes and saves.
 
-use suite::antedated::{Antedater, Met, Place, Scratch};
+use suite::antedated::{Antedater, CacheHit, Place, Scratch};
 use suite::{Nonce, OpenJob, SealJob};
 
 use crate::burst::{Burst, Parts};
@@ -42,7 +42,7 @@ impl AntedatedBurst {
             let Some(keystream) = place.take(nonce) else { continue };
             let (blank, met) = antedater.seal(keystream, SealJob { nonce: *nonce, aad, text, icv }, scratch);
             place.give(blank);
-            whole += usize::from(met == Met::Whole);
+            whole += usize::from(met == CacheHit::Whole);
         }
         whole
     }
@@ -57,7 +57,7 @@ impl AntedatedBurst {
             match antedater.open(keystream, job, scratch) {
                 Ok((blank, met)) => {
                     place.give(blank);
-                    whole += usize::from(met == Met::Whole);
+                    whole += usize::from(met == CacheHit::Whole);
                 }
                 Err(keystream) => place.restore(keystream),
             }

@@ -302,12 +302,12 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Told {
+    struct Input {
         prepared: Vec<Vec<usize>>,
         verified: usize,
     }
 
-    impl Work for Told {
+    impl Work for Input {
         fn prepare(&mut self, relations: &[usize]) {
             self.prepared.push(relations.to_vec());
         }
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn bursts_and_single_frames_go_through_the_whole_order() {
         let order: Vec<_> = (0..130).collect();
-        let mut told = Told::default();
+        let mut told = Input::default();
         let [mut protect, verify] = round(Clock { nanoseconds: 0 }, &order, Duration::ZERO, &mut told);
         let lengths: Vec<_> = told.prepared.iter().map(Vec::len).collect();
         assert_eq!(lengths, [&[64, 64, 2][..], &[1; 130]].concat());

@@ -111,7 +111,7 @@ impl Sites {
                 Command::InstallReceive { peer, generation, epoch, secret: secret.clone(), lanes: 1 };
             self.receiver.command(Instant::START, install);
             for _ in 0..1024 {
-                self.receiver.tend(Instant::START);
+                self.receiver.handle_timeout(Instant::START);
             }
             while self.receiver.poll_event().is_some() {}
             self.sender.command(Instant::START, Command::InstallTransmit { peer, generation, epoch, secret });

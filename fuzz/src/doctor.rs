@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use frameward::doctor::exam::{Exam, Party, Peers, Setup};
-use frameward::doctor::frame::{Body, Envelope, Frame, Purpose, Status, Tag, Tally};
+use frameward::doctor::frame::{Body, Envelope, Frame, Purpose, ReceiveRecord, Status, Tag};
 use frameward::doctor::keys::MacKey;
 use wire::{MacAddr, Sci};
 
@@ -63,7 +63,7 @@ impl Kind {
             Self::Status { hears_misfits, saw_finish, received } => Body::Status(Status {
                 hears_misfits: *hears_misfits,
                 saw_finish: *saw_finish,
-                record: Tally { received: *received, ..Tally::default() },
+                record: ReceiveRecord { received: *received, ..ReceiveRecord::default() },
                 ..Status::default()
             }),
             Self::Probe(why) => Body::Probe(why.purpose()),

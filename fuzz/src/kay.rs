@@ -491,7 +491,7 @@ impl Station {
             Event::Admit { ki, .. } | Event::RaiseLowest { ki, .. } => {
                 assert!(installed(&self.saks, ki), "SAK {ki} is not installed");
             }
-            Event::Expel(_) | Event::Told(_) => {}
+            Event::Expel(_) | Event::Notice(_) => {}
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use dataplane::path::{Path, ToPlain, ToProtected};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::memory::MemoryPort;
@@ -176,7 +176,7 @@ impl Link {
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
         let Setup { fragment, concatenate, .. } = setup;
-        let dividing = Dividing { fragment, concatenate, hold: Duration::ZERO };
+        let dividing = FragmentConfig { fragment, concatenate, hold: Duration::ZERO };
         let path = Path::new(secy, &[BYPASS], setup.divide.then_some(dividing));
         Self { path, sent: Vec::new(), given: HashMap::new() }
     }

@@ -16,8 +16,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::reassemble::PIECES;
 use secy::{
-    ClearVlan, ConfidentialityOffset, Division, Outbox, Protection, ReceiveSa, SciInclusion, SecY, Settings,
-    TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, FrameLayout, Outbox, Protection, ReceiveSa, SciInclusion, SecY,
+    Settings, TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
 use wire::{An, Instant, Pn, Segments};
@@ -58,7 +58,7 @@ enum Operation {
     /// Segments as told; the first may continue what nobody began, the last go on in what never comes.
     Wild {
         continues: bool,
-        goes_on: bool,
+        carry_over: bool,
         octets: Vec<u8>,
         planned_addresses: bool,
     },
@@ -159,8 +159,8 @@ impl Run {
     fn carry_out(&mut self, operation: Operation) {
         match operation {
             Operation::Send { octets } => self.send(&octets),
-            Operation::Wild { continues, goes_on, octets, planned_addresses } => {
-                self.wild(continues, goes_on, &octets, planned_addresses);
+            Operation::Wild { continues, carry_over, octets, planned_addresses } => {
+                self.wild(continues, carry_over, &octets, planned_addresses);
             }
             Operation::Deliver { count } => self.deliver(usize::from(count) % (BURST + 1)),
             Operation::Wait { milliseconds } => {
@@ -196,8 +196,8 @@ impl Run {
 
     /// An authentic frame that no plan makes. Under the addresses of planned SDUs only if it is no whole SDU and
     /// begins none: then nothing may come of it.
-    fn wild(&mut self, continues: bool, goes_on: bool, octets: &[u8], planned_addresses: bool) {
-        let lone_tail = continues && !goes_on && octets.len() == 1;
+    fn wild(&mut self, continues: bool, carry_over: bool, octets: &[u8], planned_addresses: bool) {
+        let lone_tail = continues && !carry_over && octets.len() == 1;
         let addresses = ADDRESSES[if planned_addresses && lone_tail { 0 } else { WILD }];
         let Some((&first, others)) = octets.split_first() else { return };
         let mut segments = Segments::one(u16::from(first) + 2, continues);
@@ -207,7 +207,7 @@ impl Run {
         let data: usize = segments.lengths().iter().map(|&octets| usize::from(octets)).sum();
         let frame: Assembled = (
             addresses.into_iter().chain(std::iter::repeat_n(0x5a, data)).collect(),
-            Some(Division { segments, chain: u16::from(goes_on) }),
+            Some(FrameLayout { segments, chain: u16::from(carry_over) }),
         );
         let frame = secys::protect(&mut self.transmitter, &[frame]).remove(0);
         self.wire.extend(frame);

@@ -204,7 +204,7 @@ impl Run {
             Operation::Manage { events } => (0..*events).for_each(|_| self.manage()),
             Operation::Wait { milliseconds } => {
                 self.now = self.now + Duration::from_millis((*milliseconds).into());
-                self.tend();
+                self.handle_timeout();
             }
             Operation::Restart => self.restart(),
             Operation::Path { octets } => {
@@ -308,9 +308,9 @@ impl Run {
         assert!(self.used.insert((left, frame[14] & 3, pn_and_sci)), "a PN is used twice");
     }
 
-    fn tend(&mut self) {
-        self.from.tend(self.now);
-        self.to.tend(self.now);
+    fn handle_timeout(&mut self) {
+        self.from.handle_timeout(self.now);
+        self.to.handle_timeout(self.now);
         self.collect_events();
     }
 
@@ -342,7 +342,7 @@ impl Run {
         side.command(self.now, command);
         self.note_epoch();
         self.release();
-        self.tend();
+        self.handle_timeout();
     }
 
     fn release(&mut self) {
@@ -364,7 +364,7 @@ impl Run {
         let (epoch, secret) = self.newest.clone();
         let (peer, generation) = (PEER, self.generation);
         self.to.command(self.now, Command::InstallReceive { peer, generation, epoch, secret, lanes: 1 });
-        self.tend();
+        self.handle_timeout();
     }
 
     /// Another pair of instances.
@@ -385,7 +385,7 @@ impl Run {
     fn end(&mut self) {
         for _ in 0..3 {
             self.now = self.now + Duration::from_millis(200);
-            self.tend();
+            self.handle_timeout();
         }
         let out = self.from.peer_counters(PEER);
         assert_eq!(out.out_pkts_tunnelled + discarded(&out, "Out"), self.dispatched, "{out:?}");

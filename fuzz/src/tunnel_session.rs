@@ -32,7 +32,7 @@ enum Operation {
     /// Octets as they come.
     Octets(Vec<u8>),
     /// An event, of this generation or of the one before.
-    Tell(Told, bool),
+    Tell(Input, bool),
     Wait(u16),
     TakeCommands(u8),
     TakeMessages(u8),
@@ -85,7 +85,7 @@ enum Said {
 
 /// What the forwarding half tells.
 #[derive(Arbitrary, Debug)]
-enum Told {
+enum Input {
     Announce { index: Number, flow: u8 },
     Withdraw(Number),
     ReceiveReady { ahead: Ahead },
@@ -341,27 +341,27 @@ impl Bench {
         }
     }
 
-    fn event(&self, told: &Told, old: bool) -> Event {
+    fn event(&self, told: &Input, old: bool) -> Event {
         let (peer, generation) = (PEER, Generation(self.generation.0.wrapping_sub(u32::from(old))));
         match *told {
-            Told::Announce { index: number, flow: which } => {
+            Input::Announce { index: number, flow: which } => {
                 Event::Announce { peer, generation, index: number.index(), flow: flow(which) }
             }
-            Told::Withdraw(number) => Event::Withdraw { peer, generation, index: number.index() },
-            Told::ReceiveReady { ahead } => {
+            Input::Withdraw(number) => Event::Withdraw { peer, generation, index: number.index() },
+            Input::ReceiveReady { ahead } => {
                 Event::ReceiveReady { peer, generation, epoch: ahead.of(self.received) }
             }
-            Told::FlowAccepted(number) => Event::FlowAccepted { peer, generation, index: number.index() },
-            Told::FlowRefused(number) => Event::FlowRefused { peer, generation, index: number.index() },
-            Told::UnknownIndex(number) => Event::UnknownIndex { peer, generation, index: number.index() },
-            Told::Lost { ahead, lane } => {
+            Input::FlowAccepted(number) => Event::FlowAccepted { peer, generation, index: number.index() },
+            Input::FlowRefused(number) => Event::FlowRefused { peer, generation, index: number.index() },
+            Input::UnknownIndex(number) => Event::UnknownIndex { peer, generation, index: number.index() },
+            Input::Lost { ahead, lane } => {
                 Event::Lost { peer, generation, epoch: ahead.of(self.received), lane: lane % 3 }
             }
-            Told::Position { ahead, lane, anchor } => {
+            Input::Position { ahead, lane, anchor } => {
                 let seq = u64::from(anchor) * WINDOW / 2;
                 Event::Position { peer, generation, epoch: ahead.of(self.sending), lane, seq }
             }
-            Told::WantEpoch { ahead } => {
+            Input::WantEpoch { ahead } => {
                 Event::WantEpoch { peer, generation, newest: ahead.of(self.sending) }
             }
         }

@@ -16,7 +16,7 @@ use antedate::cbc_mac::CbcMac;
 use antedate::dtls::Records;
 use antedate::keystream::Keystream;
 use antedate::sender::Numbering as _;
-use antedate::{Ccm, Expected, Gcm, Met, Sender, TagLength};
+use antedate::{CacheHit, Ccm, Expected, Gcm, Sender, TagLength};
 use arrayvec::ArrayVec;
 use ccm::aead::AeadInOut as _;
 
@@ -200,7 +200,7 @@ fn mac(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
 fn both(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
     let ccm = Ccm::new(Aes128::new(&KEY.into()), TagLength::EIGHT);
     let mut sender = Sender::<_, _, 1008, 96, BATCH>::new(&ccm, RECORDS, 0);
-    let mut met = Met::All;
+    let mut met = CacheHit::All;
     let mut send_all = |sender: &mut Sender<'_, _, _, 1008, 96, BATCH>, data: &mut [[u8; LONGEST]; BATCH]| {
         for data in data {
             if let Ok(sent) = sender.send(black_box(&mut data[..payload])) {

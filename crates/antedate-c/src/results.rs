@@ -1,6 +1,6 @@
 //! What functions answer.
 
-use antedate::Met;
+use antedate::CacheHit;
 
 /// What a function answers. Negative: nothing was done, and no number was used.
 #[repr(i32)]
@@ -43,12 +43,12 @@ pub enum antedate_met {
     ANTEDATE_MET_ALL = 2,
 }
 
-impl From<Met> for antedate_met {
-    fn from(met: Met) -> Self {
+impl From<CacheHit> for antedate_met {
+    fn from(met: CacheHit) -> Self {
         match met {
-            Met::Nothing => Self::ANTEDATE_MET_NOTHING,
-            Met::Keystream => Self::ANTEDATE_MET_KEYSTREAM,
-            Met::All => Self::ANTEDATE_MET_ALL,
+            CacheHit::Nothing => Self::ANTEDATE_MET_NOTHING,
+            CacheHit::Keystream => Self::ANTEDATE_MET_KEYSTREAM,
+            CacheHit::All => Self::ANTEDATE_MET_ALL,
         }
     }
 }

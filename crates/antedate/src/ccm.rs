@@ -132,7 +132,7 @@ pub struct NotAuthentic;
 
 /// What of the preparation was of use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Met {
+pub enum CacheHit {
     /// Nothing was prepared.
     Nothing,
     /// The keystream; length, AAD or template were others than expected, and the MAC was computed anew.
@@ -147,7 +147,7 @@ pub struct Sealed {
     /// The tag.
     pub tag: Tag,
     /// What was of use.
-    pub met: Met,
+    pub met: CacheHit,
 }
 
 /// How long a message will be.
@@ -213,7 +213,7 @@ where
         }
         apply(&self.cipher, nonce.counter(0), BLOCK_OCTETS, data);
         let mac = self.mac_of(nonce, aad, data);
-        judge(&self.tag_of(mac, &self.tag_mask(nonce)), tag, data)
+        compare_tags(&self.tag_of(mac, &self.tag_mask(nonce)), tag, data)
     }
 
     /// Prepares for one message under `nonce`, which is used up by it. `template`: what the message will begin with;
@@ -365,25 +365,25 @@ where
     /// # Errors
     /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
     /// ordinary way.
-    pub fn open(mut self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<Met, NotAuthentic> {
+    pub fn open(mut self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<CacheHit, NotAuthentic> {
         if aad.len() > LONGEST_AAD || data.len() as u64 > self.nonce.longest_message() {
             data.zeroize();
             return Err(NotAuthentic);
         }
         self.keystream.use_up(&self.ccm.cipher, data);
         let (mac, met) = self.mac_of(aad, data);
-        judge(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| met)
+        compare_tags(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| met)
     }
 
     /// The MAC of a message, resumed if it is as it was expected.
-    fn mac_of(&mut self, aad: &[u8], data: &[u8]) -> (Zeroizing<[u8; BLOCK_OCTETS]>, Met) {
+    fn mac_of(&mut self, aad: &[u8], data: &[u8]) -> (Zeroizing<[u8; BLOCK_OCTETS]>, CacheHit) {
         let Self { ccm, .. } = *self;
         match self.mac.take().filter(|_| self.is_as_expected(aad, data)) {
             Some(mut mac) => {
                 mac.update(&ccm.cipher, &data[self.covered..]);
-                (mac.finish(&ccm.cipher), Met::All)
+                (mac.finish(&ccm.cipher), CacheHit::All)
             }
-            None => (ccm.mac_of(&self.nonce, aad, data), Met::Keystream),
+            None => (ccm.mac_of(&self.nonce, aad, data), CacheHit::Keystream),
         }
     }
 }
@@ -410,7 +410,7 @@ fn equal(octets: &[u8], other: &[u8]) -> bool {
 }
 
 /// Compares tags in constant time.
-fn judge(own: &Tag, tag: &[u8], data: &mut [u8]) -> Result<(), NotAuthentic> {
+fn compare_tags(own: &Tag, tag: &[u8], data: &mut [u8]) -> Result<(), NotAuthentic> {
     if bool::from(own.octets().ct_eq(tag)) {
         Ok(())
     } else {

@@ -11,7 +11,7 @@
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
-use crate::ccm::{AAD_OCTETS, Met, Nonce};
+use crate::ccm::{AAD_OCTETS, CacheHit, Nonce};
 use crate::sender::{Numbering, SendError, Sender};
 
 /// Octets in front of the data: the record's header and the explicit nonce.
@@ -69,7 +69,7 @@ pub struct Written {
     /// Its sequence number.
     pub number: u64,
     /// What of the preparation was of use.
-    pub met: Met,
+    pub met: CacheHit,
 }
 
 /// Why a record is not written.

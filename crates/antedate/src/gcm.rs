@@ -20,7 +20,7 @@ use ghash::universal_hash::UniversalHash as _;
 use subtle::ConstantTimeEq as _;
 use zeroize::{Zeroize as _, Zeroizing};
 
-use crate::ccm::{AAD_OCTETS, Met, NotAuthentic};
+use crate::ccm::{AAD_OCTETS, CacheHit, NotAuthentic};
 use crate::keystream::{BLOCK_OCTETS, Keystream, apply};
 
 /// Octets of a nonce.
@@ -68,7 +68,7 @@ where
         tag: &[u8; BLOCK_OCTETS],
     ) -> Result<(), NotAuthentic> {
         let own = self.tag(self.ghash.clone(), (aad, 0), data, &self.tag_mask(nonce));
-        judge(&own, tag, data)?;
+        compare_tags(&own, tag, data)?;
         apply(&self.cipher, counter(nonce, 1), BLOCK_OCTETS, data);
         Ok(())
     }
@@ -147,12 +147,12 @@ where
     }
 
     /// Encrypts `data` in place.
-    pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
+    pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
         self.use_up(aad, data)
     }
 
     /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
-    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], Met) {
+    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
         self.keystream.use_up(&self.gcm.cipher, data);
         self.tag(aad, data)
     }
@@ -167,19 +167,19 @@ where
         aad: &[u8],
         data: &mut [u8],
         tag: &[u8; BLOCK_OCTETS],
-    ) -> Result<Met, NotAuthentic> {
+    ) -> Result<CacheHit, NotAuthentic> {
         let (own, met) = self.tag(aad, data);
-        judge(&own, tag, data)?;
+        compare_tags(&own, tag, data)?;
         self.keystream.use_up(&self.gcm.cipher, data);
         Ok(met)
     }
 
     /// The tag of an encrypted message, its hash resumed if the AAD is as it was expected.
-    fn tag(&self, aad: &[u8], data: &[u8]) -> ([u8; BLOCK_OCTETS], Met) {
+    fn tag(&self, aad: &[u8], data: &[u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
         let (ghash, begun, met) = if aad.starts_with(&self.constant[..self.hashed]) {
-            (&self.ghash, self.hashed, Met::All)
+            (&self.ghash, self.hashed, CacheHit::All)
         } else {
-            (&self.gcm.ghash, 0, Met::Keystream)
+            (&self.gcm.ghash, 0, CacheHit::Keystream)
         };
         (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), met)
     }
@@ -192,7 +192,11 @@ const fn counter(nonce: &[u8; NONCE_OCTETS], number: u8) -> [u8; BLOCK_OCTETS] {
 }
 
 /// Compares tags in constant time.
-fn judge(own: &[u8; BLOCK_OCTETS], tag: &[u8; BLOCK_OCTETS], data: &mut [u8]) -> Result<(), NotAuthentic> {
+fn compare_tags(
+    own: &[u8; BLOCK_OCTETS],
+    tag: &[u8; BLOCK_OCTETS],
+    data: &mut [u8],
+) -> Result<(), NotAuthentic> {
     if bool::from(own.ct_eq(tag)) {
         Ok(())
     } else {

@@ -19,7 +19,7 @@
 //! // When the value is known:
 //! let mut data = *b"temperature cell 4: 21.5";
 //! let sent = sender.send(&mut data)?;
-//! assert_eq!((sent.number, sent.met), (0, antedate::Met::All));
+//! assert_eq!((sent.number, sent.met), (0, antedate::CacheHit::All));
 //! # Ok::<(), antedate::SendError>(())
 //! ```
 //!
@@ -47,7 +47,7 @@ pub mod length;
 pub mod sender;
 pub mod template;
 
-pub use ccm::{Ccm, Expected, Met, Nonce, NotAuthentic, Sealed, Tag, TagLength};
+pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;
 pub use length::Lengths;
 pub use sender::{Numbered, SendError, Sender};

@@ -13,7 +13,7 @@ use core::{array, fmt};
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
-use crate::ccm::{AAD_OCTETS, Ccm, Expected, Met, Nonce, Prepared, Tag};
+use crate::ccm::{AAD_OCTETS, CacheHit, Ccm, Expected, Nonce, Prepared, Tag};
 use crate::length::Lengths;
 
 /// How messages are numbered: which nonce and which AAD belong to a number. Two numbers never share a nonce.
@@ -85,7 +85,7 @@ pub struct Sent {
     /// Its tag.
     pub tag: Tag,
     /// What of the preparation was of use.
-    pub met: Met,
+    pub met: CacheHit,
 }
 
 /// Seals messages one after the other under one key, and prepares for up to `SLOTS` of them: `N` octets of keystream,
@@ -189,7 +189,7 @@ where
                 let sealed = prepared.use_up(aad, data);
                 (sealed.tag, sealed.met)
             }
-            None => (self.ccm.seal(&nonce, aad, data), Met::Nothing),
+            None => (self.ccm.seal(&nonce, aad, data), CacheHit::Nothing),
         };
         Ok(Sent { number, tag, met })
     }

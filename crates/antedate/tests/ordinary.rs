@@ -7,7 +7,7 @@ use aes::cipher::KeyInit as _;
 use aes::{Aes128, Aes256};
 use aes_gcm::aead::AeadInOut as _;
 use antedate::dtls::{self, Records};
-use antedate::{Ccm, Expected, Gcm, Met, Nonce, NotAuthentic, Numbered, SendError, Sender, TagLength};
+use antedate::{CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, Numbered, SendError, Sender, TagLength};
 use ccm::consts::{U4, U8, U12, U13, U16};
 use proptest::prelude::*;
 
@@ -69,10 +69,10 @@ proptest! {
         prop_assert_eq!(&sealed, &expected);
         prop_assert_eq!(outcome.tag.octets(), &expected_tag[..]);
         if length.is_none() && guessed_aad == aad && aad.len() <= 32 && spoiled.is_none() {
-            prop_assert_eq!(outcome.met, Met::All);
+            prop_assert_eq!(outcome.met, CacheHit::All);
         }
         if length.is_some_and(|length| length != data.len()) || guessed_aad != aad {
-            prop_assert_eq!(outcome.met, Met::Keystream);
+            prop_assert_eq!(outcome.met, CacheHit::Keystream);
         }
 
         let mut plain = data.clone();
@@ -122,7 +122,7 @@ proptest! {
         prop_assert_eq!(&tag[..], &expected_tag[..]);
         prop_assert_eq!(&sealed, &expected);
         let hashed = constant.len().min(32) / 16 * 16;
-        prop_assert_eq!(met == Met::All, constant[..hashed] == aad[..hashed]);
+        prop_assert_eq!(met == CacheHit::All, constant[..hashed] == aad[..hashed]);
 
         let mut opened = expected.clone();
         prop_assert!(gcm.prepare::<160>(&nonce, &constant, octets).open(&aad, &mut opened, &tag).is_ok());
@@ -163,8 +163,8 @@ fn each_message_has_a_number_of_its_own_whatever_was_prepared() {
         assert_eq!(sender.fill_level(), if number % 5 == 0 { before } else { 3 });
     }
     // Once the lengths are known to repeat, every guess is right; and what had no time is sealed all the same.
-    assert_eq!(met[0], Met::Nothing);
-    assert!(met[12..].iter().all(|met| *met == Met::All), "{met:?}");
+    assert_eq!(met[0], CacheHit::Nothing);
+    assert!(met[12..].iter().all(|met| *met == CacheHit::All), "{met:?}");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn numbers_end() {
     assert!(sender.prepare(Expected::exactly(3), b"") && sender.prepare(Expected::exactly(3), b""));
     assert!(!sender.prepare(Expected::exactly(3), b""), "there is no third number");
     assert_eq!(sender.send(&mut vec![0; 1 << 16]).unwrap_err(), SendError::TooLong);
-    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().met, Met::All);
+    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().met, CacheHit::All);
     assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().number, u64::from(u32::MAX));
     assert_eq!(sender.send(&mut [1, 2, 3]).unwrap_err(), SendError::Exhausted);
     assert_eq!(Sender::<_, _, 16, 0, 4>::new(&ccm, Numbered::new([0; 9]), 1 << 32).next_number(), None);
@@ -187,7 +187,7 @@ fn a_record_of_dtls_is_one() {
     let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, records, 0x0102_0304_0506);
     assert!(sender.prepare(Expected::exactly(20), b"temperature: "));
     let data = b"temperature: 21.5 C.";
-    for met in [Met::All, Met::Nothing] {
+    for met in [CacheHit::All, CacheHit::Nothing] {
         let number = sender.next_number().unwrap();
         let mut buffer = [0; 64];
         buffer[dtls::HEADER_OCTETS..][..20].copy_from_slice(data);

@@ -9,7 +9,7 @@ use std::path::Path;
 use aes::cipher::consts::U16;
 use aes::cipher::{BlockCipherEncrypt, KeyInit};
 use aes::{Aes128, Aes192, Aes256};
-use antedate::{Ccm, Expected, Gcm, Met, Nonce, TagLength};
+use antedate::{CacheHit, Ccm, Expected, Gcm, Nonce, TagLength};
 use serde_json::Value;
 
 /// Calls `run` with each vector of a file: tag size in octets, and the vector. Returns how many it took.
@@ -88,7 +88,7 @@ fn check_gcm<C: BlockCipherEncrypt<BlockSize = U16>>(cipher: C, vector: &Value) 
         if valid {
             let mut own = data.clone();
             let (tag, met) = prepare().seal(&aad, &mut own);
-            assert_eq!((&own, tag, met), (&sealed, expected_tag, Met::All), "{vector}");
+            assert_eq!((&own, tag, met), (&sealed, expected_tag, CacheHit::All), "{vector}");
         }
         let mut own = sealed.clone();
         assert_eq!(prepare().open(&aad, &mut own, &expected_tag).is_ok(), valid, "{vector}");

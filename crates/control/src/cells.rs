@@ -10,7 +10,7 @@
 //! HELLO wakes control, and control wakes the worker.
 
 mod key_changes;
-mod lately;
+mod recent;
 mod silence;
 
 use std::io;
@@ -22,11 +22,11 @@ use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, 
 use suite::fieldbus::MasterKey;
 use zeroize::Zeroizing;
 
-use self::lately::Lately;
+use self::recent::RecentCounters;
 use self::silence::Silences;
 use super::{Gateway, LinkControl, Notice, Unanswered};
 use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, Door, Rest};
+use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, Rest};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
 
@@ -107,7 +107,7 @@ pub(super) struct CellControl {
     says: Vec<HelloFrame>,
     /// What handshakes counted that are over.
     hello_before: HelloCounters,
-    lately: Lately,
+    lately: RecentCounters,
     silences: Silences,
 }
 
@@ -119,7 +119,7 @@ struct RelationControl {
 }
 
 /// Who is told, and when.
-struct Surroundings<'g> {
+struct Context<'g> {
     now: Instant,
     moment: wire::Instant,
     worker: &'g mut WorkerHandle,
@@ -147,8 +147,8 @@ impl CellControl {
         let rest = settings.rest;
         let handshakes: Vec<_> =
             settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
-        let door = |of: &RelationControl| Door::new(of.handshake.line(), of.handshake.names());
-        let doors = handshakes.iter().map(door).collect();
+        let filter = |of: &RelationControl| HelloFilter::new(of.handshake.line(), of.handshake.names());
+        let doors = handshakes.iter().map(filter).collect();
         let cell = Box::new(Cell::new(relations, rest, end, doors));
         let hello_before = HelloCounters::default();
         Ok((
@@ -160,14 +160,14 @@ impl CellControl {
                 changes: Vec::new(),
                 says: Vec::new(),
                 hello_before,
-                lately: Lately::default(),
+                lately: RecentCounters::default(),
                 silences: Silences::default(),
             }),
         ))
     }
 
     /// Which relations are the same in the cell before: their numbers here and there.
-    fn goes_on(&self, before: &Self) -> Vec<(usize, usize)> {
+    fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
         let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
         if keys(own) != keys(there) || own.master != there.master {
@@ -184,9 +184,9 @@ impl CellControl {
     }
 
     /// Goes on with the handshakes of the cell before, and with what that has not done yet.
-    fn take_over(&mut self, mut before: Self, goes_on: &[(usize, usize)], notices: &mut Vec<Notice>) {
+    fn take_over(&mut self, mut before: Self, carry_over: &[(usize, usize)], notices: &mut Vec<Notice>) {
         let mut places = vec![None; before.relations.len()];
-        for &(number, there) in goes_on {
+        for &(number, there) in carry_over {
             std::mem::swap(&mut self.relations[number], &mut before.relations[there]);
             places[there] = Some(number);
         }
@@ -199,14 +199,14 @@ impl CellControl {
             }
         }
         (self.hello_before, self.lately) = (before.hello_before, before.lately);
-        self.hello_before.add(&before.rings.tally.counters());
+        self.hello_before.add(&before.rings.shared_counters.counters());
         for relation in before.relations {
             self.hello_before.add(relation.handshake.counters());
         }
     }
 
     /// Takes what came, and does what is due.
-    fn turn(&mut self, around: &mut Surroundings<'_>) {
+    fn turn(&mut self, around: &mut Context<'_>) {
         for _ in 0..self.rings.heard.slots() {
             let Ok(hello) = self.rings.heard.pop() else { break };
             let number = usize::from(hello.relation);
@@ -300,7 +300,7 @@ impl CellControl {
     }
 
     /// Tells of relations that are silent, once in a while.
-    fn tell_silences(&mut self, around: &mut Surroundings<'_>) {
+    fn tell_silences(&mut self, around: &mut Context<'_>) {
         if let Some((relations, gap)) = self.silences.due(around.now) {
             let of = |number: usize| self.settings.relations[number].relation;
             around.notices.push(Notice::CyclicSilence {
@@ -312,7 +312,7 @@ impl CellControl {
     }
 
     /// Gives the worker the changes that were made.
-    fn commit(&mut self, around: &mut Surroundings<'_>) {
+    fn commit(&mut self, around: &mut Context<'_>) {
         let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
         let relations = &self.relations;
         let named =
@@ -337,7 +337,7 @@ impl CellControl {
 
     fn hello(&self) -> HelloCounters {
         let mut sum = self.hello_before;
-        sum.add(&self.rings.tally.counters());
+        sum.add(&self.rings.shared_counters.counters());
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
     }
@@ -374,12 +374,12 @@ impl Gateway {
         // What control knows, the worker has got: the changes to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
         let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
-        let goes_on = control.goes_on(&before);
-        if let Err(unanswered) = self.exchange_cell(number, Some(cell), goes_on.clone()) {
+        let carry_over = control.carry_over(&before);
+        if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
             self.links[number].cell = Some(before);
             return Err(unanswered.into());
         }
-        control.take_over(*before, &goes_on, &mut self.notices);
+        control.take_over(*before, &carry_over, &mut self.notices);
         self.links[number].cell = Some(control);
         self.turn_cell(number, Instant::now());
         Ok(())
@@ -430,10 +430,10 @@ impl Gateway {
         &mut self,
         number: usize,
         cell: Option<Box<Cell>>,
-        goes_on: Vec<(usize, usize)>,
+        carry_over: Vec<(usize, usize)>,
     ) -> Result<(), Unanswered> {
-        let before = self.on_link(number, (cell, goes_on), |link, (cell, goes_on)| {
-            *cell = link.path_mut().change_cell(cell.take(), goes_on);
+        let before = self.on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
+            *cell = link.path_mut().change_cell(cell.take(), carry_over);
             Progress::Done
         })?;
         drop(before);
@@ -446,7 +446,7 @@ impl Gateway {
         let LinkControl { worker, slot, cell, .. } = &mut self.links[number];
         let Some(cell) = cell else { return };
         let worker = &mut self.workers[*worker];
-        cell.turn(&mut Surroundings { now, moment, worker, slot: *slot, notices: &mut self.notices });
+        cell.turn(&mut Context { now, moment, worker, slot: *slot, notices: &mut self.notices });
     }
 }
 

@@ -185,7 +185,7 @@ impl Disk {
     }
 
     /// What has to be said of its silence.
-    fn judge(&mut self, now: Instant) -> Option<Notice> {
+    fn evaluate(&mut self, now: Instant) -> Option<Notice> {
         let path = self.path.clone();
         match (self.silent(now), self.told) {
             (Some(silent), None) => {
@@ -273,7 +273,7 @@ impl Gateway {
                 Done::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
                 Done::Floors { read: Some(read), took, written } => {
                     self.disk.writes_floors = false;
-                    self.notices.extend(self.floor_keeper.judge(read, took, written));
+                    self.notices.extend(self.floor_keeper.evaluate(read, took, written));
                 }
                 Done::Floors { read: None, written, .. } => {
                     self.notices.extend(written.err().map(|error| Notice::FloorsFailed { error }));
@@ -281,7 +281,7 @@ impl Gateway {
                 Done::Other => {}
             }
         }
-        self.notices.extend(self.disk.judge(now));
+        self.notices.extend(self.disk.evaluate(now));
     }
 
     /// Waits until all is done that was asked for.

@@ -85,7 +85,7 @@ impl FloorKeeper {
     }
 
     /// What has to be said of floors that were read then, and were on disk `took` later.
-    pub(super) fn judge(
+    pub(super) fn evaluate(
         &mut self,
         read: Read,
         took: Duration,
@@ -208,7 +208,7 @@ mod tests {
             };
             let read_at = start + Duration::from_millis(ms);
             let read = Read { at: read_at, began: start, complete };
-            let notice = keeper.judge(read, Duration::from_millis(took), written);
+            let notice = keeper.evaluate(read, Duration::from_millis(took), written);
             let notice = match notice {
                 None => String::new(),
                 Some(Notice::FloorsLate { open }) => format!("late {}", open.as_millis()),

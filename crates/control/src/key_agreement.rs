@@ -15,7 +15,7 @@ use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
 use wire::{An, Ckn, Ki};
 use zeroize::Zeroizing;
 
-use super::sa_table::{SaTable, Told, in_words};
+use super::sa_table::{SaNotice, SaTable, in_words};
 use super::{Gateway, Keys, LinkControl, Notice, Unanswered};
 use dataplane::eapol::{self, KayEnd, TO_KAY};
 use dataplane::job::Progress;
@@ -68,7 +68,7 @@ pub enum Recorded<'r> {
         ckns: &'r [Ckn],
     },
     /// It was told something.
-    Told(mka::Told<'r>),
+    Input(mka::Input<'r>),
     /// It was told of this frame, whose ICV no CAK verifies: anybody may have sent it.
     Stranger(&'r [u8]),
 }
@@ -95,7 +95,7 @@ pub(super) struct Agreement {
 }
 
 /// What drives an agreement: its worker, and who is told.
-struct Surroundings<'g> {
+struct Context<'g> {
     now: wire::Instant,
     worker: &'g mut WorkerHandle,
     slot: usize,
@@ -110,11 +110,11 @@ impl Agreement {
     }
 
     /// Tells the KaY.
-    fn tell(&mut self, now: wire::Instant, told: mka::Told<'_>) {
-        let is_of_a_member = self.kay.hear(now, told);
+    fn tell(&mut self, now: wire::Instant, told: mka::Input<'_>) {
+        let is_of_a_member = self.kay.handle_input(now, told);
         let recorded = match told {
-            mka::Told::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
-            told => Recorded::Told(told),
+            mka::Input::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
+            told => Recorded::Input(told),
         };
         self.keep(now, recorded);
     }
@@ -126,32 +126,32 @@ impl Agreement {
     }
 
     /// Takes what came, and does what is due.
-    fn turn(&mut self, now: Instant, around: &mut Surroundings<'_>) {
+    fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
         }
         for _ in 0..TO_KAY {
             let Ok(frame) = self.rings.heard.pop() else { break };
-            self.tell(around.now, mka::Told::Frame(&frame));
+            self.tell(around.now, mka::Input::Frame(&frame));
             self.follow(around);
         }
         if self.kay.poll_timeout().is_some_and(|due| due <= around.now) {
-            self.tell(around.now, mka::Told::Timeout);
+            self.tell(around.now, mka::Input::Timeout);
         }
         self.follow(around);
         self.commit(around);
     }
 
-    fn report(&mut self, reports: impl IntoIterator<Item = Report>, around: &mut Surroundings<'_>) {
+    fn report(&mut self, reports: impl IntoIterator<Item = Report>, around: &mut Context<'_>) {
         for report in reports {
-            self.tell(around.now, mka::Told::Report(report));
+            self.tell(around.now, mka::Input::Report(report));
             self.follow(around);
         }
         self.commit(around);
     }
 
     /// Takes what the KaY has to say to anybody.
-    fn follow(&mut self, around: &mut Surroundings<'_>) {
+    fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
             self.table.carry(event, &mut |told| around.tell(told));
         }
@@ -166,7 +166,7 @@ impl Agreement {
     }
 
     /// Gives the worker the changes that were made.
-    fn commit(&mut self, around: &mut Surroundings<'_>) {
+    fn commit(&mut self, around: &mut Context<'_>) {
         let Some(changes) = self.table.take_changes() else { return };
         if let Err(job) = around.worker.submit(change_sas(around.slot, *changes)) {
             self.table.put_back(job.data);
@@ -174,7 +174,7 @@ impl Agreement {
     }
 }
 
-impl Surroundings<'_> {
+impl Context<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
         let ask = OnLink::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
@@ -184,12 +184,12 @@ impl Surroundings<'_> {
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
     }
 
-    fn tell(&mut self, told: Told) {
+    fn tell(&mut self, told: SaNotice) {
         let link = self.link.to_owned();
         self.notices.push(match told {
-            Told::Reason(reason) => Notice::KeyAgreement { link, reason },
-            Told::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
-            Told::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
+            SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
+            SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
+            SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
         });
     }
 }
@@ -237,7 +237,7 @@ impl Gateway {
             let _ = self.workers[*worker].submit(change_sas(*slot, *changes));
         }
         agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
-        self.exchange(number, path, secy::GoesOn { all: true, ..Default::default() }).map(drop)
+        self.exchange(number, path, secy::CarryOver { all: true, ..Default::default() }).map(drop)
     }
 
     /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed
@@ -265,7 +265,7 @@ impl Gateway {
         else {
             return false;
         };
-        agreement.tell(around.now, mka::Told::Rekey);
+        agreement.tell(around.now, mka::Input::Rekey);
         agreement.follow(&mut around);
         agreement.commit(&mut around);
         true
@@ -295,7 +295,7 @@ impl Gateway {
         match (changes.refused, changes.reports.first()) {
             // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
             (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
-                around.tell(Told::SakRefused(*ki, in_words(error)));
+                around.tell(SaNotice::SakRefused(*ki, in_words(error)));
             }
             _ => agreement.report(changes.reports, &mut around),
         }
@@ -317,14 +317,14 @@ impl Gateway {
     }
 
     /// A link's key agreement, and what is around it.
-    fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Surroundings<'_>)> {
+    fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Context<'_>)> {
         let now = self.moment(now);
         let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
         else {
             return None;
         };
         let worker = &mut self.workers[*worker];
-        let around = Surroundings { now, worker, slot: *slot, link: name, notices: &mut self.notices };
+        let around = Context { now, worker, slot: *slot, link: name, notices: &mut self.notices };
         Some((agreement, around))
     }
 }

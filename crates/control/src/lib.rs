@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use secy::GoesOn;
+use secy::CarryOver;
 
 use cells::CellControl;
 pub use cells::{CellError, CellSettings, CellStatus};
@@ -275,7 +275,7 @@ impl Gateway {
     pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
         let number = self.number(name).ok_or(Unanswered)?;
         let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
-        self.exchange(number, path, GoesOn::default()).map(drop)
+        self.exchange(number, path, CarryOver::default()).map(drop)
     }
 
     /// Starts the workers that so many links and sites will go to, so that none of them fails for want of a thread.
@@ -396,9 +396,14 @@ impl Gateway {
 
     /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
     /// matter.
-    fn exchange(&mut self, number: usize, path: Box<Path>, goes_on: GoesOn) -> Result<Box<Path>, Unanswered> {
-        let (before, _freed) = self.on_link(number, (path, goes_on), |link, (path, goes_on)| {
-            link.change(path, goes_on);
+    fn exchange(
+        &mut self,
+        number: usize,
+        path: Box<Path>,
+        carry_over: CarryOver,
+    ) -> Result<Box<Path>, Unanswered> {
+        let (before, _freed) = self.on_link(number, (path, carry_over), |link, (path, carry_over)| {
+            link.change(path, carry_over);
             Progress::Done
         })?;
         Ok(before)

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use secy::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa};
 use wire::{An, Ki, Pn, Sci};
 
-use dataplane::divide::Divider;
+use dataplane::fragmenter::Fragmenter;
 use dataplane::link::Link;
 use dataplane::path::Path;
 
@@ -25,7 +25,7 @@ pub(crate) enum SaChange {
     /// Installs this transmit SA. Afterwards there is none here, or the one that was refused.
     InstallTransmit { sa: Option<Box<TransmitSa>> },
     /// Protects under this AN, and divides SDUs so. Afterwards the divider before is here.
-    EnableTransmit { an: An, divider: Option<Box<Divider>> },
+    EnableTransmit { an: An, divider: Option<Box<Fragmenter>> },
     /// Takes all SAs under this AN out.
     Retire { an: An, out: Box<Retired> },
     /// Takes this receive SC out.
@@ -39,7 +39,7 @@ pub(crate) enum SaChange {
 pub(crate) struct Retired {
     transmit: Option<Box<TransmitSa>>,
     receive: ArrayVec<Box<ReceiveSa>, { SecY::RECEIVE_SCS }>,
-    divider: Option<Box<Divider>>,
+    divider: Option<Box<Fragmenter>>,
 }
 
 /// Changes in their order, and what the KaY hears when they are carried out.

@@ -25,12 +25,12 @@ use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Pn, Sci};
 
 use crate::sa_changes::{SaChange, SaChanges};
-use dataplane::divide::{Divider, Dividing};
+use dataplane::fragmenter::{FragmentConfig, Fragmenter};
 use dataplane::path::Path;
 
 /// Something that a person has to know.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum SaNotice {
     Reason(Reason),
     TooManyPeers(Sci),
     SakRefused(Ki, &'static str),
@@ -75,9 +75,9 @@ impl SaTable {
     }
 
     /// Makes changes of an event.
-    pub(super) fn carry(&mut self, event: Event, tell: &mut impl FnMut(Told)) {
+    pub(super) fn carry(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
         match event {
-            Event::Told(reason) => tell(Told::Reason(reason)),
+            Event::Notice(reason) => tell(SaNotice::Reason(reason)),
             Event::Install(association) => self.install(association, tell),
             Event::Admit { ki, admission } => {
                 let Some(place) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
@@ -146,7 +146,7 @@ impl SaTable {
         Ok(())
     }
 
-    fn install(&mut self, sak: Box<Association>, tell: &mut impl FnMut(Told)) {
+    fn install(&mut self, sak: Box<Association>, tell: &mut impl FnMut(SaNotice)) {
         let ki = sak.ki;
         match self.transmit_sa(&sak) {
             Ok(sa) => {
@@ -155,15 +155,15 @@ impl SaTable {
                 self.changes.reports.push(Report::Installed(ki));
                 self.saks.push(*sak);
             }
-            Err(why) => tell(Told::SakRefused(ki, why)),
+            Err(why) => tell(SaNotice::SakRefused(ki, why)),
         }
     }
 
-    fn admit(&mut self, sak: &Association, admission: &Admission, tell: &mut impl FnMut(Told)) {
+    fn admit(&mut self, sak: &Association, admission: &Admission, tell: &mut impl FnMut(SaNotice)) {
         let &Admission { sci, .. } = admission;
         if !self.scs.contains(&sci) {
             if self.scs.len() == SecY::RECEIVE_SCS || sci == self.sci {
-                tell(Told::TooManyPeers(sci));
+                tell(SaNotice::TooManyPeers(sci));
                 return;
             }
             self.scs.push(sci);
@@ -172,7 +172,7 @@ impl SaTable {
         }
         match self.receive_sa(sak, admission) {
             Ok(sa) => self.changes.list.push(SaChange::InstallReceive { sci, sa: Some(sa) }),
-            Err(why) => tell(Told::SakRefused(sak.ki, why)),
+            Err(why) => tell(SaNotice::SakRefused(sak.ki, why)),
         }
     }
 
@@ -185,12 +185,12 @@ impl SaTable {
     }
 
     /// What divides SDUs under a SAK; nothing under one with an offset, whose frames hold one whole SDU each.
-    fn divider(&self, sak: &Association) -> Option<Box<Divider>> {
-        let mka::Division { fragment, concatenate, largest_sdu } = sak.division;
+    fn divider(&self, sak: &Association) -> Option<Box<Fragmenter>> {
+        let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.division;
         let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
-        let dividing = Dividing { fragment, concatenate, hold: self.hold };
+        let dividing = FragmentConfig { fragment, concatenate, hold: self.hold };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
-        divides.then(|| Box::new(Divider::new(&self.settings, dividing, longest)))
+        divides.then(|| Box::new(Fragmenter::new(&self.settings, dividing, longest)))
     }
 
     fn transmit_sa(&self, sak: &Association) -> Result<Box<TransmitSa>, &'static str> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use secy::{GoesOn, NextAction, SecY};
+use secy::{CarryOver, NextAction, SecY};
 use wire::{An, Pn};
 
 use super::jobs::OnLink;
@@ -75,7 +75,7 @@ impl StaticControl {
 impl Gateway {
     /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
     /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
-    /// are kept; what `goes_on` names is as in [`secy::SecY::take_over`].
+    /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
     ///
     /// # Errors
     /// [`Unanswered`]; also if there is no such link with static keys.
@@ -83,7 +83,7 @@ impl Gateway {
         &mut self,
         name: &str,
         path: Box<Path>,
-        goes_on: GoesOn,
+        carry_over: CarryOver,
         transmit: Option<TransmitLease>,
         receive: Vec<ReceiveFloor>,
     ) -> Result<(), Unanswered> {
@@ -98,7 +98,7 @@ impl Gateway {
         let lease = std::mem::replace(&mut keys.lease, transmit);
         // From here on nothing is reserved for the SA before.
         keys.changing = true;
-        let before = self.exchange(number, path, goes_on)?;
+        let before = self.exchange(number, path, carry_over)?;
         self.keep_last_floors(&before.secy, &floors);
         lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
         if let Keys::Static(keys) = &mut self.links[number].keys {

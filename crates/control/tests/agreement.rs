@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use agreed::{NAMES, Pair, agreement, cak, garbage, kay, path, plain_kay, ports, sdu};
 use control::Notice;
-use dataplane::divide::LONGEST_HOLD;
+use dataplane::fragmenter::LONGEST_HOLD;
 use mka::{OnPeerLoss, Reason, SuiteRule};
 
 /// What was lost on the way, by both sides' counters.
@@ -24,7 +24,7 @@ fn discards(pair: &mut Pair) -> Vec<String> {
             }
         };
         look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
-        look(dataplane::divide::DividerCounters::TABLE, &snapshot.divider.values());
+        look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.divider.values());
         look(secy::SecYCounters::TABLE, &snapshot.secy.values());
         for sc in &snapshot.receive_scs {
             look(secy::ReceiveSaCounters::TABLE, &sc.counters.values());

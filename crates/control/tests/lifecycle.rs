@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use control::{Gateway, StaticKeys, TransmitLease};
-use dataplane::divide::{Dividing, LONGEST_HOLD};
+use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::snapshot::LinkSnapshot;
@@ -16,7 +16,7 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    ClearVlan, ConfidentialityOffset, GoesOn, Protection, SciInclusion, SecY, Settings, TransmitSa,
+    CarryOver, ClearVlan, ConfidentialityOffset, Protection, SciInclusion, SecY, Settings, TransmitSa,
     ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
@@ -192,7 +192,7 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
         }
-        station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
+        station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while came < sent {
             station.gateway.turn(Instant::now());
@@ -244,7 +244,7 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
         assert!(start.elapsed() < DEADLINE, "it has taken the next one's PNs");
     }
     let path = Box::new(Path::new(next, &[], None));
-    station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
+    station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
     assert_eq!(through(&mut ends, &mut station.gateway), (1, u32::try_from(BLOCK.get()).unwrap() + 1));
     station.gateway.stop().unwrap();
 }
@@ -253,7 +253,7 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
 #[test]
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let mut station = Station::new("held");
-    let dividing = Dividing { fragment: true, concatenate: true, hold: LONGEST_HOLD };
+    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: LONGEST_HOLD };
     let secy_of =
         |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();
@@ -266,7 +266,7 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
         assert!(ends.machine.inject(&sdu(1)));
         let (secy, lease) = secy_of(&mut station.gateway);
         let path = Box::new(Path::new(secy, &[], dividing));
-        station.gateway.change("press", path, GoesOn::default(), Some(lease), vec![]).unwrap();
+        station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");

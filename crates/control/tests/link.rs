@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use control::{Gateway, Notice, StaticKeys, TransmitLease};
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use dataplane::link::Link;
 use dataplane::path::Path;
 use dataplane::snapshot::LinkSnapshot;
@@ -39,7 +39,7 @@ const KEY_B: [u8; 16] = [0x0b; 16];
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The wire's MTU has room for the overhead, unless SDUs are divided.
-fn settings(dividing: Option<Dividing>) -> Settings {
+fn settings(dividing: Option<FragmentConfig>) -> Settings {
     Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -56,7 +56,7 @@ fn key(octets: &[u8]) -> Key {
     Key::prepare(suite, &Sak::new(suite, octets).unwrap()).unwrap()
 }
 
-fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), dividing: Option<Dividing>) -> SecY {
+fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), dividing: Option<FragmentConfig>) -> SecY {
     let an = An::ALL[0];
     let mut secy = SecY::new(own.0, settings(dividing));
     let transmit = TransmitSa::new(an, key(own.1), None, PROTECTION, pns.0, pns.1).unwrap();
@@ -86,7 +86,11 @@ impl Drop for State {
     }
 }
 
-fn link(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> (Link, MemoryPort, MemoryPort) {
+fn link(
+    secy: SecY,
+    bypass: &[EtherType],
+    dividing: Option<FragmentConfig>,
+) -> (Link, MemoryPort, MemoryPort) {
     let (machine, plain) = MemoryPort::pair(256);
     let (wire, protected) = MemoryPort::pair(256);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
@@ -110,7 +114,7 @@ fn station(
     own: (Sci, [u8; 16]),
     peer: (Sci, [u8; 16]),
     bypass: &[EtherType],
-    dividing: Option<Dividing>,
+    dividing: Option<FragmentConfig>,
 ) -> Station {
     start(State::new(name), own, peer, bypass, dividing)
 }
@@ -120,7 +124,7 @@ fn start(
     own: (Sci, [u8; 16]),
     peer: (Sci, [u8; 16]),
     bypass: &[EtherType],
-    dividing: Option<Dividing>,
+    dividing: Option<FragmentConfig>,
 ) -> Station {
     let mut leases = LeaseStore::open(&state.0, None).unwrap();
     let (key, last) = (LeaseName::new(&own.1, own.0), Pn::LAST_32);
@@ -178,7 +182,7 @@ fn pair(name: &str, bypass: &[EtherType]) -> (Station, Station) {
     dividing_pair(name, bypass, None)
 }
 
-fn dividing_pair(name: &str, bypass: &[EtherType], dividing: Option<Dividing>) -> (Station, Station) {
+fn dividing_pair(name: &str, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> (Station, Station) {
     (
         station(&format!("{name}-a"), (SCI_A, KEY_A), (SCI_B, KEY_B), bypass, dividing),
         station(&format!("{name}-b"), (SCI_B, KEY_B), (SCI_A, KEY_A), bypass, dividing),
@@ -277,7 +281,7 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
 #[test]
 fn mac_control_goes_nowhere() {
     // Neither a bypass that names it nor the divider lets it through.
-    let dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };
+    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
     for (name, dividing) in [("control", None), ("control-divided", Some(dividing))] {
         let (mut a, mut b) = dividing_pair(name, &[EtherType::MAC_CONTROL], dividing);
         let group = MacAddr([1, 0x80, 0xc2, 0, 0, 1]);
@@ -404,7 +408,7 @@ fn several_links_share_a_process_and_nothing_else() {
     gateway.stop().unwrap();
 }
 
-const DIVIDING: Dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };
+const DIVIDING: FragmentConfig = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
 
 /// Takes what A sends to B until B's machine has got so many SDUs; returns the frames on the wire and the SDUs.
 fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
@@ -423,7 +427,7 @@ fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Ve
 
 #[test]
 fn sdus_of_every_size_pass_a_wire_of_1500() {
-    for dividing in [DIVIDING, Dividing { concatenate: false, ..DIVIDING }] {
+    for dividing in [DIVIDING, FragmentConfig { concatenate: false, ..DIVIDING }] {
         // The thread of the gateway before may still write into its own directory.
         let name = format!("divide-{}", dividing.concatenate);
         let (mut a, mut b) = dividing_pair(&name, &[], Some(dividing));
@@ -467,7 +471,7 @@ fn a_machine_cannot_write_a_bypassed_ethertype_into_a_fragment() {
 #[test]
 fn what_is_held_goes_when_its_time_has_come_and_express_sdus_never_wait() {
     let hold = Duration::from_millis(10);
-    let (mut a, mut b) = dividing_pair("hold", &[], Some(Dividing { hold, ..DIVIDING }));
+    let (mut a, mut b) = dividing_pair("hold", &[], Some(FragmentConfig { hold, ..DIVIDING }));
     let small = |seed| ethernet(B, A, EtherType::IPV4, &payload(46, seed));
     let express = ethernet(B, A, EtherType::PROFINET, &payload(46, 9));
     // On a busy machine one may come when the time of those before it is over: then they do not meet.

@@ -12,12 +12,12 @@
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
 //! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
 //!
-//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`doors`]), [`EVENTS`] events told, 32 relations looked at,
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]), [`EVENTS`] events told, 32 relations looked at,
 //! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
 mod allowance;
-mod doors;
 pub mod ends;
+mod hello_filter;
 
 use std::time::{self, Duration};
 
@@ -25,9 +25,9 @@ use fieldbus::handshake::Names;
 use fieldbus::{Foreign, Found, KeyChange, Moment, RelationStatus, Relations, TakenOut};
 use wire::Instant;
 
-pub use doors::Door;
-use doors::Doors;
 use ends::{CellEnd, HelloFrame};
+pub use hello_filter::HelloFilter;
+use hello_filter::HelloFilters;
 
 /// HELLOs that leave at once, at the most: 38 µs of a wire of 100 Mbit/s.
 pub(crate) const HELLOS: usize = 4;
@@ -102,7 +102,7 @@ pub struct Cell {
     clock: time::Instant,
     /// When the port was asked for the frames that are under way.
     asked: Moment,
-    doors: Doors,
+    filters: HelloFilters,
     look_due: Instant,
     hello_due: Instant,
 }
@@ -124,8 +124,8 @@ impl CellSnapshot {
 }
 
 impl Cell {
-    /// `doors`: one for each relation.
-    pub fn new(relations: Relations, rest: Rest, end: CellEnd, doors: Box<[Door]>) -> Self {
+    /// `filters`: one for each relation.
+    pub fn new(relations: Relations, rest: Rest, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
         Self {
             relations,
             rest,
@@ -133,7 +133,7 @@ impl Cell {
             end,
             clock: time::Instant::now(),
             asked: Moment::START,
-            doors: Doors::new(doors),
+            filters: HelloFilters::new(filters),
             look_due: Instant::START,
             hello_due: Instant::START,
         }
@@ -163,24 +163,24 @@ impl Cell {
 
     /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
     pub(crate) fn hear_hello(&mut self, found: Found, frame: &[u8]) {
-        self.doors.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
+        self.filters.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
     }
 
     /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
     /// where time does not matter.
     pub fn change_keys(&mut self, relation: usize, change: KeyChange, names: Names) -> TakenOut {
         let out = self.relations.change(relation, change);
-        self.doors.name(relation, names);
+        self.filters.name(relation, names);
         out
     }
 
     /// The next HELLO to be sent: those of the handshakes first.
     pub(crate) fn next_hello(&mut self) -> Option<HelloFrame> {
-        self.end.next_hello().or_else(|| self.doors.next_answer(&self.end))
+        self.end.next_hello().or_else(|| self.filters.next_answer(&self.end))
     }
 
     fn has_hello(&self) -> bool {
-        self.end.has_hello() || self.doors.has_answer()
+        self.end.has_hello() || self.filters.has_answer()
     }
 
     /// The HELLOs that may leave now, at most [`HELLOS`].
@@ -194,9 +194,9 @@ impl Cell {
     }
 
     /// What is due in a turn beside frames: HELLOs, events, silence.
-    pub(crate) fn tend(&mut self, now: Instant) {
-        if self.doors.is_waiting() {
-            self.doors.judge(self.asked, &mut self.counters, &mut self.end);
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.filters.is_waiting() {
+            self.filters.check_macs(self.asked, &mut self.counters, &mut self.end);
         }
         for _ in 0..EVENTS {
             if !self.end.has_room_for_event() {
@@ -226,7 +226,7 @@ impl Cell {
 
     /// When the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.doors.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
+        if self.filters.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
             return Some(Instant::START);
         }
         let look = self.relations.is_watched().then_some(self.look_due);
@@ -235,9 +235,9 @@ impl Cell {
     }
 
     /// Takes over from another cell. See [`Relations::take_over`]; what it counted goes on too.
-    pub(crate) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
-        self.relations.take_over(&mut predecessor.relations, goes_on);
-        self.doors.take_over(&mut predecessor.doors, goes_on);
+    pub(crate) fn take_over(&mut self, predecessor: &mut Self, carry_over: &[(usize, usize)]) {
+        self.relations.take_over(&mut predecessor.relations, carry_over);
+        self.filters.take_over(&mut predecessor.filters, carry_over);
         self.counters.add(&std::mem::take(&mut predecessor.counters));
         // Watches go on, and so does the clock of their moments.
         self.clock = predecessor.clock;

@@ -23,7 +23,7 @@ const FROM_KAY: usize = 32;
 pub struct LinkEnd {
     taken: Producer<EapolFrame>,
     said: Consumer<EapolFrame>,
-    knocked: bool,
+    wake: bool,
 }
 
 /// The KaY's end.
@@ -47,7 +47,7 @@ pub(crate) enum Taken {
 pub fn ends() -> (LinkEnd, KayEnd) {
     let (taken, heard) = RingBuffer::new(TO_KAY);
     let (says, said) = RingBuffer::new(FROM_KAY);
-    (LinkEnd { taken, said, knocked: false }, KayEnd { heard, says })
+    (LinkEnd { taken, said, wake: false }, KayEnd { heard, says })
 }
 
 impl LinkEnd {
@@ -60,7 +60,7 @@ impl LinkEnd {
         let Ok(copy) = EapolFrame::try_from(frame) else { return Taken::TooLong };
         match self.taken.push(copy) {
             Ok(()) => {
-                self.knocked = true;
+                self.wake = true;
                 Taken::Given
             }
             Err(_) => Taken::Overrun,
@@ -68,8 +68,8 @@ impl LinkEnd {
     }
 
     /// Whether a frame was taken since this was asked last.
-    pub(crate) const fn knocked(&mut self) -> bool {
-        std::mem::replace(&mut self.knocked, false)
+    pub(crate) const fn take_wake_flag(&mut self) -> bool {
+        std::mem::replace(&mut self.wake, false)
     }
 
     /// What the KaY says.

@@ -2,8 +2,8 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
-pub mod divide;
 pub mod eapol;
+pub mod fragmenter;
 pub mod job;
 pub mod link;
 pub mod open;

@@ -7,7 +7,7 @@ use std::mem;
 use std::os::fd::RawFd;
 use std::time;
 
-use secy::{GoesOn, NextAction};
+use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
 use crate::path::{Path, ToPlain, ToProtected};
@@ -84,8 +84,8 @@ impl Link {
     }
 
     /// Puts `path` in the place of the link's own, which it takes over from and which is there afterwards.
-    pub fn change(&mut self, path: &mut Path, goes_on: &GoesOn) {
-        path.take_over(&mut self.path, goes_on);
+    pub fn change(&mut self, path: &mut Path, carry_over: &CarryOver) {
+        path.take_over(&mut self.path, carry_over);
         mem::swap(&mut self.path, path);
         self.tell_need_again();
     }
@@ -116,12 +116,12 @@ impl Link {
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else {
-            path.fall_silent();
-            path.greet_nobody();
+            path.drain_mkpdus();
+            path.drain_hellos();
             return (0, NextAction::GoOn);
         };
         let Ports { pool, plain, protected } = &mut **ports;
-        path.speak(pool, to_protected, &mut **protected);
+        path.send_mkpdus(pool, to_protected, &mut **protected);
         let held = waiting.len();
         path.ask(read);
         plain.receive(pool, waiting);
@@ -135,7 +135,7 @@ impl Link {
         if !burst.is_empty() {
             path.inward(now, pool, burst, to_plain, &mut **plain);
         }
-        path.greet(now, pool, to_protected, &mut **protected);
+        path.send_hellos(now, pool, to_protected, &mut **protected);
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)

@@ -27,13 +27,15 @@ use std::time;
 
 use arrayvec::ArrayVec;
 use secy::reassemble::SDU_OCTETS;
-use secy::{Delivered, Division, Frame, GoesOn, Incoming, NextAction, Outbox, Outgoing, SecY, Settings};
+use secy::{
+    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SecY, Settings,
+};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
 use crate::cell::Cell;
-use crate::divide::{Divider, DividerCounters, Dividing};
 use crate::eapol::LinkEnd;
+use crate::fragmenter::{FragmentConfig, Fragmenter, FragmenterCounters};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -75,12 +77,12 @@ pub struct Path {
     pub secy: SecY,
     /// EtherTypes that pass in clear, both ways; short, and mostly empty.
     bypass: ArrayVec<EtherType, { Path::BYPASS }>,
-    divider: Option<Box<Divider>>,
+    divider: Option<Box<Fragmenter>>,
     /// SDUs that are not a frame of their own, on their way to the plain side.
     outbox: Outbox,
     counters: PathCounters,
     /// Of the paths that this one took over from, and of dividers that others followed.
-    divided_before: DividerCounters,
+    divided_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
     kay: Option<LinkEnd>,
     /// Whose relations do not go through the SecY.
@@ -93,11 +95,12 @@ impl Path {
 
     /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut). SDUs
     /// are divided and put together as `dividing` says.
-    pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<Dividing>) -> Self {
+    pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
         // What leaves unprotected must leave as it came: no station could tell its parts.
         let dividing = dividing.filter(|_| secy.settings().protect_frames);
-        let divider = dividing.map(|dividing| Box::new(Divider::new(secy.settings(), dividing, SDU_OCTETS)));
+        let divider =
+            dividing.map(|dividing| Box::new(Fragmenter::new(secy.settings(), dividing, SDU_OCTETS)));
         let outbox = match secy.settings() {
             Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
             _ => Outbox::none(),
@@ -108,7 +111,7 @@ impl Path {
             divider,
             outbox,
             counters: PathCounters::default(),
-            divided_before: DividerCounters::default(),
+            divided_before: FragmenterCounters::default(),
             kay: None,
             cell: None,
         }
@@ -120,7 +123,7 @@ impl Path {
     }
 
     /// How SDUs were divided.
-    pub fn divider_counters(&self) -> DividerCounters {
+    pub fn divider_counters(&self) -> FragmenterCounters {
         let mut sum = self.divided_before;
         if let Some(divider) = &self.divider {
             sum.add(divider.counters());
@@ -210,8 +213,8 @@ impl Path {
 
     /// Takes over from `predecessor`, as [`SecY::take_over`] says; what is held goes on waiting, at most as long as it
     /// would have.
-    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &GoesOn) {
-        self.secy.take_over(&mut predecessor.secy, goes_on);
+    pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
+        self.secy.take_over(&mut predecessor.secy, carry_over);
         self.counters.add(&mem::take(&mut predecessor.counters));
         self.divided_before.add(&predecessor.divider_counters());
         if let Some(kay) = predecessor.kay.take() {
@@ -226,7 +229,7 @@ impl Path {
 
     /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
     /// waiting, at most as long as it would have; without a divider it goes in the next turn.
-    pub fn divide_with(&mut self, mut divider: Option<Box<Divider>>) -> Option<Box<Divider>> {
+    pub fn divide_with(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
         let before = self.divider.take();
         if let Some(before) = &before {
             self.divided_before.add(before.counters());
@@ -250,7 +253,7 @@ impl Path {
         &mut self,
         pool: &mut Pool,
         burst: &mut Burst,
-        divisions: &[Option<Division>],
+        divisions: &[Option<FrameLayout>],
         out: &mut ToProtected,
     ) -> NextAction {
         let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();

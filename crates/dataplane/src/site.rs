@@ -96,7 +96,7 @@ impl Site {
     /// manager. Returns how many frames, packets and words came.
     pub fn turn(&mut self, now: Instant) -> usize {
         self.now = now;
-        let mut received = self.heed(now);
+        let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
         received += self.outward(now);
@@ -105,7 +105,7 @@ impl Site {
         }
         received += self.eapol_inward();
         self.lan.flush();
-        self.forwarding.tend(now);
+        self.forwarding.handle_timeout(now);
         self.tell();
         self.lan.housekeep();
         received
@@ -113,7 +113,7 @@ impl Site {
 
     /// Does what the manager says; what voids or fills tables as a whole, once a turn: when many peers restart at once,
     /// frames of the others pass between.
-    fn heed(&mut self, now: Instant) -> usize {
+    fn handle_messages(&mut self, now: Instant) -> usize {
         for heeded in 0..WORDS_A_TURN {
             match self.end.commands.pop() {
                 Ok(ToWorker::Tunnel(command)) => {

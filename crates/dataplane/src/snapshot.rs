@@ -9,7 +9,7 @@ use secy::{
 };
 use wire::{An, Pn, Sci};
 
-use crate::divide::DividerCounters;
+use crate::fragmenter::FragmenterCounters;
 use crate::link::Link;
 use crate::path::PathCounters;
 use netdev::port::PortCounters;
@@ -63,7 +63,7 @@ pub struct LinkSnapshot {
     /// What went around the SecY.
     pub path: PathCounters,
     /// How SDUs were divided.
-    pub divider: DividerCounters,
+    pub divider: FragmenterCounters,
     /// The SecY's own counters.
     pub secy: SecYCounters,
     /// Whose frame was discarded last because there is no SA for it.

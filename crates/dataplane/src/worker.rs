@@ -26,7 +26,7 @@ use netdev::wake::{self, Waiter, Waker};
 
 use crate::job::{Datapath, Datapaths, Job, Progress};
 use crate::link::Link;
-pub use polling::{Looks, Polling, Rest, SPIN};
+pub use polling::{IdlePolicy, Polling, Rest, SPIN};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -81,7 +81,7 @@ impl WorkerHandle {
             unfinished: None,
             events: event_ring,
             waiter,
-            looks: Looks::new(polling, scheduling),
+            idle: IdlePolicy::new(polling, scheduling),
             precedence: Precedence::new(scheduling, time::Instant::now()),
             control_thread,
             antedated: 0,
@@ -146,7 +146,7 @@ struct Worker {
     unfinished: Option<Box<dyn Job>>,
     events: Producer<WorkerEvent>,
     waiter: Waiter,
-    looks: Looks,
+    idle: IdlePolicy,
     precedence: Precedence,
     control_thread: Thread,
     /// The slot for which a keystream was made last.
@@ -164,23 +164,23 @@ impl Worker {
         while self.process_jobs() {
             let read = time::Instant::now();
             let now = Instant::after_start(read.saturating_duration_since(start));
-            self.looks.begin(read);
+            self.idle.begin(read);
             self.precedence.begin(read);
             let frames = self.turn(now, read) > 0;
             if frames || self.unfinished.is_some() || !self.jobs.is_empty() {
-                self.looks.busy(frames);
+                self.idle.busy(frames);
                 continue;
             }
             // However it polls: until all is made, one keystream a turn, so that a frame waits for no more than one.
             if self.antedate() {
                 continue;
             }
-            match self.looks.idle(read) {
+            match self.idle.idle(read) {
                 Rest::Look => std::hint::spin_loop(),
                 Rest::Offer => {
                     // While it goes first, an offer is one to nobody.
                     self.precedence.step_back(read);
-                    self.looks.offers(time::Instant::now());
+                    self.idle.offers(time::Instant::now());
                     thread::yield_now();
                 }
                 Rest::Sleep => {
@@ -188,7 +188,7 @@ impl Worker {
                     self.waiter.wait(self.sleep(now));
                     self.precedence.woke(time::Instant::now());
                     self.silence();
-                    self.looks.slept();
+                    self.idle.slept();
                 }
             }
         }
@@ -241,7 +241,7 @@ impl Worker {
             let (frames, action) = link.turn(now, read);
             received += frames;
             link.path_mut().tend_cell(now);
-            if link.path_mut().knocked() {
+            if link.path_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
             // A full ring is not an error: the same need is told again at the next burst.

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use dataplane::link::Link;
 use dataplane::path::Path;
 use netdev::memory::MemoryPort;
@@ -56,7 +56,7 @@ struct End {
 }
 
 impl End {
-    fn new(own: MacAddr, peer: MacAddr, dividing: Option<Dividing>) -> Self {
+    fn new(own: MacAddr, peer: MacAddr, dividing: Option<FragmentConfig>) -> Self {
         let settings = Settings {
             protect_frames: true,
             sci_inclusion: SciInclusion::Always,
@@ -242,7 +242,7 @@ fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, divided: bool) {
     }
 }
 
-fn endure(sdus: u64, dividing: Option<Dividing>) {
+fn endure(sdus: u64, dividing: Option<FragmentConfig>) {
     let (mut a, mut b) = (End::new(A, B, dividing), End::new(B, A, dividing));
     let (mut there, mut back) = (Traffic::new(A, B), Traffic::new(B, A));
     let (mut right, mut left) = (BadWire::new(1), BadWire::new(2));
@@ -292,7 +292,7 @@ fn endure(sdus: u64, dividing: Option<Dividing>) {
 #[test]
 fn nothing_is_lost_and_memory_stays() {
     let sdus = std::env::var("FRAMEWARD_ENDURANCE_FRAMES").map_or(1_000_000, |text| text.parse().unwrap());
-    let dividing = Dividing { fragment: true, concatenate: true, hold: Duration::ZERO };
+    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
     endure(sdus / 2, None);
     endure(sdus / 2, Some(dividing));
 }

@@ -19,7 +19,7 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use netdev::interface::{Guard, Interface, InterfaceError};
 use pnstore::Glance;
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
@@ -218,7 +218,7 @@ impl<'c> Plan<'c> {
         let state = Glance::at(&self.config.gateway.state);
         let found = |state: Glance| {
             keys::misused(&self.config.file, &self.config.links, &|role, name, key| {
-                state.judge(role, name, key)
+                state.check_role(role, name, key)
             })
         };
         state.map(found).unwrap_or_default()
@@ -241,7 +241,7 @@ impl<'c> Plan<'c> {
     pub fn with_workers(self) -> Self {
         let Config { gateway, links, sites, .. } = self.config;
         let machine = Machine::this(interfaces(links, sites));
-        let (_, judged) = Placement::judge(gateway, links.len() + sites.len(), &machine);
+        let (_, judged) = Placement::evaluate(gateway, links.len() + sites.len(), &machine);
         let words = judged.unwrap_or_else(|reason| format!("ordinary threads: {reason}"));
         Self { workers: Some(words), ..self }
     }
@@ -388,7 +388,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
 }
 
 fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
-    let Some(Dividing { fragment, concatenate, hold }) = link.dividing else { return Ok(()) };
+    let Some(FragmentConfig { fragment, concatenate, hold }) = link.dividing else { return Ok(()) };
     let agreed = link.mka().is_some();
     let on = |on| match on {
         true if agreed => "if all peers announce it",

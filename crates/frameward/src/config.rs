@@ -9,9 +9,9 @@
 //! this machine's interfaces is not judged here but in [`crate::check`].
 
 pub mod bypass;
-mod dividing;
 pub mod fieldbus;
 mod findings;
+mod fragment;
 mod gateway;
 mod keys;
 mod link;
@@ -29,7 +29,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
 use serde::{Deserialize, Serialize};
 use suite::identity::Identity;
@@ -215,7 +215,7 @@ pub struct Link {
     pub bypass: Vec<EtherType>,
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
-    pub dividing: Option<Dividing>,
+    pub dividing: Option<FragmentConfig>,
     /// What the loss of one side's carrier does to the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
@@ -405,7 +405,7 @@ impl KeyFiles<'static> {
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let raw: raw::RawConfig = toml::from_str(text).map_err(|error| findings::meant(file, text, &error))?;
     let mut findings = Findings::new(file, text);
-    let judged = gateway::judge(raw.gateway.as_ref(), &mut findings);
+    let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
         findings.error(0..0, "there is neither a [[link]] nor a [[site]] nor a [[fieldbus]]; add one");
     }
@@ -414,12 +414,13 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let mut seen = link::Seen::default();
     let keys = static_keys::KeySource { directory, read: files.key };
     let caks = mka::CakSource { directory, read: files.cak };
-    let mut links = link::judge_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
+    let mut links =
+        link::validate_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
     let identities = site::IdentitySource { directory, read: files.identity };
-    let sites = site::judge_all(&raw.site, &identities, &mut seen, &mut findings);
+    let sites = site::validate_all(&raw.site, &identities, &mut seen, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
     let master_keys = fieldbus::MasterKeySource { directory, read: files.master_key };
-    fieldbus::judge_all(&raw.fieldbus, &raw.link, &mut links, &master_keys, &mut seen, &mut findings);
+    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &master_keys, &mut seen, &mut findings);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

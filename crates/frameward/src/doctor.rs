@@ -5,16 +5,16 @@
 //!  site.rs    a site: its LAN, its sockets, and whether its peers answer          sends, if no gateway runs there
 //!  path.rs    the path: the protected port, opened without changing it ──▶ exam.rs  sends, if no gateway runs there
 //!  exam.rs    both doctors' conversation; frame.rs what they say; keys.rs how they know each other
-//!  judge.rs   figures ──▶ findings
+//!  evaluate.rs   figures ──▶ findings
 //! ```
 //!
 //! The path needs a doctor at each end, at the same time. Frames go out of protected ports only, so no machine sees
 //! one. A gateway that runs is left alone: then its counters speak.
 
+mod evaluate;
 pub mod exam;
 mod finding;
 pub mod frame;
-mod judge;
 pub mod keys;
 mod local;
 mod path;
@@ -147,8 +147,8 @@ fn of_link(
         (_, running::Running::No) => match usable {
             Some(mtus) => match path::examine(link, &config.sites, mtus, options, tell) {
                 Ok(seen) => {
-                    figures = judge::figures(&seen.outcome);
-                    findings.extend(judge::path(link, mtus, &seen));
+                    figures = evaluate::figures(&seen.outcome);
+                    findings.extend(evaluate::path(link, mtus, &seen));
                 }
                 Err(finding) => findings.push(finding),
             },

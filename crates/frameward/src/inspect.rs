@@ -136,7 +136,7 @@ impl Inspector {
         let since_first = captured.time.zip(self.first).map(|(time, first)| time.saturating_sub(first));
         let ethernet = captured.place().is_none_or(|interface| interface.linktype == ETHERNET);
         let sdus = if ethernet {
-            self.judge(&captured, &anatomy, since_first, &mut report)
+            self.classify(&captured, &anatomy, since_first, &mut report)
         } else {
             bad(&mut report, None, "is no Ethernet frame: capture on one interface, not on \"any\"");
             Vec::new()
@@ -153,7 +153,7 @@ impl Inspector {
     }
 
     /// Sets the verdict; returns the SDUs.
-    fn judge(
+    fn classify(
         &mut self,
         captured: &Captured<'_>,
         anatomy: &Anatomy,

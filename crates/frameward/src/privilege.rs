@@ -175,7 +175,7 @@ impl Placement {
     ///
     /// # Errors
     /// Why workers are ordinary threads.
-    pub fn judge(gateway: &Gateway, links: usize, machine: &Machine) -> (Self, Result<String, String>) {
+    pub fn evaluate(gateway: &Gateway, links: usize, machine: &Machine) -> (Self, Result<String, String>) {
         let own = machine.own_cpus(gateway.cpus.as_ref(), links);
         let judged = match refusal(gateway.realtime, gateway.polling, links, &own, machine) {
             Some(reason) => Err(reason),
@@ -207,7 +207,7 @@ pub fn ask(
     machine: &Machine,
     locked: Result<(), String>,
 ) -> Result<(Placement, PrivilegeReport), String> {
-    let (mut placement, judged) = Placement::judge(gateway, links, machine);
+    let (mut placement, judged) = Placement::evaluate(gateway, links, machine);
     for &cpu in &placement.cpus {
         scheduling::probe_cpu(cpu).map_err(|error| {
             let (online, allowed) = (&machine.online, &machine.allowed);

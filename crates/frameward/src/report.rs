@@ -17,9 +17,9 @@
 
 pub mod cell;
 mod counters;
-pub(crate) mod judge;
-pub(crate) mod lately;
+pub(crate) mod evaluate;
 pub mod mka;
+pub(crate) mod recent;
 mod server;
 pub mod site;
 pub mod table;

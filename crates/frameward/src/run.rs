@@ -15,10 +15,10 @@
 
 mod agreement;
 mod cell;
-mod door;
+mod control_handle;
 mod link;
+mod link_monitor;
 mod loss;
-mod presence;
 mod reload;
 mod report;
 mod restored;
@@ -48,9 +48,9 @@ use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::{Answer, Request, Tried};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use cell::CellNews;
-use door::{Asked, Questions};
+use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
-use presence::Looks;
+use link_monitor::InterfaceMonitor;
 use restored::Machine;
 use site::RunningSite;
 use supervisor::Supervisor;
@@ -158,9 +158,9 @@ pub fn run(
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
     let leases = start::open_state(&config, tell)?;
-    let (door, asked) = door::open();
-    let server = door::serve(&name, runtime_dir, &door)?;
-    let surface = Surface::start(&door, listening)?;
+    let (control_handle, asked) = control_handle::open();
+    let server = control_handle::serve(&name, runtime_dir, &control_handle)?;
+    let surface = Surface::start(&control_handle, listening)?;
     let (running, outcome) = match Running::start(config, leases, locked, surface, tell) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
@@ -237,16 +237,16 @@ impl Running {
     }
 
     /// The main thread's loop.
-    fn forward(&mut self, asked: &Questions, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
+    fn forward(&mut self, asked: &RequestQueue, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
-        let mut looks = Looks::new();
+        let mut interface_monitor = InterfaceMonitor::new();
         let mut cells = CellNews::default();
         let mut machine = Machine::watch(tell);
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
                 // Who asked may have gone.
-                Some(Asked::Report(reply)) => drop(reply.send(self.report())),
-                Some(Asked::Request(request, reply)) => drop(reply.send(self.request(&request))),
+                Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
+                Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.request(&request))),
                 None => {}
             }
             if machine.was_restored(tell) {
@@ -257,19 +257,19 @@ impl Running {
             }
             let now = Instant::now();
             supervisor.alive(now);
-            self.attend(&mut looks, now, tell);
+            self.poll_interfaces(&mut interface_monitor, now, tell);
             self.end_fallbacks(tell);
             self.attend_cells(&mut cells, now, tell);
             let notices = self.control.turn(now);
             cell::sessions(&notices).iter().for_each(|line| tell(line));
             cells.silences(&notices, now).iter().for_each(|line| tell(line));
-            notices.iter().for_each(|notice| self.verdicts.heed(now, notice));
-            self.judge(now, tell);
+            notices.iter().for_each(|notice| self.verdicts.handle_notice(now, notice));
+            self.validate(now, tell);
             for notice in notices {
                 match notice {
                     Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
-                    other => tell(&Told(&other)),
+                    other => tell(&NoticeLine(&other)),
                 }
             }
         }
@@ -326,9 +326,9 @@ const fn polling(polling: Polling) -> worker::Polling {
 }
 
 /// A notice as a line for a person.
-struct Told<'n>(&'n Notice);
+struct NoticeLine<'n>(&'n Notice);
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for NoticeLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Notice::ChangeKeySoon { link } => write!(

@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 use suite::CipherSuite;
 use wire::mkpdu::{Capability, CapableSuite, Confidentiality, Extensions, Figure, Tlv, TlvWriter, Tlvs};
 
-use crate::event::Division;
+use crate::event::FragmentAgreement;
 use crate::peers::Peer;
 use crate::settings::{Announced, Settings, SuiteFigure, SuiteRule};
 
@@ -193,8 +193,8 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
 }
 
 /// How SDUs may be divided towards these peers.
-pub(crate) fn division<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer>) -> Division {
-    let mut division = Division {
+pub(crate) fn division<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer>) -> FragmentAgreement {
+    let mut division = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
         largest_sdu: settings.announced.largest_sdu,

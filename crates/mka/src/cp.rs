@@ -25,7 +25,7 @@ use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, KeyUse};
 use wire::{An, Instant, Ki, Mi, Sci};
 
-use crate::event::{Admission, Association, Division, Event, Report};
+use crate::event::{Admission, Association, Event, FragmentAgreement, Report};
 use crate::message::{Use, Uses};
 use crate::outbox::Outbox;
 use crate::peers::Peer;
@@ -74,7 +74,7 @@ pub(crate) struct Installed {
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
-    pub(crate) division: Division,
+    pub(crate) division: FragmentAgreement,
     pub(crate) since: Instant,
     /// The participant under which it was agreed on.
     pub(crate) owner: u32,
@@ -93,7 +93,7 @@ pub(crate) struct Installed {
 
 /// What the machine looks at for the latest SAK.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Circumstances {
+pub(crate) struct CpInputs {
     /// This station distributed it.
     pub(crate) elected_self: bool,
     /// All live peers accept frames under it.
@@ -296,20 +296,14 @@ impl Cp {
     }
 
     /// Does what is due. `peers`: who is live under the latest SAK's CAK. True if peers should know.
-    pub(crate) fn step(
-        &mut self,
-        now: Instant,
-        circumstances: Circumstances,
-        peers: &[&Peer],
-        out: &mut Outbox,
-    ) -> bool {
+    pub(crate) fn step(&mut self, now: Instant, inputs: CpInputs, peers: &[&Peer], out: &mut Outbox) -> bool {
         let nothing_protects = self.transmitting().is_none();
         let Some(latest) = self.saks.last() else { return false };
         let ki = latest.ki;
         let changed_over = peers.iter().all(|peer| peer.transmits(ki));
         let next = match latest.phase {
             Phase::Receiving(until) => {
-                let Circumstances { elected_self, all_receiving, server_transmitting } = circumstances;
+                let CpInputs { elected_self, all_receiving, server_transmitting } = inputs;
                 let took_too_long = now >= until && (elected_self || nothing_protects);
                 let go = took_too_long || all_receiving || (!elected_self && server_transmitting);
                 go.then_some(Phase::Transmit)

@@ -19,7 +19,7 @@ use crate::reason::Reason;
 
 /// How SDUs may be divided under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Division {
+pub struct FragmentAgreement {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
@@ -55,7 +55,7 @@ pub struct Association {
     /// The peers' SCs.
     pub receive: Vec<Admission>,
     /// How SDUs may be divided when it protects.
-    pub division: Division,
+    pub division: FragmentAgreement,
 }
 
 /// What the SecY is to do.
@@ -87,7 +87,7 @@ pub enum Event {
         lowest_pn: u64,
     },
     /// For a person: something has changed, and why.
-    Told(Reason),
+    Notice(Reason),
 }
 
 /// What the SecY did, or has come to.

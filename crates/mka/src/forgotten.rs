@@ -32,7 +32,7 @@ const EXHAUSTED: u32 = 0xc000_0001;
 
 /// Whom members of other makes heard when they took the latest SAK: from those alone they accept frames under it.
 #[derive(Debug, Default)]
-pub(crate) struct Met {
+pub(crate) struct SakHearers {
     of: Option<Ki>,
     members: Vec<Hearer>,
 }
@@ -65,7 +65,7 @@ impl Kay {
             }
             hearer
         };
-        self.met = Met { of: Some(ki), members: members.map(hearer).collect() };
+        self.met = SakHearers { of: Some(ki), members: members.map(hearer).collect() };
     }
 
     /// A member tells whom it hears: another SAK is due if one of them is new to it since it took this one.
@@ -105,14 +105,14 @@ impl Kay {
         }
         let (sci, server) = (peer.sci, participant.server());
         match server {
-            Server::Me => self.need(SakReason::Met(sci)),
+            Server::Me => self.need(SakReason::SakHearers(sci)),
             Server::Peer(_) if self.server_is_of_another_make() => self.ask_for_sak(),
             Server::Peer(_) | Server::None => {}
         }
     }
 
     /// As a member with a SAK: asks for another one in the name of those who have none.
-    pub(crate) fn mind_forgotten(&mut self) {
+    pub(crate) fn report_forgotten(&mut self) {
         let now = self.now;
         let asks = self.server_is_of_another_make();
         let principal = self.principal;

@@ -13,7 +13,7 @@ use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
 use crate::election::{Candidate, Server};
 use crate::event::{Event, Report};
-use crate::forgotten::Met;
+use crate::forgotten::SakHearers;
 use crate::known::Known;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
@@ -53,7 +53,7 @@ pub struct Kay {
     /// As key server: who is live and gets no SAK.
     pub(crate) left_out: Vec<Sci>,
     /// Who did not hear whom when the latest SAK was made.
-    pub(crate) met: Met,
+    pub(crate) met: SakHearers,
     /// All members have gone, and the SAK is held.
     pub(crate) alone: bool,
     /// The latest moment that was told.
@@ -87,7 +87,7 @@ impl Kay {
             known: Known::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
-            met: Met::default(),
+            met: SakHearers::default(),
             alone: false,
             now,
             next_id: 0,
@@ -217,15 +217,15 @@ impl Kay {
     /// All that follows from what is known now. Bounded: by the number of participants and peers.
     fn settle(&mut self) {
         self.expire();
-        self.mind_strangers();
+        self.report_strangers();
         self.choose_principal();
         self.elect();
-        self.mind_loss();
+        self.check_peer_loss();
         self.serve();
-        self.mind_scs();
+        self.sync_receive_scs();
         self.step_cp();
-        self.mind_starvation();
-        self.mind_forgotten();
+        self.check_sak_timeout();
+        self.report_forgotten();
     }
 
     /// Participants for these CAKs, in this order; those that are there go on.

@@ -126,7 +126,7 @@ impl Kay {
     }
 
     /// Notes who is live, and tells who does not belong to the link.
-    pub(crate) fn mind_strangers(&mut self) {
+    pub(crate) fn report_strangers(&mut self) {
         if let Some(preferred) = self.participants.first() {
             preferred.peers.live().for_each(|peer| self.known.meet(peer.sci));
             let misses = self.misses(PREFERRED);
@@ -165,7 +165,7 @@ impl Kay {
         self.participants.first().is_some_and(|preferred| preferred.id != self.principal)
     }
 
-    /// When [`Self::mind_strangers`] has something to tell.
+    /// When [`Self::report_strangers`] has something to tell.
     pub(crate) fn strangers_deadline(&self) -> Option<Instant> {
         let next = self.known.told.map(|told| told + STRANGER_GAP);
         let mut earliest = Earliest::default();

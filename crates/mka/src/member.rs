@@ -7,7 +7,7 @@ use wire::mkpdu::{Capability, Confidentiality, DistributedSak};
 use wire::{An, Ki, Mi, Sci, Ssci};
 
 use crate::announcement::{division, listed};
-use crate::cp::Circumstances;
+use crate::cp::CpInputs;
 use crate::election::Server;
 use crate::event::{Admission, Association};
 use crate::kay::Kay;
@@ -28,7 +28,7 @@ impl Kay {
         let Some(server) = participant.peers.find(mi).filter(|_| is_ours && lists_us) else { return };
         let from = server.sci;
         let ki = Ki { server: mi, kn: offered.map_or(0, |offered| offered.kn) };
-        match self.judge_offer(participant, server, ki, offered) {
+        match self.evaluate_offer(participant, server, ki, offered) {
             Ok(None) => {}
             Ok(Some((suite, sak, offered))) => {
                 let members: Vec<Mi> =
@@ -63,7 +63,7 @@ impl Kay {
     }
 
     /// The SAK that is offered; `None` if it is installed, or cannot be yet.
-    fn judge_offer<'f>(
+    fn evaluate_offer<'f>(
         &self,
         participant: &Participant,
         server: &Peer,
@@ -155,7 +155,7 @@ impl Kay {
     }
 
     /// Lets members in that are heard only now, and takes those out who have gone.
-    pub(crate) fn mind_scs(&mut self) {
+    pub(crate) fn sync_receive_scs(&mut self) {
         self.admit_members();
         self.expel_gone();
         self.miss_expelled();
@@ -260,8 +260,8 @@ impl Kay {
         let Some(latest) = self.cp.latest() else { return };
         let ki = latest.ki;
         let owner = self.participants.iter().find(|participant| participant.id == latest.owner);
-        let (circumstances, peers): (_, Vec<&Peer>) = match owner {
-            None => (Circumstances::default(), Vec::new()),
+        let (inputs, peers): (_, Vec<&Peer>) = match owner {
+            None => (CpInputs::default(), Vec::new()),
             Some(participant) => {
                 let own = participant.serving.distribution.as_ref().filter(|own| own.ki == ki);
                 let server = participant.server_peer();
@@ -282,17 +282,17 @@ impl Kay {
                             None => participant.peers.is_out_of_reach(self.now, *mi),
                         })
                     });
-                let circumstances = Circumstances {
+                let inputs = CpInputs {
                     elected_self: own.is_some(),
                     all_receiving: latest.receives()
                         && knows_all
                         && peers.iter().all(|peer| peer.receives(ki)),
                     server_transmitting: server.is_some_and(|server| server.transmits(ki)),
                 };
-                (circumstances, peers)
+                (inputs, peers)
             }
         };
-        if self.cp.step(self.now, circumstances, &peers, &mut self.out) {
+        if self.cp.step(self.now, inputs, &peers, &mut self.out) {
             self.news();
         }
     }

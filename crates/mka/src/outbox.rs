@@ -30,7 +30,7 @@ impl Outbox {
         }
         self.changes.push_back((now, reason.clone()));
         if self.events.len() < TOLD {
-            self.events.push_back(Event::Told(reason));
+            self.events.push_back(Event::Notice(reason));
         }
     }
 

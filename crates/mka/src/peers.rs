@@ -258,7 +258,7 @@ impl Peers {
     }
 
     /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI, and that MI was not left since.
-    pub(crate) fn judge(&self, basic: &Basic, heard_mn: Option<u32>) -> Result<(), Discard> {
+    pub(crate) fn validate(&self, basic: &Basic, heard_mn: Option<u32>) -> Result<(), Discard> {
         let departed = self.departed.iter().find(|departed| departed.mi == basic.mi);
         let last = match (self.find(basic.mi), departed) {
             (Some(peer), _) => peer.mn,

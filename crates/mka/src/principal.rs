@@ -94,7 +94,7 @@ impl Kay {
     }
 
     /// What becomes of the SAK when all have gone: fail closed, or hold.
-    pub(crate) fn mind_loss(&mut self) {
+    pub(crate) fn check_peer_loss(&mut self) {
         if self.has_company() || self.cp.latest().is_none() {
             self.alone = false;
             return;
@@ -112,7 +112,7 @@ impl Kay {
     }
 
     /// A member that gets no SAK begins anew: to the key server it has restarted then, which is a reason for another SAK.
-    pub(crate) fn mind_starvation(&mut self) {
+    pub(crate) fn check_sak_timeout(&mut self) {
         let has_sak = self.cp.latest().is_some();
         let principal = self.principal;
         // Who is no longer the principal one waits for nothing.

@@ -18,10 +18,10 @@ impl Kay {
         })?;
         let i = self.verify(&mkpdu)?;
         let message = Message::of(&mkpdu);
-        self.beware_of_doubles(i, &mkpdu, &message)?;
+        self.detect_mi_collision(i, &mkpdu, &message)?;
         let participant = &self.participants[i];
         let heard_mn = participant.recent_listing(self.now, &message).map(|listing| listing.mn);
-        participant.peers.judge(&message.basic, heard_mn)?;
+        participant.peers.validate(&message.basic, heard_mn)?;
         self.take_in(i, &message, heard_mn)
     }
 
@@ -50,7 +50,7 @@ impl Kay {
     }
 
     /// Own MKPDUs that come back are not heard; who has our MI makes us draw another.
-    fn beware_of_doubles(
+    fn detect_mi_collision(
         &mut self,
         i: usize,
         mkpdu: &Mkpdu<'_>,

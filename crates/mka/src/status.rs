@@ -8,7 +8,7 @@ use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
 use crate::cp::Installed;
 use crate::election::Server;
-use crate::event::Division;
+use crate::event::FragmentAgreement;
 use crate::kay::Kay;
 use crate::peers::Peer;
 use crate::reach::Gap;
@@ -44,7 +44,7 @@ pub struct SakStatus {
     /// How frames are protected.
     pub confidentiality: Confidentiality,
     /// How SDUs may be divided.
-    pub division: Division,
+    pub division: FragmentAgreement,
     /// When it was installed.
     pub since: Instant,
     /// It protects what is sent.

@@ -8,6 +8,7 @@
 
 mod clsact;
 mod control;
+mod info;
 mod link;
 mod netlink;
 mod offload;
@@ -15,7 +16,6 @@ mod owner;
 mod prepared;
 mod record;
 mod routes;
-mod survey;
 mod watch;
 
 use std::io;
@@ -24,9 +24,9 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
+pub use info::{InterfaceInfo, af_xdp_available};
 pub use prepared::{Allowed, Guard, Prepared, guard_here};
 pub use routes::default_routes;
-pub use survey::{Survey, af_xdp_available};
 pub use watch::{Seen, Watch, look};
 
 /// How often, and how long apart, it is borne that a previous owner has not quite gone.

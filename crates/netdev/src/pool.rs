@@ -28,7 +28,7 @@ use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mapping::Mapping;
-pub(crate) use parts::{PART_OCTETS, PARTS, Redeemed};
+pub(crate) use parts::{PART_OCTETS, PARTS, Reclaimed};
 
 /// Octets in front of a received frame, for tags that grow it to the front. It is what the kernel leaves on its
 /// own in AF_XDP (XDP_PACKET_HEADROOM); the other ports keep to the same.
@@ -251,7 +251,7 @@ impl Pool {
             assert_eq!(slot.pool, id, "invariant: a slot stays with the pool that made it");
             // SAFETY: the chunk is one of this region's, for this pool made the slot and nothing changes the
             // number. No two slots of a pool name the same chunk (take() removes it from the free stack,
-            // redeem() wants it lent; both mark it held), slots cannot be copied, and each is visited once: the
+            // reclaim() wants it lent; both mark it held), slots cannot be copied, and each is visited once: the
             // slices are disjoint. They live as long as the borrows of pool and slots do. The kernel writes
             // lent chunks only.
             let chunk = unsafe { slice::from_raw_parts_mut(base.add(slot.chunk as usize * octets), octets) };
@@ -295,7 +295,7 @@ impl Pool {
     }
 
     /// Hands a chunk to the kernel: the frame's address in the region, in octets from its start. None of it may
-    /// be touched until [`Self::redeem`].
+    /// be touched until [`Self::reclaim`].
     pub(crate) fn lend(&mut self, slot: Slot) -> u64 {
         self.check(&slot);
         self.hands[slot.chunk as usize] = Hand::Lent;
@@ -305,7 +305,7 @@ impl Pool {
 
     /// Believes the kernel that it is done with the chunk at `address`, if that chunk was lent at all. The slot
     /// stands at the address; its frame is empty.
-    pub(crate) fn redeem(&mut self, address: u64) -> Option<Slot> {
+    pub(crate) fn reclaim(&mut self, address: u64) -> Option<Slot> {
         let octets = self.chunk_octets.octets() as u64;
         let chunk = usize::try_from(address / octets).ok()?;
         let hand = self.hands.get_mut(chunk).filter(|hand| **hand == Hand::Lent)?;
@@ -395,11 +395,11 @@ mod tests {
         let address = pool.lend(slot);
         assert_eq!((address, pool.lent(), pool.free()), (256, 1, 2));
         for wrong in [2048, 3 * 2048, 4 * 2048, u64::MAX] {
-            assert!(pool.redeem(wrong).is_none(), "{wrong}");
+            assert!(pool.reclaim(wrong).is_none(), "{wrong}");
         }
-        let slot = pool.redeem(2047).unwrap();
+        let slot = pool.reclaim(2047).unwrap();
         assert_eq!((slot.start(), slot.len(), pool.lent()), (2047, 0, 0));
-        assert!(pool.redeem(256).is_none(), "twice");
+        assert!(pool.reclaim(256).is_none(), "twice");
         pool.give(slot);
         pool.give(held);
         assert_eq!(pool.free(), 4);
@@ -410,7 +410,7 @@ mod tests {
         Take,
         Give(usize),
         Lend(usize),
-        Redeem(u64),
+        Reclaim(u64),
         Write,
     }
 
@@ -419,7 +419,7 @@ mod tests {
             Just(Operation::Take),
             any::<usize>().prop_map(Operation::Give),
             any::<usize>().prop_map(Operation::Lend),
-            (0u64..20 * 2048).prop_map(Operation::Redeem),
+            (0u64..20 * 2048).prop_map(Operation::Reclaim),
             Just(Operation::Write),
         ]
     }
@@ -440,7 +440,7 @@ mod tests {
                         let slot = held.swap_remove(which % held.len());
                         pool.lend(slot);
                     }
-                    Operation::Redeem(address) => held.extend(pool.redeem(address)),
+                    Operation::Reclaim(address) => held.extend(pool.reclaim(address)),
                     Operation::Write => {
                         for (number, view) in pool.views(&mut held).enumerate() {
                             view.chunk.fill(number as u8);

@@ -72,7 +72,7 @@ Examples:
         rows: PathBuf,
         /// Of `precompute`: judge what scripts/precompute.sh mcu has left by its targets, and measure nothing
         #[arg(long, conflicts_with_all = ["json", "quick"])]
-        judge: bool,
+        evaluate: bool,
         /// One line of JSON for each figure
         #[arg(long)]
         json: bool,

@@ -40,8 +40,8 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo { what } => demo(what),
-        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => judge_precompute(&rows),
-        Command::Bench { judge: true, .. } => {
+        Command::Bench { what: Measured::Precompute, evaluate: true, rows, .. } => evaluate_precompute(&rows),
+        Command::Bench { evaluate: true, .. } => {
             Err(told(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
         }
         Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
@@ -210,10 +210,10 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
     print(&PrecomputeTable(&measured))
 }
 
-fn judge_precompute(directory: &Path) -> Result<(), Failure> {
+fn evaluate_precompute(directory: &Path) -> Result<(), Failure> {
     let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
     let rows = Rows::read(Device::CortexM4, &directory.join("mcu.csv")).map_err(|error| failed(&error))?;
-    let judged = rows.judge();
+    let judged = rows.evaluate();
     judged.missed.iter().for_each(|line| tell(&format_args!("bench: {line}")));
     match judged.missed.len() {
         0 => print(&format_args!("all {} targets on the Cortex-M4 are met\n", judged.met)),

@@ -332,9 +332,9 @@ impl LeaseStore {
     ///
     /// `KeyUsed`: the key has a mark and no lease. `Received`: this box has received under the name, and is to send;
     /// `Sent`: the other way round. `Read`.
-    pub fn judge(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
+    pub fn check_role(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
         let known = Known { sent: self.store.knows(name), received: self.store.received(name) };
-        roles::judge(&self.path, role, name, known, key_file)
+        roles::check_role(&self.path, role, name, known, key_file)
     }
 
     /// Reserves the first block of a transmit SA whose key stands in `key_file`, as [`LeaseStore::reserve`] does, and
@@ -345,7 +345,7 @@ impl LeaseStore {
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
     pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<Begin, LeaseError> {
         let locked = lock_marks(key_file)?;
-        self.judge(Role::Send, name, key_file)?;
+        self.check_role(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, BLOCK_PNS)?;
         let unmarked = locked.set(&Mark::sent(name), key_file);
         Ok(Begin { reservation, unmarked })
@@ -359,7 +359,7 @@ impl LeaseStore {
     ///
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
     pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<Unmarked>, LeaseError> {
-        sas.iter().try_for_each(|(name, key_file)| self.judge(Role::Receive, *name, key_file))?;
+        sas.iter().try_for_each(|(name, key_file)| self.check_role(Role::Receive, *name, key_file))?;
         let names: Vec<_> = sas.iter().map(|(name, _)| *name).collect();
         self.store.receive(&names, unix_seconds())?;
         let mut first = None;

@@ -32,7 +32,7 @@ pub(super) struct Known {
 }
 
 /// Whether an SA may be installed, as far as the state in `state` and the marks beside its key tell.
-pub(super) fn judge(
+pub(super) fn check_role(
     state: &Path,
     role: Role,
     name: LeaseName,
@@ -88,11 +88,11 @@ impl Glance {
     ///
     /// # Errors
     /// As there.
-    pub fn judge(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
+    pub fn check_role(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
         let known = Known {
             sent: self.leases.ends.contains_key(&name.0),
             received: self.floors.lowest.contains_key(&name.0),
         };
-        judge(&self.path, role, name, known, key_file)
+        check_role(&self.path, role, name, known, key_file)
     }
 }

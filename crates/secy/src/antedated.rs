@@ -22,7 +22,7 @@
 use alloc::boxed::Box;
 use core::iter;
 
-use suite::antedated::{AAD_OCTETS, Keystream, Met, Place, Scratch};
+use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, Place, Scratch};
 use suite::{Key, Lengths, OpenJob, SealJob};
 use wire::{Pn, Sci};
 
@@ -60,7 +60,7 @@ impl Antedated {
     }
 
     /// Seals the frame with `pn`. None if it has no text.
-    pub(crate) fn seal(&mut self, key: &Key, pn: Pn, job: SealJob<'_>) -> Option<Met> {
+    pub(crate) fn seal(&mut self, key: &Key, pn: Pn, job: SealJob<'_>) -> Option<CacheHit> {
         if job.text.is_empty() {
             key.seal_each(iter::once(job));
             return None;
@@ -69,7 +69,7 @@ impl Antedated {
         let ready = self.place(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
-            return Some(Met::Nothing);
+            return Some(CacheHit::Nothing);
         };
         let (blank, met) = antedater.seal(keystream, job, &mut self.scratch);
         self.place(pn).give(blank);
@@ -77,7 +77,7 @@ impl Antedated {
     }
 
     /// Opens the frame with `pn`. None if it has no text, or is not authentic.
-    pub(crate) fn open(&mut self, key: &Key, pn: Pn, job: OpenJob<'_>) -> Option<Met> {
+    pub(crate) fn open(&mut self, key: &Key, pn: Pn, job: OpenJob<'_>) -> Option<CacheHit> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         let text_octets = text.len();
         let job = OpenJob { nonce, aad, text, icv, authentic: &mut *authentic };
@@ -85,7 +85,7 @@ impl Antedated {
         let met = match key.antedater().zip(ready) {
             None => {
                 key.open_each(iter::once(job));
-                Met::Nothing
+                CacheHit::Nothing
             }
             Some((antedater, keystream)) => match antedater.open(keystream, job, &mut self.scratch) {
                 Ok((blank, met)) => {
@@ -94,7 +94,7 @@ impl Antedated {
                 }
                 Err(keystream) => {
                     self.place(pn).restore(keystream);
-                    Met::Nothing
+                    CacheHit::Nothing
                 }
             },
         };

@@ -22,7 +22,7 @@ use wire::{EtherType, Segments};
 
 use crate::reassemble::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
-use crate::transmit::Division;
+use crate::transmit::FrameLayout;
 
 /// What may be done to SDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ impl Sdu {
 
 /// A part of an SDU: octets counted from its EtherType on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Part {
+pub struct Fragment {
     /// Its number among those that were planned.
     pub sdu: usize,
     /// Which octets.
@@ -101,14 +101,14 @@ pub struct Planned {
     /// Its parts, as numbers in [`Plan::parts`].
     parts: Range<usize>,
     /// How the secure data divides; `None` for a frame that is one whole SDU.
-    pub division: Option<Division>,
+    pub division: Option<FrameLayout>,
 }
 
 /// Which frames are to be made of which SDUs. Made once for the largest burst, and used again.
 #[derive(Debug)]
 pub struct Plan {
     frames: Vec<Planned>,
-    parts: Vec<Part>,
+    parts: Vec<Fragment>,
     /// SDUs that are longer than a frame and must not be divided: by the rules, or because no receiver takes them.
     too_long: usize,
     fragmented: usize,
@@ -135,7 +135,7 @@ impl Plan {
     }
 
     /// The parts of a frame, in order.
-    pub fn parts(&self, frame: &Planned) -> &[Part] {
+    pub fn parts(&self, frame: &Planned) -> &[Fragment] {
         &self.parts[frame.parts.clone()]
     }
 
@@ -216,7 +216,7 @@ impl Plan {
         while from < octets {
             let part = (octets - from).min(open.room_for_next(rules));
             open.add(part);
-            self.parts.push(Part { sdu: number, octets: from..from + part });
+            self.parts.push(Fragment { sdu: number, octets: from..from + part });
             from += part;
             if from < octets {
                 self.close(open, true);
@@ -233,7 +233,8 @@ impl Plan {
             let parts = open.first_part..self.parts.len();
             // A whole SDU alone is left as it is: no header tells of it.
             let whole = open.count == 1 && !open.continues && !more;
-            let division = (!whole).then_some(Division { segments: open.segments, chain: u16::from(more) });
+            let division =
+                (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
             if open.count > 1 {
                 self.concatenated += open.count - usize::from(open.first_counted);
             }

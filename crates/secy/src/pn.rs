@@ -182,7 +182,7 @@ impl ReplayWindow {
     }
 
     /// Where `pn` stands. Changes nothing.
-    pub(crate) fn judge(&self, pn: Pn) -> Freshness {
+    pub(crate) fn classify(&self, pn: Pn) -> Freshness {
         let pn = pn.number();
         if pn > self.highest {
             Freshness::Fresh
@@ -197,7 +197,7 @@ impl ReplayWindow {
 
     /// Judges `pn` again and, if it is fresh, counts it as seen. At most one write for each block of the ring.
     pub(crate) fn commit(&mut self, pn: Pn) -> Freshness {
-        let freshness = self.judge(pn);
+        let freshness = self.classify(pn);
         let pn = pn.number();
         if freshness != Freshness::Fresh {
             return freshness;
@@ -439,7 +439,7 @@ mod tests {
             let mut state = ReplayWindow::new(pn(lowest), window);
             for (row, &(number, expected)) in rows.iter().enumerate() {
                 assert_eq!(
-                    state.judge(pn(number)),
+                    state.classify(pn(number)),
                     expected,
                     "window {window}, row {row}, PN {number}, judged"
                 );

@@ -37,14 +37,14 @@ pub(crate) type Addresses = [u8; ADDRESSES_OCTETS];
 
 /// Where a piece belongs.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Piece {
+pub(crate) struct Fragment {
     pub(crate) an: An,
     pub(crate) pn: u64,
     pub(crate) addresses: Addresses,
     /// CF: it needs the piece with the preceding PN.
     pub(crate) continues: bool,
     /// MF: it needs the piece with the following PN.
-    pub(crate) goes_on: bool,
+    pub(crate) carry_over: bool,
     pub(crate) at: Instant,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Outcome {
 
 #[derive(Debug)]
 struct Held {
-    piece: Piece,
+    piece: Fragment,
     octets: Range<usize>,
 }
 
@@ -92,7 +92,7 @@ impl Reassembler {
     }
 
     /// Takes a piece: completes an SDU with it, or holds it.
-    pub(crate) fn offer(&mut self, piece: &Piece, octets: &[u8], outbox: &mut Outbox) -> Outcome {
+    pub(crate) fn offer(&mut self, piece: &Fragment, octets: &[u8], outbox: &mut Outbox) -> Outcome {
         let mut outcome = Outcome::default();
         match (self.chain(piece, Towards::Head), self.chain(piece, Towards::Tail)) {
             // The false neighbour goes when what it misses is late.
@@ -130,7 +130,7 @@ impl Reassembler {
                     };
                     piece.an == an
                         && (missing(piece.continues, piece.pn.checked_sub(1))
-                            || missing(piece.goes_on, piece.pn.checked_add(1)))
+                            || missing(piece.carry_over, piece.pn.checked_add(1)))
                 })
                 .collect();
             let count = hopeless.iter().filter(|&&gone| gone).count();
@@ -168,7 +168,7 @@ impl Reassembler {
     ///
     /// # Errors
     /// If a neighbour is there, but is none of this SDU.
-    fn chain(&self, piece: &Piece, towards: Towards) -> Result<Option<ArrayVec<usize, PIECES>>, Mismatch> {
+    fn chain(&self, piece: &Fragment, towards: Towards) -> Result<Option<ArrayVec<usize, PIECES>>, Mismatch> {
         let mut found = ArrayVec::new();
         let mut at = *piece;
         while towards.needs(&at) {
@@ -199,7 +199,7 @@ impl Reassembler {
     }
 
     /// Holds a piece; returns how many were thrown out for it, itself if there is no room at all.
-    fn hold(&mut self, piece: &Piece, octets: &[u8]) -> u64 {
+    fn hold(&mut self, piece: &Fragment, octets: &[u8]) -> u64 {
         if octets.len() > self.octets.capacity() {
             return 1;
         }
@@ -216,7 +216,7 @@ impl Reassembler {
     }
 
     /// Keeps the pieces that `keep` says, and closes the gaps between their octets.
-    fn retain(&mut self, mut keep: impl FnMut(&Piece) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&Fragment) -> bool) {
         let Self { held, octets } = self;
         let mut end = 0;
         held.retain(|held| {
@@ -243,16 +243,16 @@ enum Towards {
 }
 
 impl Towards {
-    const fn needs(self, piece: &Piece) -> bool {
+    const fn needs(self, piece: &Fragment) -> bool {
         match self {
             Self::Head => piece.continues,
-            Self::Tail => piece.goes_on,
+            Self::Tail => piece.carry_over,
         }
     }
 
-    const fn answers(self, neighbour: &Piece) -> bool {
+    const fn answers(self, neighbour: &Fragment) -> bool {
         match self {
-            Self::Head => neighbour.goes_on,
+            Self::Head => neighbour.carry_over,
             Self::Tail => neighbour.continues,
         }
     }
@@ -339,9 +339,9 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
 
-    fn piece(an: u8, pn: u64, continues: bool, goes_on: bool, milliseconds: u64) -> Piece {
+    fn piece(an: u8, pn: u64, continues: bool, carry_over: bool, milliseconds: u64) -> Fragment {
         let at = Instant::after_start(Duration::from_millis(milliseconds));
-        Piece { an: An::from_tci(an), pn, addresses: [0; 12], continues, goes_on, at }
+        Fragment { an: An::from_tci(an), pn, addresses: [0; 12], continues, carry_over, at }
     }
 
     /// The octets of a piece tell which one it is.
@@ -364,14 +364,14 @@ mod tests {
     #[test]
     fn dropping_below_spares_other_sas_and_those_with_a_neighbour() {
         let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
-        for (an, pn, continues, goes_on) in [
+        for (an, pn, continues, carry_over) in [
             (0, 1, false, true),
             (0, 5, true, true),
             (0, 6, true, true),
             (1, 1, false, true),
             (0, 9, true, false),
         ] {
-            pieces.offer(&piece(an, pn, continues, goes_on, 0), &octets(an, pn, 7), &mut outbox);
+            pieces.offer(&piece(an, pn, continues, carry_over, 0), &octets(an, pn, 7), &mut outbox);
         }
         // (lowest PN, dropped, left): 1 misses 2; 5 misses 4; 6 misses 7 and, afterwards, 5; 9 misses 8.
         for (lowest, dropped, left) in
@@ -435,7 +435,7 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Step {
-        Offer { an: u8, pn: u64, continues: bool, goes_on: bool, len: usize },
+        Offer { an: u8, pn: u64, continues: bool, carry_over: bool, len: usize },
         DropBelow { an: u8, lowest: u64 },
         Expire { milliseconds: u64 },
         Retire { an: u8 },
@@ -444,7 +444,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         let offer = (0..4u8, 1..60u64, any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..9000usize]);
         prop_oneof![
-            12 => offer.prop_map(|(an, pn, continues, goes_on, len)| Step::Offer { an, pn, continues, goes_on, len }),
+            12 => offer.prop_map(|(an, pn, continues, carry_over, len)| Step::Offer { an, pn, continues, carry_over, len }),
             1 => (0..4u8, 1..60u64).prop_map(|(an, lowest)| Step::DropBelow { an, lowest }),
             1 => (0..400u64).prop_map(|milliseconds| Step::Expire { milliseconds }),
             1 => (0..4u8).prop_map(|an| Step::Retire { an }),
@@ -461,11 +461,11 @@ mod tests {
             for step in steps {
                 clock += 1;
                 match step {
-                    Step::Offer { continues: false, goes_on: false, .. } => {}
-                    Step::Offer { an, pn, continues, goes_on, len } => {
+                    Step::Offer { continues: false, carry_over: false, .. } => {}
+                    Step::Offer { an, pn, continues, carry_over, len } => {
                         outbox.clear();
                         let before = pieces.len() as u64;
-                        let one = piece(an, pn, continues, goes_on, clock);
+                        let one = piece(an, pn, continues, carry_over, clock);
                         let outcome = pieces.offer(&one, &octets(an, pn, len), &mut outbox);
                         offered += 1;
                         let whole = outcome.reassembled + outcome.too_long;

@@ -26,13 +26,13 @@
 
 use crate::counters::{ReceiveSaCounters, SecYCounters};
 use crate::pn::{Freshness, recover};
-use crate::reassemble::{Outbox, Piece, TooLong};
+use crate::reassemble::{Fragment, Outbox, TooLong};
 use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
 use crate::table::{ReceiveSc, SecY, Stranger};
 use core::iter;
 use core::ops::Range;
-use suite::antedated::Met;
+use suite::antedated::CacheHit;
 use suite::{Nonce, OpenJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
@@ -154,9 +154,9 @@ fn open_run(sa: &mut ReceiveSa, run: &mut [Incoming<'_>]) {
         let Some(pn) = incoming.open.as_ref().map(|open| open.pn) else { continue };
         if let Some(met) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
             *match met {
-                Met::Whole => &mut sa.counters.in_pkts_antedated,
-                Met::Part => &mut sa.counters.in_pkts_antedated_in_part,
-                Met::Nothing => &mut sa.counters.in_pkts_not_antedated,
+                CacheHit::Whole => &mut sa.counters.in_pkts_antedated,
+                CacheHit::Part => &mut sa.counters.in_pkts_antedated_in_part,
+                CacheHit::Nothing => &mut sa.counters.in_pkts_not_antedated,
             } += 1;
         }
     }
@@ -282,8 +282,8 @@ impl SecY {
             let segment;
             (segment, data) = data.split_at(octets.into());
             let continues = index == 0 && segments.continues();
-            let goes_on = index == last && open.more_fragments;
-            if !continues && !goes_on {
+            let carry_over = index == last && open.more_fragments;
+            if !continues && !carry_over {
                 match outbox.push(addresses, iter::once(segment)) {
                     Ok(()) => sa.counters.in_sdus_separated += 1,
                     Err(TooLong) => sa.counters.in_sdus_too_long += 1,
@@ -291,7 +291,7 @@ impl SecY {
                 continue;
             }
             let (an, pn) = (open.an, open.pn.number());
-            let piece = Piece { an, pn, addresses: *addresses, continues, goes_on, at: now };
+            let piece = Fragment { an, pn, addresses: *addresses, continues, carry_over, at: now };
             let outcome = sc.pieces.offer(&piece, segment, outbox);
             sa.counters.in_sdus_reassembled += outcome.reassembled;
             sa.counters.in_sdus_too_long += outcome.too_long;
@@ -388,7 +388,7 @@ impl SecY {
             return deliver(Delivery::Unchecked, at);
         }
         if settings.replay_protect {
-            fresh(sa.window().judge(pn)).map_err(|discard| Refusal { discard, at })?;
+            fresh(sa.window().classify(pn)).map_err(|discard| Refusal { discard, at })?;
         }
         let clear = clear_octets(sa.key.protection, tag.data, secure_data);
         Ok(Admission::Open(Open {

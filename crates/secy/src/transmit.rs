@@ -17,7 +17,7 @@ use crate::pn::{NextAction, NoPn};
 use crate::sa::TransmitSa;
 use crate::settings::{Protection, SciInclusion, Settings};
 use crate::table::SecY;
-use suite::antedated::Met;
+use suite::antedated::CacheHit;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
@@ -57,7 +57,7 @@ pub struct Protected(());
 
 /// How the secure data of a frame divides into SDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Division {
+pub struct FrameLayout {
     /// The segments; their lengths add up to the secure data.
     pub segments: Segments,
     /// How many frames follow in this one's chain: not 0 if its last SDU goes on in the next frame.
@@ -68,7 +68,7 @@ pub struct Division {
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
-    division: Option<Division>,
+    division: Option<FrameLayout>,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
@@ -90,7 +90,7 @@ impl<'b> Outgoing<'b> {
     }
 
     /// A frame of DA, SA and secure data that divides as told. Frames of a chain come one after the other.
-    pub const fn divided(frame: Frame<'b>, division: Division) -> Self {
+    pub const fn divided(frame: Frame<'b>, division: FrameLayout) -> Self {
         Self { frame, division: Some(division), seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
@@ -160,9 +160,9 @@ fn seal(sa: &mut TransmitSa, burst: &mut [Outgoing<'_>]) {
         let Some(pn) = outgoing.seal.as_ref().map(|seal| seal.pn) else { continue };
         if let Some(met) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
             *match met {
-                Met::Whole => &mut sa.counters.out_pkts_antedated,
-                Met::Part => &mut sa.counters.out_pkts_antedated_in_part,
-                Met::Nothing => &mut sa.counters.out_pkts_not_antedated,
+                CacheHit::Whole => &mut sa.counters.out_pkts_antedated,
+                CacheHit::Part => &mut sa.counters.out_pkts_antedated_in_part,
+                CacheHit::Nothing => &mut sa.counters.out_pkts_not_antedated,
             } += 1;
         }
     }
@@ -200,7 +200,7 @@ fn admit(
     settings: &Settings,
     sa: &mut TransmitSa,
     frame: &mut Frame<'_>,
-    division: Option<&Division>,
+    division: Option<&FrameLayout>,
 ) -> Result<Seal, TransmitDiscard> {
     // A segment that continues an SDU may be shorter than an EtherType.
     let shortest = if division.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };

@@ -9,7 +9,7 @@ use ends::{
 };
 use proptest::prelude::*;
 use secy::antedated::FRAMES_AHEAD;
-use secy::{ConfidentialityOffset, GoesOn, Protection, ReceiveSa, SecY, Settings, TransmitSa};
+use secy::{CarryOver, ConfidentialityOffset, Protection, ReceiveSa, SecY, Settings, TransmitSa};
 use suite::antedated::Keystream;
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
@@ -314,9 +314,9 @@ impl Ends {
             }
         }
         let transmit = Some((an(self.number), self.how)).filter(|_| !agreed);
-        let goes_on = GoesOn { transmit, receive, all: agreed };
-        tx.take_over(&mut self.tx, &goes_on);
-        rx.take_over(&mut self.rx, &goes_on);
+        let carry_over = CarryOver { transmit, receive, all: agreed };
+        tx.take_over(&mut self.tx, &carry_over);
+        rx.take_over(&mut self.rx, &carry_over);
         (self.tx, self.rx) = (tx, rx);
     }
 }

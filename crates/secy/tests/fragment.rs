@@ -172,7 +172,7 @@ fn the_bits_of_frames() {
         let sdus: Vec<_> = fitting.zip(0..).map(|(octets, number)| sdu(octets, number)).collect();
         let assembled = carry_out(&planned(&rules, &sdus), &sdus);
         let frames = protect_assembled(&mut tx, &assembled).into_iter().map(Outcome::passed);
-        let mut goes_on = false;
+        let mut carry_over = false;
         for (number, (frame, (octets, division))) in frames.zip(&assembled).enumerate() {
             let (tag, headers) = tags(&frame);
             assert_eq!(tag.pn, 7 + number as u32, "PNs follow one another");
@@ -185,7 +185,7 @@ fn the_bits_of_frames() {
             assert_eq!(tag.sc, if explicit { ScEncoding::Explicit(A) } else { ScEncoding::PointToPoint });
             // Against what the headers say, read by hand.
             let continues = headers.first().is_some_and(|header| header & 2 != 0);
-            assert_eq!(continues, goes_on, "CF exactly behind MF");
+            assert_eq!(continues, carry_over, "CF exactly behind MF");
             assert!(headers.iter().skip(1).all(|header| header & 2 == 0), "CF in the first header only");
             assert!(headers.iter().all(|header| header & 0x1c == 0), "reserved bits");
             let told: usize = headers.iter().map(|header| usize::from(header >> 5)).sum();
@@ -197,9 +197,9 @@ fn the_bits_of_frames() {
                 octets[12..],
                 "the segments in clear"
             );
-            goes_on = tag.more_fragments;
+            carry_over = tag.more_fragments;
         }
-        assert!(!goes_on);
+        assert!(!carry_over);
     }
 }
 

@@ -20,10 +20,10 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::allowance::Allowance;
+use super::error::DisconnectReason;
 use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::{self, code};
-use super::words::Why;
-use super::{Arrival, News, Shared};
+use super::{Arrival, DriverEvent, Shared};
 
 /// How long a handshake may take.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -45,7 +45,7 @@ pub(super) struct Answer {
     /// What all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
-    pub(super) news: mpsc::Sender<News>,
+    pub(super) news: mpsc::Sender<DriverEvent>,
 }
 
 struct UnderWay {
@@ -60,7 +60,7 @@ impl Answer {
         let (mut unproved, mut strangers) = (Allowance::new(UNPROVED), Allowance::new(STRANGERS));
         while let Some(incoming) = endpoint.accept().await {
             under_way.retain(|one: &UnderWay| !one.task.is_finished());
-            let count = |change: fn(&mut super::ChannelCounters)| self.shared.tally.count(change);
+            let count = |change: fn(&mut super::ChannelCounters)| self.shared.shared_counters.count(change);
             if !self.knock.recognises(&incoming.orig_dst_cid()) {
                 count(|counters| counters.in_without_proof += 1);
                 incoming.ignore();
@@ -108,27 +108,27 @@ impl Answer {
             match key_of(&connection).and_then(|key| peers.get(&key)) {
                 // Allowed for another peer.
                 Some((peer, false)) if key_exchange_of(&connection) == KeyExchange::Classical => {
-                    self.shared.tally.count(|counters| counters.in_handshakes_failed += 1);
-                    let why = Why::no_group();
+                    self.shared.shared_counters.count(|counters| counters.in_handshakes_failed += 1);
+                    let why = DisconnectReason::no_group();
                     connection.close(code::FAULT, why.text.as_bytes());
-                    let _ = self.news.send(News::Failed { peer: *peer, why }).await;
+                    let _ = self.news.send(DriverEvent::Failed { peer: *peer, why }).await;
                     self.shared.stir.notify_one();
                 }
                 Some((peer, _)) => {
                     let arrival =
                         Arrival { peer: *peer, connection, address: from, first: None, ours: false };
-                    let _ = self.news.send(News::Arrived(arrival)).await;
+                    let _ = self.news.send(DriverEvent::Arrived(arrival)).await;
                     self.shared.stir.notify_one();
                 }
                 None => connection.close(code::FAULT, b"no peer"),
             }
             return;
         }
-        self.shared.tally.count(|counters| counters.in_handshakes_failed += 1);
+        self.shared.shared_counters.count(|counters| counters.in_handshakes_failed += 1);
         if let Some(key) = verifier.shown().filter(|key| !verifier.accepts(*key)) {
-            self.shared.tally.count(|counters| counters.in_strangers += 1);
+            self.shared.shared_counters.count(|counters| counters.in_strangers += 1);
             let address: IpAddr = from.ip().to_canonical();
-            let _ = self.news.try_send(News::Stranger { address, key });
+            let _ = self.news.try_send(DriverEvent::Stranger { address, key });
             self.shared.stir.notify_one();
         }
     }

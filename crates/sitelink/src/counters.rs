@@ -60,9 +60,9 @@ wire::counters! {
 
 /// The counters, for all tasks of the channel's one thread and for who asks.
 #[derive(Debug, Default)]
-pub(super) struct Tally(Mutex<ChannelCounters>);
+pub(super) struct SharedCounters(Mutex<ChannelCounters>);
 
-impl Tally {
+impl SharedCounters {
     pub(super) fn count(&self, change: impl FnOnce(&mut ChannelCounters)) {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
     }

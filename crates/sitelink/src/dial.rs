@@ -13,11 +13,11 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tunnel::PeerId;
 
+use super::error::DisconnectReason;
 use super::peer::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use super::words::Why;
-use super::{Arrival, News, Shared, chance};
+use super::{Arrival, DriverEvent, Shared, chance};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -36,7 +36,7 @@ pub(super) struct Dial {
     pub(super) config: ClientConfig,
     pub(super) verifier: Arc<Verifier>,
     pub(super) shared: Arc<Shared>,
-    pub(super) news: mpsc::Sender<News>,
+    pub(super) news: mpsc::Sender<DriverEvent>,
 }
 
 /// `host:port`, and where it was last time.
@@ -56,7 +56,7 @@ impl Dial {
                 Ok((connection, address, first)) => {
                     let first = Some(first);
                     let arrival = Arrival { peer: self.peer, connection, address, first, ours: true };
-                    let _ = self.news.send(News::Arrived(arrival)).await;
+                    let _ = self.news.send(DriverEvent::Arrived(arrival)).await;
                     break;
                 }
                 Err(why) => why,
@@ -66,14 +66,14 @@ impl Dial {
             } else {
                 chance::between(Duration::from_millis(200), Duration::from_millis(500))
             };
-            let _ = self.news.send(News::Failed { peer: self.peer, why }).await;
+            let _ = self.news.send(DriverEvent::Failed { peer: self.peer, why }).await;
             self.shared.stir.notify_one();
             sleep(pause).await;
         }
         self.shared.stir.notify_one();
     }
 
-    async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), Why> {
+    async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), DisconnectReason> {
         let addresses = self.name.addresses().await?;
         let ips = addresses.iter().map(SocketAddr::ip).collect();
         self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
@@ -81,13 +81,13 @@ impl Dial {
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), address, "site")
-            .map_err(|error| Why::plain(format!("cannot connect to {address}: {error}")))?;
+            .map_err(|error| DisconnectReason::plain(format!("cannot connect to {address}: {error}")))?;
         let shown = || self.verifier.shown().filter(|key| !self.verifier.accepts(*key));
         let connection = match timeout(PATIENCE, connecting).await {
             Ok(Ok(connection)) => connection,
-            Ok(Err(error)) => return Err(Why::of(&error, shown())),
+            Ok(Err(error)) => return Err(DisconnectReason::of(&error, shown())),
             Err(_) => {
-                let why = Why::silent(format!("no answer from {}", canonical(address)));
+                let why = DisconnectReason::silent(format!("no answer from {}", canonical(address)));
                 return Err(why.cured_by(
                     "start its gateway, let the port in at its firewall, and see that endpoint and public_key are right: a site answers nobody who does not know its key",
                 ));
@@ -96,8 +96,8 @@ impl Dial {
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
         match timeout(DEAD, connection.accept_uni()).await {
             Ok(Ok(first)) => Ok((connection, address, first)),
-            Ok(Err(error)) => Err(Why::of(&error, shown())),
-            Err(_) => Err(Why::silent("the peer says nothing")),
+            Ok(Err(error)) => Err(DisconnectReason::of(&error, shown())),
+            Err(_) => Err(DisconnectReason::silent("the peer says nothing")),
         }
     }
 }
@@ -109,17 +109,17 @@ impl Name {
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
-    pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, Why> {
+    pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, DisconnectReason> {
         let found = match self.host.parse::<SocketAddr>() {
             Ok(address) => Ok(vec![address]),
             Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {
                 Ok(Ok(found)) => Ok(found.collect()),
                 Ok(Err(error)) => {
-                    Err(Why::plain(format!("cannot resolve {}: {error}", self.host)).cured_by(RESOLVE))
+                    Err(DisconnectReason::plain(format!("cannot resolve {}: {error}", self.host))
+                        .cured_by(RESOLVE))
                 }
-                Err(_) => {
-                    Err(Why::plain(format!("cannot resolve {}: no answer", self.host)).cured_by(RESOLVE))
-                }
+                Err(_) => Err(DisconnectReason::plain(format!("cannot resolve {}: no answer", self.host))
+                    .cured_by(RESOLVE)),
             },
         };
         let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -135,7 +135,10 @@ impl Name {
         if fit.is_empty() {
             let family = if self.local.is_ipv4() { "IPv4" } else { "IPv6" };
             let bound = self.local.ip();
-            return Err(Why::plain(format!("{} has no {family} address, and bind is {bound}", self.host)));
+            return Err(DisconnectReason::plain(format!(
+                "{} has no {family} address, and bind is {bound}",
+                self.host
+            )));
         }
         last().clone_from(&fit);
         Ok(fit)

@@ -3,7 +3,7 @@
 //! ```text
 //!             one thread, one asynchronous runtime
 //!  worker ── QUIC datagrams ─▶ RingSocket ─▶ quinn ─▶ Line ── messages ──▶ Session ── commands ─▶ worker
-//!         ── events, MKPDUs ─────────────────────────▶ Conductor ◀───────────┘
+//!         ── events, MKPDUs ─────────────────────────▶ Driver ◀───────────┘
 //!  network ◀──────── duplicate of the worker's UDP socket ◀── quinn ◀── Line ◀── messages, MKPDUs
 //! ```
 //!
@@ -33,12 +33,13 @@ extern crate self as sitelink;
 mod allowance;
 mod answer;
 mod chance;
-mod conductor;
+mod connection;
 mod counters;
 mod dial;
+mod driver;
+mod error;
 mod guard;
 mod initials;
-mod line;
 mod mkpdus;
 mod peer;
 mod proof;
@@ -52,7 +53,6 @@ mod status;
 mod thread;
 mod tls;
 mod transport;
-mod words;
 
 use std::fmt;
 use std::io;
@@ -67,16 +67,16 @@ use suite::knock::KnockKey;
 use tokio::sync::Notify;
 use tunnel::{Mode, PeerId};
 
-use counters::Tally;
+use counters::SharedCounters;
 use dataplane::site::ManagerEnd;
+use error::DisconnectReason;
 use roster::Roster;
 use socket::RingSocket;
-use status::Board;
+use status::SharedStatus;
 use thread::Parts;
-use words::Why;
 
 pub use counters::ChannelCounters;
-pub use status::{ManagerStatus, Notice, PeerStatus, Reach};
+pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
 pub use tls::KeyExchange;
 
 /// What the manager is told before it starts.
@@ -121,25 +121,25 @@ pub struct Manager {
 /// What all tasks of the manager's thread share, and what is asked from outside.
 struct Shared {
     start: std::time::Instant,
-    tally: Arc<Tally>,
-    board: Board,
-    /// Wakes the conductor.
+    shared_counters: Arc<SharedCounters>,
+    board: SharedStatus,
+    /// Wakes the driver.
     stir: Notify,
     stop: std::sync::atomic::AtomicBool,
     roster: Mutex<Roster>,
     socket: Arc<RingSocket>,
-    /// The conductor's next turn panics.
+    /// The driver's next turn panics.
     #[cfg(test)]
     defect: std::sync::atomic::AtomicBool,
 }
 
-/// What the tasks tell the conductor.
+/// What the tasks tell the driver.
 #[derive(Debug)]
-enum News {
+enum DriverEvent {
     Arrived(Arrival),
     Failed {
         peer: PeerId,
-        why: Why,
+        why: DisconnectReason,
     },
     /// Where a peer with a fixed endpoint is.
     Found {
@@ -179,17 +179,17 @@ impl Manager {
         let local = socket.local_addr()?;
         let bell = end.socket()?;
         let (rings, datagrams) = end.split();
-        let tally = Arc::new(Tally::default());
+        let shared_counters = Arc::new(SharedCounters::default());
         let key = settings.identity.recognition_key();
         let ids = transport::ConnectionIds::new(&key);
         let knock = KnockKey::of(settings.identity.public());
-        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&tally)));
+        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&shared_counters)));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
         let shared = Arc::new(Shared {
             start: std::time::Instant::now(),
-            tally,
-            board: Board::new(roster.statuses()),
+            shared_counters,
+            board: SharedStatus::new(roster.statuses()),
             stir: Notify::new(),
             stop: std::sync::atomic::AtomicBool::new(false),
             roster: Mutex::new(roster),
@@ -205,7 +205,7 @@ impl Manager {
 
     /// How the channel is, not older than half a second.
     pub fn status(&self) -> ManagerStatus {
-        self.shared.board.status(self.shared.now(), &self.shared.tally)
+        self.shared.board.status(self.shared.now(), &self.shared.shared_counters)
     }
 
     /// What a person should know, since this was asked last; the newest 64.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::counters::Tally;
-use super::line::kind;
+use super::connection::kind;
+use super::counters::SharedCounters;
 use dataplane::site::{KNOWN_SENDERS, LanFrame};
 
 /// Senders whose MKPDU can wait for one peer: all that are known on the LAN, and as many others.
@@ -80,7 +80,11 @@ impl Mkpdus {
     }
 
     /// Sends them until the connection ends.
-    pub(super) async fn send(self: Arc<Self>, connection: quinn::Connection, tally: Arc<Tally>) {
+    pub(super) async fn send(
+        self: Arc<Self>,
+        connection: quinn::Connection,
+        shared_counters: Arc<SharedCounters>,
+    ) {
         let room = Arc::new(Semaphore::new(UNDER_WAY));
         loop {
             while self.is_empty() {
@@ -99,7 +103,7 @@ impl Mkpdus {
                 return;
             }
             let _ = stream.finish();
-            tally.count(|counters| counters.out_mkpdus += 1);
+            shared_counters.count(|counters| counters.out_mkpdus += 1);
             tokio::spawn(async move {
                 let _ = stream.stopped().await;
                 drop(permit);

@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 
+use super::connection::{Heard, PeerConnection};
 use super::dial::Dial;
-use super::line::{Heard, Line};
+use super::error::DisconnectReason;
 use super::proof::Proof;
-use super::status::{PeerStatus, Reach};
+use super::status::{ConnState, PeerStatus};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
-use super::words::Why;
 use super::{Arrival, ManagerPeer, Shared, chance};
 use dataplane::site::{LanFrame, ToWorker};
 
@@ -39,14 +39,14 @@ pub(super) struct Peer {
     caller: bool,
     mode: Mode,
     session: Option<Session>,
-    line: Option<Line>,
+    line: Option<PeerConnection>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
     /// Looks its endpoint up, now and after its name has changed.
     following: Option<AbortHandle>,
     reached: Reached,
-    address: Told<Option<SocketAddr>>,
-    payload: Told<Option<u16>>,
+    address: LastSent<Option<SocketAddr>>,
+    payload: LastSent<Option<u16>>,
     proof: Option<Proof>,
     /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
     seen_at: Option<SocketAddr>,
@@ -59,7 +59,7 @@ pub(super) struct Peer {
 /// How its channel is, since when, and why: a reason goes with the state that it explains.
 #[derive(Debug)]
 struct Reached {
-    reach: Reach,
+    reach: ConnState,
     since: wire::Instant,
     /// Why the channel was lost, or could not be had; empty if nothing went wrong since it was there.
     why: String,
@@ -67,7 +67,7 @@ struct Reached {
 
 /// Something that the worker has to know: what it is, and what it was told last.
 #[derive(Debug, Default)]
-struct Told<T> {
+struct LastSent<T> {
     is: T,
     told: T,
 }
@@ -88,11 +88,11 @@ pub(super) fn status_at_first(peer: PeerId, settings: &ManagerPeer) -> PeerStatu
     }
 }
 
-fn at_first(peer: &ManagerPeer) -> Reach {
+fn at_first(peer: &ManagerPeer) -> ConnState {
     match peer {
-        ManagerPeer { mode: Mode::Plain { .. }, .. } => Reach::Without,
-        ManagerPeer { endpoint: Some(_), .. } => Reach::Connecting,
-        ManagerPeer { endpoint: None, .. } => Reach::Waiting,
+        ManagerPeer { mode: Mode::Plain { .. }, .. } => ConnState::Without,
+        ManagerPeer { endpoint: Some(_), .. } => ConnState::Connecting,
+        ManagerPeer { endpoint: None, .. } => ConnState::Waiting,
     }
 }
 
@@ -122,8 +122,8 @@ impl Peer {
             dialling: None,
             following,
             reached: Reached { reach: at_first(settings), since: shared.now(), why: String::new() },
-            address: Told::default(),
-            payload: Told::default(),
+            address: LastSent::default(),
+            payload: LastSent::default(),
             proof: None,
             seen_at: None,
             told_seen: None,
@@ -164,7 +164,7 @@ impl Peer {
         self.id
     }
 
-    fn enter(&mut self, reach: Reach, why: String) {
+    fn enter(&mut self, reach: ConnState, why: String) {
         let same = self.reached.reach == reach;
         let since = if same { self.reached.since } else { self.shared.now() };
         self.reached = Reached { reach, since, why };
@@ -188,20 +188,20 @@ impl Peer {
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
-        self.line = Some(Line::start(connection, ours, first, &self.shared));
+        self.line = Some(PeerConnection::start(connection, ours, first, &self.shared));
         (self.proof, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
         }
         self.shared.with_roster(|roster| roster.expect_connection(self.id, address.ip()));
-        self.shared.tally.count(|counters| counters.connections += 1);
+        self.shared.shared_counters.count(|counters| counters.connections += 1);
         if let Some(session) = &mut self.session {
             session.handle_connected(now);
         }
     }
 
     /// A try to connect has failed.
-    pub(super) fn failed(&mut self, why: &Why) {
+    pub(super) fn failed(&mut self, why: &DisconnectReason) {
         if self.line.is_some() {
             return;
         }
@@ -212,14 +212,14 @@ impl Peer {
         }
         let reach = match (self.session.is_some(), why.refused) {
             (false, _) => self.reached.reach,
-            (true, true) => Reach::Refused,
-            (true, false) => Reach::Connecting,
+            (true, true) => ConnState::Refused,
+            (true, false) => ConnState::Connecting,
         };
         self.enter(reach, why.text.clone());
     }
 
     fn notice(&self, text: String) {
-        self.shared.board.notice(&self.shared.tally, Some(self.id), text);
+        self.shared.board.notice(&self.shared.shared_counters, Some(self.id), text);
     }
 
     /// Somebody is elsewhere than before.
@@ -239,10 +239,10 @@ impl Peer {
     }
 
     /// The connection is gone.
-    fn lose(&mut self, line: Line, why: Why) {
+    fn lose(&mut self, line: PeerConnection, why: DisconnectReason) {
         let (ours, greeted) = (line.ours, line.greeted);
         line.close(code::FAULT, &why.text);
-        self.shared.tally.count(|counters| counters.connections_lost += 1);
+        self.shared.shared_counters.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
         }
@@ -253,9 +253,9 @@ impl Peer {
         }
         let endpoint = self.dial.is_some();
         let reach = match (why.refused, endpoint) {
-            (true, _) => Reach::Refused,
-            (false, true) => Reach::Connecting,
-            (false, false) => Reach::Waiting,
+            (true, _) => ConnState::Refused,
+            (false, true) => ConnState::Connecting,
+            (false, false) => ConnState::Waiting,
         };
         let delay = match (why.refused, self.caller || ours) {
             (true, _) => LEFT_ALONE,
@@ -285,7 +285,7 @@ impl Peer {
     pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
         let Some(mut line) = self.line.take() else { return false };
         if let Some(error) = line.ended() {
-            self.lose(line, Why::of(&error, None));
+            self.lose(line, DisconnectReason::of(&error, None));
             return false;
         }
         let Some(session) = &mut self.session else { return false };
@@ -297,7 +297,7 @@ impl Peer {
             left -= 1;
             let heeded = match line.heard.try_recv() {
                 Ok(Heard::Message(message)) => {
-                    self.shared.tally.count(|counters| counters.in_messages += 1);
+                    self.shared.shared_counters.count(|counters| counters.in_messages += 1);
                     if let Message::SeenAt { address } = message
                         && let Some(before) = self.seen_at.replace(address)
                     {
@@ -333,8 +333,8 @@ impl Peer {
             self.notice_move(now, whose, before, is);
         }
         if let Some(fault) = fault {
-            self.shared.tally.count(|counters| counters.in_faults += 1);
-            self.lose(line, Why::fault(&fault));
+            self.shared.shared_counters.count(|counters| counters.in_faults += 1);
+            self.lose(line, DisconnectReason::fault(&fault));
             return false;
         }
         if path {
@@ -345,7 +345,7 @@ impl Peer {
     }
 
     /// Where the peer is, and what its path carries.
-    fn look_at_path(&mut self, line: &Line) {
+    fn look_at_path(&mut self, line: &PeerConnection) {
         let address = line.connection.remote_address();
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
             // Not believed before it is proved; nor is the path.
@@ -391,7 +391,7 @@ impl Peer {
         }
         if !line.greeted {
             line.greeted = true;
-            self.reached = Reached { reach: Reach::Connected, since: now, why: String::new() };
+            self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new() };
             self.notice(format!("connected at {at}"));
         }
     }

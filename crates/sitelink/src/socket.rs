@@ -21,7 +21,7 @@ use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use suite::knock::KnockKey;
 
-use super::counters::Tally;
+use super::counters::SharedCounters;
 use super::initials::Initials;
 use super::transport::ConnectionIds;
 use dataplane::site::DatagramConsumer;
@@ -37,7 +37,7 @@ pub(super) struct RingSocket {
     ids: ConnectionIds,
     /// Of this site.
     knock: KnockKey,
-    tally: Arc<Tally>,
+    shared_counters: Arc<SharedCounters>,
     /// The next look for datagrams panics.
     #[cfg(test)]
     pub(super) defect: std::sync::atomic::AtomicBool,
@@ -67,7 +67,7 @@ impl RingSocket {
         datagrams: DatagramConsumer,
         ids: ConnectionIds,
         knock: KnockKey,
-        tally: Arc<Tally>,
+        shared_counters: Arc<SharedCounters>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
         let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknowing: None };
@@ -78,7 +78,7 @@ impl RingSocket {
             watched: Mutex::default(),
             ids,
             knock,
-            tally,
+            shared_counters,
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
         }
@@ -114,7 +114,7 @@ impl RingSocket {
         self.receiving().unknowing.take()
     }
 
-    fn judge(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
+    fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
         const LONG: u8 = 0x80;
         match octets {
             [first, v0, v1, v2, v3, ..] if first & LONG != 0 && [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] => {
@@ -122,7 +122,7 @@ impl RingSocket {
             }
             [first, _, _, _, _, length, rest @ ..] if first & LONG != 0 => {
                 let id = rest.get(..usize::from(*length)).unwrap_or_default();
-                self.judge_long(receiving, from, octets, id)
+                self.classify_long(receiving, from, octets, id)
             }
             // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
             [first, id @ ..]
@@ -135,7 +135,7 @@ impl RingSocket {
     }
 
     /// Of a connection that is being made. `id`: where it goes to.
-    fn judge_long(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8], id: &[u8]) -> Verdict {
+    fn classify_long(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8], id: &[u8]) -> Verdict {
         const TYPE: u8 = 0x30;
         let (initial, ours) = (octets[0] & TYPE == 0, self.ids.are_ours(id));
         match (initial, ours || (initial && self.knock.recognises(id))) {
@@ -175,7 +175,7 @@ impl AsyncUdpSocket for RingSocket {
             }
         }
         if self.socket.send_to(transmit.contents, transmit.destination).is_err() {
-            self.tally.count(|counters| counters.out_datagrams_refused += 1);
+            self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
         }
         Ok(())
     }
@@ -199,19 +199,21 @@ impl AsyncUdpSocket for RingSocket {
                 }
                 other => other,
             };
-            match self.judge(receiving, from.ip(), &buffer[..octets]) {
+            match self.classify(receiving, from.ip(), &buffer[..octets]) {
                 Verdict::Take => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };
                     taken += 1;
                 }
-                Verdict::Version => self.tally.count(|counters| counters.in_other_version += 1),
-                Verdict::Nobodys => self.tally.count(|counters| counters.in_unknown_connection += 1),
-                Verdict::Unknowing => self.tally.count(|counters| counters.in_without_proof += 1),
-                Verdict::Flood => self.tally.count(|counters| counters.in_initials_flood += 1),
+                Verdict::Version => self.shared_counters.count(|counters| counters.in_other_version += 1),
+                Verdict::Nobodys => {
+                    self.shared_counters.count(|counters| counters.in_unknown_connection += 1)
+                }
+                Verdict::Unknowing => self.shared_counters.count(|counters| counters.in_without_proof += 1),
+                Verdict::Flood => self.shared_counters.count(|counters| counters.in_initials_flood += 1),
             }
         }
         if taken > 0 {
-            self.tally.count(|counters| counters.in_datagrams += taken as u64);
+            self.shared_counters.count(|counters| counters.in_datagrams += taken as u64);
             return Poll::Ready(Ok(taken));
         }
         receiving.waiting = Some(cx.waker().clone());

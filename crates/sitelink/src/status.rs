@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tunnel::{PeerId, SessionState};
 
-use super::counters::{ChannelCounters, Tally};
+use super::counters::{ChannelCounters, SharedCounters};
 use super::tls::KeyExchange;
 
 /// Notices that can wait to be read.
@@ -30,7 +30,7 @@ pub struct PeerStatus {
     /// Which.
     pub peer: PeerId,
     /// How its channel is.
-    pub reach: Reach,
+    pub reach: ConnState,
     /// Since when it is so, on the clock of [`ManagerStatus::now`].
     pub since: wire::Instant,
     /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
@@ -52,7 +52,7 @@ pub struct PeerStatus {
 
 /// How the channel to a peer is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reach {
+pub enum ConnState {
     /// There is none: the peer is plain.
     Without,
     /// The peer has no endpoint: waited for.
@@ -76,12 +76,12 @@ pub struct Notice {
 
 /// What the manager's thread writes and others read.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct SharedStatus {
     peers: Mutex<Vec<PeerStatus>>,
     notices: Mutex<VecDeque<Notice>>,
 }
 
-impl Board {
+impl SharedStatus {
     pub(super) fn new(peers: Vec<PeerStatus>) -> Self {
         Self { peers: Mutex::new(peers), notices: Mutex::new(VecDeque::with_capacity(NOTICES)) }
     }
@@ -92,17 +92,17 @@ impl Board {
         board.extend(peers);
     }
 
-    pub(super) fn status(&self, now: wire::Instant, tally: &Tally) -> ManagerStatus {
+    pub(super) fn status(&self, now: wire::Instant, shared_counters: &SharedCounters) -> ManagerStatus {
         let peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ManagerStatus { now, peers, counters: tally.read() }
+        ManagerStatus { now, peers, counters: shared_counters.read() }
     }
 
     /// The oldest gives way.
-    pub(super) fn notice(&self, tally: &Tally, peer: Option<PeerId>, text: String) {
+    pub(super) fn notice(&self, shared_counters: &SharedCounters, peer: Option<PeerId>, text: String) {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         if notices.len() == NOTICES {
             notices.pop_front();
-            tally.count(|counters| counters.notices_lost += 1);
+            shared_counters.count(|counters| counters.notices_lost += 1);
         }
         notices.push_back(Notice { peer, text });
     }

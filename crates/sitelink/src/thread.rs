@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use suite::identity::RecognitionKey;
 use tokio::runtime::Builder;
 
-use super::conductor::Conductor;
+use super::driver::Driver;
 use super::guard::Failed;
 use super::tls::Tls;
 use super::{ManagerSettings, Shared, guard};
@@ -32,7 +32,7 @@ const WELL: Duration = Duration::from_secs(3600);
 /// How soon a stop is noticed in a pause.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// What a conductor is made of, as often as it is needed.
+/// What a driver is made of, as often as it is needed.
 pub(super) struct Parts {
     pub(super) settings: ManagerSettings,
     pub(super) tls: Tls,
@@ -56,31 +56,31 @@ pub(super) fn start(parts: Parts) -> io::Result<JoinHandle<()>> {
 }
 
 /// A thread that conducts, and what it says if it fails.
-struct Conducting {
+struct DriverThread {
     thread: JoinHandle<io::Result<()>>,
     failed: Receiver<Failed>,
 }
 
-fn conducting(parts: &Arc<Parts>) -> io::Result<Conducting> {
+fn conducting(parts: &Arc<Parts>) -> io::Result<DriverThread> {
     let (told, failed) = channel();
     let name = format!("fw-site-{}", parts.settings.name);
     let parts = Arc::clone(parts);
-    let conduct = move || {
+    let run = move || {
         guard::guard(told);
-        let ended = parts.conduct();
+        let ended = parts.run();
         guard::leave();
         ended
     };
-    Ok(Conducting { thread: ThreadBuilder::new().name(name).spawn(conduct)?, failed })
+    Ok(DriverThread { thread: ThreadBuilder::new().name(name).spawn(run)?, failed })
 }
 
 /// Until the manager is stopped.
-fn watch(parts: &Arc<Parts>, first: Conducting) {
+fn watch(parts: &Arc<Parts>, first: DriverThread) {
     let (mut conducts, mut pause) = (Ok(first), FIRST_PAUSE);
     let shared = &parts.shared;
     loop {
         let begun = Instant::now();
-        let why = match conducts.and_then(Conducting::wait) {
+        let why = match conducts.and_then(DriverThread::wait) {
             Ok(true) => return,
             Ok(false) => {
                 "has failed by a defect, of which the lines before on standard error tell".to_owned()
@@ -90,13 +90,13 @@ fn watch(parts: &Arc<Parts>, first: Conducting) {
         if begun.elapsed() >= WELL {
             pause = FIRST_PAUSE;
         }
-        shared.tally.count(|counters| counters.channel_failures += 1);
+        shared.shared_counters.count(|counters| counters.channel_failures += 1);
         shared.board.publish(shared.with_roster(|roster| roster.statuses()).into_iter());
         let text = format!(
             "the management channel {why}; flows that are known go on, and it is started anew in {} s",
             pause.as_secs()
         );
-        shared.board.notice(&shared.tally, None, text);
+        shared.board.notice(&shared.shared_counters, None, text);
         let until = Instant::now() + pause;
         while Instant::now() < until {
             if shared.stop.load(Ordering::Relaxed) {
@@ -109,7 +109,7 @@ fn watch(parts: &Arc<Parts>, first: Conducting) {
     }
 }
 
-impl Conducting {
+impl DriverThread {
     /// Whether it ended because the manager was stopped; else it has failed.
     fn wait(self) -> io::Result<bool> {
         // Whoever ends without having failed lets go of the other end.
@@ -121,7 +121,7 @@ impl Conducting {
 }
 
 impl Parts {
-    fn conduct(&self) -> io::Result<()> {
+    fn run(&self) -> io::Result<()> {
         let runtime = Builder::new_current_thread()
             .enable_io()
             .enable_time()
@@ -131,7 +131,7 @@ impl Parts {
         let Self { settings, tls, key, rings, bell, local, shared } = self;
         let bell = bell.try_clone()?;
         let ended = runtime.block_on(async {
-            Conductor::new(settings, tls, key, rings, bell, *local, shared)?.conduct().await;
+            Driver::new(settings, tls, key, rings, bell, *local, shared)?.run().await;
             Ok(())
         });
         // Nobody is waited for: a name may take its time to be resolved.
@@ -168,7 +168,7 @@ mod tests {
         let far = Site::start(&high, socket(), vec![peer(&low, None)]);
         let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
         until("up", || near.is_up(0) && far.is_up(0));
-        // Under the locks of QUIC, where the next use of them panics as well; and in the conductor.
+        // Under the locks of QUIC, where the next use of them panics as well; and in the driver.
         let defects: [fn(&Shared) -> &AtomicBool; 2] =
             [|shared| &shared.socket.defect, |shared| &shared.defect];
         for (number, defect) in (1..).zip(defects) {

@@ -162,7 +162,7 @@ impl Verifier {
         self.accepted.contains(&key)
     }
 
-    fn judge(&self, shown: &CertificateDer<'_>, more: &[CertificateDer<'_>]) -> Result<(), Error> {
+    fn verify_key(&self, shown: &CertificateDer<'_>, more: &[CertificateDer<'_>]) -> Result<(), Error> {
         let key = PublicKey::from_spki(shown)
             .filter(|_| more.is_empty())
             .ok_or(Error::InvalidCertificate(CertificateError::BadEncoding))?;
@@ -199,7 +199,7 @@ impl ServerCertVerifier for Verifier {
         _ocsp_response: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.judge(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
+        self.verify_key(end_entity, intermediates).map(|()| ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -240,7 +240,7 @@ impl ClientCertVerifier for Verifier {
         intermediates: &[CertificateDer<'_>],
         _now: UnixTime,
     ) -> Result<ClientCertVerified, Error> {
-        self.judge(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
+        self.verify_key(end_entity, intermediates).map(|()| ClientCertVerified::assertion())
     }
 
     fn verify_tls12_signature(

@@ -48,7 +48,7 @@ const _: () = assert!(AAD_OCTETS.is_multiple_of(BLOCK) && Keystream::LONGEST.is_
 
 /// What of a keystream was ready when its frame came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Met {
+pub enum CacheHit {
     /// All that the frame needed.
     Whole,
     /// Its beginning; the rest was made when the frame was there.
@@ -219,18 +219,18 @@ impl Antedater {
 
     /// Seals a frame; `keystream` was prepared by this antedater. One that is of another nonce is let go unused. Neither
     /// allocates nor locks.
-    pub fn seal(&self, keystream: Keystream, job: SealJob<'_>, scratch: &mut Scratch) -> (Blank, Met) {
+    pub fn seal(&self, keystream: Keystream, job: SealJob<'_>, scratch: &mut Scratch) -> (Blank, CacheHit) {
         let SealJob { nonce, aad, text, icv } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             self.gcm.seal(&nonce, aad, text, icv);
-            return (keystream.discard(), Met::Nothing);
+            return (keystream.discard(), CacheHit::Nothing);
         }
         let met = self.use_up(&keystream, text);
         let (Some(met), Some(own)) = (met, self.icv(&nonce, aad, text, scratch)) else {
             // aws-lc refuses nothing of this length. Nothing of it may leave in clear.
             text.fill(0);
             icv.fill(0);
-            return (keystream.discard(), Met::Nothing);
+            return (keystream.discard(), CacheHit::Nothing);
         };
         *icv = own;
         (keystream.discard(), met)
@@ -246,7 +246,7 @@ impl Antedater {
         keystream: Keystream,
         job: OpenJob<'_>,
         scratch: &mut Scratch,
-    ) -> Result<(Blank, Met), Keystream> {
+    ) -> Result<(Blank, CacheHit), Keystream> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             *authentic = self.gcm.open(&nonce, aad, text, icv);
@@ -254,7 +254,7 @@ impl Antedater {
                 text.fill(0);
                 return Err(keystream);
             }
-            return Ok((keystream.discard(), Met::Nothing));
+            return Ok((keystream.discard(), CacheHit::Nothing));
         }
         let own = self.icv(&nonce, aad, text, scratch);
         *authentic = own.is_some_and(|own| verify_slices_are_equal(&own, icv).is_ok());
@@ -267,20 +267,20 @@ impl Antedater {
             *authentic = false;
             text.fill(0);
         }
-        Ok((keystream.discard(), met.unwrap_or(Met::Nothing)))
+        Ok((keystream.discard(), met.unwrap_or(CacheHit::Nothing)))
     }
 
     /// Encrypts or decrypts; what is not ready is made now. None if that failed.
-    fn use_up(&self, keystream: &Keystream, text: &mut [u8]) -> Option<Met> {
+    fn use_up(&self, keystream: &Keystream, text: &mut [u8]) -> Option<CacheHit> {
         let ready = keystream.ready();
         let (covered, rest) = text.split_at_mut(ready.min(text.len()));
         for (octet, with) in covered.iter_mut().zip(keystream.octets.octets.iter()) {
             *octet ^= with;
         }
         if rest.is_empty() {
-            return Some(Met::Whole);
+            return Some(CacheHit::Whole);
         }
-        let met = if ready == 0 { Met::Nothing } else { Met::Part };
+        let met = if ready == 0 { CacheHit::Nothing } else { CacheHit::Part };
         self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(met)
     }
 

@@ -4,7 +4,7 @@
 use std::iter;
 
 use proptest::prelude::*;
-use suite::antedated::{AAD_OCTETS, Blank, Keystream, Met, Scratch};
+use suite::antedated::{AAD_OCTETS, Blank, CacheHit, Keystream, Scratch};
 use suite::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob};
 
 const GCM: [CipherSuite; 4] =
@@ -31,13 +31,13 @@ fn ordinary(
 }
 
 /// What a preparation of so many octets meets of a frame.
-fn expected(prepared: usize, aad: usize, text: usize) -> Met {
+fn expected(prepared: usize, aad: usize, text: usize) -> CacheHit {
     let ready = prepared.min(Keystream::LONGEST).next_multiple_of(16);
     match () {
-        () if aad > AAD_OCTETS || text > Keystream::LONGEST => Met::Nothing,
-        () if text <= ready => Met::Whole,
-        () if ready == 0 => Met::Nothing,
-        () => Met::Part,
+        () if aad > AAD_OCTETS || text > Keystream::LONGEST => CacheHit::Nothing,
+        () if text <= ready => CacheHit::Whole,
+        () if ready == 0 => CacheHit::Nothing,
+        () => CacheHit::Part,
     }
 }
 
@@ -74,7 +74,7 @@ fn a_forged_frame_leaves_the_keystream_to_the_true_one() {
         let job =
             OpenJob { nonce: NONCE, aad: b"aad", text: &mut text, icv: &icv, authentic: &mut authentic };
         let (_, met) = antedater.open(keystream, job, &mut scratch).expect("true");
-        assert!(authentic && text == [7; 100] && met == Met::Whole);
+        assert!(authentic && text == [7; 100] && met == CacheHit::Whole);
     }
 }
 
@@ -89,12 +89,12 @@ fn a_keystream_for_another_nonce_is_let_go() {
     let (_, met) = antedater.seal(antedater.prepare(Blank::new(), other, 100), job, &mut scratch);
     assert_eq!((text.to_vec(), icv, met), {
         let (text, icv) = ordinary(suite, 2, NONCE, b"aad", &[7; 100]);
-        (text, icv, Met::Nothing)
+        (text, icv, CacheHit::Nothing)
     });
     let (mut authentic, keystream) = (false, antedater.prepare(Blank::new(), other, 100));
     let job = OpenJob { nonce: NONCE, aad: b"aad", text: &mut text, icv: &icv, authentic: &mut authentic };
     let (_, met) = antedater.open(keystream, job, &mut scratch).expect("authentic");
-    assert!(authentic && text == [7; 100] && met == Met::Nothing);
+    assert!(authentic && text == [7; 100] && met == CacheHit::Nothing);
 }
 
 #[test]

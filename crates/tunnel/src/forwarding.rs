@@ -11,8 +11,8 @@
 //! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::tend`].
 
 mod command;
+mod handle_timeout;
 mod inward;
-mod tend;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -213,7 +213,7 @@ impl Forwarding {
             TakenError::NotMacsec => Unrouted::NotMacsec,
             TakenError::Version => Unrouted::BadTag,
         })?;
-        if matches!(self.hear(now, &taken, Place::Here), Heard::Elsewhere(_)) {
+        if matches!(self.learn(now, &taken, Place::Here), Heard::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
         let to = match self.stations.place(now, &self.shared.hasher, taken.flow.destination) {
@@ -225,8 +225,8 @@ impl Forwarding {
         Ok(Route { taken, to })
     }
 
-    fn hear(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
-        let heard = self.stations.hear(now, &self.shared.hasher, taken.flow.source, place);
+    fn learn(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
+        let heard = self.stations.learn(now, &self.shared.hasher, taken.flow.source, place);
         match heard {
             Heard::Known | Heard::Elsewhere(_) => {}
             Heard::New => self.counters.stations_learned += 1,

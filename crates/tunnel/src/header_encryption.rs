@@ -123,7 +123,7 @@ impl HeaderEncryption {
     pub(crate) fn watch(&mut self, now: Instant, counters: &mut PeerCounters) -> bool {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
         counters.count_in_times(InDiscard::PartExpired, self.parts.expire(now));
-        self.opener.tend(now);
+        self.opener.handle_timeout(now);
         !self.waiting.is_empty() || !self.parts.is_empty() || self.opener.due().is_some()
     }
 

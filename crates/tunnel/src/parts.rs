@@ -35,7 +35,7 @@ pub(crate) struct Part {
 
 /// What came of a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Met {
+pub(crate) enum JoinOutcome {
     /// It waits.
     Kept,
     /// It waits, and the one that had waited for longest is gone for it.
@@ -80,9 +80,9 @@ impl Parts {
     }
 
     /// A part has come: `head`, then `body`.
-    pub(crate) fn meet(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> Met {
+    pub(crate) fn meet(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> JoinOutcome {
         if head.len() + body.len() > self.room {
-            return Met::TooLong;
+            return JoinOutcome::TooLong;
         }
         let other_seq = match part.half {
             Half::First(_) => part.seq + 1,
@@ -98,9 +98,9 @@ impl Parts {
         };
         self.remove(place);
         if (part.index, part.fields) != (other.part.index, other.part.fields) {
-            return Met::Mismatched;
+            return JoinOutcome::Mismatched;
         }
-        Met::Joined { flow, place }
+        JoinOutcome::Joined { flow, place }
     }
 
     /// The octets of the part that has just been taken out of this place.
@@ -121,12 +121,12 @@ impl Parts {
         true
     }
 
-    fn keep(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> Met {
+    fn keep(&mut self, now: Instant, part: Part, head: &[u8], body: &[u8]) -> JoinOutcome {
         let (place, met) = match self.seqs.iter().position(|&seq| seq == 0) {
-            Some(place) => (place, Met::Kept),
-            None => (self.oldest(), Met::KeptForAnother),
+            Some(place) => (place, JoinOutcome::Kept),
+            None => (self.oldest(), JoinOutcome::KeptForAnother),
         };
-        if met == Met::Kept {
+        if met == JoinOutcome::Kept {
             self.waiting += 1;
         }
         self.seqs[place] = part.seq;
@@ -207,8 +207,9 @@ mod tests {
     fn halves_join_whichever_comes_first() {
         let mut parts = Parts::new(8);
         for (waits, comes) in [(first(4), second(5)), (second(5), first(4))] {
-            assert_eq!(parts.meet(Instant::START, waits, b"", b"waits"), Met::Kept);
-            let Met::Joined { flow: of, place } = parts.meet(Instant::START, comes, b"", b"comes") else {
+            assert_eq!(parts.meet(Instant::START, waits, b"", b"waits"), JoinOutcome::Kept);
+            let JoinOutcome::Joined { flow: of, place } = parts.meet(Instant::START, comes, b"", b"comes")
+            else {
                 panic!("not joined")
             };
             assert_eq!((of, parts.octets(place)), (flow(1), &b"waits"[..]));
@@ -239,9 +240,9 @@ mod tests {
             let mut parts = Parts::new(8);
             parts.meet(Instant::START, first(4), b"", b"one");
             let met = parts.meet(Instant::START, part, b"", b"two");
-            assert_eq!(matches!(met, Met::Joined { .. }), joins, "row {number}");
-            assert_eq!(met == Met::Kept, (1..4).contains(&number), "row {number}");
-            assert_eq!(met == Met::Mismatched, number >= 4, "row {number}");
+            assert_eq!(matches!(met, JoinOutcome::Joined { .. }), joins, "row {number}");
+            assert_eq!(met == JoinOutcome::Kept, (1..4).contains(&number), "row {number}");
+            assert_eq!(met == JoinOutcome::Mismatched, number >= 4, "row {number}");
             assert_eq!(parts.waiting, if (1..4).contains(&number) { 2 } else { 0 });
         }
     }
@@ -254,8 +255,11 @@ mod tests {
         assert_eq!(parts.expire(Instant::START + 49 * MS), 0);
         assert_eq!(parts.expire(Instant::START + 50 * MS), 1);
         let late = parts.meet(Instant::START + 50 * MS, second(5), b"", b"three");
-        assert_eq!(late, Met::Kept);
-        assert!(matches!(parts.meet(Instant::START + 60 * MS, second(9), b"", b"four"), Met::Joined { .. }));
+        assert_eq!(late, JoinOutcome::Kept);
+        assert!(matches!(
+            parts.meet(Instant::START + 60 * MS, second(9), b"", b"four"),
+            JoinOutcome::Joined { .. }
+        ));
         assert_eq!(parts.clear(), 1);
         assert!(parts.is_empty());
     }
@@ -266,13 +270,17 @@ mod tests {
         for number in 0..64 {
             let met =
                 parts.meet(Instant::START + number as u32 * MS, first(1000 - 2 * number), b"", b"octets");
-            assert_eq!(met, Met::Kept);
+            assert_eq!(met, JoinOutcome::Kept);
         }
         let now = Instant::START + 64 * MS;
-        assert_eq!(parts.meet(now, first(4), b"", b"octets"), Met::KeptForAnother);
+        assert_eq!(parts.meet(now, first(4), b"", b"octets"), JoinOutcome::KeptForAnother);
         assert_eq!(parts.waiting, 64);
-        assert_eq!(parts.meet(now, second(1001), b"", b"octets"), Met::KeptForAnother, "its first is gone");
-        assert!(matches!(parts.meet(now, second(5), b"", b"octets"), Met::Joined { .. }));
-        assert_eq!(parts.meet(now, first(6), b"", b"more than 8"), Met::TooLong);
+        assert_eq!(
+            parts.meet(now, second(1001), b"", b"octets"),
+            JoinOutcome::KeptForAnother,
+            "its first is gone"
+        );
+        assert!(matches!(parts.meet(now, second(5), b"", b"octets"), JoinOutcome::Joined { .. }));
+        assert_eq!(parts.meet(now, first(6), b"", b"more than 8"), JoinOutcome::TooLong);
     }
 }

@@ -32,7 +32,7 @@
 mod allowance;
 mod announcements;
 mod fault;
-mod heed;
+mod handle_message;
 mod peer_flows;
 mod receive_epochs;
 mod state;
@@ -186,8 +186,8 @@ impl Session {
         let heeded = match self.channel {
             // What was under way while the connection ended.
             ChannelState::Down | ChannelState::Faulted => return Ok(()),
-            ChannelState::Greeting => self.greet(now, message),
-            ChannelState::Greeted | ChannelState::Up => self.heed(now, message),
+            ChannelState::Greeting => self.handle_hello(now, message),
+            ChannelState::Greeted | ChannelState::Up => self.handle_when_up(now, message),
         };
         let too_many = self.commands.len() > COMMANDS;
         let result = heeded.and(if too_many { Err(PeerFault::Flood) } else { Ok(()) });

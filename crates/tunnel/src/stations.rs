@@ -116,12 +116,12 @@ impl Stations {
     }
 
     /// A station was heard at this place.
-    pub(crate) fn hear(&mut self, now: Instant, hasher: &Hasher, address: MacAddr, place: Place) -> Heard {
+    pub(crate) fn learn(&mut self, now: Instant, hasher: &Hasher, address: MacAddr, place: Place) -> Heard {
         if address.is_group() {
             return Heard::Known;
         }
         let hash = hasher.address(address);
-        let Some(slot) = self.slot(hash, address) else { return self.learn(now, hash, address, place) };
+        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, place) };
         let Some(station) = &mut self.slots[slot] else { return Heard::NoRoom };
         if station.place == place {
             station.heard = now;
@@ -140,7 +140,7 @@ impl Stations {
         Heard::Moved
     }
 
-    fn learn(&mut self, now: Instant, hash: u64, address: MacAddr, place: Place) -> Heard {
+    fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, place: Place) -> Heard {
         if self.count[side(place)] >= self.limit {
             return Heard::NoRoom;
         }
@@ -236,7 +236,11 @@ mod tests {
         for (number, row) in rows.iter().enumerate() {
             let (mut stations, hasher) = new(8);
             for &(ms, place, heard, then) in *row {
-                assert_eq!(stations.hear(at(ms), &hasher, address(1), place), heard, "row {number}, {ms} ms");
+                assert_eq!(
+                    stations.learn(at(ms), &hasher, address(1), place),
+                    heard,
+                    "row {number}, {ms} ms"
+                );
                 assert_eq!(stations.place(at(ms), &hasher, address(1)), Some(then), "row {number}, {ms} ms");
             }
         }
@@ -246,26 +250,26 @@ mod tests {
     fn half_of_the_room_is_for_either_side() {
         let (mut stations, hasher) = new(8);
         for number in 0..6 {
-            let heard = stations.hear(at(0), &hasher, address(number), A);
+            let heard = stations.learn(at(0), &hasher, address(number), A);
             assert_eq!(heard, if number < 4 { Heard::New } else { Heard::NoRoom });
         }
         for number in 10..14 {
-            assert_eq!(stations.hear(at(0), &hasher, address(number), Place::Here), Heard::New);
+            assert_eq!(stations.learn(at(0), &hasher, address(number), Place::Here), Heard::New);
         }
-        assert_eq!(stations.hear(at(2000), &hasher, address(10), A), Heard::NoRoom, "nor by moving");
-        assert_eq!(stations.hear(at(2000), &hasher, address(0), B), Heard::Moved, "on the same side");
+        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), Heard::NoRoom, "nor by moving");
+        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), Heard::Moved, "on the same side");
         assert_eq!(stations.iter().count(), 8);
     }
 
     #[test]
     fn stations_grow_old_and_make_room() {
         let (mut stations, hasher) = new(4);
-        stations.hear(at(0), &hasher, address(1), A);
-        stations.hear(at(1000), &hasher, address(2), A);
+        stations.learn(at(0), &hasher, address(1), A);
+        stations.learn(at(1000), &hasher, address(2), A);
         assert_eq!(stations.place(at(300_000), &hasher, address(1)), None, "old, whether looked at or not");
         stations.age(at(300_000), &hasher, 100);
         assert_eq!(stations.iter().map(|station| station.address).next(), Some(address(2)));
-        assert_eq!(stations.hear(at(300_000), &hasher, address(3), A), Heard::New);
+        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), Heard::New);
         stations.age(at(900_000), &hasher, 100);
         assert!(stations.is_empty());
     }
@@ -274,12 +278,12 @@ mod tests {
     fn who_is_behind_a_peer_that_leaves_is_nowhere() {
         let (mut stations, hasher) = new(8);
         for (number, place) in [(1, A), (2, B), (3, Place::Here), (4, A)] {
-            stations.hear(at(0), &hasher, address(number), place);
+            stations.learn(at(0), &hasher, address(number), place);
         }
         stations.forget(&hasher, PeerId(0));
         let places = [1, 2, 3, 4].map(|number| stations.place(at(1), &hasher, address(number)));
         assert_eq!(places, [None, Some(B), Some(Place::Here), None]);
-        assert_eq!(stations.hear(at(1), &hasher, address(1), B), Heard::New, "at once, and elsewhere");
+        assert_eq!(stations.learn(at(1), &hasher, address(1), B), Heard::New, "at once, and elsewhere");
         assert_eq!((stations.count, stations.free.len()), ([1, 2], 5));
     }
 
@@ -287,7 +291,7 @@ mod tests {
     fn a_group_is_nowhere() {
         let (mut stations, hasher) = new(4);
         let group = MacAddr([3, 0, 0, 0, 0, 1]);
-        assert_eq!(stations.hear(at(0), &hasher, group, A), Heard::Known);
+        assert_eq!(stations.learn(at(0), &hasher, group, A), Heard::Known);
         assert_eq!(stations.place(at(0), &hasher, group), None);
         assert!(stations.is_empty());
     }

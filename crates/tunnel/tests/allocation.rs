@@ -45,8 +45,8 @@ fn through_by(
             frames += usize::from(to.inward(now, arrival, &octets).is_ok());
         }
     }
-    from.tend(now);
-    to.tend(now);
+    from.handle_timeout(now);
+    to.handle_timeout(now);
     frames
 }
 
@@ -83,7 +83,7 @@ fn nothing_on_the_frame_path_allocates() {
     let Some(&Event::Position { epoch, lane, seq, .. }) = events.last() else { panic!("{events:?}") };
     free_of_allocation("a position", || {
         ends[1].command(now, Command::Position { peer: P0, generation, epoch, lane, seq });
-        (0..100).for_each(|_| ends[1].tend(now));
+        (0..100).for_each(|_| ends[1].handle_timeout(now));
     });
     assert_eq!(free_of_allocation("after it", || through(&mut ends, now, &known, true)), 1);
     let flood: Vec<_> = (0..6000_u16)
@@ -101,7 +101,7 @@ fn nothing_on_the_frame_path_allocates() {
     free_of_allocation("ages", || {
         for _ in 0..5000 {
             now = now + Duration::from_millis(100);
-            ends.iter_mut().for_each(|end| end.tend(now));
+            ends.iter_mut().for_each(|end| end.handle_timeout(now));
             while ends[0].poll_event().is_some() {}
         }
     });
@@ -123,7 +123,7 @@ fn an_epoch_ends_without_an_allocation() {
     free_of_allocation("the end of an epoch", || {
         for _ in 0..300 {
             now = now + Duration::from_millis(10);
-            forwarding.tend(now);
+            forwarding.handle_timeout(now);
         }
     });
     assert_eq!(forwarding.receive_epochs(P0).count(), 1);
@@ -171,7 +171,7 @@ fn header_encryption_allocates_nothing_either() {
             now = now + Duration::from_millis(10);
             let noise = [millisecond as u8; 100];
             assert!(ends[1].inward(now, Arrival::From(P0), &noise).is_err());
-            ends.iter_mut().for_each(|end| end.tend(now));
+            ends.iter_mut().for_each(|end| end.handle_timeout(now));
         }
     });
     assert_eq!(ends[1].receive_epochs(P0).count(), 1, "the epoch before is gone");

@@ -133,7 +133,7 @@ fn half(mode: Mode, now: Instant) -> Forwarding {
     half.command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
     half.command(now, Command::AddFlow { peer: PEER, generation, index: FlowIndex(0), flow });
     while half.due() == Some(Instant::START) {
-        half.tend(now);
+        half.handle_timeout(now);
     }
     half
 }

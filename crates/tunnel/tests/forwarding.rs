@@ -480,13 +480,13 @@ fn what_is_ready_waits_for_room_without_a_loop() {
     let forwarding = &mut sites.sites[0].forwarding;
     let mut calls = 0;
     while forwarding.due().is_some_and(|due| due <= sites.now) {
-        forwarding.tend(sites.now);
+        forwarding.handle_timeout(sites.now);
         calls += 1;
     }
     assert!(calls < 10, "{calls}");
     while forwarding.poll_event().is_some() {}
     sites.now = forwarding.due().expect("it is told again");
-    forwarding.tend(sites.now);
+    forwarding.handle_timeout(sites.now);
     assert!(matches!(forwarding.poll_event(), Some(Event::ReceiveReady { epoch: 2, .. })));
 }
 

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Division, Frame, Incoming, InstallError, Outbox, Outgoing,
-    Protection, ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa, ValidateFrames,
-    XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, Frame, FrameLayout, Incoming, InstallError, Outbox,
+    Outgoing, Protection, ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa,
+    ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Salt};
 use wire::{An, Instant, MacAddr, Pn, Sci, SecTag, Ssci, extension};
@@ -95,7 +95,7 @@ pub(crate) fn verify(
 }
 
 /// A frame before it is protected, and how it divides.
-pub(crate) type Assembled = (Vec<u8>, Option<Division>);
+pub(crate) type Assembled = (Vec<u8>, Option<FrameLayout>);
 
 /// Copies SDUs together as planned.
 pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {

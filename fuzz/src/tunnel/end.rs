@@ -224,7 +224,7 @@ impl Ends {
             for end in [false, true] {
                 for _ in 0..8 {
                     let now = self.now;
-                    self.at(end).forwarding.tend(now);
+                    self.at(end).forwarding.handle_timeout(now);
                 }
                 self.release(end);
             }

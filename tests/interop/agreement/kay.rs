@@ -27,12 +27,12 @@ enum Order {
 }
 
 /// What people were told: seconds since the start, by which KaY, what.
-type Told = Mutex<Vec<(f64, usize, Reason)>>;
+type Input = Mutex<Vec<(f64, usize, Reason)>>;
 
 /// KaYs that run, each with a SecY that does at once what it is told.
 struct Running {
     orders: Sender<Order>,
-    told: Arc<Told>,
+    told: Arc<Input>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,7 +63,7 @@ impl Running {
     /// KaYs of these priorities.
     fn start(wire: Wire, priorities: &'static [u8]) -> Running {
         let (orders, received) = channel();
-        let told = Arc::new(Told::default());
+        let told = Arc::new(Input::default());
         let own = Arc::clone(&told);
         let thread = std::thread::spawn(move || run(&wire, priorities, &received, &own));
         Running { orders, told, thread: Some(thread) }
@@ -126,7 +126,7 @@ impl Drop for Running {
 }
 
 /// Runs until nobody is left who could give an order.
-fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Told) {
+fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Input) {
     let start = Instant::now();
     let now = || wire::Instant::after_start(start.elapsed());
     let (cak, ckn) = (hex::decode(CAK_128).unwrap(), hex::decode(CKN).unwrap());
@@ -156,7 +156,7 @@ fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Told) {
                 let report = match event {
                     Event::Install(association) => Report::Installed(association.ki),
                     Event::EnableTransmit(ki) => Report::Transmitting(ki),
-                    Event::Told(reason) => {
+                    Event::Notice(reason) => {
                         told.lock().unwrap().push((start.elapsed().as_secs_f64(), i, reason));
                         continue;
                     }

@@ -10,7 +10,7 @@ use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
 use super::{Gcm, NONCE_OCTETS, Prepared};
-use crate::ccm::Met;
+use crate::ccm::CacheHit;
 use crate::keystream::BLOCK_OCTETS;
 use crate::length::Lengths;
 use crate::sender::SendError;
@@ -29,7 +29,7 @@ pub struct Sent {
     /// Its tag.
     pub tag: [u8; BLOCK_OCTETS],
     /// What of the preparation was of use.
-    pub met: Met,
+    pub met: CacheHit,
 }
 
 /// Seals messages one after the other under one key, and prepares `N` octets of keystream for up to `SLOTS` of them.
@@ -107,7 +107,7 @@ where
         let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::as_mut);
         let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
             Some(prepared) => prepared.use_up(aad, data),
-            None => (self.gcm.seal(&nonce, aad, data), Met::Nothing),
+            None => (self.gcm.seal(&nonce, aad, data), CacheHit::Nothing),
         };
         Ok(Sent { number, tag, met })
     }
@@ -136,14 +136,14 @@ mod tests {
         let gcm = Gcm::new(Aes128::new(&[9; 16].into()));
         let mut sender = Sender::<_, 32, 2>::new(&gcm, *b"salt", u64::MAX - 6);
         // Before each: how often prepare is called, the AAD that it expects, and what is met.
-        let table: [(usize, &[u8], Met); 7] = [
-            (0, b"", Met::Nothing),
-            (1, b"header of the message, 28 oct", Met::All),
-            (3, b"header of the message, 28 oct", Met::All),
-            (0, b"", Met::All),
-            (0, b"", Met::Nothing),
-            (1, b"another header, which is wrong", Met::Keystream),
-            (1, b"", Met::All),
+        let table: [(usize, &[u8], CacheHit); 7] = [
+            (0, b"", CacheHit::Nothing),
+            (1, b"header of the message, 28 oct", CacheHit::All),
+            (3, b"header of the message, 28 oct", CacheHit::All),
+            (0, b"", CacheHit::All),
+            (0, b"", CacheHit::Nothing),
+            (1, b"another header, which is wrong", CacheHit::Keystream),
+            (1, b"", CacheHit::All),
         ];
         for (row, (prepared, expected, met)) in table.into_iter().enumerate() {
             for _ in 0..prepared {
@@ -175,6 +175,6 @@ mod tests {
         let mut sender = Sender::<_, 64, 1>::new(&gcm, [0; 4], 1);
         sender.send(b"", &mut [0; 20]).expect("a number");
         assert!(sender.prepare_as_before(b""));
-        assert_eq!(sender.send(b"", &mut [0; 20]).expect("a number").met, Met::All);
+        assert_eq!(sender.send(b"", &mut [0; 20]).expect("a number").met, CacheHit::All);
     }
 }

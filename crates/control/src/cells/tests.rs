@@ -114,7 +114,7 @@ impl Side {
                 break;
             }
         }
-        if link.path_mut().knocked() {
+        if link.path_mut().take_wake_flag() {
             self.control_at = self.control_at.min(now + WAKE);
         }
     }
@@ -122,7 +122,7 @@ impl Side {
     fn turn_control(&mut self, start: Instant, now: Duration) {
         if now >= self.control_at {
             self.control_at = now + TICK;
-            self.control.turn(&mut Surroundings {
+            self.control.turn(&mut Context {
                 now: start + now,
                 moment: wire::Instant::after_start(now),
                 worker: &mut self.handle,

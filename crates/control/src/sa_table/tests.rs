@@ -1,12 +1,13 @@
 use super::*;
-use mka::Division;
+use mka::FragmentAgreement;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
 use suite::{CipherSuite, Sak, Salt};
 use wire::{MacAddr, Mi, Ssci};
 
 const OWN: Sci = sci(0);
-const UNDIVIDED: Division = Division { fragment: false, concatenate: false, largest_sdu: 1518 };
-const DIVIDED: Division = Division { fragment: true, concatenate: true, largest_sdu: 9000 };
+const UNDIVIDED: FragmentAgreement =
+    FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
+const DIVIDED: FragmentAgreement = FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
 
 const fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
@@ -124,7 +125,8 @@ fn a_full_table_serves_whom_it_can() {
     let reports = ends.carry(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
     assert_eq!(reports, [Report::Installed(ki(1))]);
     assert_eq!(ends.path.secy.receive_scs().count(), SecY::RECEIVE_SCS);
-    let told: Vec<_> = (1..=2).map(|more| format!("{:?}", Told::TooManyPeers(sci(room + more)))).collect();
+    let told: Vec<_> =
+        (1..=2).map(|more| format!("{:?}", SaNotice::TooManyPeers(sci(room + more)))).collect();
     assert_eq!(ends.told, told);
     // Who goes makes room.
     ends.carry(Event::Expel(sci(1)));
@@ -163,7 +165,7 @@ fn dividing_follows_the_enabled_sak() {
         (Confidentiality::Zero, UNDIVIDED, false),
         (Confidentiality::Integrity, DIVIDED, true),
         (Confidentiality::Fifty, DIVIDED, false),
-        (Confidentiality::Zero, Division { fragment: false, ..DIVIDED }, true),
+        (Confidentiality::Zero, FragmentAgreement { fragment: false, ..DIVIDED }, true),
     ];
     for (kn, (confidentiality, division, divides)) in (1..).zip(rows) {
         let before = ends.path.divides();

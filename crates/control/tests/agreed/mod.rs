@@ -185,7 +185,7 @@ impl Pair {
                 }
             };
             look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
-            look(dataplane::divide::DividerCounters::TABLE, &snapshot.divider.values());
+            look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.divider.values());
             look(secy::SecYCounters::TABLE, &snapshot.secy.values());
             look(secy::TransmitSaCounters::TABLE, &snapshot.transmit.values());
             for sc in &snapshot.receive_scs {

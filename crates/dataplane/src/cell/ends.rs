@@ -1,4 +1,4 @@
-//! What a cell's worker and control share: three wait-free rings, and a tally.
+//! What a cell's worker and control share: three wait-free rings, and a shared_counters.
 //!
 //! ```text
 //!  worker ── true HELLOs ──────▶ control, which has the handshakes
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All are bounded. A HELLO that finds no room is dropped and counted: handshakes say all again. An event that finds none
-//! waits in the data path. The tally is what the worker counts in place of the handshakes.
+//! waits in the data path. The shared_counters is what the worker counts in place of the handshakes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ impl HelloFrame {
 
 /// HELLOs that the worker answered or discarded, so that no handshake counts them. The worker alone writes it.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub struct SharedCounters {
     answered: AtomicU64,
     malformed: AtomicU64,
     other_relation: AtomicU64,
@@ -52,7 +52,7 @@ pub struct Tally {
     other_mode: AtomicU64,
 }
 
-impl Tally {
+impl SharedCounters {
     pub(crate) fn answered(&self) {
         self.answered.fetch_add(1, Ordering::Relaxed);
     }
@@ -100,8 +100,8 @@ pub struct CellEnd {
     heard: Producer<HelloFrame>,
     says: Consumer<HelloFrame>,
     events: Producer<(u16, Event)>,
-    pub(crate) tally: Arc<Tally>,
-    knocked: bool,
+    pub(crate) shared_counters: Arc<SharedCounters>,
+    wake: bool,
 }
 
 /// Control's end.
@@ -114,7 +114,7 @@ pub struct ControlEnd {
     /// What the data path tells, and of which relation.
     pub events: Consumer<(u16, Event)>,
     /// HELLOs that did not come here.
-    pub tally: Arc<Tally>,
+    pub shared_counters: Arc<SharedCounters>,
 }
 
 /// Both ends, for so many relations: as many HELLOs wait as all of them may give at once, and two of each may be sent.
@@ -122,10 +122,16 @@ pub fn ends(relations: usize) -> (CellEnd, ControlEnd) {
     let (given, heard) = RingBuffer::new(relations * usize::from(AT_ONCE) + 1);
     let (says, said) = RingBuffer::new(relations * 2 + 1);
     let (told, events) = RingBuffer::new(relations * 2 + 1);
-    let tally = Arc::<Tally>::default();
+    let shared_counters = Arc::<SharedCounters>::default();
     (
-        CellEnd { heard: given, says: said, events: told, tally: Arc::clone(&tally), knocked: false },
-        ControlEnd { heard, says, events, tally },
+        CellEnd {
+            heard: given,
+            says: said,
+            events: told,
+            shared_counters: Arc::clone(&shared_counters),
+            wake: false,
+        },
+        ControlEnd { heard, says, events, shared_counters },
     )
 }
 
@@ -133,7 +139,7 @@ impl CellEnd {
     /// Copies a received HELLO for control; false if there is no room.
     pub(crate) fn give(&mut self, hello: &HelloFrame) -> bool {
         let given = self.heard.push(hello.clone()).is_ok();
-        self.knocked |= given;
+        self.wake |= given;
         given
     }
 
@@ -153,12 +159,12 @@ impl CellEnd {
     /// Tells control something. Room has been looked for.
     pub(crate) fn tell(&mut self, relation: usize, event: Event) {
         // An alarm can wait for control's next turn; keys should not.
-        self.knocked |= !matches!(event, Event::Alarm(_));
+        self.wake |= !matches!(event, Event::Alarm(_));
         let _ = self.events.push((relation as u16, event));
     }
 
     /// Whether there is something for control that should not wait, since this was asked last.
-    pub(crate) const fn knocked(&mut self) -> bool {
-        std::mem::replace(&mut self.knocked, false)
+    pub(crate) const fn take_wake_flag(&mut self) -> bool {
+        std::mem::replace(&mut self.wake, false)
     }
 }

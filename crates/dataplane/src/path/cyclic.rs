@@ -39,11 +39,11 @@ impl Path {
     pub fn change_cell(
         &mut self,
         mut cell: Option<Box<Cell>>,
-        goes_on: &[(usize, usize)],
+        carry_over: &[(usize, usize)],
     ) -> Option<Box<Cell>> {
         let mut before = self.cell.take();
         if let (Some(cell), Some(before)) = (&mut cell, &mut before) {
-            cell.take_over(before, goes_on);
+            cell.take_over(before, carry_over);
         }
         self.cell = cell;
         before
@@ -64,7 +64,7 @@ impl Path {
     /// What is due for a cell in a turn beside frames.
     pub fn tend_cell(&mut self, now: Instant) {
         if let Some(cell) = &mut self.cell {
-            cell.tend(now);
+            cell.handle_timeout(now);
         }
     }
 
@@ -74,7 +74,7 @@ impl Path {
     }
 
     /// Sends HELLOs, a few at once, each copied once.
-    pub(crate) fn greet(
+    pub(crate) fn send_hellos(
         &mut self,
         now: Instant,
         pool: &mut Pool,
@@ -101,7 +101,7 @@ impl Path {
     }
 
     /// What is to be sent by a link without ports, nobody hears.
-    pub(crate) fn greet_nobody(&mut self) {
+    pub(crate) fn drain_hellos(&mut self) {
         let Some(cell) = &mut self.cell else { return };
         while cell.next_hello().is_some() {
             cell.counters.out_hello_no_chunk += 1;

@@ -18,13 +18,13 @@ impl Path {
     }
 
     /// Whether something has come for the KaY or for a handshake since this was asked last.
-    pub fn knocked(&mut self) -> bool {
-        let cell = self.cell_mut().is_some_and(|cell| cell.end.knocked());
-        self.kay.as_mut().is_some_and(LinkEnd::knocked) || cell
+    pub fn take_wake_flag(&mut self) -> bool {
+        let cell = self.cell_mut().is_some_and(|cell| cell.end.take_wake_flag());
+        self.kay.as_mut().is_some_and(LinkEnd::take_wake_flag) || cell
     }
 
     /// Sends what the KaY says, before any SDU of the same turn: at most [`MKPDUS`] frames, each copied once.
-    pub(crate) fn speak(&mut self, pool: &mut Pool, out: &mut ToProtected, port: &mut dyn Port) {
+    pub(crate) fn send_mkpdus(&mut self, pool: &mut Pool, out: &mut ToProtected, port: &mut dyn Port) {
         let Some(kay) = &mut self.kay else { return };
         for frame in kay.frames().take(MKPDUS) {
             let mut slot = pool.take();
@@ -42,7 +42,7 @@ impl Path {
     }
 
     /// What the KaY says to a link without ports, nobody hears: it would be old when there are ports again.
-    pub(crate) fn fall_silent(&mut self) {
+    pub(crate) fn drain_mkpdus(&mut self) {
         let unheard = self.kay.as_mut().map_or(0, |kay| kay.frames().count());
         self.counters.out_pkts_kay_no_chunk += unheard as u64;
     }

@@ -47,7 +47,7 @@ pub enum Rest {
 
 /// When to look for frames, and when to sleep. Told of each turn by the thread whose turns they are.
 #[derive(Debug)]
-pub struct Looks {
+pub struct IdlePolicy {
     polling: Polling,
     awake_at_most: Duration,
     awake_since: Option<Instant>,
@@ -60,7 +60,7 @@ pub struct Looks {
     shy_until: Option<Instant>,
 }
 
-impl Looks {
+impl IdlePolicy {
     /// Of a thread that is scheduled so.
     pub const fn new(polling: Polling, scheduling: Scheduling) -> Self {
         let awake_at_most = match scheduling {
@@ -133,19 +133,19 @@ mod tests {
     const LOOK: Duration = Duration::from_micros(1);
 
     /// Looks until it sleeps, and is away for so long behind each look; returns for how many looks.
-    fn rest(looks: &mut Looks, now: &mut Instant, away: Duration) -> usize {
-        looks.begin(*now);
-        looks.busy(true);
+    fn rest(idle: &mut IdlePolicy, now: &mut Instant, away: Duration) -> usize {
+        idle.begin(*now);
+        idle.busy(true);
         for number in 0..1000 {
             *now += LOOK;
-            looks.begin(*now);
-            match looks.idle(*now) {
+            idle.begin(*now);
+            match idle.idle(*now) {
                 Rest::Sleep => {
-                    looks.slept();
+                    idle.slept();
                     return number;
                 }
                 Rest::Offer => {
-                    looks.offers(*now);
+                    idle.offers(*now);
                     *now += away;
                 }
                 Rest::Look => {}
@@ -163,8 +163,8 @@ mod tests {
             (Polling::Interrupt, Scheduling::Ordinary, 0),
             (Polling::Busy, Scheduling::Ordinary, usize::MAX),
         ] {
-            let mut looks = Looks::new(polling, scheduling);
-            let looked = rest(&mut looks, &mut now, Duration::ZERO);
+            let mut idle = IdlePolicy::new(polling, scheduling);
+            let looked = rest(&mut idle, &mut now, Duration::ZERO);
             assert_eq!(looked, expected, "{polling:?}, {scheduling:?}");
         }
     }
@@ -172,10 +172,10 @@ mod tests {
     #[test]
     fn nobody_looks_for_more_who_has_met_no_frame() {
         let now = Instant::now();
-        let mut looks = Looks::new(Polling::Adaptive, Scheduling::Ordinary);
-        looks.begin(now);
-        looks.busy(false);
-        assert_eq!(looks.idle(now), Rest::Sleep);
+        let mut idle = IdlePolicy::new(Polling::Adaptive, Scheduling::Ordinary);
+        idle.begin(now);
+        idle.busy(false);
+        assert_eq!(idle.idle(now), Rest::Sleep);
     }
 
     #[test]
@@ -184,38 +184,38 @@ mod tests {
         for (scheduling, expected) in
             [(Scheduling::Fifo(10), Rest::Sleep), (Scheduling::Ordinary, Rest::Offer)]
         {
-            let mut looks = Looks::new(Polling::Adaptive, scheduling);
+            let mut idle = IdlePolicy::new(Polling::Adaptive, scheduling);
             for _ in 0..50 {
-                looks.begin(now);
-                looks.busy(true);
+                idle.begin(now);
+                idle.busy(true);
                 now += Duration::from_micros(20);
             }
-            looks.begin(now);
-            assert_eq!(looks.idle(now), expected, "{scheduling:?}");
+            idle.begin(now);
+            assert_eq!(idle.idle(now), expected, "{scheduling:?}");
         }
     }
 
     #[test]
     fn nobody_looks_while_others_want_the_cpu() {
         let mut now = Instant::now();
-        let mut looks = Looks::new(Polling::Adaptive, Scheduling::Ordinary);
-        assert_eq!(rest(&mut looks, &mut now, LOOK), 50, "being away for a moment is what an offer is for");
+        let mut idle = IdlePolicy::new(Polling::Adaptive, Scheduling::Ordinary);
+        assert_eq!(rest(&mut idle, &mut now, LOOK), 50, "being away for a moment is what an offer is for");
         // Somebody computes without end: of all frames hardly one is followed by a look.
         let begin = now;
         let mut looked = 0;
         for _ in 0..100_000 {
-            looked += rest(&mut looks, &mut now, Duration::from_millis(3));
+            looked += rest(&mut idle, &mut now, Duration::from_millis(3));
             now += Duration::from_micros(100);
         }
         assert!(now - begin > Duration::from_secs(10) && looked <= 10 + 10 + 2, "{looked}");
         // That one is gone: soon all is as it was, also if it is back for a moment now and then.
         now += SHYEST;
-        assert_eq!(rest(&mut looks, &mut now, Duration::ZERO), 100);
+        assert_eq!(rest(&mut idle, &mut now, Duration::ZERO), 100);
         for _ in 0..10 {
-            rest(&mut looks, &mut now, Duration::ZERO);
+            rest(&mut idle, &mut now, Duration::ZERO);
         }
-        assert_eq!(rest(&mut looks, &mut now, AWAY), 1);
+        assert_eq!(rest(&mut idle, &mut now, AWAY), 1);
         now += SHY;
-        assert_eq!(rest(&mut looks, &mut now, Duration::ZERO), 100);
+        assert_eq!(rest(&mut idle, &mut now, Duration::ZERO), 100);
     }
 }

@@ -91,7 +91,7 @@ impl Plant {
             keystreams: HashSet::new(),
             frames: Frames::default(),
         };
-        plant.tend();
+        plant.handle_timeout();
         plant
     }
 
@@ -102,7 +102,7 @@ impl Plant {
     pub(crate) fn restart(&mut self, end: usize) {
         self.ends[end] = begin(end, self.relations, self.epoch_end, self.starts);
         self.starts += 1;
-        self.tend();
+        self.handle_timeout();
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
@@ -131,7 +131,7 @@ impl Plant {
                     (0..self.relations).for_each(|number| self.machine_sends(end, number));
                 }
             }
-            self.tend();
+            self.handle_timeout();
         }
     }
 
@@ -206,7 +206,7 @@ impl Plant {
         if is_data(frame) && self.frames.delivered + self.frames.discarded == counted {
             self.frames.discarded += 1;
         }
-        self.tend();
+        self.handle_timeout();
     }
 
     fn machine_gets(&mut self, to: usize, number: usize, frame: &[u8]) {
@@ -219,7 +219,7 @@ impl Plant {
     }
 
     /// What control does in a turn.
-    fn tend(&mut self) {
+    fn handle_timeout(&mut self) {
         let (now, moment) = (Instant::after_start(self.now), self.moment());
         for end in [0, 1] {
             self.ends[end].cell.look_for_silence(moment);

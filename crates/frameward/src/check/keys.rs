@@ -14,16 +14,16 @@ use crate::key_file::{NamedCak, fingerprint};
 use crate::lifetime::{ASSUMED_MBITS, CRASHES, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
 
 /// Says whether an SA may have its key: what the state directory knows of it.
-pub(crate) type JudgeUse<'u> = &'u dyn Fn(Role, LeaseName, &Path) -> Result<(), LeaseError>;
+pub(crate) type CheckRole<'u> = &'u dyn Fn(Role, LeaseName, &Path) -> Result<(), LeaseError>;
 
 /// Static keys of the configuration `file` that its SAs may not have, by what they were used for before; the first one of
 /// each link, since all of them have one cause and one cure.
-pub(crate) fn misused(file: &Path, links: &[Link], judge: JudgeUse) -> Vec<Finding> {
+pub(crate) fn misused(file: &Path, links: &[Link], check_role: CheckRole) -> Vec<Finding> {
     let misused = |link: &Link| {
         let sas = link.static_sas()?;
         let receive = sas.receive.iter().map(|sa| (Role::Receive, sa));
         std::iter::once((Role::Send, &sas.transmit)).chain(receive).find_map(|(role, sa)| {
-            let error = judge(role, sa.lease_name(), &sa.key_file).err()?;
+            let error = check_role(role, sa.lease_name(), &sa.key_file).err()?;
             let text = format!("link {:?}: key_file {}: {error}", link.name, sa.key_file.display());
             Some(Finding { file: file.to_owned(), line: Some(sa.line), text })
         })

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use netdev::interface::Survey;
+use netdev::interface::InterfaceInfo;
 
 use crate::config::{Config, Finding};
 
@@ -36,7 +36,7 @@ fn session(environment: &[u8]) -> Option<String> {
 }
 
 /// Whether that address is one of the interface's.
-pub(crate) fn carries(survey: &Survey, ssh: &str) -> bool {
+pub(crate) fn carries(survey: &InterfaceInfo, ssh: &str) -> bool {
     let (address, scope) = ssh.split_once('%').map_or((ssh, None), |(address, scope)| (address, Some(scope)));
     // An IPv4 client of a socket for both kinds.
     let address = address.strip_prefix("::ffff:").unwrap_or(address);
@@ -52,7 +52,7 @@ pub(crate) struct Life {
 }
 
 /// What of this box lives on a port's interface; none if nothing does.
-pub(crate) fn life(survey: &Survey, ssh: Option<&str>, allowed: bool) -> Option<Life> {
+pub(crate) fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<Life> {
     let name = &survey.name;
     let session = ssh.filter(|address| carries(survey, address));
     let what = survey.lives().or_else(|| session.map(|address| format!("the address {address}")))?;
@@ -88,7 +88,7 @@ pub fn lives(config: &Config) -> (Vec<Finding>, Vec<Finding>) {
     let sites =
         sites.map(|site| (format!("site {:?}", site.name), site.line, &site.lan, site.allow_addresses));
     for (label, line, port, allow) in links.chain(sites) {
-        let Ok(survey) = Survey::of(port) else { continue };
+        let Ok(survey) = InterfaceInfo::of(port) else { continue };
         let Some(life) = life(&survey, ssh.as_deref(), allow) else { continue };
         let finding = finding(&config.file, line, format!("{label}: {}", life.text));
         if life.refused { refused.push(finding) } else { allowed.push(finding) }

@@ -46,7 +46,7 @@ pub const fn risk(ether_type: EtherType) -> &'static str {
     }
 }
 
-pub(super) fn judge(label: &str, raw: &RawLink, findings: &mut Findings) -> Vec<EtherType> {
+pub(super) fn validate(label: &str, raw: &RawLink, findings: &mut Findings) -> Vec<EtherType> {
     let mut bypass = Vec::new();
     for value in raw.bypass.iter().flatten() {
         match ether_type(value.get_ref()) {

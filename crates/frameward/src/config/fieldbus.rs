@@ -7,9 +7,9 @@
 //!
 //! Not here: whether frames fit the interfaces, and what a cycle costs ([`crate::check`]).
 
-mod judge;
 mod quantity;
 mod relations;
+mod validate;
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub use fieldbus::{Mode, VlanTag};
 use wire::EtherType;
 use wire::fieldbus::Protection;
 
-pub(super) use judge::{MasterKeySource, judge_all};
+pub(super) use validate::{MasterKeySource, validate_all};
 
 use super::{Keys, Link, LinkLoss, Mtu};
 use crate::key_file::CellKey;

@@ -15,7 +15,10 @@ use crate::cpus::Cpus;
 pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 
 /// The gateway, and whether experimental suites are allowed.
-pub(super) fn judge(raw: Option<&Spanned<RawGateway>>, findings: &mut Findings) -> Option<(Gateway, bool)> {
+pub(super) fn validate(
+    raw: Option<&Spanned<RawGateway>>,
+    findings: &mut Findings,
+) -> Option<(Gateway, bool)> {
     let Some(spanned) = raw else {
         findings.error(0..0, "[gateway] is missing; add it with name = \"NAME\"");
         return None;

@@ -10,8 +10,8 @@ use suite::CipherSuite;
 use toml::{Spanned, Value};
 
 use super::bypass;
-use super::dividing;
 use super::findings::{Findings, list};
+use super::fragment;
 use super::gateway::bad_name;
 use super::mka::{self, CakSource, SeenScis};
 use super::raw::RawLink;
@@ -21,7 +21,7 @@ use super::{Keys, Link, LinkLoss, Mtu, is_name};
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
 
-pub(super) fn judge_all<'r>(
+pub(super) fn validate_all<'r>(
     raw: &'r [Spanned<RawLink>],
     allow_experimental: bool,
     sources: (&KeySource, &CakSource),
@@ -135,10 +135,10 @@ impl Judge {
         let clear_vlan = [("refuse", ClearVlan::Refuse), ("strip", ClearVlan::Strip)];
         let clear_vlan =
             findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
-        let dividing = dividing::judge(label, raw, protection, validate_frames, findings);
+        let dividing = fragment::validate(label, raw, protection, validate_frames, findings);
         let replay_window = self.replay_window(raw, findings);
         let mtu = mtu(label, &raw.mtu, findings);
-        let bypass = bypass::judge(label, raw, findings);
+        let bypass = bypass::validate(label, raw, findings);
         let link_loss = [LinkLoss::Off, LinkLoss::Forward, LinkLoss::Both].map(|rule| (rule.name(), rule));
         let link_loss = findings.choice(label, "link_loss", &raw.link_loss, &link_loss, LinkLoss::Forward);
         let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
@@ -191,11 +191,11 @@ impl Judge {
             (Some(section), None) => {
                 let scope =
                     static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
-                Some(Keys::Static(scope.judge(section, by_name(suite)?, keys, places, findings)?))
+                Some(Keys::Static(scope.validate(section, by_name(suite)?, keys, places, findings)?))
             }
             (None, Some(section)) => {
                 let scope = mka::Scope { label, raw, suite: suite?, protection, sci_inclusion };
-                scope.judge(section, caks, findings).map(Box::new).map(Keys::Agreed)
+                scope.validate(section, caks, findings).map(Box::new).map(Keys::Agreed)
             }
         }
     }

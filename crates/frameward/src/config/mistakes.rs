@@ -121,10 +121,10 @@ fn key_file(text: &str) -> Option<Range<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{judge, lines};
+    use super::super::tests::{lines, validated};
 
     fn said(text: &str) -> Vec<String> {
-        lines(&judge(text).unwrap_err())
+        lines(&validated(text).unwrap_err())
     }
 
     #[test]

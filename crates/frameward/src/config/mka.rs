@@ -62,7 +62,7 @@ pub(super) struct Scope<'s> {
 }
 
 impl Scope<'_> {
-    pub(super) fn judge(
+    pub(super) fn validate(
         &self,
         section: &Spanned<RawMka>,
         caks: &CakSource,

@@ -11,11 +11,11 @@
 //! Not here: whether a name can be looked up, and what the LAN interface is.
 
 mod endpoint;
-mod judge;
 mod limits;
 mod misfit;
 mod peer;
 mod ports;
+mod validate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -24,10 +24,10 @@ use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 
 pub use endpoint::{BadEndpoint, Endpoint, Host};
-pub(super) use judge::{IdentitySource, judge_all};
 pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
 pub use ports::{Socket, sockets};
+pub(super) use validate::{IdentitySource, validate_all};
 
 use super::Mtu;
 

@@ -49,7 +49,7 @@ pub(super) struct Scope<'s> {
 }
 
 impl Scope<'_> {
-    pub(super) fn judge(
+    pub(super) fn validate(
         &self,
         section: &Spanned<RawStatic>,
         suite: CipherSuite,

@@ -42,7 +42,7 @@ fn sas(link: &Link) -> &StaticSas {
     link.static_sas().unwrap()
 }
 
-pub(super) fn judge(text: &str) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+pub(super) fn validated(text: &str) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     parse(
         Path::new("gw.toml"),
         text,
@@ -113,7 +113,7 @@ replay_floor = "off"
 
 #[test]
 fn the_defaults_are_the_contract() {
-    let (config, warnings) = judge(VALID).unwrap();
+    let (config, warnings) = validated(VALID).unwrap();
     assert_eq!(lines(&warnings), [NO_FLOOR_WARNING]);
     assert_eq!(config.gateway.name, "press-line");
     assert_eq!(config.gateway.state, Path::new("/var/lib/frameward"));
@@ -159,7 +159,7 @@ concatenate = "auto"
 hold = "0us"
 "#,
         );
-    let (config, warnings) = judge(&text).unwrap();
+    let (config, warnings) = validated(&text).unwrap();
     assert_eq!(config.links[0].dividing, None, "with static keys auto is off");
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::AfPacket, Polling::Busy));
     assert_eq!(config.gateway.realtime, Realtime::On);
@@ -178,7 +178,7 @@ hold = "0us"
         ptp.text
             .ends_with("can set the machine's clock; forwarding times stay in the measured delay either way")
     );
-    let (config, _) = judge(&xpn()).unwrap();
+    let (config, _) = validated(&xpn()).unwrap();
     let sas = [&sas(&config.links[0]).transmit, &sas(&config.links[0]).receive[0]];
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().ssci.0), [1, 2]);
     assert_eq!(sas.map(|sa| sa.xpn.unwrap().salt.0[11]), [11, 11]);
@@ -191,7 +191,7 @@ fn the_floor_is_kept_unless_it_is_switched_off() {
         (VALID.replace("replay_floor = \"off\"", ""), true, 0),
         (VALID.replace("replay_floor = \"off\"", "replay_floor = \"on\""), true, 0),
     ] {
-        let (config, warnings) = judge(&text).unwrap();
+        let (config, warnings) = validated(&text).unwrap();
         assert_eq!((sas(&config.links[0]).receive[0].replay_floor, warnings.len()), (kept, warned));
         assert_eq!(sas(&config.links[0]).transmit.key_file, Path::new("a.key"));
     }
@@ -202,11 +202,11 @@ fn the_age_of_state_is_in_days_or_hours() {
     for (age, hours) in [("7d", Some(168)), ("12h", Some(12)), ("off", None)] {
         let text = VALID.replace("allow_experimental = false", &format!("state_max_age = \"{age}\""));
         let expected = hours.map(|hours| Duration::from_secs(hours * 3600));
-        assert_eq!(judge(&text).unwrap().0.gateway.state_max_age, expected);
+        assert_eq!(validated(&text).unwrap().0.gateway.state_max_age, expected);
     }
     for wrong in ["", "d", "0d", "7", "7m", "-1d", "1.5h", "99999999999d", "7 d"] {
         let text = VALID.replace("allow_experimental = false", &format!("state_max_age = \"{wrong}\""));
-        assert_eq!(judge(&text).unwrap_err().len(), 1, "{wrong}");
+        assert_eq!(validated(&text).unwrap_err().len(), 1, "{wrong}");
     }
 }
 
@@ -219,12 +219,12 @@ fn keys_may_change_and_links_may_be_several() {
         );
         text
     });
-    assert_eq!(sas(&judge(&four_sas).unwrap().0.links[0]).receive.len(), 4);
-    assert_eq!(judge(&format!("{VALID}{SECOND}")).unwrap().0.links.len(), 2);
+    assert_eq!(sas(&validated(&four_sas).unwrap().0.links[0]).receive.len(), 4);
+    assert_eq!(validated(&format!("{VALID}{SECOND}")).unwrap().0.links.len(), 2);
     // Peers may share a key under different SCIs; the own one is no peer's.
     let group = "[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:05/1\"\nkey_file = \"b.key\"\n";
-    assert!(judge(&format!("{VALID}{group}")).is_ok());
-    let both_ways = lines(&judge(&xpn().replace("b.key", "a.key")).unwrap_err());
+    assert!(validated(&format!("{VALID}{group}")).is_ok());
+    let both_ways = lines(&validated(&xpn().replace("b.key", "a.key")).unwrap_err());
     assert!(both_ways.len() == 1 && both_ways[0].contains("for both directions"), "{both_ways:?}");
 }
 
@@ -240,7 +240,7 @@ fn an_http_address_that_others_reach_is_warned_about() {
         ("192.0.2.7:9464", true),
     ] {
         let text = VALID.replacen("allow_experimental = false", &format!("http = \"{address}\""), 1);
-        let (config, warnings) = judge(&text).unwrap();
+        let (config, warnings) = validated(&text).unwrap();
         assert_eq!(config.gateway.http, Some(Http { address: address.parse().unwrap(), line: 3 }));
         let warnings: Vec<_> = lines(&warnings).into_iter().filter(|line| line.contains("http")).collect();
         let expected = format!(
@@ -248,7 +248,7 @@ fn an_http_address_that_others_reach_is_warned_about() {
         );
         assert_eq!(warnings, Vec::from_iter(warned.then_some(expected)));
     }
-    assert_eq!(judge(VALID).unwrap().0.gateway.http, None);
+    assert_eq!(validated(VALID).unwrap().0.gateway.http, None);
 }
 
 /// What is replaced in the valid configuration, by what, and all that is said.
@@ -257,7 +257,7 @@ fn each_mistake_has_its_line() {
     for (what, by, expected) in MISTAKES {
         assert!(VALID.contains(what), "{what}");
         let text = VALID.replacen(what, by, 1);
-        let found = judge(&text).map(|_| ()).map_err(|errors| lines(&errors));
+        let found = validated(&text).map(|_| ()).map_err(|errors| lines(&errors));
         assert_eq!(found, Err(expected.lines().map(|line| format!("gw.toml:{line}")).collect()), "{by}");
     }
 }
@@ -640,7 +640,7 @@ fn mistakes_that_need_more_than_one_change() {
         ),
     ];
     for (text, expected) in cases {
-        let found = judge(&text).map(|_| ()).map_err(|errors| lines(&errors));
+        let found = validated(&text).map(|_| ()).map_err(|errors| lines(&errors));
         let expected: Vec<_> = expected.lines().map(|line| format!("gw.toml:{line}")).collect();
         assert_eq!(found, Err(expected), "{text}");
     }
@@ -649,7 +649,7 @@ fn mistakes_that_need_more_than_one_change() {
 #[test]
 fn a_syntax_error_is_one_line_too() {
     for text in ["[gateway", "x", "a = \"\n", "\u{0}", "[gateway]\nname = \"\"\"\n"] {
-        let errors = judge(text).unwrap_err();
+        let errors = validated(text).unwrap_err();
         assert_eq!(errors.len(), 1);
         assert!(!errors[0].to_string().contains('\n'), "{:?}", errors[0]);
         assert!(errors[0].to_string().starts_with("gw.toml:"), "{:?}", errors[0]);
@@ -660,17 +660,17 @@ fn a_syntax_error_is_one_line_too() {
 fn weak_settings_are_warned() {
     let morus =
         VALID.replace("gcm-aes-128", "morus-1280-128").replace("experimental = false", "experimental = true");
-    let (_, warnings) = judge(&morus).unwrap();
+    let (_, warnings) = validated(&morus).unwrap();
     assert_eq!(
         warnings[0].to_string(),
         "gw.toml:8: link \"press\": suite = \"morus-1280-128\" is broken in theory: for research, not for protection"
     );
-    let (_, warnings) = judge(&VALID.replace("mtu = \"interface\"", "protect_frames = false")).unwrap();
+    let (_, warnings) = validated(&VALID.replace("mtu = \"interface\"", "protect_frames = false")).unwrap();
     assert_eq!(
         warnings[0].to_string(),
         "gw.toml:9: link \"press\": protect_frames = false: frames leave in CLEAR, without encryption and without ICV"
     );
-    let (_, warnings) = judge(VALID.split("[[link.static.peer]]").next().unwrap()).unwrap();
+    let (_, warnings) = validated(VALID.split("[[link.static.peer]]").next().unwrap()).unwrap();
     assert_eq!(
         warnings[0].to_string(),
         "gw.toml:10: link \"press\": has no peer, so it delivers nothing; add [[link.static.peer]]"
@@ -680,7 +680,7 @@ fn weak_settings_are_warned() {
 proptest! {
     #[test]
     fn no_text_makes_it_panic(text: String) {
-        let _ = judge(&text);
+        let _ = validated(&text);
     }
 
     /// Lines of valid configurations, shuffled, cut and with other values.
@@ -697,7 +697,7 @@ proptest! {
             text.push_str(&more);
             text.push('\n');
         }
-        if let Err(errors) = judge(&text) {
+        if let Err(errors) = validated(&text) {
             prop_assert!(errors.iter().all(|error| !error.to_string().contains('\n')));
         }
     }
@@ -707,6 +707,6 @@ proptest! {
         let mut text = VALID.to_owned();
         let at = at.index(text.len());
         text.replace_range(at..=at, &with);
-        let _ = judge(&text);
+        let _ = validated(&text);
     }
 }

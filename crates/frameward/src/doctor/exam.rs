@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use wire::{MacAddr, Sci};
 
-use super::frame::{Body, Envelope, Frame, Purpose, Received, Reject, Stage, Status, Tag, Tally};
+use super::frame::{Body, Envelope, Frame, Purpose, ReceiveRecord, Received, Reject, Stage, Status, Tag};
 use super::targets::TARGETS;
-pub use outcome::{Doubts, End, Outcome};
+pub use outcome::{End, Outcome, Rejections};
 use prober::Prober;
 pub use prober::{Probed, TagFate};
 pub use setup::{Party, Peers, Setup};
@@ -65,14 +65,14 @@ pub struct Exam {
     their_status: u32,
     last_heard: Duration,
     prober: Prober,
-    tally: Tally,
+    tally: ReceiveRecord,
     seen: Vec<u64>,
     highest: Option<u32>,
     echoes: VecDeque<(Frame, usize)>,
     next_echo: Duration,
     next_status: Duration,
     statuses: u32,
-    doubts: Doubts,
+    rejections: Rejections,
     doubtful_since: Option<Duration>,
     finished_at: Option<Duration>,
     deadline: Duration,
@@ -91,14 +91,14 @@ impl Exam {
             their_status: 0,
             last_heard: now,
             prober,
-            tally: Tally::default(),
+            tally: ReceiveRecord::default(),
             seen: vec![0; (Setup::MOST_PROBES / 64) as usize],
             highest: None,
             echoes: VecDeque::with_capacity(MOST_ECHOES),
             next_echo: now,
             next_status: now,
             statuses: 0,
-            doubts: Doubts::default(),
+            rejections: Rejections::default(),
             doubtful_since: None,
             finished_at: None,
             deadline,
@@ -125,18 +125,18 @@ impl Exam {
             Ok(received) => received,
             Err(Reject::Foreign) => return,
             Err(Reject::Spoilt) => return self.tally.spoilt += u32::from(self.peer.is_some()),
-            Err(Reject::Version) => return self.doubts.other_release += 1,
+            Err(Reject::Version) => return self.rejections.other_release += 1,
         };
         let frame = received.frame;
         if frame.sender == self.setup.own.sci {
             return self.mirror(&received);
         }
         let Some(keys) = self.setup.peers.keys_of(frame.sender) else {
-            return self.doubts.stranger = Some(frame.sender);
+            return self.rejections.stranger = Some(frame.sender);
         };
         if !keys.iter().any(|key| received.fits(key)) {
-            self.doubts.misfits += 1;
-            self.doubts.misfit = Some(frame.sender);
+            self.rejections.misfits += 1;
+            self.rejections.misfit = Some(frame.sender);
             self.doubtful_since.get_or_insert(now);
             return;
         }
@@ -167,7 +167,7 @@ impl Exam {
         if fits && received.frame.session == self.setup.session {
             self.tally.looped += 1;
         } else {
-            self.doubts.own_sci = Some(self.doubts.own_sci.unwrap_or(false) || fits);
+            self.rejections.own_sci = Some(self.rejections.own_sci.unwrap_or(false) || fits);
         }
     }
 
@@ -184,9 +184,9 @@ impl Exam {
             return;
         }
         // Perhaps from an earlier run, sent again: it is answered with the own session, and not believed.
-        self.doubts.deaf = Some(frame.sender);
+        self.rejections.deaf = Some(frame.sender);
         if let Body::Status(status) = frame.body {
-            self.doubts.refused |= status.hears_misfits;
+            self.rejections.refused |= status.hears_misfits;
         }
         self.doubtful_since.get_or_insert(now);
         if self.heard.is_none() {
@@ -280,7 +280,7 @@ impl Exam {
         let status = Status {
             stage: if self.peer.is_some() { self.prober.stage() } else { Stage::Waiting },
             saw_finish: self.theirs.stage == Stage::Finished,
-            hears_misfits: self.doubts.misfits > 0,
+            hears_misfits: self.rejections.misfits > 0,
             largest: probed.largest.unwrap_or(0),
             tried: probed.tried,
             crossed: probed.crossed,
@@ -323,7 +323,7 @@ impl Exam {
             theirs: self.theirs,
             probed: self.prober.probed(),
             record: self.tally,
-            doubts: self.doubts,
+            rejections: self.rejections,
         })
     }
 }

@@ -35,7 +35,7 @@ use wire::{EtherType, MacAddr, Sci};
 
 use super::keys::{MAC_OCTETS, MacKey};
 use body::take;
-pub use body::{Body, Purpose, Stage, Status, Tag, Tally};
+pub use body::{Body, Purpose, ReceiveRecord, Stage, Status, Tag};
 
 const SIGNATURE: &[u8; 8] = b"FwDoctor";
 const VERSION: u8 = 1;

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use netdev::interface::{Survey, af_xdp_available};
+use netdev::interface::{InterfaceInfo, af_xdp_available};
 use nix::unistd::{AccessFlags, access};
 use suite::CipherSuite;
 
@@ -186,7 +186,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
     let mut usable = true;
     let mut surveys = Vec::new();
     for (about, name) in [("plain", &link.plain), ("protected", &link.protected)] {
-        match Survey::of(name) {
+        match InterfaceInfo::of(name) {
             Ok(survey) => {
                 let before = findings.len();
                 port(about, &survey, matches!(running, Running::No), &mut findings);
@@ -229,7 +229,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
 }
 
 /// A port as it stands. The running gateway's own doings are none of our business.
-pub(super) fn port(about: &'static str, survey: &Survey, free: bool, findings: &mut Vec<Finding>) {
+pub(super) fn port(about: &'static str, survey: &InterfaceInfo, free: bool, findings: &mut Vec<Finding>) {
     let name = &survey.name;
     let before = findings.len();
     let mut problem = |text: String| findings.push(Finding::problem(about, text));
@@ -295,7 +295,7 @@ pub(super) fn port(about: &'static str, survey: &Survey, free: bool, findings: &
 }
 
 /// What of this box lives on a port that no gateway has yet. The path can be looked at all the same.
-pub(super) fn own(about: &'static str, survey: &Survey, allowed: bool, findings: &mut Vec<Finding>) {
+pub(super) fn own(about: &'static str, survey: &InterfaceInfo, allowed: bool, findings: &mut Vec<Finding>) {
     let life = check::own::life(survey, check::own::ssh_address().as_deref(), allowed);
     findings.extend(life.map(|life| match life.refused {
         true => Finding::problem(about, life.text),
@@ -303,7 +303,7 @@ pub(super) fn own(about: &'static str, survey: &Survey, allowed: bool, findings:
     }));
 }
 
-fn speeds(plain: &Survey, protected: &Survey, findings: &mut Vec<Finding>) {
+fn speeds(plain: &InterfaceInfo, protected: &InterfaceInfo, findings: &mut Vec<Finding>) {
     if let (Some(from), Some(to)) = (plain.megabits, protected.megabits)
         && from > to
     {

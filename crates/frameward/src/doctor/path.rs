@@ -217,7 +217,7 @@ fn mac_key(sa: &StaticSa) -> MacKey {
 
 /// Zeros for an interface that has just vanished: sending will tell.
 fn interface_mac(name: &str) -> [u8; 6] {
-    netdev::interface::Survey::of(name).map(|survey| survey.mac).unwrap_or_default()
+    netdev::interface::InterfaceInfo::of(name).map(|survey| survey.mac).unwrap_or_default()
 }
 
 /// What both ends must have in common, for the other one to compare.

@@ -10,9 +10,9 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use dataplane::site::{Site as Forwarding, ends};
-use netdev::interface::Survey;
+use netdev::interface::InterfaceInfo;
 use serde::Serialize;
-use sitelink::{Manager, ManagerStatus, Reach};
+use sitelink::{ConnState, Manager, ManagerStatus};
 use tunnel::{Mode, PeerId};
 
 use super::running::Running;
@@ -86,7 +86,7 @@ pub(super) fn of_site(
 
 /// The LAN's interface, and what of its frames the paths may carry.
 fn lan(config: &Config, site: &Site, running: &Running, findings: &mut Vec<Finding>) -> Option<usize> {
-    match Survey::of(&site.lan) {
+    match InterfaceInfo::of(&site.lan) {
         Ok(survey) => {
             local::port("LAN", &survey, matches!(running, Running::No), findings);
             if matches!(running, Running::No) {
@@ -138,7 +138,10 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
 }
 
 fn all_answered(status: &ManagerStatus) -> bool {
-    status.peers.iter().all(|peer| matches!(peer.reach, Reach::Connected | Reach::Refused | Reach::Without))
+    status
+        .peers
+        .iter()
+        .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
 /// What the paths carry, summed up, and since when that has not grown.

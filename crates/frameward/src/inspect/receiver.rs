@@ -58,7 +58,7 @@ struct Divided {
     number: u64,
     pn: u64,
     continues: bool,
-    goes_on: bool,
+    carry_over: bool,
     segments: usize,
 }
 
@@ -160,7 +160,7 @@ impl Receiver {
             number,
             pn,
             continues: segments.continues(),
-            goes_on: macsec.tag.more_fragments,
+            carry_over: macsec.tag.more_fragments,
             segments: segments.lengths().len(),
         });
     }
@@ -172,11 +172,11 @@ impl Receiver {
         let last = segments.lengths().len() - 1;
         let mut chains = Vec::new();
         for index in 0..=last {
-            let (continues, goes_on) =
+            let (continues, carry_over) =
                 (index == 0 && segments.continues(), index == last && macsec.tag.more_fragments);
-            match (continues, goes_on) {
+            match (continues, carry_over) {
                 (false, false) => chains.push(Some(Vec::new())),
-                _ => chains.extend(self.chain(pn, continues, goes_on).map(Some)),
+                _ => chains.extend(self.chain(pn, continues, carry_over).map(Some)),
             }
         }
         // What was too long is missing among the SDUs: then only the last frame is sure.
@@ -197,22 +197,22 @@ impl Receiver {
     }
 
     /// The frames of the SDU that has a piece in the one with `pn`, if all are there.
-    fn chain(&self, pn: u64, continues: bool, goes_on: bool) -> Option<Vec<Divided>> {
+    fn chain(&self, pn: u64, continues: bool, carry_over: bool) -> Option<Vec<Divided>> {
         let with = |pn| self.divided.iter().rev().find(|divided| divided.pn == pn).copied();
         let mut chain = VecDeque::from([with(pn)?]);
         let (mut at, mut more) = (pn, continues);
         while more {
             at -= 1;
-            let before = with(at).filter(|before| before.goes_on)?;
+            let before = with(at).filter(|before| before.carry_over)?;
             chain.push_front(before);
             more = before.segments == 1 && before.continues;
         }
-        (at, more) = (pn, goes_on);
+        (at, more) = (pn, carry_over);
         while more {
             at += 1;
             let behind = with(at).filter(|behind| behind.continues)?;
             chain.push_back(behind);
-            more = behind.segments == 1 && behind.goes_on;
+            more = behind.segments == 1 && behind.carry_over;
         }
         Some(chain.into())
     }

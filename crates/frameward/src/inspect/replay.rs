@@ -3,7 +3,7 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead};
 
-use mka::{CakEntry, Event, Kay, Report, Status, Told};
+use mka::{CakEntry, Event, Input, Kay, Report, Status};
 use suite::mka::Cak;
 use wire::mkpdu::{Mkpdu, ParameterSet};
 use wire::{Ckn, Instant};
@@ -96,11 +96,11 @@ impl Replay {
             }
             Entry::Frame(frame) => {
                 let _ = write!(text, "received {}", Summary(&frame));
-                return Ok(self.hear(Told::Frame(&frame)));
+                return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::Stranger(frame) => {
                 let _ = write!(text, "received of nobody with a CAK: {}", Summary(&frame));
-                return Ok(self.hear(Told::Frame(&frame)));
+                return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::StrangersFull(()) => {
                 text.push_str("frames of nobody with a CAK are left out from here on: there were too many");
@@ -110,35 +110,38 @@ impl Replay {
             }
             Entry::Timeout(()) => {
                 text.push_str("time");
-                return Ok(self.hear(Told::Timeout));
+                return Ok(self.handle_input(Input::Timeout));
             }
             Entry::Rekey(()) => {
                 text.push_str("another SAK was asked for");
-                return Ok(self.hear(Told::Rekey));
+                return Ok(self.handle_input(Input::Rekey));
             }
             Entry::Full(()) => {
                 text.push_str("the log is full: what the KaY was told afterwards is not in it")
             }
             Entry::Installed(ki) => {
                 let _ = write!(text, "the SecY has installed SAK {ki}");
-                return Ok(kay_log::ki(&ki).and_then(|ki| self.hear(Told::Report(Report::Installed(ki)))));
+                return Ok(
+                    kay_log::ki(&ki).and_then(|ki| self.handle_input(Input::Report(Report::Installed(ki))))
+                );
             }
             Entry::Transmitting(ki) => {
                 let _ = write!(text, "the SecY protects with SAK {ki}");
-                return Ok(kay_log::ki(&ki).and_then(|ki| self.hear(Told::Report(Report::Transmitting(ki)))));
+                return Ok(kay_log::ki(&ki)
+                    .and_then(|ki| self.handle_input(Input::Report(Report::Transmitting(ki)))));
             }
             Entry::NextPn(ki, next_pn) => {
                 let _ = write!(text, "next PN {next_pn} under SAK {ki}");
-                let report = |ki| Told::Report(Report::NextPn { ki, next_pn });
-                return Ok(kay_log::ki(&ki).and_then(|ki| self.hear(report(ki))));
+                let report = |ki| Input::Report(Report::NextPn { ki, next_pn });
+                return Ok(kay_log::ki(&ki).and_then(|ki| self.handle_input(report(ki))));
             }
         }
         Ok(Some(()))
     }
 
     /// `None` before a KaY has begun.
-    fn hear(&mut self, told: Told<'_>) -> Option<()> {
-        self.kay.as_mut()?.hear(self.now, told);
+    fn handle_input(&mut self, told: Input<'_>) -> Option<()> {
+        self.kay.as_mut()?.handle_input(self.now, told);
         Some(())
     }
 
@@ -194,7 +197,7 @@ impl fmt::Display for Asked<'_> {
             Event::RaiseLowest { ki, sci, lowest_pn } => {
                 write!(f, "SecY: refuse PNs of {sci} below {lowest_pn} under SAK {ki}")
             }
-            Event::Told(reason) => write!(f, "{reason}"),
+            Event::Notice(reason) => write!(f, "{reason}"),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::BufReader;
 use std::time::Duration;
 
-use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule, Told};
+use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
@@ -60,11 +60,11 @@ struct Station {
 }
 
 impl Station {
-    fn hear(&mut self, now: Instant, told: Told<'_>, wire: &mut VecDeque<Vec<u8>>) {
+    fn handle_input(&mut self, now: Instant, told: Input<'_>, wire: &mut VecDeque<Vec<u8>>) {
         if let Some(log) = &mut self.log {
             log.told(now, told);
         }
-        self.kay.hear(now, told);
+        self.kay.handle_input(now, told);
         self.follow(now, wire);
     }
 
@@ -82,7 +82,7 @@ impl Station {
             wire.push_back(frame.to_vec());
         }
         for report in reports {
-            self.hear(now, Told::Report(report), wire);
+            self.handle_input(now, Input::Report(report), wire);
         }
     }
 }
@@ -99,12 +99,12 @@ fn agree(log: KayLog, start: Instant) -> [Station; 2] {
     for step in 0..500 {
         for (me, other) in [(0, 1), (1, 0)] {
             while let Some(frame) = wires[other].pop_front() {
-                stations[me].hear(now, Told::Frame(&frame), &mut wires[me]);
+                stations[me].handle_input(now, Input::Frame(&frame), &mut wires[me]);
             }
-            stations[me].hear(now, Told::Timeout, &mut wires[me]);
+            stations[me].handle_input(now, Input::Timeout, &mut wires[me]);
         }
         if step == 250 {
-            stations[0].hear(now, Told::Rekey, &mut wires[0]);
+            stations[0].handle_input(now, Input::Rekey, &mut wires[0]);
         }
         now = now + Duration::from_millis(20);
     }
@@ -168,7 +168,7 @@ fn a_log_that_is_full_says_so_once() {
     for _ in 0..2 {
         let mut log = KayLog::of_at_most(1500, 256, &path).expect("a file");
         log.began(Instant::START, "press", &settings(1, 16), &[ckn()], &[1; 32]);
-        (0..100).for_each(|_| log.told(Instant::START, Told::Timeout));
+        (0..100).for_each(|_| log.told(Instant::START, Input::Timeout));
     }
     let text = fs::read_to_string(&path).expect("a log");
     assert!((1500..1600).contains(&text.len()), "{}", text.len());
@@ -222,16 +222,16 @@ fn who_has_no_cak_cannot_fill_a_log() {
     let garbage = [&[1, 0x80, 0xc2, 0, 0, 3, 2, 0, 0, 0, 0, 9, 0x88, 0x8e][..], &[0x5a; 1400]].concat();
     // A KaY says which frames those are.
     let mut kay = Kay::new(Instant::START, settings(1, 16), caks(), &[1; 32]);
-    assert!(!kay.hear(Instant::START, Told::Frame(&garbage)));
+    assert!(!kay.handle_input(Instant::START, Input::Frame(&garbage)));
     let read = || fs::read_to_string(&path).expect("a log");
     for round in 1..=10 {
         (0..200).for_each(|_| log.stranger(Instant::START, &garbage));
-        log.told(Instant::START, Told::Timeout);
+        log.told(Instant::START, Input::Timeout);
         while read().matches("timeout").count() < round {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-    log.told(Instant::START, Told::Rekey);
+    log.told(Instant::START, Input::Rekey);
     drop(log);
     let text = read();
     assert!(text.len() < 2 << 20, "{} octets", text.len());
@@ -250,7 +250,7 @@ fn a_disk_that_stands_still_holds_nobody_up() {
     let mut log = KayLog::create(&path).expect("it is open");
     let begun = std::time::Instant::now();
     let told = 20_000_u64;
-    (0..told).for_each(|_| log.told(Instant::START, Told::Timeout));
+    (0..told).for_each(|_| log.told(Instant::START, Input::Timeout));
     drop(log);
     assert!(begun.elapsed() < Duration::from_secs(60), "it waited for the pipe");
     // What waits is written once somebody reads, and then what is missing is told.

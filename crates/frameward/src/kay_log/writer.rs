@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use mka::{Settings, Told};
+use mka::{Input, Settings};
 use wire::{Ckn, Instant};
 
 use super::{Entry, Line, LoggedSettings};
@@ -95,14 +95,14 @@ impl KayLog {
     }
 
     /// It was told something.
-    pub fn told(&mut self, now: Instant, told: Told<'_>) {
+    pub fn told(&mut self, now: Instant, told: Input<'_>) {
         self.write(
             now,
             match told {
-                Told::Frame(frame) => Entry::Frame(frame.to_owned()),
-                Told::Report(report) => Entry::of_report(report),
-                Told::Timeout => Entry::Timeout(()),
-                Told::Rekey => Entry::Rekey(()),
+                Input::Frame(frame) => Entry::Frame(frame.to_owned()),
+                Input::Report(report) => Entry::of_report(report),
+                Input::Timeout => Entry::Timeout(()),
+                Input::Rekey => Entry::Rekey(()),
             },
         );
     }

@@ -6,9 +6,9 @@ use fieldbus::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Counters;
-use super::lately::{FailingSc, Seen};
+use super::recent::{FailingSc, Seen};
 use super::table::Group;
-use super::verdict::{Finding, Level, State, Verdict, judge};
+use super::verdict::{Finding, Level, State, Verdict, evaluate};
 
 /// A cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -192,7 +192,7 @@ impl CellReport {
 
     /// The verdict on it alone.
     pub(crate) fn judged(&self, seen: &Seen) -> Verdict {
-        judge(self.findings(seen), self.well()).0
+        evaluate(self.findings(seen), self.well()).0
     }
 
     /// Nothing is wrong: whether something shows that all is well.

@@ -114,7 +114,7 @@ pub struct DividingReport {
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// Why not, or not both; none if they are as the configuration wishes.
+    /// Why not, or not both; none if they are as the configuration requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
 }
@@ -128,9 +128,9 @@ pub struct ChangeReport {
     pub text: String,
 }
 
-/// What the configuration wishes, and what may not be so.
+/// What the configuration requested, and what may not be so.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wishes {
+pub(crate) struct Requested {
     /// `fragment` or `concatenate` is "on", not "auto".
     pub(crate) dividing: bool,
     /// Frames shall be encrypted, not only authenticated.
@@ -158,9 +158,9 @@ impl MkaReport {
     }
 
     /// What a person should know of it.
-    pub(crate) fn findings(&self, wishes: Wishes) -> Vec<Finding> {
+    pub(crate) fn findings(&self, requested: Requested) -> Vec<Finding> {
         let mut findings = Vec::new();
-        let state = wishes.trouble.unwrap_or(State::NoKeys);
+        let state = requested.trouble.unwrap_or(State::NoKeys);
         // Frames that are secured pass, whatever stands in the way of others.
         let (state, level) = match (self.secured, state) {
             (true, State::NoKeys) => (State::PartialMesh, Level::Attention),
@@ -192,7 +192,7 @@ impl MkaReport {
                 "The group is under the fallback CAK: not all of it have the first one. Bring it to all.",
             );
         }
-        if let (true, Some(sak)) = (wishes.encrypted, self.sak())
+        if let (true, Some(sak)) = (requested.encrypted, self.sak())
             && sak.confidentiality == "integrity"
         {
             say(
@@ -200,10 +200,10 @@ impl MkaReport {
                 "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there.",
             );
         }
-        if let (true, true, Some(why)) = (wishes.dividing, self.secured, &self.dividing.why_not) {
+        if let (true, true, Some(why)) = (requested.dividing, self.secured, &self.dividing.why_not) {
             say(State::WeakSettings, &format!("Not all that is \"on\" is in use: {why}."));
         }
-        if wishes.no_sci && self.live_peers() > 1 {
+        if requested.no_sci && self.live_peers() > 1 {
             say(
                 State::WeakSettings,
                 "Frames carry no SCI (sci = \"never\"), and there is more than one peer: set sci = \"always\".",
@@ -271,15 +271,15 @@ pub(crate) mod tests {
 
     #[test]
     fn each_weakness_is_said() {
-        let wishes = Wishes { dividing: true, encrypted: true, no_sci: false, trouble: None };
-        let said = |change: &dyn Fn(&mut MkaReport), wishes| {
+        let requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+        let said = |change: &dyn Fn(&mut MkaReport), requested| {
             let mut mka = sample();
             change(&mut mka);
-            let said = mka.findings(wishes).into_iter();
+            let said = mka.findings(requested).into_iter();
             let said = said.map(|finding| (finding.level == Level::Alarm, finding.text));
             said.collect::<Vec<_>>()
         };
-        assert_eq!(said(&|_| {}, wishes), []);
+        assert_eq!(said(&|_| {}, requested), []);
         type Row<'r> = (&'r dyn Fn(&mut MkaReport), bool, &'r str);
         let rows: [Row<'_>; 8] = [
             (
@@ -307,12 +307,12 @@ pub(crate) mod tests {
             ),
         ];
         for (change, grave, words) in rows {
-            let found = said(change, wishes);
+            let found = said(change, requested);
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
         let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
-        let never = Wishes { dividing: false, encrypted: false, no_sci: true, trouble: None };
+        let never = Requested { dividing: false, encrypted: false, no_sci: true, trouble: None };
         assert!(said(two, never)[0].1.contains("more than one peer"));
         assert_eq!(said(&|mka| mka.saks[0].confidentiality = "integrity".into(), never), []);
     }

@@ -3,7 +3,7 @@
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
 //! [`Group`](super::table::Group) says which.
 
-pub(crate) mod judge;
+pub(crate) mod evaluate;
 
 use serde::{Deserialize, Serialize};
 
@@ -242,7 +242,7 @@ pub(crate) mod tests {
             }],
         };
         (report.verdict, report.concerns) =
-            super::judge::verdict(&report, &super::judge::SiteFacts::default());
+            super::evaluate::verdict(&report, &super::evaluate::SiteFacts::default());
         report
     }
 

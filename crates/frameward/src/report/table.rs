@@ -4,7 +4,7 @@
 //! `status --watch` look them up here by name.
 
 use dataplane::cell::CellCounters;
-use dataplane::divide::DividerCounters;
+use dataplane::fragmenter::FragmenterCounters;
 use dataplane::path::PathCounters;
 use dataplane::site::SitePathCounters;
 use fieldbus::handshake::HelloCounters;
@@ -116,7 +116,7 @@ pub fn counters() -> impl Iterator<Item = &'static Counter> {
         SecYCounters::TABLE,
         &[OVERRUN],
         PathCounters::TABLE,
-        DividerCounters::TABLE,
+        FragmenterCounters::TABLE,
         TransmitSaCounters::TABLE,
         ReceiveSaCounters::TABLE,
         KayCounters::TABLE,

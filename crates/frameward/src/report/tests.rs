@@ -61,7 +61,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         mka: None,
         fieldbus: None,
     };
-    (link.verdict, link.concerns) = judge::link(&link, &judge::Facts::default());
+    (link.verdict, link.concerns) = evaluate::link(&link, &evaluate::Facts::default());
     GatewayReport {
         name: name.into(),
         version: "0.1.0".into(),
@@ -86,9 +86,9 @@ pub(crate) fn agreed(name: &str) -> GatewayReport {
         (sa.key, sa.in_use) = (mka.saks[0].ki.clone(), true);
     }
     link.mka = Some(mka);
-    let wishes = super::mka::Wishes { dividing: true, encrypted: true, no_sci: false, trouble: None };
-    let facts = judge::Facts { wishes: Some(wishes), ..judge::Facts::default() };
-    (link.verdict, link.concerns) = judge::link(link, &facts);
+    let requested = super::mka::Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+    let facts = evaluate::Facts { requested: Some(requested), ..evaluate::Facts::default() };
+    (link.verdict, link.concerns) = evaluate::link(link, &facts);
     report
 }
 

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use control::{KeyAgreement, Recorded, Recorder};
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
 use secy::reassemble::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};
@@ -31,7 +31,7 @@ pub(super) fn key_agreement(
     mtus: Mtus,
     measured: &Measured,
 ) -> KeyAgreement {
-    let divides = |which: fn(&Dividing) -> bool| link.dividing.as_ref().is_some_and(which);
+    let divides = |which: fn(&FragmentConfig) -> bool| link.dividing.as_ref().is_some_and(which);
     let (fragment, concatenate) = (divides(|how| how.fragment), divides(|how| how.concatenate));
     let settings = Settings {
         sci,
@@ -85,7 +85,7 @@ pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String
     Ok(Some(Box::new(move |now, recorded| match recorded {
         Recorded::Began { settings, ckns, seed } => log.began(now, &link, settings, ckns, seed),
         Recorded::Changed { settings, ckns } => log.changed(now, settings, ckns),
-        Recorded::Told(told) => log.told(now, told),
+        Recorded::Input(told) => log.told(now, told),
         Recorded::Stranger(frame) => log.stranger(now, frame),
     })))
 }

@@ -17,7 +17,7 @@
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
 //! for before, MTUs, the address of `http`. A reload that is only tried ends there (trial.rs). What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
-//! again: presence.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
+//! again: link_monitor.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 //!
 //! A site that is as it was goes on untouched, and so do the peers of one whose other peers are changed. One that is
 //! changed itself, that gets its first peer with a management channel or loses its last one, is another instance for its peers: keys, windows and
@@ -33,10 +33,10 @@ use std::time::Instant;
 
 use netdev::interface::{InterfaceError, look};
 use pnstore::LeaseError;
-use secy::GoesOn;
+use secy::CarryOver;
 
 use super::link::{About, ReadyLink, RunningLink, path};
-use super::presence::{RETRY, missing};
+use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running, Tell};
 use crate::check::keys::misused;
@@ -64,7 +64,7 @@ enum What {
 
 /// What becomes of a link's keys.
 enum KeyChange {
-    Static(GoesOn),
+    Static(CarryOver),
     /// All SAs go on; the SecY's settings change if `path` says so.
     Agreed {
         path: bool,
@@ -132,15 +132,15 @@ fn stopped(name: &str, again: bool) -> String {
 }
 
 /// Which of the old SAs go on as new ones: those with the same key and names.
-fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> GoesOn {
+fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> CarryOver {
     let same_suite = new.suite == old.suite;
     let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
     let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
-    let mut goes_on = GoesOn { transmit, ..GoesOn::default() };
+    let mut carry_over = CarryOver { transmit, ..CarryOver::default() };
     for sa in &new.receive {
         let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
         match before {
-            Some(before) if same_suite && before.is_like(sa) => goes_on.receive.push((sa.sci, sa.an)),
+            Some(before) if same_suite && before.is_like(sa) => carry_over.receive.push((sa.sci, sa.an)),
             Some(_) => lines.push(format!(
                 "warning: link {:?}: AN {} of {} has another key: frames that are on their way are lost; \
                  give a new key another an",
@@ -149,7 +149,7 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut 
             None => {}
         }
     }
-    goes_on
+    carry_over
 }
 
 /// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
@@ -218,7 +218,7 @@ impl Running {
         let control = RefCell::new(&mut self.control);
         let judge = |role, name, key: &Path| {
             let key = key.to_owned();
-            let judged = control.borrow_mut().on_disk(move |leases| leases.judge(role, name, &key));
+            let judged = control.borrow_mut().on_disk(move |leases| leases.check_role(role, name, &key));
             judged.and_then(|judged| judged)
         };
         let mut errors = as_lines(misused(&file, &links, &judge));
@@ -409,8 +409,10 @@ impl Running {
         keys: KeyChange,
     ) -> Result<Vec<String>, String> {
         match (keys, &link.keys) {
-            (KeyChange::Static(goes_on), Keys::Static(sas)) => {
-                if let Some(Begun { block, unmarked, .. }) = self.replace_path(&link, sas, mtus, goes_on)? {
+            (KeyChange::Static(carry_over), Keys::Static(sas)) => {
+                if let Some(Begun { block, unmarked, .. }) =
+                    self.replace_path(&link, sas, mtus, carry_over)?
+                {
                     running.has_begun(block, unmarked);
                 }
             }
@@ -440,18 +442,18 @@ impl Running {
         link: &Link,
         sas: &StaticSas,
         mtus: Mtus,
-        goes_on: GoesOn,
+        carry_over: CarryOver,
     ) -> Result<Option<Begun>, String> {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
-        let granted = Granted::of(sas, goes_on.transmit.is_none(), &mut self.control);
+        let granted = Granted::of(sas, carry_over.transmit.is_none(), &mut self.control);
         let mut granted = granted.map_err(|error| error.to_string())?;
         let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
         let block = begun.as_ref().map(|begun| begun.block);
         let secy = secy(link, sas, mtus, block, &granted, self.measured.antedating.on);
         let path = Box::new(path(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
-        let changed = self.control.change(&link.name, path, goes_on, transmit, floors(sas));
+        let changed = self.control.change(&link.name, path, carry_over, transmit, floors(sas));
         changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
         Ok(begun)
     }

@@ -7,7 +7,7 @@ mod site;
 use std::time::Instant;
 
 use control::{CellStatus, Gateway as Control, KeyAgreementStatus};
-use dataplane::divide::DividerCounters;
+use dataplane::fragmenter::FragmenterCounters;
 use dataplane::path::PathCounters;
 use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use netdev::port::PortCounters;
@@ -22,7 +22,7 @@ use super::Running;
 use super::link::{About, RunningLink};
 use crate::config::Link;
 use crate::key_file::fingerprint;
-use crate::report::mka::Wishes;
+use crate::report::mka::Requested;
 use crate::report::site::SiteReport;
 use crate::report::table::OVERRUN;
 use crate::report::{
@@ -107,11 +107,11 @@ impl Running {
     }
 }
 
-/// What the configuration wishes of a link's key agreement, and the state that its trouble is.
-pub(super) fn wishes(link: &RunningLink, control: &Control) -> Option<Wishes> {
+/// What the configuration requested of a link's key agreement, and the state that its trouble is.
+pub(super) fn requested(link: &RunningLink, control: &Control) -> Option<Requested> {
     let mka = link.config.mka()?;
     let agreement = control.key_agreement_status(&link.config.name)?;
-    Some(mka::wishes(&link.config, mka, &agreement))
+    Some(mka::requested(&link.config, mka, &agreement))
 }
 
 /// What a link waits for: ports, or a carrier.
@@ -159,7 +159,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
-    let divider = Counters::new(DividerCounters::NAMES, snapshot.divider.values());
+    let divider = Counters::new(FragmenterCounters::NAMES, snapshot.divider.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);

@@ -28,7 +28,7 @@ use tunnel::{Mode, PeerId};
 
 use super::Tell;
 use super::link::{Waiting, allowed, io};
-use super::presence::RETRY;
+use super::link_monitor::RETRY;
 pub(crate) use super::report::peer_report;
 use crate::check::site::lan_mtu;
 use crate::config::{Gateway, Site, SitePeer};
@@ -220,7 +220,7 @@ impl RunningSite {
     }
 
     /// Looks at the LAN's interface, and does what it needs. Returns what a person should know, if that has changed.
-    pub(super) fn attend(
+    pub(super) fn poll_interfaces(
         &mut self,
         file: &Path,
         gateway: &Gateway,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | HTTP, state directory, status sockets | they are another gateway's, or cannot be written; a key that must not be used |
 //! | privileges, how fast the cipher suites are here | what `realtime = "on"` wants |
-//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (presence.rs) |
+//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (link_monitor.rs) |
 //! | workers, sites | threads, sockets |
 //! | leases, links | a disk that fails |
 //!
@@ -18,7 +18,7 @@ use netdev::interface::{Prepared, look};
 use pnstore::LeaseStore;
 
 use super::link::{ReadyLink, RunningLink};
-use super::presence::missing;
+use super::link_monitor::missing;
 use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
@@ -46,7 +46,7 @@ pub(super) fn open_state(config: &Config, tell: Tell<'_>) -> Result<LeaseStore, 
             gateway.state.display()
         ));
     }
-    let found = misused(file, links, &|role, name, key| leases.judge(role, name, key));
+    let found = misused(file, links, &|role, name, key| leases.check_role(role, name, key));
     if !found.is_empty() {
         return Err(RunError::Misused(found));
     }
@@ -100,7 +100,7 @@ impl Running {
     }
 
     fn start_all(&mut self, links: Vec<Link>, sites: Vec<Site>, tell: Tell<'_>) -> Result<(), RunError> {
-        let lans = sites.iter().map(|site| self.judge_lan(site, tell)).collect::<Result<Vec<_>, _>>()?;
+        let lans = sites.iter().map(|site| self.check_lan(site, tell)).collect::<Result<Vec<_>, _>>()?;
         let links = links.into_iter().map(|link| self.open_link(link)).collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = RunningSite::start(&self.gateway, site, lan, &mut self.control);
@@ -148,7 +148,7 @@ impl Running {
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.
-    fn judge_lan(&self, site: &Site, tell: Tell<'_>) -> Result<Option<usize>, RunError> {
+    fn check_lan(&self, site: &Site, tell: Tell<'_>) -> Result<Option<usize>, RunError> {
         if look(&site.lan)?.is_none() {
             return Ok(None);
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::RunError;
-use super::door::{Asked, Door};
+use super::control_handle::{ControlHandle, ControlRequest};
 use crate::config::{Finding, Http};
 use crate::http::{HttpServer, Listening};
 
@@ -17,14 +17,17 @@ pub(super) enum Move {
 
 /// Where status and metrics are served, if anywhere.
 pub(super) struct Surface {
-    door: Door,
+    control_handle: ControlHandle,
     server: Option<HttpServer>,
 }
 
 impl Surface {
     /// Serves where the gateway listens.
-    pub(super) fn start(door: &Door, listening: Option<Listening>) -> Result<Self, RunError> {
-        let mut surface = Self { door: door.clone(), server: None };
+    pub(super) fn start(
+        control_handle: &ControlHandle,
+        listening: Option<Listening>,
+    ) -> Result<Self, RunError> {
+        let mut surface = Self { control_handle: control_handle.clone(), server: None };
         surface.serve(listening).map_err(RunError::Thread)?;
         Ok(surface)
     }
@@ -32,8 +35,10 @@ impl Surface {
     fn serve(&mut self, listening: Option<Listening>) -> std::io::Result<()> {
         // The one before has ended when the next begins.
         self.server = None;
-        let door = self.door.clone();
-        let server = listening.map(|listening| HttpServer::start(listening, move || door.ask(Asked::Report)));
+        let control_handle = self.control_handle.clone();
+        let server = listening.map(|listening| {
+            HttpServer::start(listening, move || control_handle.ask(ControlRequest::Report))
+        });
         self.server = server.transpose()?;
         Ok(())
     }

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use control::{Gateway as Control, Notice};
 
 use super::link::RunningLink;
-use super::report::wishes;
+use super::report::requested;
 use super::{Running, Tell};
 use crate::report::cell::CellReport;
-use crate::report::judge::{self, Facts};
-use crate::report::lately::{Counted, CountedSc, Lately, Seen};
-use crate::report::site::judge::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
+use crate::report::evaluate::{self, Facts};
+use crate::report::recent::{Counted, CountedSc, RecentCounters, Seen};
+use crate::report::site::evaluate::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
 use crate::report::site::{SitePeerReport, SiteReport};
 use crate::report::{Counters, LinkReport, Verdict};
 
@@ -43,18 +43,18 @@ pub(super) struct Verdicts {
 /// What is known of one.
 #[derive(Default)]
 struct Watched {
-    lately: Lately,
+    lately: RecentCounters,
     /// By name: a site's.
     peers: BTreeMap<String, WatchedPeer>,
     /// A cell's discards.
-    cell: Lately,
+    cell: RecentCounters,
     log: Log,
 }
 
 /// What is known of a site's peer.
 #[derive(Default)]
 struct WatchedPeer {
-    lately: Lately,
+    lately: RecentCounters,
     /// When which event was told last.
     told: BTreeMap<SiteEvent, Duration>,
 }
@@ -119,7 +119,7 @@ fn does_not_answer(silent: Duration) -> String {
 
 impl Verdicts {
     /// Hears what the engine has to say about its disk.
-    pub(super) fn heed(&mut self, now: Instant, notice: &Notice) {
+    pub(super) fn handle_notice(&mut self, now: Instant, notice: &Notice) {
         let why = match notice {
             Notice::LeaseFailed { error, .. } => format!("Packet numbers cannot be reserved: {error}."),
             Notice::FloorsFailed { error } => {
@@ -164,11 +164,11 @@ impl Verdicts {
             seen,
             cell: of_cell,
             without_carrier: running.carriers.map(|there| !there),
-            wishes: wishes(running, control),
+            requested: requested(running, control),
             disk,
             has_no_secy: !running.is_seated,
         };
-        (report.verdict, report.concerns) = judge::link(report, &facts);
+        (report.verdict, report.concerns) = evaluate::link(report, &facts);
     }
 
     /// Puts the verdict into a site's report.
@@ -190,7 +190,7 @@ impl Verdicts {
 
 impl Running {
     /// Looks at what links and sites count, if that is due, and tells verdicts that have changed.
-    pub(super) fn judge(&mut self, at: Instant, tell: Tell<'_>) {
+    pub(super) fn validate(&mut self, at: Instant, tell: Tell<'_>) {
         if !self.verdicts.is_due(at) {
             return;
         }

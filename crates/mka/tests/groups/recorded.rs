@@ -45,7 +45,7 @@ fn a_recorded_session_is_heard_and_followed_by_nobody() {
                 }
                 while kay.poll_transmit(now).is_some() {}
                 while let Some(event) = kay.poll_event() {
-                    assert!(matches!(event, Event::Told(_)), "{}: {event:?}", case.name);
+                    assert!(matches!(event, Event::Notice(_)), "{}: {event:?}", case.name);
                 }
             }
             let status = kay.status(now);

@@ -188,7 +188,8 @@ impl Alone {
     }
 
     pub(crate) fn told(&self, word: &str) -> usize {
-        let told = |event: &&Event| matches!(event, Event::Told(reason) if reason.to_string().contains(word));
+        let told =
+            |event: &&Event| matches!(event, Event::Notice(reason) if reason.to_string().contains(word));
         self.events.iter().filter(told).count()
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::time::Duration;
 
-use mka::{Association, Division, Event, Report};
+use mka::{Association, Event, FragmentAgreement, Report};
 use suite::{CipherSuite, Salt};
 use wire::{An, Instant, Ki, Sci, Ssci};
 
@@ -13,7 +13,7 @@ pub(crate) struct Sas {
     pub(crate) ki: Ki,
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
-    pub(crate) division: Division,
+    pub(crate) division: FragmentAgreement,
     pub(crate) key: Vec<u8>,
     pub(crate) xpn: Option<(Salt, Ssci)>,
     pub(crate) asked: Instant,
@@ -112,7 +112,7 @@ impl SecY {
                 *lowest = lowest_pn;
                 self.raised += 1;
             }
-            Event::Told(_) => {}
+            Event::Notice(_) => {}
         }
     }
 

@@ -65,7 +65,7 @@ impl GatherSide {
     }
 
     /// Puts up spare parts to receive into, until the ring is full or none is left. At most `depth` chunks of them.
-    pub(super) fn put_up(&mut self, pool: &mut Pool) {
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
         self.stock(pool);
         let before = self.spare.len();
         while self.fill.room(1) > 0 {
@@ -231,7 +231,7 @@ mod tests {
         for (descriptors, octets, [too_long, bad]) in rows {
             let mut pool = pool(8);
             let (mut side, mut kernel) = side(4, &pool, u32::MAX - 3);
-            side.put_up(&mut pool);
+            side.refill(&mut pool);
             assert_eq!((pool.free(), pool.lent()), (4, 4));
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for (number, &(len, ours)) in descriptors.iter().enumerate() {
@@ -265,7 +265,7 @@ mod tests {
     fn without_a_chunk_the_chain_is_skipped_and_its_parts_come_back() {
         let mut pool = pool(3);
         let (mut side, mut kernel) = side(2, &pool, 0);
-        side.put_up(&mut pool);
+        side.refill(&mut pool);
         let held = pool.take().unwrap();
         let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
         for _ in 0..2 {
@@ -276,7 +276,7 @@ mod tests {
         side.receive(&mut pool, &mut burst, &mut counters);
         assert_eq!((burst.len(), counters.rx_no_chunk, side.spare.len()), (0, 2, 6));
         pool.give(held);
-        side.put_up(&mut pool);
+        side.refill(&mut pool);
         for (len, more) in [(3840, true), (9, false)] {
             kernel.receives(len, more)
         }
@@ -289,7 +289,7 @@ mod tests {
     fn a_call_is_bounded_and_leaves_the_rest_for_the_next() {
         let mut pool = pool(200);
         let (mut side, mut kernel) = side(128, &pool, 0);
-        side.put_up(&mut pool);
+        side.refill(&mut pool);
         let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
         (0..FRAME_DESCRIPTORS * BURST_FRAMES + 9).for_each(|_| kernel.receives(0, true));
         kernel.receives(60, false);
@@ -334,11 +334,11 @@ mod tests {
         ) {
             let mut pool = pool(8);
             let (mut side, mut kernel) = side(3, &pool, start);
-            side.put_up(&mut pool);
+            side.refill(&mut pool);
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for operation in operations {
                 match operation {
-                    Operation::PutUp => side.put_up(&mut pool),
+                    Operation::PutUp => side.refill(&mut pool),
                     Operation::Receives(len, more) => {
                         if let Some(part) = kernel.filled.pop() {
                             kernel.filled.release();

@@ -243,7 +243,7 @@ impl Port for AfXdp {
     fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) {
         self.check_pool(pool);
         if !self.transmit.has_room(burst.len()) {
-            self.transmit.take_back(pool, &mut self.counters);
+            self.transmit.reclaim(pool, &mut self.counters);
         }
         self.transmit.transmit(pool, burst, self.mtu, &mut self.counters);
         self.wake_transmit();
@@ -253,11 +253,11 @@ impl Port for AfXdp {
         self.check_pool(pool);
         if !self.transmit.is_idle() {
             self.wake_transmit();
-            self.transmit.take_back(pool, &mut self.counters);
+            self.transmit.reclaim(pool, &mut self.counters);
         }
         for (side, socket) in self.receive.iter_mut().zip(&self.sockets) {
             if side.is_low() {
-                side.put_up(pool);
+                side.refill(pool);
                 if side.fill_ring().needs_wakeup() {
                     socket.wake_receive();
                 }

@@ -1,7 +1,7 @@
 //! The two directions of an AF_XDP socket, as far as they are rings and books and no system calls.
 //!
 //! ```text
-//!            put_up                     receive                  transmit                    take_back
+//!            refill                     receive                  transmit                    reclaim
 //!   pool ---------------> fill ring -> receive ring ----> burst ------------> transmit ring -> completion ring ---> pool
 //! ```
 //! A chunk is in exactly one of these places; the pool's books call those in rings lent. Each direction of each
@@ -37,7 +37,7 @@ impl ReceiveSide {
     }
 
     /// Puts up free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
-    pub(super) fn put_up(&mut self, pool: &mut Pool) {
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
         let before = self.lent;
         while self.lent < self.depth && self.fill.room(1) > 0 {
             let Some(mut slot) = pool.take() else { break };
@@ -65,7 +65,7 @@ impl ReceiveSide {
             let Some(descriptor) = self.frames.pop() else { break };
             room -= 1;
             any = true;
-            let Some(slot) = pool.redeem(descriptor.address) else {
+            let Some(slot) = pool.reclaim(descriptor.address) else {
                 counters.bad_descriptors += 1;
                 continue;
             };
@@ -145,12 +145,12 @@ impl TransmitSide {
     }
 
     /// Takes back what has been sent. At most as many as the completion ring holds.
-    pub(super) fn take_back(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+    pub(super) fn reclaim(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
         let mut any = false;
         for _ in 0..self.depth {
             let Some(address) = self.completion.pop() else { break };
             any = true;
-            match pool.redeem(address) {
+            match pool.reclaim(address) {
                 Some(slot) => {
                     self.lent = self.lent.saturating_sub(1);
                     pool.give(slot);
@@ -205,7 +205,7 @@ mod tests {
     fn descriptors_from_the_kernel_are_checked() {
         let mut pool = pool(4);
         let (mut side, mut filled, mut frames) = receive_side(2, 0);
-        side.put_up(&mut pool);
+        side.refill(&mut pool);
         assert_eq!((pool.free(), pool.lent()), (2, 2));
         let mut chunks: Vec<u64> = std::iter::from_fn(|| filled.pop()).collect();
         chunks.sort_unstable();
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!((counters.bad_descriptors, counters.rx_frames), (6, 0));
         assert_eq!((pool.free(), pool.lent()), (4, 0));
         // Within the chunk, but into the tailroom; just before it; cut to nothing.
-        side.put_up(&mut pool);
+        side.refill(&mut pool);
         let chunks: Vec<u64> = std::iter::from_fn(|| filled.pop()).collect();
         let fits = room - TAILROOM as u32;
         frames.push(Descriptor { address: chunks[0] + headroom, len: fits + 1, options: 0 });
@@ -263,11 +263,11 @@ mod tests {
             sent.release();
             // One that was never lent, one twice.
             completed.publish();
-            side.take_back(&mut pool, &mut counters);
+            side.reclaim(&mut pool, &mut counters);
             completed.push(7 * CHUNK);
             completed.push(u64::MAX);
             completed.publish();
-            side.take_back(&mut pool, &mut counters);
+            side.reclaim(&mut pool, &mut counters);
             assert_eq!((pool.free(), counters.bad_descriptors), (pool.total(), 2));
             assert!(side.is_idle());
         }
@@ -310,7 +310,7 @@ mod tests {
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for operation in operations {
                 match operation {
-                    Operation::PutUp => rx.put_up(&mut pool),
+                    Operation::PutUp => rx.refill(&mut pool),
                     Operation::KernelReceives(len) => {
                         if let Some(chunk) = filled.pop() {
                             filled.release();
@@ -331,7 +331,7 @@ mod tests {
                             completed.publish();
                         }
                     }
-                    Operation::TakeBack => tx.take_back(&mut pool, &mut counters),
+                    Operation::TakeBack => tx.reclaim(&mut pool, &mut counters),
                 }
                 prop_assert_eq!(pool.free() + burst.len() + pool.lent(), pool.total());
             }

@@ -4,7 +4,7 @@
 //! and all but the last say that the frame goes on. The chunk comes back when the kernel is done with all of them.
 
 use crate::burst::Burst;
-use crate::pool::{PARTS, Pool, Redeemed};
+use crate::pool::{PARTS, Pool, Reclaimed};
 use crate::port::{self, PortCounters};
 
 use super::ring::{Consumer, Descriptor, Producer};
@@ -60,18 +60,18 @@ impl ScatterSide {
     }
 
     /// Takes back what has been sent. At most as many parts as `depth` chunks have.
-    pub(super) fn take_back(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+    pub(super) fn reclaim(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
         let mut any = false;
         for _ in 0..self.depth * PARTS {
             let Some(address) = self.completion.pop() else { break };
             any = true;
             match pool.redeem_part(address) {
-                Redeemed::Whole(slot) => {
+                Reclaimed::Whole(slot) => {
                     self.lent = self.lent.saturating_sub(1);
                     pool.give(slot);
                 }
-                Redeemed::Part => {}
-                Redeemed::Unknown => counters.bad_descriptors += 1,
+                Reclaimed::Part => {}
+                Reclaimed::Unknown => counters.bad_descriptors += 1,
             }
         }
         if any {
@@ -127,7 +127,7 @@ mod tests {
             let mut complete = |range: std::ops::Range<usize>, side: &mut ScatterSide, pool: &mut Pool| {
                 descriptors[range].iter().for_each(|one| assert!(completed.push(one.address)));
                 completed.publish();
-                side.take_back(pool, &mut counters);
+                side.reclaim(pool, &mut counters);
                 (pool.free(), pool.lent(), counters.bad_descriptors)
             };
             assert_eq!(complete(0..2, &mut side, &mut pool), (13, 3, 0));

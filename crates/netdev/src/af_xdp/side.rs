@@ -26,10 +26,10 @@ impl Receiving {
     }
 
     /// Puts up chunks to receive into.
-    pub(super) fn put_up(&mut self, pool: &mut Pool) {
+    pub(super) fn refill(&mut self, pool: &mut Pool) {
         match self {
-            Self::InPlace(side) => side.put_up(pool),
-            Self::Gathering(side) => side.put_up(pool),
+            Self::InPlace(side) => side.refill(pool),
+            Self::Gathering(side) => side.refill(pool),
         }
     }
 
@@ -93,10 +93,10 @@ impl Sending {
     }
 
     /// Takes back what has been sent.
-    pub(super) fn take_back(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
+    pub(super) fn reclaim(&mut self, pool: &mut Pool, counters: &mut PortCounters) {
         match self {
-            Self::InPlace(side) => side.take_back(pool, counters),
-            Self::Scattering(side) => side.take_back(pool, counters),
+            Self::InPlace(side) => side.reclaim(pool, counters),
+            Self::Scattering(side) => side.reclaim(pool, counters),
         }
     }
 

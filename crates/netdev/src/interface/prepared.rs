@@ -21,10 +21,10 @@ use std::io;
 use std::path::Path;
 
 use super::control::{self, Control};
+use super::info::lives;
 use super::link::{self, Which};
 use super::owner::Owner;
 use super::record::{self, Filters, Record, RecordFile};
-use super::survey::lives;
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
 

@@ -40,7 +40,7 @@ pub(crate) struct Part {
 
 /// What became of an address that the kernel handed back.
 #[derive(Debug)]
-pub(crate) enum Redeemed {
+pub(crate) enum Reclaimed {
     /// It names no part that was lent.
     Unknown,
     /// The kernel has other parts of the chunk.
@@ -87,22 +87,22 @@ impl Pool {
 
     /// Believes the kernel that it is done with the part at `address`, if that very part was lent by
     /// [`Self::lend_parts`].
-    pub(crate) fn redeem_part(&mut self, address: u64) -> Redeemed {
+    pub(crate) fn redeem_part(&mut self, address: u64) -> Reclaimed {
         let octets = self.chunk_octets.octets() as u64;
-        let Ok(chunk) = usize::try_from(address / octets) else { return Redeemed::Unknown };
+        let Ok(chunk) = usize::try_from(address / octets) else { return Reclaimed::Unknown };
         let part = 1u8 << ((address % octets) / PART_OCTETS as u64);
         match self.hands.get_mut(chunk) {
             Some(Hand::LentParts(lent)) if *lent & part != 0 => {
                 *lent &= !part;
                 if *lent != 0 {
-                    return Redeemed::Part;
+                    return Reclaimed::Part;
                 }
             }
-            _ => return Redeemed::Unknown,
+            _ => return Reclaimed::Unknown,
         }
         self.hands[chunk] = Hand::Held;
         self.lent -= 1;
-        Redeemed::Whole(Slot { pool: self.id, chunk: chunk as u32, start: HEADROOM, len: 0 })
+        Reclaimed::Whole(Slot { pool: self.id, chunk: chunk as u32, start: HEADROOM, len: 0 })
     }
 
     /// Appends to the frame of `to` the octets at `address` in a chunk that was lent whole; false, and nothing
@@ -184,14 +184,14 @@ mod tests {
             // Back in any order, each once; the chunk with the last.
             let (last, others) = lent.split_last().unwrap();
             for part in others.iter().rev() {
-                assert!(matches!(pool.redeem_part(part.address), Redeemed::Part));
-                assert!(matches!(pool.redeem_part(part.address), Redeemed::Unknown), "twice");
+                assert!(matches!(pool.redeem_part(part.address), Reclaimed::Part));
+                assert!(matches!(pool.redeem_part(part.address), Reclaimed::Unknown), "twice");
             }
-            assert!(matches!(pool.redeem_part(other.chunk.into()), Redeemed::Unknown), "not lent");
-            assert!(matches!(pool.redeem_part(u64::MAX), Redeemed::Unknown));
-            assert!(pool.redeem(last.address).is_none(), "not lent whole");
-            let Redeemed::Whole(slot) = pool.redeem_part(last.address) else { panic!("the last part") };
-            assert!(matches!(pool.redeem_part(last.address), Redeemed::Unknown), "twice");
+            assert!(matches!(pool.redeem_part(other.chunk.into()), Reclaimed::Unknown), "not lent");
+            assert!(matches!(pool.redeem_part(u64::MAX), Reclaimed::Unknown));
+            assert!(pool.reclaim(last.address).is_none(), "not lent whole");
+            let Reclaimed::Whole(slot) = pool.redeem_part(last.address) else { panic!("the last part") };
+            assert!(matches!(pool.redeem_part(last.address), Reclaimed::Unknown), "twice");
             pool.give(slot);
             pool.give(other);
             assert_eq!((pool.free(), pool.lent()), (2, 0));
@@ -283,8 +283,8 @@ mod tests {
                 let chunk = address / 16384;
                 let others = parts.iter().any(|one| one / 16384 == chunk);
                 match (pool.redeem_part(address), known, others) {
-                    (Redeemed::Unknown, None, _) | (Redeemed::Part, Some(_), true) => {}
-                    (Redeemed::Whole(slot), Some(_), false) => held.push(slot),
+                    (Reclaimed::Unknown, None, _) | (Reclaimed::Part, Some(_), true) => {}
+                    (Reclaimed::Whole(slot), Some(_), false) => held.push(slot),
                     other => prop_assert!(false, "{other:?}"),
                 }
                 prop_assert_eq!(pool.free() + held.len() + pool.lent(), pool.total());

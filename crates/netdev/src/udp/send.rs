@@ -136,7 +136,7 @@ impl Outbox {
                 continue;
             }
             let error = io::Error::last_os_error();
-            match judge(&error, groups[sent].packets as u64, counters) {
+            match classify(&error, groups[sent].packets as u64, counters) {
                 Refused::Dropped => sent += 1,
                 Refused::Segments => return groups[sent].first,
                 Refused::Full => {
@@ -186,7 +186,7 @@ impl Group {
 }
 
 /// Counts a message of so many packets that the kernel refused.
-fn judge(error: &io::Error, packets: u64, counters: &mut UdpCounters) -> Refused {
+fn classify(error: &io::Error, packets: u64, counters: &mut UdpCounters) -> Refused {
     match error.raw_os_error() {
         Some(libc::EAGAIN) => return Refused::Full,
         // EIO: the interface computes no checksums, or IPsec wants whole packets. EINVAL: a kernel before 4.18. EMSGSIZE, to

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use dataplane::link::Ports;
 use dataplane::open::{Io, OpenError, OpenPorts, open_ports};
-use dataplane::worker::{Looks, Polling, Rest};
+use dataplane::worker::{IdlePolicy, Polling, Rest};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Namespace, Program};
 use netdev::burst::Burst;
@@ -118,27 +118,27 @@ fn forward(opened: OpenPorts, mut waiter: Waiter, stop: &AtomicBool) {
     let Ports { mut pool, mut plain, mut protected } = opened.ports;
     waiter.watch([&plain, &protected].into_iter().flat_map(|port| port.poll_descriptors().iter().copied()));
     let mut burst = Burst::new();
-    let mut looks = Looks::new(Polling::default(), Scheduling::default());
+    let mut idle = IdlePolicy::new(Polling::default(), Scheduling::default());
     while !stop.load(Ordering::Relaxed) {
         let now = Instant::now();
-        looks.begin(now);
+        idle.begin(now);
         let outward = pass(&mut *plain, &mut *protected, &mut pool, &mut burst);
         let inward = pass(&mut *protected, &mut *plain, &mut pool, &mut burst);
         plain.housekeep(&mut pool);
         protected.housekeep(&mut pool);
         if outward + inward > 0 {
-            looks.busy(true);
+            idle.busy(true);
             continue;
         }
-        match looks.idle(now) {
+        match idle.idle(now) {
             Rest::Look => std::hint::spin_loop(),
             Rest::Offer => {
-                looks.offers(Instant::now());
+                idle.offers(Instant::now());
                 std::thread::yield_now();
             }
             Rest::Sleep => {
                 waiter.wait(SLEEP);
-                looks.slept();
+                idle.slept();
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Protect and verify in memory, with and without dividing: nanoseconds per SDU of 1500 octets of payload over MTU 1500.
 //!
-//! Each sample is the mean of many bursts. Dividing means here what it means in the engine: a plan, a copy of every
+//! Each sample is the mean of many bursts. Fragmenting means here what it means in the data path: a plan, a copy of every
 //! octet, two frames to seal; and the other way two frames to open, and a copy.
 
 use std::time::{Duration, Instant};

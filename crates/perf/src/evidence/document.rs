@@ -132,7 +132,7 @@ impl Document {
         for curve in merge_curves(&outcome.curves) {
             curves.entry(curve.bench).or_default().insert(address(&curve.case), curve.points);
         }
-        let verdicts = verdict::judge(&figures);
+        let verdicts = verdict::evaluate(&figures);
         Self {
             format: FORMAT,
             effort: effort.into(),

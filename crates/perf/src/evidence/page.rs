@@ -92,12 +92,12 @@ fn sections(document: &Document) -> Vec<Section> {
         Section {
             id: "tii",
             title: "MACsec for industry",
-            about: "Dividing frames for legacy networks, and other ciphers: the tables and figures of Lackorzynski et al., 2021, redrawn.",
+            about: "FragmentConfig frames for legacy networks, and other ciphers: the tables and figures of Lackorzynski et al., 2021, redrawn.",
             figures: tii::figures(document),
         },
         Section {
             id: "thesis",
-            title: "Dividing frames",
+            title: "FragmentConfig frames",
             about: "The same in more detail: the tables and figures of Huster's thesis, 2018.",
             figures: thesis::figures(document),
         },

@@ -108,7 +108,7 @@ pub fn counts(one: Contestant) -> bool {
 }
 
 /// The verdicts of a run's figures, as far as these are there.
-pub fn judge(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMap<String, Verdict> {
+pub fn evaluate(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMap<String, Verdict> {
     let value = |figure: &str, one: Contestant| {
         let found = figures.get(BENCH)?.get(&format!("{figure}, {}", one.name()))?;
         (found.value > 0.0).then_some((found.value, one.name()))
@@ -163,7 +163,7 @@ mod tests {
         ];
         let figures =
             rows.map(|(case, value)| (case.to_owned(), Row::new(BENCH, case, value, "u", 1).into()));
-        let verdicts = judge(&[(BENCH.to_owned(), figures.into())].into());
+        let verdicts = evaluate(&[(BENCH.to_owned(), figures.into())].into());
         let tcp = &verdicts["TCP throughput"];
         assert_eq!((tcp.beside.as_str(), tcp.ratio, tcp.limit, tcp.met), ("fastd", 3.3, 3000.0, true));
         let cpu = &verdicts["CPU for a gigabit"];
@@ -172,6 +172,6 @@ mod tests {
         // Of whom nothing passed, nothing can be said; nor without rivals.
         assert_eq!(verdicts.len(), 3, "{verdicts:?}");
         assert!(names().all(|name| !name.contains('/')));
-        assert!(judge(&BTreeMap::new()).is_empty());
+        assert!(evaluate(&BTreeMap::new()).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    Delivered, Division, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveDiscard, SecY, Settings,
+    Delivered, Frame, FrameLayout, Incoming, Outbox, Outgoing, Protection, ReceiveDiscard, SecY, Settings,
     TransmitDiscard,
 };
 use suite::{CipherSuite, Nonce, SealJob};
@@ -17,7 +17,7 @@ pub const BURST: usize = 64;
 pub const REASSEMBLING: Settings = Settings { reassemble: true, ..SETTINGS };
 
 /// A frame before it is protected: DA, SA and secure data, and how that divides.
-pub type Assembled = (Vec<u8>, Option<Division>);
+pub type Assembled = (Vec<u8>, Option<FrameLayout>);
 
 /// Plans `sdus`.
 pub fn planned(rules: &Rules, sdus: &[impl AsRef<[u8]>]) -> Plan {
@@ -151,9 +151,9 @@ impl Forged {
     }
 
     /// As a piece: CF and MF.
-    pub fn piece(self, continues: bool, goes_on: bool) -> Self {
+    pub fn piece(self, continues: bool, carry_over: bool) -> Self {
         let mut piece = if continues { self.with_headers(&[header(0, true)]) } else { self };
-        piece.bits |= if goes_on { MF } else { 0 };
+        piece.bits |= if carry_over { MF } else { 0 };
         piece
     }
 

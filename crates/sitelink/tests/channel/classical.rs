@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use rustls::crypto::SupportedKxGroup;
 use rustls::crypto::aws_lc_rs::kx_group;
-use sitelink::{KeyExchange, ManagerPeer, Reach};
+use sitelink::{ConnState, KeyExchange, ManagerPeer};
 use suite::identity::Identity;
 use tunnel::PeerId;
 
@@ -93,7 +93,7 @@ fn a_site_does_not_connect_to_a_classical_server_unless_it_is_allowed() {
         })
     });
     let near = Site::start(&low, socket(), vec![peer(&high, Some(at))]);
-    until("refused", || near.status().peers[0].reach == Reach::Refused);
+    until("refused", || near.status().peers[0].reach == ConnState::Refused);
     let reason = near.status().peers[0].reason.clone();
     assert!(reason.contains("X25519MLKEM768"), "{reason}");
     assert_eq!(near.status().counters.connections, 0);

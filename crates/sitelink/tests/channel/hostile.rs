@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use quinn::{Connection, Endpoint};
 use rustls::crypto::aws_lc_rs::kx_group;
-use sitelink::{ChannelCounters, Reach};
+use sitelink::{ChannelCounters, ConnState};
 use suite::identity::Identity;
 use suite::knock::{KNOCK_OCTETS, KnockKey};
 use tunnel::Message;
@@ -30,7 +30,7 @@ fn a_peer_with_another_key_than_configured_is_refused() {
     let [low, middle, high] = identities();
     let server = Server::start(|| raw::serve(&[kx_group::X25519MLKEM768], middle.public(), &middle));
     let near = Site::start(&low, socket(), vec![peer(&high, Some(server.address))]);
-    until("refused", || near.status().peers[0].reach == Reach::Refused);
+    until("refused", || near.status().peers[0].reach == ConnState::Refused);
     let reason = near.status().peers[0].reason.clone();
     assert!(reason.contains(&middle.public().to_string()), "the key that it has is named: {reason}");
     assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
@@ -59,7 +59,7 @@ fn a_stranger_is_refused_and_named() {
     let [low, middle, high] = identities();
     let far = Site::start(&high, socket(), vec![peer(&middle, None)]);
     let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
-    until("refused", || near.status().peers[0].reach == Reach::Refused);
+    until("refused", || near.status().peers[0].reach == ConnState::Refused);
     assert_eq!(near.status().peers[0].reason, "the peer does not know this site's public key");
     until("counted", || counters(&far).in_strangers > 0);
     assert_eq!(counters(&near).connections + counters(&far).connections, 0, "at neither end");
@@ -92,7 +92,7 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     until("tried", || !near.status().peers[0].reason.is_empty());
     assert_eq!((counters(&near).connections, near.endpoint(0)), (0, None));
     let (reach, reason) = (near.status().peers[0].reach, near.status().peers[0].reason.clone());
-    assert_eq!(reach, Reach::Refused, "{reason}");
+    assert_eq!(reach, ConnState::Refused, "{reason}");
     assert!(reason.contains("the signature is wrong"), "{reason}");
 }
 

@@ -18,7 +18,7 @@ mod whole;
 use std::time::{Duration, Instant};
 
 use dataplane::site::ToWorker;
-use sitelink::Reach;
+use sitelink::ConnState;
 use suite::identity::Identity;
 use tunnel::{Command, PeerId};
 
@@ -91,7 +91,9 @@ fn three_sites_with_endpoints_at_both_ends_stay_connected() {
     assert!((0..2).any(stays), "somebody connects again");
     let all = connections();
     assert!(all <= 12, "{all} connections: six ends, and as many that met");
-    assert!(sites.iter().all(|site| site.status().peers.iter().all(|peer| peer.reach == Reach::Connected)));
+    assert!(
+        sites.iter().all(|site| site.status().peers.iter().all(|peer| peer.reach == ConnState::Connected))
+    );
 }
 
 #[test]
@@ -110,7 +112,7 @@ fn a_name_is_resolved_and_one_that_cannot_be_says_so() {
     until("the reason", || {
         third.status().peers[0].reason.contains("cannot resolve no-such-host.invalid:7787")
     });
-    assert_eq!(third.status().peers[0].reach, Reach::Connecting);
+    assert_eq!(third.status().peers[0].reach, ConnState::Connecting);
 }
 
 #[test]
@@ -137,7 +139,7 @@ fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
     let second = Site::start(&high, second, vec![back]);
     until("both are up", || first.is_up(0) && second.is_up(0));
     assert_eq!(first.endpoint(0).map(|at| at.port()), Some(there.port() + 1), "it stays there");
-    assert_eq!(first.status().peers[1].reach, Reach::Without);
+    assert_eq!(first.status().peers[1].reach, ConnState::Without);
 }
 
 #[test]
@@ -151,13 +153,13 @@ fn sites_of_different_modes_say_so_and_do_not_knock_on_and_on() {
     let first = Site::start(&low, first, vec![other]);
     let second = Site::start(&high, second, vec![peer(&low, Some(here))]);
     for site in [&first, &second] {
-        until("refused", || site.status().peers[0].reach == Reach::Refused);
+        until("refused", || site.status().peers[0].reach == ConnState::Refused);
         let reason = site.status().peers[0].reason.clone();
         assert!(reason.contains("identifier") && reason.contains("header-encryption"), "{reason}");
     }
     std::thread::sleep(Duration::from_secs(3));
     for site in [&first, &second] {
-        assert_eq!(site.status().peers[0].reach, Reach::Refused, "and never connected");
+        assert_eq!(site.status().peers[0].reach, ConnState::Refused, "and never connected");
         let manager = site.manager.as_ref().expect("it runs");
         let (notices, connections) = (manager.notices(), site.status().counters.connections);
         // Each of both may try at once and again every three seconds, and a try may come from either side.

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use dataplane::site::ToWorker;
-use sitelink::Reach;
+use sitelink::ConnState;
 use tunnel::{Command, Generation};
 
 use super::stand::{Relay, Site, identities, peer, socket, until};
@@ -70,7 +70,7 @@ fn a_site_that_stops_says_so() {
     let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
     until("up", || near.is_up(0) && far.is_up(0));
     drop(near);
-    let took = until("waiting", || far.status().peers[0].reach == Reach::Waiting);
+    let took = until("waiting", || far.status().peers[0].reach == ConnState::Waiting);
     println!("known after {took:?}");
     assert_eq!(far.status().peers[0].reason, "the peer has stopped");
     let near = Site::start(&low, socket(), vec![peer(&high, Some(far.address))]);
@@ -87,7 +87,7 @@ fn a_channel_that_was_cut_heals_and_keys_stay() {
     until("up", || near.is_up(0) && far.is_up(0));
     relay.fate.cut.store(true, Ordering::Relaxed);
     let took = until("both know", || {
-        [&near, &far].iter().all(|site| site.status().peers[0].reach != Reach::Connected)
+        [&near, &far].iter().all(|site| site.status().peers[0].reach != ConnState::Connected)
     });
     println!("a cut is known after {took:?}");
     assert!(near.endpoint(0).is_some() && far.endpoint(0).is_some(), "data goes on where it went");

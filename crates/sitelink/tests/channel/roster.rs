@@ -1,7 +1,7 @@
 //! Peers that leave and come while the channel runs.
 
 use dataplane::site::ToWorker;
-use sitelink::Reach;
+use sitelink::ConnState;
 use tunnel::{Command, PeerId};
 
 use super::stand::{Site, identities, peer, socket, until};
@@ -23,14 +23,14 @@ fn a_peer_comes_and_goes_and_the_others_do_not_notice() {
 
     // The other one calls, is refused, and is let in as soon as it is known.
     let other_site = Site::start(&other, socket(), vec![peer(&near, Some(site.address))]);
-    until("it is refused", || other_site.status().peers[0].reach == Reach::Refused);
+    until("it is refused", || other_site.status().peers[0].reach == ConnState::Refused);
     manager.change_peers(&[], vec![(PeerId(1), peer(&other, Some(other_site.address)))], 1500);
     until("it has come", || is_up(&site, 1) && other_site.is_up(0));
 
     // It leaves, is told, and is refused again.
     manager.change_peers(&[PeerId(1)], vec![], 1500);
     until("it has left", || site.status().peers.len() == 1);
-    until("it is told", || other_site.status().peers[0].reach == Reach::Refused);
+    until("it is told", || other_site.status().peers[0].reach == ConnState::Refused);
     let notices = other_site.manager.as_ref().expect("it runs").notices();
     assert!(
         notices

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dataplane::site::{LanFrame, SiteEnd, Taken, ToManager, ToWorker, ends};
-use sitelink::{Manager, ManagerPeer, ManagerSettings, ManagerStatus, Reach};
+use sitelink::{ConnState, Manager, ManagerPeer, ManagerSettings, ManagerStatus};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
@@ -103,7 +103,8 @@ impl Site {
     pub(crate) fn is_up(&self, peer: u16) -> bool {
         let status = self.status();
         let peer = &status.peers[usize::from(peer)];
-        peer.reach == Reach::Connected && peer.session.is_some_and(|state| state.channel == ChannelState::Up)
+        peer.reach == ConnState::Connected
+            && peer.session.is_some_and(|state| state.channel == ChannelState::Up)
     }
 
     /// What the worker was told, all of it.

@@ -117,7 +117,7 @@ impl Forwarding {
     /// A station has spoken behind a peer. What says that it comes from a station of this LAN is refused: the LAN's
     /// switches would look for the station here, behind the gateway.
     fn hear_behind(&mut self, now: Instant, taken: &Taken, from: PeerId) -> Result<(), Discard> {
-        match self.hear(now, taken, Place::Behind(from)) {
+        match self.learn(now, taken, Place::Behind(from)) {
             Heard::Elsewhere(Place::Here) => Err(self.discard(from, InDiscard::SourceHere)),
             _ => Ok(()),
         }

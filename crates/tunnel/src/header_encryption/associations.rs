@@ -102,8 +102,8 @@ impl Associations {
 
 #[cfg(test)]
 mod tests {
+    use super::super::window::FragmentKind::Whole;
     use super::super::window::Freshness::{New, Seen};
-    use super::super::window::Portion::Whole;
     use super::Standing::{Known, Newcomer};
     use super::*;
 
@@ -129,9 +129,9 @@ mod tests {
             assert!(associations.find_or_open(association(ASSOCIATIONS as u16), Known).is_none());
             for number in 0..ASSOCIATIONS as u16 {
                 let window = associations.window(association(number)).expect("opened");
-                assert_eq!(window.judge(u32::from(number), Whole), Seen);
+                assert_eq!(window.classify(u32::from(number), Whole), Seen);
                 let (place, window) = associations.find_or_open(association(number), Known).expect("there");
-                assert_eq!((place, window.judge(u32::from(number), Whole)), (number, Seen));
+                assert_eq!((place, window.classify(u32::from(number), Whole)), (number, Seen));
             }
             associations.clear();
         }

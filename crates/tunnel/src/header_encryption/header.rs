@@ -13,7 +13,7 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::sectag::SECTAG_SCI_OCTETS;
 use wire::tunnel::Taken;
 
-use super::window::Portion;
+use super::window::FragmentKind;
 
 /// Octets of the header.
 pub(crate) const HEADER_OCTETS: usize = 32;
@@ -24,11 +24,11 @@ pub(crate) const TASTE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
 
 const TYPE: core::ops::Range<usize> = 12..14;
 
-const fn ether_type(portion: Portion) -> [u8; 2] {
-    match portion {
-        Portion::Whole => EtherType::MACSEC.0,
-        Portion::First => 1,
-        Portion::Second => 2,
+const fn ether_type(kind: FragmentKind) -> [u8; 2] {
+    match kind {
+        FragmentKind::Whole => EtherType::MACSEC.0,
+        FragmentKind::First => 1,
+        FragmentKind::Second => 2,
     }
     .to_be_bytes()
 }
@@ -38,28 +38,28 @@ pub(crate) const fn carries(taken: &Taken) -> bool {
     taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
 }
 
-/// The header of a portion: the frame's prefix, and the octets that the portion begins with behind it.
+/// The header of a fragment: the frame's prefix, and the octets that the fragment begins with behind it.
 pub(crate) fn compose(
     prefix: &[u8; PREFIX_OCTETS],
     taste: &[u8; TASTE_OCTETS],
-    portion: Portion,
+    kind: FragmentKind,
 ) -> [u8; HEADER_OCTETS] {
     let mut header = [0; HEADER_OCTETS];
     header[..PREFIX_OCTETS].copy_from_slice(prefix);
     header[PREFIX_OCTETS..].copy_from_slice(taste);
-    header[TYPE].copy_from_slice(&ether_type(portion));
+    header[TYPE].copy_from_slice(&ether_type(kind));
     header
 }
 
 /// Reads a header: `None` if it is none that a peer sends, as of nearly all that other keys or none made. The EtherType
 /// of a part becomes that of MACsec again.
-pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(Taken, Portion)> {
-    let portion = [Portion::Whole, Portion::First, Portion::Second]
+pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(Taken, FragmentKind)> {
+    let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second]
         .into_iter()
-        .find(|&portion| header[TYPE] == ether_type(portion))?;
-    header[TYPE].copy_from_slice(&ether_type(Portion::Whole));
+        .find(|&kind| header[TYPE] == ether_type(kind))?;
+    header[TYPE].copy_from_slice(&ether_type(FragmentKind::Whole));
     let taken = Taken::parse(header).ok()?;
-    carries(&taken).then_some((taken, portion))
+    carries(&taken).then_some((taken, kind))
 }
 
 #[cfg(test)]
@@ -73,15 +73,15 @@ mod tests {
         fn a_header_is_read_as_it_was_composed(
             addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], taste: [u8; 4], which in 0..3_usize,
         ) {
-            let portion = [Portion::Whole, Portion::First, Portion::Second][which];
+            let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second][which];
             let mut prefix = [0; PREFIX_OCTETS];
             prefix[..12].copy_from_slice(&addresses);
             prefix[TYPE].copy_from_slice(&[0x88, 0xe5]);
             (prefix[14], prefix[15]) = (0x28 | an | u8::from(c) << 2, sl);
             prefix[16..].copy_from_slice(&rest);
-            let mut header = compose(&prefix, &taste, portion);
+            let mut header = compose(&prefix, &taste, kind);
             let (taken, read_portion) = read(&mut header).expect("composed");
-            prop_assert_eq!(read_portion, portion);
+            prop_assert_eq!(read_portion, kind);
             prop_assert_eq!(taken, Taken::parse(&prefix).expect("MACsec"));
             prop_assert_eq!(&header[..PREFIX_OCTETS], &prefix);
             prop_assert_eq!(&header[PREFIX_OCTETS..], &taste);

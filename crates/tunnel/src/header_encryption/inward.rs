@@ -6,10 +6,10 @@ use wire::tunnel::{FlowIndex, Taken};
 
 use super::HeaderEncryption;
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
-use super::window::Portion;
+use super::window::FragmentKind;
 use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::Shared;
-use crate::parts::{Half, Met, Part};
+use crate::parts::{Half, JoinOutcome, Part};
 
 /// What a packet was rebuilt to. What follows the header in the packet follows there too.
 #[derive(Debug)]
@@ -37,30 +37,32 @@ impl HeaderEncryption {
         let opened = self.opener.open(now, packet, |flow| known.has(&shared.hasher, flow))?;
         shared.watch |= self.opener.due().is_some();
         let (taken, header) = (opened.taken, opened.header);
-        let (half, seq) = match opened.portion {
-            Portion::Whole => return Ok(Rebuilt::Whole(taken, header)),
-            Portion::First => (Half::First(taken.flow), 2 * opened.serial),
-            Portion::Second => (Half::Second, 2 * opened.serial + 1),
+        let (half, seq) = match opened.kind {
+            FragmentKind::Whole => return Ok(Rebuilt::Whole(taken, header)),
+            FragmentKind::First => (Half::First(taken.flow), 2 * opened.serial),
+            FragmentKind::Second => (Half::Second, 2 * opened.serial + 1),
         };
         let index = known.number(&shared.hasher, &taken.flow).unwrap_or(FlowIndex(0));
         let part = Part { seq, half, index, fields: taken.fields };
         let (prefix, taste) = header.split_at(PREFIX_OCTETS);
         match self.parts.meet(now, part, taste, &packet[HEADER_OCTETS..]) {
-            Met::Joined { place, .. } if half != Half::Second => Ok(Rebuilt::First(taken, header, place)),
-            Met::Joined { place, .. } => {
+            JoinOutcome::Joined { place, .. } if half != Half::Second => {
+                Ok(Rebuilt::First(taken, header, place))
+            }
+            JoinOutcome::Joined { place, .. } => {
                 if !self.parts.append(place, taste) {
                     return Err(InDiscard::TooLong);
                 }
                 let prefix = *prefix.first_chunk().ok_or(InDiscard::TooShort)?;
                 Ok(Rebuilt::Second(taken, prefix, place))
             }
-            Met::Mismatched => {
+            JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
-            Met::TooLong => Err(InDiscard::TooLong),
+            JoinOutcome::TooLong => Err(InDiscard::TooLong),
             met => {
-                if met == Met::KeptForAnother {
+                if met == JoinOutcome::KeptForAnother {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;

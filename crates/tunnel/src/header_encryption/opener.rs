@@ -13,7 +13,7 @@ use wire::tunnel::{Flow, Taken};
 
 use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, read};
-use super::window::{Freshness, Portion};
+use super::window::{FragmentKind, Freshness};
 use crate::counters::InDiscard;
 use crate::exchange::EPOCH_OVERLAP;
 
@@ -23,13 +23,13 @@ pub(crate) const EPOCHS: usize = 3;
 /// A packet of the peer's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
-    /// The beginning of the portion: addresses, SecTAG, four octets. Behind it comes what follows the header in the
+    /// The beginning of the fragment: addresses, SecTAG, four octets. Behind it comes what follows the header in the
     /// packet.
     pub(crate) header: [u8; HEADER_OCTETS],
     /// The same, taken apart.
     pub(crate) taken: Taken,
     /// How much of the frame it is.
-    pub(crate) portion: Portion,
+    pub(crate) kind: FragmentKind,
     /// The same number for the parts of one frame, and for nothing else that is under way; not 0. 62 bits.
     pub(crate) serial: u64,
 }
@@ -108,7 +108,7 @@ impl Opener {
     }
 
     /// Forgets the epoch before when its time is over.
-    pub(crate) fn tend(&mut self, now: Instant) {
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.epochs.first().is_some_and(|known| known.is_gone(now)) {
             self.forget(0);
         }
@@ -139,13 +139,13 @@ impl Opener {
             }
             let mut header = *encrypted;
             known.key.decrypt(&mut header);
-            let Some((taken, portion)) = read(&mut header) else { continue };
+            let Some((taken, kind)) = read(&mut header) else { continue };
             if !is_announced(&taken.flow) {
                 failure = InDiscard::UnknownFlow;
                 continue;
             }
-            let serial = known.use_up(&taken, portion)?;
-            let opened = Opened { header, taken, portion, serial };
+            let serial = known.use_up(&taken, kind)?;
+            let opened = Opened { header, taken, kind, serial };
             self.came(now, place);
             return Ok(opened);
         }
@@ -174,13 +174,13 @@ impl Opener {
 
 impl Known {
     /// Uses up a PN; a number that this epoch, SA and PN alone have.
-    fn use_up(&mut self, taken: &Taken, portion: Portion) -> Result<u64, InDiscard> {
+    fn use_up(&mut self, taken: &Taken, kind: FragmentKind) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let pn = taken.fields.pn;
         let of = Association::new(sci, taken.fields.an(), pn);
         let (number, window) =
             self.received.find_or_open(of, Standing::Known).ok_or(InDiscard::TooManySas)?;
-        match window.commit(pn, portion) {
+        match window.commit(pn, kind) {
             Freshness::New => {
                 Ok(u64::from(self.epoch & 0x000f_ffff) << 42 | (u64::from(number) + 1) << 32 | u64::from(pn))
             }

@@ -31,7 +31,7 @@ use wire::tunnel::Taken;
 
 use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
-use super::window::{Freshness, PnWindow, Portion};
+use super::window::{FragmentKind, Freshness, PnWindow};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
 
@@ -170,7 +170,7 @@ impl Sealer {
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
-        let seal = |(portion, octets)| seal_portion(&current.key, prefix, frame, portion, octets);
+        let seal = |(kind, octets)| seal_portion(&current.key, prefix, frame, kind, octets);
         portions.into_iter().map(seal).collect()
     }
 
@@ -219,16 +219,16 @@ impl Default for Sealer {
 
 /// Which octets of a frame of so many go into which packet; `None` if it does not fit into two. The second packet
 /// repeats addresses and SecTAG. Both have one size, as in identifier mode: the kernel takes a stream of them in one call.
-fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(Portion, Range<usize>), 2>> {
+fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentKind, Range<usize>), 2>> {
     if octets <= path_payload {
-        return Some(ArrayVec::from_iter([(Portion::Whole, 0..octets)]));
+        return Some(ArrayVec::from_iter([(FragmentKind::Whole, 0..octets)]));
     }
     let first = (octets + PREFIX_OCTETS).div_ceil(2);
     // A part has at least the octets that its header takes.
     if first > path_payload || octets < first + TASTE_OCTETS {
         return None;
     }
-    Some(ArrayVec::from([(Portion::First, 0..first), (Portion::Second, first..octets)]))
+    Some(ArrayVec::from([(FragmentKind::First, 0..first), (FragmentKind::Second, first..octets)]))
 }
 
 /// One packet of a frame.
@@ -236,12 +236,12 @@ fn seal_portion(
     key: &HeaderKey,
     prefix: &[u8; PREFIX_OCTETS],
     frame: &[u8],
-    portion: Portion,
+    kind: FragmentKind,
     octets: Range<usize>,
 ) -> Result<Packet, OutDiscard> {
     let taste_at = octets.start.max(PREFIX_OCTETS);
     let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
-    let mut header = compose(prefix, taste, portion);
+    let mut header = compose(prefix, taste, kind);
     key.encrypt(&mut header);
     Ok(Packet { header: header.into_iter().collect(), body: taste_at + TASTE_OCTETS..octets.end })
 }

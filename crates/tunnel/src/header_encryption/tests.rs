@@ -14,7 +14,7 @@ use super::HEADER_OCTETS;
 use super::associations::{ASSOCIATIONS, NEWCOMERS, Standing};
 use super::opener::Opener;
 use super::sealer::Sealer;
-use super::window::Portion;
+use super::window::FragmentKind;
 use crate::counters::{InDiscard, OutDiscard};
 
 const PAYLOAD: usize = 1400;
@@ -65,10 +65,10 @@ fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>,
     Ok(sealed.into_iter().map(|packet| [&packet.header[..], &frame[packet.body]].concat()).collect())
 }
 
-/// The octets of the portion, without the prefix if it is the second.
+/// The octets of the fragment, without the prefix if it is the second.
 fn open(opener: &mut Opener, now: Instant, packet: &[u8]) -> Result<Vec<u8>, InDiscard> {
     let opened = opener.open(now, packet, of_stations)?;
-    let from = if opened.portion == Portion::Second { 28 } else { 0 };
+    let from = if opened.kind == FragmentKind::Second { 28 } else { 0 };
     Ok([&opened.header[from..], &packet[HEADER_OCTETS..]].concat())
 }
 
@@ -169,7 +169,7 @@ proptest! {
                 }
                 4 if !recorded.is_empty() => {
                     let (epoch, packet): &(u32, Vec<u8>) = &recorded[wild as usize % recorded.len()];
-                    opener.tend(at(now));
+                    opener.handle_timeout(at(now));
                     let known = opener.epochs().any(|known| known == *epoch);
                     let discard = open(&mut opener, at(now), packet).expect_err("a copy");
                     // Once its key is gone it is as good as random, which looks like a frame once in a while.
@@ -371,7 +371,7 @@ fn epochs_overlap_and_go() {
     assert_eq!((opener.epoch(), opener.due()), (Some(2), Some(at(12_000))));
     assert!(open(&mut opener, at(11_999), &old[2]).is_ok());
     assert_eq!(open(&mut opener, at(12_000), &old[3]), Err(InDiscard::NotValid), "before it is tended to");
-    opener.tend(at(12_000));
+    opener.handle_timeout(at(12_000));
     assert_eq!((opener.epoch(), opener.due()), (Some(2), None));
     assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::Replayed));
     assert!(!opener.install(1, key(1)), "an epoch does not come back with an empty window");
@@ -435,7 +435,7 @@ fn honest_beside(first: u32, frames: u32, forge: impl Fn(u32, u32) -> Vec<u32>) 
             assert!(opener.install(epoch, key(epoch)));
             sealer.install(now, epoch, key(epoch));
         }
-        opener.tend(now);
+        opener.handle_timeout(now);
         for forged in forge(sent, pn) {
             for packet in send(&mut sealer, now, &frame(1, 0, forged, 70)).unwrap_or_default() {
                 let _ = open(&mut opener, now, &packet);

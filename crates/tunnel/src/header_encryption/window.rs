@@ -37,7 +37,7 @@ pub(crate) const fn region(pn: u32) -> u8 {
 
 /// How much of a frame a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Portion {
+pub(crate) enum FragmentKind {
     /// All of it.
     Whole,
     /// The first of two parts.
@@ -46,7 +46,7 @@ pub(crate) enum Portion {
     Second,
 }
 
-impl Portion {
+impl FragmentKind {
     /// The bits of a PN that it uses up: with one of its parts a frame cannot come whole any more.
     const fn bits(self) -> u64 {
         match self {
@@ -120,18 +120,18 @@ impl PnWindow {
         newest.saturating_sub(pn % REGION)
     }
 
-    /// Where a portion of the frame with this PN stands, for a receiver. Changes nothing.
+    /// Where a fragment of the frame with this PN stands, for a receiver. Changes nothing.
     #[cfg(test)]
-    pub(crate) fn judge(&self, pn: u32, portion: Portion) -> Freshness {
-        self.judge_at(pn, portion, self.find(number(pn)))
+    pub(crate) fn classify(&self, pn: u32, kind: FragmentKind) -> Freshness {
+        self.classify_at(pn, kind, self.find(number(pn)))
     }
 
     /// Judges and, if it is new, counts it as used. What a sender did send is not crowded.
-    pub(crate) fn commit(&mut self, pn: u32, portion: Portion) -> Freshness {
+    pub(crate) fn commit(&mut self, pn: u32, kind: FragmentKind) -> Freshness {
         let place = self.find(number(pn));
-        let freshness = self.judge_at(pn, portion, place);
+        let freshness = self.classify_at(pn, kind, place);
         if freshness == Freshness::New {
-            self.mark(pn, portion, place);
+            self.mark(pn, kind, place);
         }
         freshness
     }
@@ -139,7 +139,7 @@ impl PnWindow {
     /// The same for a sender, whose frames are whole and may be anybody's.
     pub(crate) fn admit(&mut self, pn: u32) -> Freshness {
         let (number, found) = (number(pn), self.find(number(pn)));
-        let freshness = self.judge_at(pn, Portion::Whole, found);
+        let freshness = self.classify_at(pn, FragmentKind::Whole, found);
         if freshness != Freshness::New {
             return freshness;
         }
@@ -151,7 +151,7 @@ impl PnWindow {
             return Freshness::Crowded;
         }
         self.walk(number);
-        self.mark(pn, Portion::Whole, found);
+        self.mark(pn, FragmentKind::Whole, found);
         Freshness::New
     }
 
@@ -180,9 +180,9 @@ impl PnWindow {
         self.repeats
     }
 
-    fn judge_at(&self, pn: u32, portion: Portion, place: Place) -> Freshness {
+    fn classify_at(&self, pn: u32, kind: FragmentKind, place: Place) -> Freshness {
         match place {
-            Ok(place) if self.bits[self.slot(place)] & portion.bits() << shift(pn) != 0 => Freshness::Seen,
+            Ok(place) if self.bits[self.slot(place)] & kind.bits() << shift(pn) != 0 => Freshness::Seen,
             Ok(_) => Freshness::New,
             Err(place) if number(pn) < self.floor || place == 0 && self.len() == BLOCKS => Freshness::Late,
             Err(_) => Freshness::New,
@@ -190,12 +190,12 @@ impl PnWindow {
     }
 
     /// Uses up a PN that is new.
-    fn mark(&mut self, pn: u32, portion: Portion, found: Place) {
+    fn mark(&mut self, pn: u32, kind: FragmentKind, found: Place) {
         let place = match found {
             Ok(place) => place,
             Err(place) => self.insert(number(pn), place),
         };
-        self.bits[self.slot(place)] |= portion.bits() << shift(pn);
+        self.bits[self.slot(place)] |= kind.bits() << shift(pn);
         if place + 1 == self.len() {
             self.repeats = 0;
         }
@@ -271,8 +271,8 @@ const fn shift(pn: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     extern crate std;
+    use super::FragmentKind::{First, Second, Whole};
     use super::Freshness::{Crowded, Late, New, Seen};
-    use super::Portion::{First, Second, Whole};
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn windows_by_rows() {
-        // (PN, portion, verdict)
-        type Rows = &'static [(u32, Portion, Freshness)];
+        // (PN, kind, verdict)
+        type Rows = &'static [(u32, FragmentKind, Freshness)];
         let tables: [Rows; 4] = [
             // Two parts, and what is whole.
             &[
@@ -310,9 +310,9 @@ mod tests {
         ];
         for (table, rows) in tables.iter().enumerate() {
             let mut window = PnWindow::new();
-            for (row, &(pn, portion, expected)) in rows.iter().enumerate() {
-                assert_eq!(window.judge(pn, portion), expected, "{table}, row {row}, judged");
-                assert_eq!(window.commit(pn, portion), expected, "{table}, row {row}, committed");
+            for (row, &(pn, kind, expected)) in rows.iter().enumerate() {
+                assert_eq!(window.classify(pn, kind), expected, "{table}, row {row}, judged");
+                assert_eq!(window.commit(pn, kind), expected, "{table}, row {row}, committed");
             }
         }
     }
@@ -399,20 +399,20 @@ mod tests {
         fn no_pn_is_accepted_twice(kinds in pns(), portions in vec(0..3_u8, 600)) {
             let mut window = PnWindow::new();
             let (mut used, mut blocks) = (HashMap::<u32, u64>::new(), HashSet::new());
-            for (pn, portion) in line(kinds).zip(portions) {
-                let portion = [Whole, First, Second][usize::from(portion)];
+            for (pn, kind) in line(kinds).zip(portions) {
+                let kind = [Whole, First, Second][usize::from(kind)];
                 let bits = used.entry(pn).or_default();
                 let above = blocks.iter().filter(|block| **block > number(pn)).count();
                 let expected = match () {
                     () if above >= BLOCKS => Late,
-                    () if *bits & portion.bits() != 0 => Seen,
+                    () if *bits & kind.bits() != 0 => Seen,
                     () => New,
                 };
-                let is = window.commit(pn, portion);
+                let is = window.commit(pn, kind);
                 // A block that has gone does not come back, though one above it was never there.
                 prop_assert!(is == expected || is == Late && above + 1 >= BLOCKS, "{is:?}, not {expected:?}");
                 if is == New {
-                    *bits |= portion.bits();
+                    *bits |= kind.bits();
                     blocks.insert(number(pn));
                 }
             }

@@ -15,7 +15,7 @@ use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::{PeerFacts, Shared};
 use crate::packet::PREFIX_OCTETS;
-use crate::parts::{Half, Met, Part as Piece};
+use crate::parts::{Half, JoinOutcome, Part as Piece};
 use crate::receive::ReceiveLane;
 use core::ops::Range;
 
@@ -79,17 +79,17 @@ impl Identifier {
         };
         let piece = Piece { seq, half, index: header.flow, fields: header.fields };
         match lane.parts.meet(now, piece, &[], body) {
-            Met::Joined { flow, place } => {
+            JoinOutcome::Joined { flow, place } => {
                 let body = start..packet.len();
                 Ok(Rebuilt::Joined { taken: taken(flow), place, waited_first: half == Half::Second, body })
             }
-            Met::Mismatched => {
+            JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
-            Met::TooLong => Err(InDiscard::TooLong),
+            JoinOutcome::TooLong => Err(InDiscard::TooLong),
             met => {
-                if met == Met::KeptForAnother {
+                if met == JoinOutcome::KeptForAnother {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;

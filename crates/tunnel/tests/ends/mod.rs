@@ -206,7 +206,7 @@ impl Sites {
         loop {
             let now = self.now;
             for site in &mut self.sites {
-                site.forwarding.tend(now);
+                site.forwarding.handle_timeout(now);
             }
             let told = self.carry();
             let busy = |site: &Site| site.forwarding.due() == Some(Instant::START);

@@ -180,7 +180,7 @@ impl Plants {
         }
         for site in 0..2 {
             self.plants[site].session.handle_timeout(self.now);
-            self.plants[site].forwarding.tend(self.now);
+            self.plants[site].forwarding.handle_timeout(self.now);
             self.pump(site);
         }
     }

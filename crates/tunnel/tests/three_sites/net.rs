@@ -256,7 +256,7 @@ impl Net {
                 forwarding.command(self.now, command);
             }
         }
-        forwarding.tend(self.now);
+        forwarding.handle_timeout(self.now);
         for event in std::iter::from_fn(|| forwarding.poll_event()).take(exchanged) {
             sessions[event.about().0.index()].handle_event(self.now, event);
         }

@@ -13,7 +13,7 @@ use wire::{Instant, MacAddr, Sci};
 
 use super::Path;
 use crate::cell::ends::{ControlEnd, ends};
-use crate::cell::{Cell, Door, HELLO_GAP, HELLOS, Rest};
+use crate::cell::{Cell, HELLO_GAP, HELLOS, HelloFilter, Rest};
 use crate::link::Link;
 use netdev::burst::BURST_FRAMES;
 use netdev::memory::MemoryPort;
@@ -49,7 +49,12 @@ fn cells() -> [Cell; 2] {
         };
         let relations: Vec<_> = (0..RELATIONS).map(of).collect();
         let relations = Relations::new(Settings::new(PROTECTION, 1532), &relations).unwrap();
-        Cell::new(relations, Rest::Link, ends(RELATIONS).0, (0..RELATIONS).map(|of| door(side, of)).collect())
+        Cell::new(
+            relations,
+            Rest::Link,
+            ends(RELATIONS).0,
+            (0..RELATIONS).map(|of| filter(side, of)).collect(),
+        )
     })
 }
 
@@ -58,9 +63,9 @@ fn handshake(side: usize, number: usize) -> Handshake {
     Handshake::new(&relation(side, number), &master, PROTECTION, settings.ethertype, &[side as u8; 32])
 }
 
-fn door(side: usize, number: usize) -> Door {
+fn filter(side: usize, number: usize) -> HelloFilter {
     let handshake = handshake(side, number);
-    Door::new(handshake.line(), handshake.names())
+    HelloFilter::new(handshake.line(), handshake.names())
 }
 
 /// Two sides with a session in each relation.
@@ -204,11 +209,11 @@ fn whatever_comes_from_the_network_a_frame_leaves_in_the_turn_that_it_came_in() 
     }
     let cell = left.link.path_mut().cell_mut().unwrap();
     for _ in 0..BURST_FRAMES {
-        cell.tend(Instant::START);
+        cell.handle_timeout(Instant::START);
     }
     let counters = cell.counters;
     assert_eq!(counters.in_pkts_unknown_relation, 20 * 16);
-    let forged = left.control.tally.counters().in_hello_not_valid;
+    let forged = left.control.shared_counters.counters().in_hello_not_valid;
     assert_eq!(forged + counters.in_hello_flood, 20 * 16);
     // Control hears of none.
     assert!(forged > 0 && counters.in_hello_given == 0 && left.control.heard.is_empty(), "{counters:?}");
@@ -244,7 +249,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     let mut settings =
         RelationSettings { relation: relation(0, 0), mode: Mode::Shadow, alarm: Duration::from_secs(1) };
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
-    let mut side = side(Cell::new(relations, Rest::Drop, ends(1).0, [door(0, 0)].into()));
+    let mut side = side(Cell::new(relations, Rest::Drop, ends(1).0, [filter(0, 0)].into()));
     let (machine, plain) = MemoryPort::pair(16);
     let (wire, protected) = MemoryPort::pair(16);
     let pool = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
@@ -261,7 +266,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     settings.mode = Mode::Protect;
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
     side.link.path_mut().change_cell(
-        Some(Box::new(Cell::new(relations, Rest::Drop, ends(1).0, [door(0, 0)].into()))),
+        Some(Box::new(Cell::new(relations, Rest::Drop, ends(1).0, [filter(0, 0)].into()))),
         &[(0, 0)],
     );
     assert!(side.machine.inject(&cyclic(0, 0)));

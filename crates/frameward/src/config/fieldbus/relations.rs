@@ -9,7 +9,7 @@ use wire::fieldbus::FrameId;
 
 use super::super::findings::Findings;
 use super::super::raw::RawRelation;
-use super::judge::MODES;
+use super::validate::MODES;
 use super::{CellRelation, Mode, quantity};
 
 /// FrameIDs of cyclic unicast frames (IEC 61158-6-10: RT_CLASS_3, RT_CLASS_1, and RT_CLASS_1 as it was numbered first).
@@ -28,7 +28,7 @@ pub(super) struct Relations<'j> {
 }
 
 impl Relations<'_> {
-    pub(super) fn judge(
+    pub(super) fn validate(
         &mut self,
         number: usize,
         spanned: &Spanned<RawRelation>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 use wire::MacAddr;
 use wire::fieldbus::{FrameId, KeyBits, Protect};
 
-use super::super::tests::{judge, lines};
+use super::super::tests::{lines, validated};
 use super::*;
 
 /// A valid configuration; line numbers stand beside it.
@@ -43,7 +43,7 @@ const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
 
 #[test]
 fn a_cell_is_a_part_of_its_link() {
-    let (config, warnings) = judge(VALID).unwrap();
+    let (config, warnings) = validated(VALID).unwrap();
     assert_eq!(lines(&warnings), [""; 0]);
     let [link] = config.links.as_slice() else { panic!("one link") };
     let cell = link.cell.as_deref().unwrap();
@@ -66,7 +66,7 @@ fn a_cell_is_a_part_of_its_link() {
 #[test]
 fn a_cell_that_drops_the_rest_has_a_link_of_its_own() {
     let cell = VALID.replace("rest = \"press\"", "rest = \"drop\"\nplain = \"eth2\"\nprotected = \"eth3\"");
-    let (config, _) = judge(&cell).unwrap();
+    let (config, _) = validated(&cell).unwrap();
     let [press, own] = config.links.as_slice() else { panic!("two links") };
     assert!(press.cell.is_none());
     assert_eq!((own.name.as_str(), own.plain.as_str(), own.protected.as_str()), ("cell-4", "eth2", "eth3"));
@@ -75,7 +75,7 @@ fn a_cell_that_drops_the_rest_has_a_link_of_its_own() {
     // Without any link.
     let start = cell.find("[[link]]").unwrap();
     let alone = [&cell[..start], &cell[cell.find("[[fieldbus]]").unwrap()..]].concat();
-    assert_eq!(judge(&alone).unwrap().0.links.len(), 1);
+    assert_eq!(validated(&alone).unwrap().0.links.len(), 1);
 }
 
 #[test]
@@ -97,7 +97,7 @@ epoch_frames = 3600000
 "#,
         )
         .replacen("cycle = \"1ms\"", "cycle = \"31.25us\"", 1);
-    let (config, warnings) = judge(&text).unwrap();
+    let (config, warnings) = validated(&text).unwrap();
     let cell = config.links[0].cell.as_deref().unwrap();
     assert_eq!(
         (cell.protection.protect, cell.protection.key_bits),
@@ -119,10 +119,10 @@ epoch_frames = 3600000
     );
     for (alarm, percent) in [("0.5", 50), ("1", 100), ("\"100%\"", 100), ("0.38", 38)] {
         let text = VALID.replace("rest =", &format!("alarm = {alarm}\nrest ="));
-        assert_eq!(judge(&text).unwrap().0.links[0].cell.as_ref().unwrap().alarm_percent, percent);
+        assert_eq!(validated(&text).unwrap().0.links[0].cell.as_ref().unwrap().alarm_percent, percent);
     }
     let untagged = VALID.replace("rest =", "vlan = \"none\"\nethertype = \"0x9999\"\nwatchdog = 2\nrest =");
-    let config = judge(&untagged).unwrap().0;
+    let config = validated(&untagged).unwrap().0;
     let cell = config.links[0].cell.as_ref().unwrap();
     assert_eq!((cell.vlan, cell.ethertype), (None, EtherType(0x9999)));
     // Half of two cycles is one: every frame would raise the alarm.
@@ -175,13 +175,13 @@ fn what_is_wrong_is_said_with_line_and_cure() {
     ];
     for (from, to, expected) in rows {
         assert!(VALID.contains(from), "{from}");
-        let errors = judge(&VALID.replacen(from, to, 1)).map(|_| ()).unwrap_err();
+        let errors = validated(&VALID.replacen(from, to, 1)).map(|_| ()).unwrap_err();
         let expected: Vec<_> = expected.lines().map(|line| format!("gw.toml:{line}")).collect();
         assert_eq!(lines(&errors), expected, "{to}");
     }
     let no_relation = &VALID[..VALID.find("[[fieldbus.relation]]").unwrap()];
     assert_eq!(
-        lines(&judge(no_relation).map(|_| ()).unwrap_err()),
+        lines(&validated(no_relation).map(|_| ()).unwrap_err()),
         ["gw.toml:16: fieldbus \"cell-4\": has no relation; add [[fieldbus.relation]]"]
     );
 }
@@ -189,7 +189,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
 #[test]
 fn two_cells_share_neither_a_link_nor_a_key() {
     let second = VALID[VALID.find("[[fieldbus]]").unwrap()..].replace("cell-4", "cell-5");
-    let errors = judge(&format!("{VALID}{second}")).map(|_| ()).unwrap_err();
+    let errors = validated(&format!("{VALID}{second}")).map(|_| ()).unwrap_err();
     assert_eq!(
         lines(&errors),
         [
@@ -218,7 +218,7 @@ fn what_is_odd_is_warned_of() {
             "gw.toml:20: fieldbus \"cell-4\": local: 02:00:00:00:01:09 is in no relation, so its cyclic frames are the rest's; is one missing?",
         ),
     ] {
-        let (_, warnings) = judge(&VALID.replacen(from, to, 1)).unwrap();
+        let (_, warnings) = validated(&VALID.replacen(from, to, 1)).unwrap();
         assert_eq!(lines(&warnings), [expected]);
     }
 }
@@ -234,18 +234,18 @@ fn a_cell_has_a_bounded_number_of_relations() {
             number % 256
         );
     }
-    let [error] = lines(&judge(&text).map(|_| ()).unwrap_err()).try_into().unwrap();
+    let [error] = lines(&validated(&text).map(|_| ()).unwrap_err()).try_into().unwrap();
     assert!(error.contains("has 1025 relations; the most are 1024: take another gateway"), "{error}");
     let last = text.rfind("[[fieldbus.relation]]").unwrap();
     assert_eq!(
-        judge(&text[..last]).unwrap().0.links[0].cell.as_ref().unwrap().relations.len(),
+        validated(&text[..last]).unwrap().0.links[0].cell.as_ref().unwrap().relations.len(),
         MOST_RELATIONS
     );
 }
 
 #[test]
 fn a_cell_is_like_itself_wherever_it_stands() {
-    let of = |text: &str| judge(text).unwrap().0.links.remove(0);
+    let of = |text: &str| validated(text).unwrap().0.links.remove(0);
     let link = of(VALID);
     assert!(link.is_like(&of(&format!("# a line more\n{VALID}"))));
     for (from, to) in [

@@ -4,7 +4,7 @@ use ::mka::{OnPeerLoss, SuiteRule};
 use suite::CipherSuite;
 use wire::MacAddr;
 
-use super::super::tests::{judge, lines};
+use super::super::tests::{lines, validated};
 use super::super::{Expected, Finding, Link, Mka};
 
 /// A valid configuration; the keys of [link.mka] from line 11 on.
@@ -32,7 +32,7 @@ sci = "02:00:00:00:00:01/1"
 "#;
 
 fn link(text: &str) -> (Link, Vec<Finding>) {
-    let (mut config, warnings) = judge(text).unwrap();
+    let (mut config, warnings) = validated(text).unwrap();
     (config.links.remove(0), warnings)
 }
 
@@ -134,7 +134,7 @@ fn lives_and_destinations() {
 fn each_mistake_has_its_line() {
     for (what, by, expected) in MISTAKES {
         assert!(VALID.contains(what), "{what}");
-        let found = judge(&VALID.replacen(what, by, 1)).map(|_| ()).map_err(|errors| lines(&errors));
+        let found = validated(&VALID.replacen(what, by, 1)).map(|_| ()).map_err(|errors| lines(&errors));
         assert_eq!(found, Err(expected.lines().map(|line| format!("gw.toml:{line}")).collect()), "{by}");
     }
 }
@@ -279,14 +279,14 @@ const MISTAKES: &[(&str, &str, &str)] = &[
 #[test]
 fn two_links_never_name_one_sci() {
     let named = VALID.replace("priority = 16", "sci = \"02:00:00:00:00:01/1\"");
-    let errors = judge(&format!("{named}{SECOND}")).unwrap_err();
+    let errors = validated(&format!("{named}{SECOND}")).unwrap_err();
     assert_eq!(
         lines(&errors),
         [
             "gw.toml:19: link \"oven\": sci = \"02:00:00:00:00:01/1\" stands on line 12 already; give each link its own"
         ]
     );
-    assert!(judge(&format!("{VALID}{SECOND}")).is_ok(), "one CAK for two links is no fault");
+    assert!(validated(&format!("{VALID}{SECOND}")).is_ok(), "one CAK for two links is no fault");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use super::super::raw::{
     RawFieldbus, RawGateway, RawLimits, RawLink, RawMka, RawPeer, RawRelation, RawSite, RawSitePeer,
     RawStatic,
 };
-use super::super::tests::{judge, lines};
+use super::super::tests::{lines, validated};
 use super::super::{Finding, raw::RawConfig};
 use super::{Absent, EXAMPLE, Key, Kind, SECTIONS, Section, manual, markdown, schema};
 
@@ -144,7 +144,7 @@ fn text(blocks: &[Block]) -> String {
 
 /// All that parsing makes of a text but for the text itself.
 fn parsed(blocks: &[Block]) -> Result<String, Vec<Finding>> {
-    judge(&text(blocks))
+    validated(&text(blocks))
         .map(|(config, _)| format!("{:?} {:?} {:?}", config.gateway, config.links, config.sites))
 }
 
@@ -180,7 +180,7 @@ fn keys() -> impl Iterator<Item = (&'static Section, &'static Key)> {
 #[test]
 fn the_base_of_these_tests_and_the_example_of_the_pages_parse() {
     assert!(parsed(&base()).is_ok(), "{:?}", parsed(&base()).map_err(|errors| lines(&errors)));
-    assert!(judge(EXAMPLE).is_ok());
+    assert!(validated(EXAMPLE).is_ok());
 }
 
 /// What serde says that it knows.
@@ -295,7 +295,7 @@ fn takes(section: &Section, key: &Key, value: &str) -> bool {
     })
 }
 
-fn judge_kind(section: &Section, key: &Key, kind: &Kind) {
+fn validate_kind(section: &Section, key: &Key, kind: &Kind) {
     let what = format!("{} {}", section.header(), key.name);
     match kind {
         Kind::Number { from, to } => {
@@ -316,7 +316,7 @@ fn judge_kind(section: &Section, key: &Key, kind: &Kind) {
             }
             assert!(!takes(section, key, "\"nonsense\""), "{what}: any word is taken");
         }
-        Kind::Either(kinds) => kinds.iter().for_each(|kind| judge_kind(section, key, kind)),
+        Kind::Either(kinds) => kinds.iter().for_each(|kind| validate_kind(section, key, kind)),
         Kind::Table(keys) => {
             for inner in *keys {
                 let Kind::Number { from, to } = inner.kind else { continue };
@@ -335,7 +335,7 @@ fn judge_kind(section: &Section, key: &Key, kind: &Kind) {
 #[test]
 fn ranges_and_choices_are_those_of_parsing() {
     for (section, key) in keys() {
-        judge_kind(section, key, &key.kind);
+        validate_kind(section, key, &key.kind);
     }
     let suite = SECTIONS[1].keys.iter().find(|key| key.name == "suite").unwrap();
     let Kind::Choice(words) = suite.kind else { panic!("a suite is a choice") };

@@ -18,7 +18,7 @@ const STATIONS: RangeInclusive<i64> = 16..=1_048_576;
 /// remembered for ever.
 const AGE_SECONDS: RangeInclusive<u64> = 10..=86_400;
 
-pub(super) fn judge(label: &str, raw: Option<&Spanned<RawLimits>>, findings: &mut Findings) -> Limits {
+pub(super) fn validate(label: &str, raw: Option<&Spanned<RawLimits>>, findings: &mut Findings) -> Limits {
     let usual = Limits::default();
     let Some(raw) = raw.map(Spanned::get_ref) else { return usual };
     let mut number = |key, value: &Option<Spanned<i64>>, range: RangeInclusive<i64>, usual: usize| {

@@ -42,7 +42,7 @@ pub(in super::super) fn warn_of_misfits(links: &[Link], sites: &[Site], findings
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::tests::{judge, lines};
+    use super::super::super::tests::{lines, validated};
 
     fn warnings(link: &str, mode: &str) -> Vec<String> {
         let text = format!(
@@ -80,7 +80,7 @@ public_key = "{1:064x}"
 "#,
             1, 2
         );
-        let (_, warnings) = judge(&text).unwrap();
+        let (_, warnings) = validated(&text).unwrap();
         lines(&warnings).into_iter().filter(|line| line.contains("does not carry such frames")).collect()
     }
 

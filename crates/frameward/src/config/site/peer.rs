@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl<'r> Peers<'r> {
-    pub(super) fn judge(
+    pub(super) fn validate(
         &mut self,
         site: &str,
         number: usize,

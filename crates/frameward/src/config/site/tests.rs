@@ -1,4 +1,4 @@
-use super::super::tests::{judge, lines};
+use super::super::tests::{lines, validated};
 use super::*;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -40,7 +40,7 @@ fn key(letter: &str) -> String {
 
 #[test]
 fn a_site_needs_no_link() {
-    let (config, warnings) = judge(&valid()).unwrap();
+    let (config, warnings) = validated(&valid()).unwrap();
     assert!(config.links.is_empty());
     let [site] = config.sites.as_slice() else { panic!("one site") };
     assert_eq!((site.name.as_str(), site.line, site.lan.as_str()), ("dresden", 3, "eth2"));
@@ -81,7 +81,7 @@ station_age = "1h"
 "#,
     );
     let text = text.replacen("[[site.peer]]\n", "[[site.peer]]\npath_mtu = 9000\n", 1);
-    let site = judge(&text).unwrap().0.sites.remove(0);
+    let site = validated(&text).unwrap().0.sites.remove(0);
     let limits = Limits {
         flows: 100,
         flows_per_sci: 10,
@@ -94,10 +94,12 @@ station_age = "1h"
     assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Octets(1400), 46, 1024, limits));
     assert_eq!(site.peers[0].path_mtu, 9000);
     assert_eq!(
-        judge(&valid().replace("[[site.peer]]\nname = \"b", "dscp = \"none\"\n[[site.peer]]\nname = \"b"))
-            .unwrap()
-            .0
-            .sites[0]
+        validated(
+            &valid().replace("[[site.peer]]\nname = \"b", "dscp = \"none\"\n[[site.peer]]\nname = \"b")
+        )
+        .unwrap()
+        .0
+        .sites[0]
             .dscp,
         0
     );
@@ -117,7 +119,7 @@ endpoint = "[2001:db8::9]:4789"
 mode = "plain"
 vni = 16777215
 "#;
-    let site = judge(text).unwrap().0.sites.remove(0);
+    let site = validated(text).unwrap().0.sites.remove(0);
     assert_eq!((site.identity.as_ref(), site.peers[0].mode), (None, Mode::Plain { vni: 0xff_ffff }));
     assert_eq!(sockets(&site).len(), 1);
 }
@@ -129,7 +131,7 @@ fn as_many_peers_as_there_may_be() {
         for number in 0..peers {
             let _ = write!(text, "[[site.peer]]\nname = \"p{number}\"\npublic_key = \"{number:064x}\"\n");
         }
-        judge(&text).map(|(config, _)| config.sites[0].peers.len()).map_err(|errors| lines(&errors))
+        validated(&text).map(|(config, _)| config.sites[0].peers.len()).map_err(|errors| lines(&errors))
     };
     assert_eq!(with(255), Ok(255));
     let line = 8 + 255 * 3;
@@ -144,7 +146,7 @@ fn as_many_peers_as_there_may_be() {
 
 #[test]
 fn a_line_elsewhere_is_no_difference() {
-    let site = |text: &str| judge(text).unwrap().0.sites.remove(0);
+    let site = |text: &str| validated(text).unwrap().0.sites.remove(0);
     let (one, moved) = (site(&valid()), site(&format!("# a comment\n{}", valid())));
     assert!(one.is_like(&moved));
     for (what, by) in [
@@ -169,7 +171,7 @@ fn each_mistake_has_its_line() {
     for (what, by, expected) in mistakes() {
         let text = valid();
         assert!(text.contains(&what), "{what}");
-        let found = judge(&text.replacen(&what, &by, 1)).map(|_| ()).map_err(|errors| lines(&errors));
+        let found = validated(&text.replacen(&what, &by, 1)).map(|_| ()).map_err(|errors| lines(&errors));
         let expected: Vec<_> = expected.lines().map(|line| format!("gw.toml:{line}")).collect();
         assert_eq!(found, Err(expected), "{by}");
     }

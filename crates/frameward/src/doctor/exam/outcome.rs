@@ -2,7 +2,7 @@
 
 use wire::Sci;
 
-use super::super::frame::{Status, Tally};
+use super::super::frame::{ReceiveRecord, Status};
 use super::prober::Probed;
 
 /// How an examination ended.
@@ -18,7 +18,7 @@ pub enum End {
 
 /// What was seen of those who are not believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Doubts {
+pub struct Rejections {
     /// Frames that say they come from a peer, and whose MAC does not fit; and that peer.
     pub misfits: u32,
     /// The last of them.
@@ -47,7 +47,7 @@ pub struct Outcome {
     /// What the own probes have found.
     pub probed: Probed,
     /// What was counted of the other one's.
-    pub record: Tally,
+    pub record: ReceiveRecord,
     /// What else was seen.
-    pub doubts: Doubts,
+    pub rejections: Rejections,
 }

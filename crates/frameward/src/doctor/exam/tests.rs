@@ -164,7 +164,7 @@ fn a_good_path_is_found_good_whoever_starts_first() {
             assert_eq!((outcome.probed.tried, outcome.probed.crossed), (all_targets(), all_targets()));
             assert_eq!((outcome.probed.largest, outcome.probed.tag), (Some(1532), TagFate::Kept));
             assert_eq!((outcome.probed.sent, outcome.theirs.sent), (2000, 2000));
-            let clean = Tally { received: 2000, ..Tally::default() };
+            let clean = ReceiveRecord { received: 2000, ..ReceiveRecord::default() };
             assert_eq!((outcome.record, outcome.theirs.record), (clean, clean));
             assert_eq!(outcome.theirs.suite, [2 - end as u8; 8]);
         }
@@ -269,7 +269,7 @@ fn a_switch_that_drops_the_experimental_ethertype_leaves_nobody_to_be_heard() {
     let (outcomes, lab) = Lab::alike(drops).run(Duration::ZERO);
     for outcome in &outcomes {
         assert_eq!((outcome.end, outcome.peer, outcome.probed.crossed), (End::Unanswered, None, 0));
-        assert_eq!(outcome.doubts, Doubts::default(), "nothing is heard, so nothing is doubted");
+        assert_eq!(outcome.rejections, Rejections::default(), "nothing is heard, so nothing is doubted");
     }
     assert!(lab.sent.iter().flatten().all(|(_, frame)| frame[12..14] == EXPERIMENTAL), "they call in it");
 
@@ -278,7 +278,7 @@ fn a_switch_that_drops_the_experimental_ethertype_leaves_nobody_to_be_heard() {
     lab.wires[0].passes = |frame| frame[12..14] != EXPERIMENTAL;
     let (outcomes, _) = lab.run(Duration::ZERO);
     assert_eq!(outcomes.each_ref().map(|outcome| outcome.end), [End::Unanswered; 2]);
-    assert_eq!(outcomes.map(|outcome| outcome.doubts.deaf), [Some(sci(2)), None]);
+    assert_eq!(outcomes.map(|outcome| outcome.rejections.deaf), [Some(sci(2)), None]);
 
     // With the tag of cyclic frames alone: only what has one is lost.
     let untagged = || Wire { passes: |frame| frame[12..14] != [0x81, 0], ..Wire::good() };
@@ -295,7 +295,7 @@ fn another_key_is_told_from_no_answer() {
     let mut b = setup(2);
     b.own.keys = vec![key(2, 99)];
     let (outcomes, lab) = Lab::new([setup(1), b], [Wire::good(), Wire::good()]).run(Duration::from_secs(5));
-    let [a, b] = outcomes.map(|outcome| (outcome.end, outcome.doubts));
+    let [a, b] = outcomes.map(|outcome| (outcome.end, outcome.rejections));
     assert_eq!((a.0, b.0), (End::Unanswered, End::Unanswered));
     assert!(a.1.misfits > 10 && a.1.misfit == Some(sci(2)) && a.1.deaf.is_none(), "{a:?}");
     assert!(b.1.deaf == Some(sci(1)) && b.1.refused && b.1.misfits == 0, "{b:?}");
@@ -305,15 +305,15 @@ fn another_key_is_told_from_no_answer() {
     let nobody = || Wire { passes: |_| false, ..Wire::good() };
     let (outcomes, lab) = Lab::alike(nobody).run(Duration::ZERO);
     assert!(outcomes.iter().all(|outcome| outcome.end == End::Unanswered));
-    assert_eq!(outcomes[0].doubts, Doubts::default());
+    assert_eq!(outcomes[0].rejections, Rejections::default());
     assert!(lab.now >= Duration::from_secs(60));
 
     // One way only.
     let mut lab = Lab::alike(Wire::good);
     lab.wires[0].passes = |_| false;
     let (outcomes, _) = lab.run(Duration::ZERO);
-    assert_eq!((outcomes[0].end, outcomes[0].doubts.deaf), (End::Unanswered, Some(sci(2))));
-    assert_eq!((outcomes[1].doubts.deaf, outcomes[0].doubts.refused), (None, false));
+    assert_eq!((outcomes[0].end, outcomes[0].rejections.deaf), (End::Unanswered, Some(sci(2))));
+    assert_eq!((outcomes[1].rejections.deaf, outcomes[0].rejections.refused), (None, false));
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn who_has_the_cak_is_of_the_group_whatever_his_sci() {
     };
     let meet = |a: &[u8], b: &[u8]| {
         let (outcomes, _) = Lab::new([of(1, a), of(2, b)], [Wire::good(), Wire::good()]).run(Duration::ZERO);
-        outcomes.map(|outcome| (outcome.end, outcome.peer, outcome.doubts))
+        outcomes.map(|outcome| (outcome.end, outcome.peer, outcome.rejections))
     };
     assert_eq!(meet(&[7], &[7]).map(|end| end.1), [Some(sci(2)), Some(sci(1))]);
     let [a, b] = meet(&[7], &[8]);
@@ -341,11 +341,11 @@ fn who_has_the_cak_is_of_the_group_whatever_his_sci() {
 fn the_same_configuration_on_both_boxes_and_other_mix_ups() {
     let twin = Setup { mac: mac(2), session: 5, ..setup(1) };
     let (outcomes, _) = Lab::new([setup(1), twin], [Wire::good(), Wire::good()]).run(Duration::ZERO);
-    assert!(outcomes.iter().all(|outcome| outcome.doubts.own_sci == Some(true)));
+    assert!(outcomes.iter().all(|outcome| outcome.rejections.own_sci == Some(true)));
     let mut stranger = setup(2);
     stranger.own.sci = sci(9);
     let (outcomes, _) = Lab::new([setup(1), stranger], [Wire::good(), Wire::good()]).run(Duration::ZERO);
-    assert_eq!((outcomes[0].end, outcomes[0].doubts.stranger), (End::Unanswered, Some(sci(9))));
+    assert_eq!((outcomes[0].end, outcomes[0].rejections.stranger), (End::Unanswered, Some(sci(9))));
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn what_was_recorded_earlier_is_answered_by_nobody_and_counted_nowhere() {
     for octets in [&forged, &stale, &good, &good] {
         exam.receive(now, octets);
     }
-    assert_eq!((exam.tally.received, exam.tally.duplicates, exam.doubts.misfits), (1, 1, 1));
+    assert_eq!((exam.tally.received, exam.tally.duplicates, exam.rejections.misfits), (1, 1, 1));
 }
 
 #[test]
@@ -392,7 +392,7 @@ fn a_loop_and_an_end_that_falls_silent() {
     let mut exam = Exam::new(setup(1), Duration::ZERO);
     let own = exam.poll(Duration::ZERO).expect("a status at once");
     exam.receive(Duration::ZERO, &own);
-    assert_eq!((exam.tally.looped, exam.doubts.own_sci), (1, None));
+    assert_eq!((exam.tally.looped, exam.rejections.own_sci), (1, None));
     let hello = Frame {
         to: mac(1),
         from: mac(2),

@@ -56,12 +56,12 @@ pub struct Status {
     /// Stream probes that it has sent; 0 before it has sent all.
     pub sent: u32,
     /// What it has received.
-    pub record: Tally,
+    pub record: ReceiveRecord,
 }
 
 /// What a receiver has counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Tally {
+pub struct ReceiveRecord {
     /// Different stream probes.
     pub received: u32,
     /// Stream probes that came before.
@@ -171,7 +171,8 @@ impl Status {
             out.extend(value.to_be_bytes());
         }
         out.extend([self.tag_fate, 0, 0, 0]);
-        let Tally { received, duplicates, reordered, displacement, spoilt, tagged, looped } = self.record;
+        let ReceiveRecord { received, duplicates, reordered, displacement, spoilt, tagged, looped } =
+            self.record;
         for value in [self.sent, received, duplicates, reordered, displacement, spoilt, tagged, looped] {
             out.extend(value.to_be_bytes());
         }
@@ -198,7 +199,7 @@ impl Status {
         let [tag_fate, 0, 0, 0] = take(rest)? else { return None };
         let mut long = || take(rest).map(u32::from_be_bytes);
         let sent = long()?;
-        let record = Tally {
+        let record = ReceiveRecord {
             received: long()?,
             duplicates: long()?,
             reordered: long()?,

@@ -36,7 +36,7 @@ fn status() -> impl Strategy<Value = Status> {
             crossed: short[4],
             tag_fate: octets[1],
             sent,
-            record: Tally { received, duplicates, reordered, displacement, spoilt, tagged, looped },
+            record: ReceiveRecord { received, duplicates, reordered, displacement, spoilt, tagged, looped },
         }
     })
 }

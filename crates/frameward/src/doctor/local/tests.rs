@@ -38,8 +38,8 @@ fn state_directories_are_judged() {
     assert_eq!(state(&path.join("file")).level, Level::Problem);
 }
 
-fn survey() -> Survey {
-    Survey {
+fn survey() -> InterfaceInfo {
+    InterfaceInfo {
         name: "enp2s0".into(),
         mac: [2; 6],
         mtu: 1500,
@@ -62,7 +62,7 @@ fn survey() -> Survey {
 
 #[test]
 fn each_thing_wrong_with_a_port_has_its_line_and_cure() {
-    type Change = fn(&mut Survey);
+    type Change = fn(&mut InterfaceInfo);
     let told = |change: Change| {
         let mut survey = survey();
         change(&mut survey);

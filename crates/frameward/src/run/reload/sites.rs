@@ -7,7 +7,7 @@ use crate::config::Site;
 
 /// What becomes of one site of the new configuration.
 pub(super) enum NewSite {
-    GoesOn(Box<RunningSite>),
+    CarryOver(Box<RunningSite>),
     ChangePeers { running: Box<RunningSite>, config: Box<Site>, lan_mtu: usize },
     Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
 }
@@ -15,7 +15,7 @@ pub(super) enum NewSite {
 /// The same before anything is done.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
-    GoesOn,
+    CarryOver,
     ChangePeers,
     Restart,
     Start,
@@ -30,7 +30,7 @@ impl Fate {
             return Self::Restart;
         }
         match () {
-            () if running.config.is_like(config) => Self::GoesOn,
+            () if running.config.is_like(config) => Self::CarryOver,
             () if running.differs_in_peers_alone(config) => Self::ChangePeers,
             () => Self::Restart,
         }
@@ -39,7 +39,7 @@ impl Fate {
     /// The site's line.
     pub(super) const fn words(self) -> Option<&'static str> {
         match self {
-            Self::GoesOn => None,
+            Self::CarryOver => None,
             Self::ChangePeers => Some("its peers change"),
             Self::Restart => Some("restarted; its peers agree on keys anew"),
             Self::Start => Some("started"),
@@ -63,9 +63,9 @@ impl Running {
             let fate = Fate::of(running.as_ref(), &config, lan_mtu, io_changes);
             let what = fate.words().unwrap_or_default();
             let site = match (fate, running) {
-                (Fate::GoesOn, Some(mut running)) => {
+                (Fate::CarryOver, Some(mut running)) => {
                     running.config = config;
-                    NewSite::GoesOn(Box::new(running))
+                    NewSite::CarryOver(Box::new(running))
                 }
                 (Fate::ChangePeers, Some(running)) => {
                     NewSite::ChangePeers { running: Box::new(running), config: Box::new(config), lan_mtu }
@@ -92,7 +92,7 @@ impl Running {
         let mut done = true;
         for site in sites {
             match site {
-                NewSite::GoesOn(running) => self.sites.push(*running),
+                NewSite::CarryOver(running) => self.sites.push(*running),
                 NewSite::ChangePeers { running, config, lan_mtu } => {
                     done &= self.change_peers(*running, *config, lan_mtu, lines);
                 }

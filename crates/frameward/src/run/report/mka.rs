@@ -8,7 +8,7 @@ use wire::mkpdu::Confidentiality;
 use crate::config::{Link, Mka};
 use crate::report::Counters;
 use crate::report::mka::{
-    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, SakReport, Wishes,
+    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
 };
 use crate::report::verdict::State;
 
@@ -69,9 +69,9 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     }
 }
 
-/// What the configuration wishes.
-pub(super) fn wishes(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> Wishes {
-    Wishes {
+/// What the configuration requested.
+pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> Requested {
+    Requested {
         dividing: mka.expects.fragment || mka.expects.concatenate,
         encrypted: link.protection != secy::Protection::Integrity,
         no_sci: link.sci_inclusion == secy::SciInclusion::Never,

@@ -7,7 +7,7 @@ use control::Gateway as Control;
 use dataplane::site::{SitePathCounters, SitePeerSnapshot, SiteSnapshot};
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
-use sitelink::{ChannelCounters, ManagerStatus, PeerStatus, Reach};
+use sitelink::{ChannelCounters, ConnState, ManagerStatus, PeerStatus};
 use suite::identity::Identity;
 use tunnel::{
     ChannelState, EpochAge, GivenFlow, PeerCounters, PeerId, Place, SessionCounters, SessionState,
@@ -131,11 +131,11 @@ pub(crate) fn peer_report(
 /// A word for how the channel to a peer is.
 fn state(peer: &PeerStatus) -> &'static str {
     match peer.reach {
-        Reach::Without => "plain",
-        Reach::Waiting => "waiting",
-        Reach::Connecting => "connecting",
-        Reach::Refused => "refused",
-        Reach::Connected => match peer.session.as_ref().map(|session| session.channel) {
+        ConnState::Without => "plain",
+        ConnState::Waiting => "waiting",
+        ConnState::Connecting => "connecting",
+        ConnState::Refused => "refused",
+        ConnState::Connected => match peer.session.as_ref().map(|session| session.channel) {
             Some(ChannelState::Up) => "connected",
             _ => "greeting",
         },

@@ -14,7 +14,7 @@ const NARROW_TILE: u32 = 250;
 
 /// Verdicts with their names, in the order in which they are shown.
 fn verdicts(document: &Document) -> Vec<(&'static str, Verdict)> {
-    let mut judged = verdict::judge(&document.figures);
+    let mut judged = verdict::evaluate(&document.figures);
     verdict::names().filter_map(|name| Some((name, judged.remove(name)?))).collect()
 }
 

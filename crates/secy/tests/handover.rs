@@ -11,7 +11,7 @@ use ends::{
 };
 use proptest::prelude::*;
 use secy::fragment::Rules;
-use secy::{GoesOn, Protection, ReceiveDiscard, SecY, Settings};
+use secy::{CarryOver, Protection, ReceiveDiscard, SecY, Settings};
 use suite::CipherSuite;
 use wire::{Instant, Pn, Sci};
 
@@ -31,7 +31,10 @@ fn a_transmit_sa_goes_on_with_its_pns_under_other_settings() {
     let mut before = sender(A, SETTINGS, SUITE, 1);
     protected(&mut before, &sdus(5, 60));
     let mut after = SecY::new(A, Settings { mtu: 1400, ..SETTINGS });
-    after.take_over(&mut before, &GoesOn { transmit: Some((an(0), ends::ENCRYPT)), ..GoesOn::default() });
+    after.take_over(
+        &mut before,
+        &CarryOver { transmit: Some((an(0), ends::ENCRYPT)), ..CarryOver::default() },
+    );
     let frames = protected(&mut after, &sdus(2, 60));
     assert_eq!(frames.iter().map(|frame| pn_of(frame)).collect::<Vec<_>>(), [6, 7]);
     assert_eq!(after.transmit_counters().out_pkts_encrypted, 7);
@@ -45,7 +48,7 @@ fn another_transmit_sa_begins_at_its_own_pns_and_the_sum_keeps_the_one_before() 
     protected(&mut before, &sdus(5, 60));
     let mut after = SecY::new(A, SETTINGS);
     start_sending(&mut after, transmit_sa(SUITE, 1, 100, Pn::LAST_64));
-    after.take_over(&mut before, &GoesOn::default());
+    after.take_over(&mut before, &CarryOver::default());
     let frames = protected(&mut after, &sdus(2, 60));
     assert_eq!(
         frames.iter().map(|frame| (frame[14] & 3, pn_of(frame))).collect::<Vec<_>>(),
@@ -61,7 +64,10 @@ fn a_transmit_sa_goes_on_with_another_protection() {
     let mut before = sender(A, (SETTINGS, Protection::Integrity), SUITE, 1);
     let mut frames = protected(&mut before, &sdus(1, 60));
     let mut after = SecY::new(A, SETTINGS);
-    after.take_over(&mut before, &GoesOn { transmit: Some((an(0), ends::ENCRYPT)), ..GoesOn::default() });
+    after.take_over(
+        &mut before,
+        &CarryOver { transmit: Some((an(0), ends::ENCRYPT)), ..CarryOver::default() },
+    );
     frames.extend(protected(&mut after, &sdus(1, 60)));
     let seen: Vec<_> = frames.iter().map(|frame| (frame[14] & 0x0c, pn_of(frame))).collect();
     assert_eq!(seen, [(0, 1), (0x0c, 2)]);
@@ -74,7 +80,7 @@ fn all_sas_go_on() {
     tx.install_transmit(transmit_sa(SUITE, 1, 1, Pn::LAST_64)).expect("a free AN");
     let frames = protected(&mut tx, &sdus(4, 60));
     let mut next = SecY::new(A, SETTINGS);
-    next.take_over(&mut tx, &GoesOn { all: true, ..GoesOn::default() });
+    next.take_over(&mut tx, &CarryOver { all: true, ..CarryOver::default() });
     let fifth = protected(&mut next, &sdus(1, 60)).remove(0);
     assert_eq!((fifth[14] & 0x0c, pn_of(&fifth)), (0, 5), "without encryption, as before");
     next.enable_transmit(an(1)).expect("the other one came along");
@@ -86,7 +92,7 @@ fn all_sas_go_on() {
         assert!(matches!(ends::verify(&mut rx, &frames[3]), Outcome::Passed(_)));
         let mut after = SecY::new(ends::HERE, SETTINGS);
         after.install_receive_sc(A).expect("a free SCI");
-        after.take_over(&mut rx, &GoesOn { all: true, ..GoesOn::default() });
+        after.take_over(&mut rx, &CarryOver { all: true, ..CarryOver::default() });
         let verdict = |frame: &Vec<u8>| match ends::verify(&mut after, frame) {
             Outcome::Passed(_) => "+".to_owned(),
             Outcome::Discarded(reason) => format!("{reason:?}"),
@@ -105,7 +111,10 @@ fn all_sas_go_on() {
 fn a_transmit_sa_that_is_not_there_does_not_go_on() {
     let mut before = sender(A, SETTINGS, SUITE, 1);
     let mut after = SecY::new(A, SETTINGS);
-    after.take_over(&mut before, &GoesOn { transmit: Some((an(3), ends::ENCRYPT)), ..GoesOn::default() });
+    after.take_over(
+        &mut before,
+        &CarryOver { transmit: Some((an(3), ends::ENCRYPT)), ..CarryOver::default() },
+    );
     assert_eq!(after.encoding_sa(), None);
     assert!(matches!(ends::protect(&mut after, &sdu(60, 1)), Outcome::Discarded(_)));
 }
@@ -122,7 +131,7 @@ fn receive_sas_come_beside_others_and_go() {
     verify(&mut first, &old[0]).passed();
     let mut second = receiver(SETTINGS, SUITE, 1, 0);
     start_receiving(&mut second, A, receive_sa(SUITE, 1, 1, 0));
-    second.take_over(&mut first, &GoesOn { receive: receiving(&[0]), ..GoesOn::default() });
+    second.take_over(&mut first, &CarryOver { receive: receiving(&[0]), ..CarryOver::default() });
     verify(&mut second, &old[1]).passed();
     verify(&mut second, &new[0]).passed();
     assert_eq!(verify(&mut second, &old[1]), Outcome::Discarded(ReceiveDiscard::Late), "its window goes on");
@@ -130,7 +139,7 @@ fn receive_sas_come_beside_others_and_go() {
     third.install_receive_sc(A).expect("a free SCI");
     start_receiving(&mut third, A, receive_sa(SUITE, 1, 1, 0));
     third.install_receive_sc(B).expect("a free SCI");
-    third.take_over(&mut second, &GoesOn { receive: receiving(&[1]), ..GoesOn::default() });
+    third.take_over(&mut second, &CarryOver { receive: receiving(&[1]), ..CarryOver::default() });
     verify(&mut third, &new[1]).passed();
     assert_eq!(verify(&mut third, &old[2]), Outcome::Discarded(ReceiveDiscard::NoSaError));
     let books = books(&third);
@@ -148,7 +157,7 @@ fn replay_protection_that_is_switched_on_knows_what_was_delivered_without() {
         verify(&mut before, &frames[index]).passed();
     }
     let mut after = receiver(SETTINGS, SUITE, 1, 64);
-    after.take_over(&mut before, &GoesOn { receive: receiving(&[0]), ..GoesOn::default() });
+    after.take_over(&mut before, &CarryOver { receive: receiving(&[0]), ..CarryOver::default() });
     let late = Outcome::Discarded(ReceiveDiscard::Late);
     assert_eq!(verify_all(&mut after, &frames[..6]), vec![late; 6]);
     verify(&mut after, &frames[6]).passed();
@@ -159,19 +168,21 @@ fn pieces_go_on_waiting_or_are_counted() {
     let rules = Rules::new(&REASSEMBLING, true, false);
     let long = vec![sdu(2000, 7)];
     assert_eq!(planned(&rules, &long).frames().len(), 2, "a head and a tail");
-    for (goes_on, reassemble, delivered) in [(true, true, true), (false, true, false), (true, false, false)] {
+    for (carry_over, reassemble, delivered) in
+        [(true, true, true), (false, true, false), (true, false, false)]
+    {
         let mut tx = sender(A, REASSEMBLING, SUITE, 1);
         let frames = send(&mut tx, &rules, &long);
         let mut before = receiver(REASSEMBLING, SUITE, 1, 64);
         let mut outbox = outbox(8);
         verify_divided(&mut before, Instant::START, &frames[..1], &mut outbox);
         let mut after = receiver(Settings { reassemble, ..REASSEMBLING }, SUITE, 1, 64);
-        let receive = if goes_on { receiving(&[0]) } else { Vec::new() };
-        after.take_over(&mut before, &GoesOn { receive, ..GoesOn::default() });
+        let receive = if carry_over { receiving(&[0]) } else { Vec::new() };
+        after.take_over(&mut before, &CarryOver { receive, ..CarryOver::default() });
         let outcome = verify_divided(&mut after, Instant::START, &frames[1..], &mut outbox).remove(0);
-        assert_eq!(outcome == Ok(long.clone()), delivered, "{goes_on} {reassemble}: {outcome:?}");
+        assert_eq!(outcome == Ok(long.clone()), delivered, "{carry_over} {reassemble}: {outcome:?}");
         let sc = after.receive_scs().next().expect("one SC").counters();
-        assert_eq!(sc.in_pieces_retired, u64::from(!delivered), "{goes_on} {reassemble}");
+        assert_eq!(sc.in_pieces_retired, u64::from(!delivered), "{carry_over} {reassemble}");
     }
 }
 
@@ -210,7 +221,7 @@ proptest! {
                 Step::Changes { window, replay_protect } => {
                     let settings = Settings { replay_protect, ..SETTINGS };
                     let mut next = receiver(settings, SUITE, 1, window);
-                    next.take_over(&mut rx, &GoesOn { receive: receiving(&[0]), ..GoesOn::default() });
+                    next.take_over(&mut rx, &CarryOver { receive: receiving(&[0]), ..CarryOver::default() });
                     (rx, protects) = (next, replay_protect);
                 }
             }

@@ -4,12 +4,12 @@ mod peer;
 
 use std::fmt::Write as _;
 
-use dataplane::divide::Dividing;
+use dataplane::fragmenter::FragmentConfig;
 use secy::ClearVlan;
 use suite::CipherSuite;
 
 use super::exam::{End, Outcome, TagFate};
-use super::frame::{EXPERIMENT, Tally};
+use super::frame::{EXPERIMENT, ReceiveRecord};
 use super::path::{Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
@@ -24,8 +24,8 @@ pub(super) fn figures(outcome: &Outcome) -> Option<Figures> {
     Some(Figures { there, back: direction(largest, outcome.theirs.sent, outcome.record) })
 }
 
-fn direction(mtu: Option<u16>, sent: u32, tally: Tally) -> Direction {
-    let Tally { received, duplicates, reordered, displacement, spoilt, .. } = tally;
+fn direction(mtu: Option<u16>, sent: u32, tally: ReceiveRecord) -> Direction {
+    let ReceiveRecord { received, duplicates, reordered, displacement, spoilt, .. } = tally;
     let lost = sent.saturating_sub(received);
     Direction { mtu, sent, lost, duplicated: duplicates, reordered, displacement, spoilt }
 }
@@ -34,7 +34,7 @@ fn direction(mtu: Option<u16>, sent: u32, tally: Tally) -> Direction {
 pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     let outcome = &seen.outcome;
     let mut findings = Vec::new();
-    peer::doubts(link, seen, &mut findings);
+    peer::rejections(link, seen, &mut findings);
     match (outcome.end, figures(outcome)) {
         (End::Unanswered, _) | (_, None) if outcome.peer.is_none() => {
             if findings.is_empty() {
@@ -117,7 +117,7 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
 
 fn sizes(link: &Link, mtus: Mtus, figures: &Figures, findings: &mut Vec<Finding>) {
     let needed = mtus.plain + overhead_octets(link);
-    let fragments = link.dividing.is_some_and(|Dividing { fragment, .. }| fragment);
+    let fragments = link.dividing.is_some_and(|FragmentConfig { fragment, .. }| fragment);
     for (way, largest) in [("there", figures.there.mtu), ("back", figures.back.mtu)] {
         let Some(largest) = largest.map(usize::from) else { continue };
         // The other end may be set lower, and has tried no more than that.

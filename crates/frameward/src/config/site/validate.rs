@@ -27,7 +27,7 @@ pub(in super::super) struct IdentitySource<'k> {
     pub(in super::super) read: ReadIdentity<'k>,
 }
 
-pub(in super::super) fn judge_all<'r>(
+pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawSite>],
     identities: &IdentitySource,
     seen: &mut Seen<'r>,
@@ -80,7 +80,7 @@ impl Judge {
         let mtu = mtu(label, &raw.mtu, findings);
         let dscp = self.dscp(raw, findings);
         let window = self.window(raw, findings);
-        let limits = limits::judge(label, raw.limits.as_ref(), findings);
+        let limits = limits::validate(label, raw.limits.as_ref(), findings);
         let peers = self.peers(raw, findings);
         let plain = peers.as_ref().is_some_and(|peers| {
             !peers.is_empty() && peers.iter().all(|peer| matches!(peer.mode, Mode::Plain { .. }))
@@ -210,7 +210,7 @@ impl Judge {
             .peer
             .iter()
             .enumerate()
-            .filter_map(|(number, peer)| judge.judge(label, number, peer, findings))
+            .filter_map(|(number, peer)| judge.validate(label, number, peer, findings))
             .collect();
         (peers.len() == raw.peer.len() && (1..=MOST_PEERS).contains(&peers.len())).then_some(peers)
     }

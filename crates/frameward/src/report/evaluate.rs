@@ -1,8 +1,8 @@
 //! From facts about a link to its verdict: what was counted lately, its keys and its settings.
 
-use super::lately::{FailingSc, Seen};
-use super::mka::{MkaReport, Wishes};
-use super::verdict::{Concern, Finding, Level, State, Verdict, judge};
+use super::mka::{MkaReport, Requested};
+use super::recent::{FailingSc, Seen};
+use super::verdict::{Concern, Finding, Level, State, Verdict, evaluate};
 use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
@@ -19,8 +19,8 @@ pub(crate) struct Facts {
     pub(crate) cell: Seen,
     /// Interfaces without a carrier that nobody holds down: plain, protected.
     pub(crate) without_carrier: [bool; 2],
-    /// What the configuration wishes of key agreement, and the state that the KaY's trouble is.
-    pub(crate) wishes: Option<Wishes>,
+    /// What the configuration requested of key agreement, and the state that the KaY's trouble is.
+    pub(crate) requested: Option<Requested>,
     /// What is wrong with the disk that leases and floors are written to.
     pub(crate) disk: Option<String>,
     /// It waits since the start, and has no SecY yet.
@@ -34,11 +34,11 @@ pub(crate) fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>
     if findings.is_empty() {
         carriers(report, facts.without_carrier, &mut findings);
     }
-    let mka = report.mka.as_ref().zip(facts.wishes);
+    let mka = report.mka.as_ref().zip(facts.requested);
     if report.has_secy() && !facts.has_no_secy {
         match mka {
             // Keys come and go by themselves: what is missing is for it to say.
-            Some((mka, wishes)) => findings.extend(mka.findings(wishes)),
+            Some((mka, requested)) => findings.extend(mka.findings(requested)),
             None => static_keys(&report.secy, &mut findings),
         }
         // A link that is down gets nothing, and needs no other reason.
@@ -51,7 +51,7 @@ pub(crate) fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
-    judge(findings, well(report, &facts.seen))
+    evaluate(findings, well(report, &facts.seen))
 }
 
 /// Why no frame passes at all.

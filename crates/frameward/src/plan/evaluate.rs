@@ -32,7 +32,7 @@ pub(super) fn payloads(question: &Question, mut measured: Vec<Measured>) -> Vec<
             relations: question.budget.relations(*payload),
             t_max_us: longest.ok().map(|longest| longest.nanoseconds() / 1e3),
             shortest_cycle_us: longest.err().map(|none| microseconds(none.shortest)),
-            modes: modes.map(|row| judge(question, row)).collect(),
+            modes: modes.map(|row| evaluate(question, row)).collect(),
         }
     };
     question.payloads.iter().map(payload).collect()
@@ -61,7 +61,7 @@ fn bound(measured: &mut [Measured]) {
     }
 }
 
-fn judge(question: &Question, row: &Measured) -> ModeAnswer {
+fn evaluate(question: &Question, row: &Measured) -> ModeAnswer {
     let Measured { payload, mode, relations: relations_measured, protect, verify, idle_loop } = row;
     let relations = question.budget.relations(*payload);
     let t_max = question.budget.longest(*payload).ok().map(Picoseconds::nanoseconds);

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use control::Gateway;
 use netdev::interface::{Watch, look};
-use secy::GoesOn;
+use secy::CarryOver;
 
 use super::link::{ReadyLink, RunningLink};
 use super::{Running, Tell};
@@ -32,13 +32,13 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// When to look at the interfaces.
-pub(super) struct Looks {
+pub(super) struct InterfaceMonitor {
     /// Without it, once a second must do.
     watch: Option<Watch>,
     next: Instant,
 }
 
-impl Looks {
+impl InterfaceMonitor {
     pub(super) fn new() -> Self {
         Self { watch: Watch::open().ok(), next: Instant::now() }
     }
@@ -55,11 +55,11 @@ impl Looks {
 impl Running {
     /// Looks at the interfaces of all links and sites, if that is due, and does what they need; tells what sites have to
     /// say.
-    pub(super) fn attend(&mut self, looks: &mut Looks, now: Instant, tell: Tell<'_>) {
-        let due = looks.is_due(now);
+    pub(super) fn poll_interfaces(&mut self, monitor: &mut InterfaceMonitor, now: Instant, tell: Tell<'_>) {
+        let due = monitor.is_due(now);
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
-            let changed = if due { self.attend_link(link, now) } else { None };
+            let changed = if due { self.poll_link(link, now) } else { None };
             for line in changed.into_iter().chain(forward_loss(link, &mut self.control, now)) {
                 tell(&format_args!("link {:?}: {line}", link.config.name));
             }
@@ -67,8 +67,11 @@ impl Running {
         self.links = links;
         for site in &mut self.sites {
             site.notices(tell);
-            let changed =
-                if due { site.attend(&self.file, &self.gateway, &mut self.control, now) } else { None };
+            let changed = if due {
+                site.poll_interfaces(&self.file, &self.gateway, &mut self.control, now)
+            } else {
+                None
+            };
             if let Some(line) = changed {
                 tell(&format_args!("site {:?}: {line}", site.config.name));
             }
@@ -76,7 +79,7 @@ impl Running {
     }
 
     /// Returns what a person should know, if that has changed.
-    fn attend_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
+    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = [look(&link.config.plain).ok()?, look(&link.config.protected).ok()?];
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
@@ -149,12 +152,12 @@ impl Running {
         if mtus != link.about.mtus {
             match &link.config.keys {
                 Keys::Static(sas) => {
-                    let goes_on = GoesOn {
+                    let carry_over = CarryOver {
                         transmit: Some((sas.transmit.an, link.config.protection)),
                         receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
                         all: false,
                     };
-                    self.replace_path(&link.config, sas, mtus, goes_on)?;
+                    self.replace_path(&link.config, sas, mtus, carry_over)?;
                 }
                 Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
                 Keys::None => self.replace_bare_path(&link.config, link.about.sci, mtus)?,

@@ -18,7 +18,7 @@ const AGES_BUDGET: usize = 1024;
 impl Forwarding {
     /// Housekeeping, to be called once a turn. Puts at most 256 identifiers into windows; at most every 10 ms looks at
     /// each peer and each lane, and every 100 ms at 1024 stations and 1024 flows.
-    pub fn tend(&mut self, now: Instant) {
+    pub fn handle_timeout(&mut self, now: Instant) {
         self.receive.fill();
         if self.installing {
             self.installing = self.tell_ready();

@@ -11,9 +11,9 @@ use super::*;
 
 const RELATIONS: usize = 8;
 
-/// One end's doors, and the other end's handshakes.
+/// One end's filters, and the other end's handshakes.
 struct Hall {
-    doors: Doors,
+    filters: HelloFilters,
     own: Vec<Handshake>,
     peers: Vec<Handshake>,
     counters: CellCounters,
@@ -36,10 +36,18 @@ fn handshake(number: usize, side: usize) -> Handshake {
 impl Hall {
     fn new() -> Self {
         let [own, peers] = [0, 1].map(|side| (0..RELATIONS).map(|n| handshake(n, side)).collect::<Vec<_>>());
-        let doors = own.iter().map(|of| Door::new(of.line(), of.names())).collect();
+        let filters = own.iter().map(|of| HelloFilter::new(of.line(), of.names())).collect();
         let (end, control) = ends(RELATIONS);
         let now = Moment::after_start(Duration::from_secs(1));
-        Self { doors: Doors::new(doors), own, peers, counters: CellCounters::default(), end, control, now }
+        Self {
+            filters: HelloFilters::new(filters),
+            own,
+            peers,
+            counters: CellCounters::default(),
+            end,
+            control,
+            now,
+        }
     }
 
     /// A HELLO in which the peer asks.
@@ -57,16 +65,16 @@ impl Hall {
     }
 
     fn hear(&mut self, relation: usize, frame: &[u8]) {
-        self.doors.hear(relation, frame, self.now, &mut self.counters, &self.end);
+        self.filters.hear(relation, frame, self.now, &mut self.counters, &self.end);
     }
 
-    fn judge(&mut self) {
-        self.doors.judge(self.now, &mut self.counters, &mut self.end);
+    fn check_macs(&mut self) {
+        self.filters.check_macs(self.now, &mut self.counters, &mut self.end);
     }
 
-    fn judge_all(&mut self) {
-        while self.doors.is_waiting() {
-            self.judge();
+    fn check_all_macs(&mut self) {
+        while self.filters.is_waiting() {
+            self.check_macs();
         }
     }
 
@@ -91,20 +99,20 @@ fn a_flood_of_one_relation_leaves_room_for_the_others() {
     for (relation, ask) in asks.iter().enumerate() {
         hall.hear(relation, ask);
     }
-    hall.judge();
-    assert_eq!(hall.control.tally.counters().in_hello_not_valid, MACS as u64, "in one turn");
-    hall.judge_all();
-    assert_eq!(hall.control.tally.counters().in_hello_not_valid, u64::from(OF_ONE));
+    hall.check_macs();
+    assert_eq!(hall.control.shared_counters.counters().in_hello_not_valid, MACS as u64, "in one turn");
+    hall.check_all_macs();
+    assert_eq!(hall.control.shared_counters.counters().in_hello_not_valid, u64::from(OF_ONE));
     assert_eq!(hall.counters.in_hello_flood, 1001 - u64::from(OF_ONE));
     assert_eq!(hall.counters.in_hello_answered, RELATIONS as u64 - 1);
     let mut answered = Vec::new();
-    while let Some(answer) = hall.doors.next_answer(&hall.end) {
+    while let Some(answer) = hall.filters.next_answer(&hall.end) {
         // It is what the handshake would have said: the peer enters.
         hall.peers[usize::from(answer.relation)].handle_frame(Instant::START, &answer.octets).unwrap();
         answered.push(usize::from(answer.relation));
     }
     assert_eq!(answered, (1..RELATIONS).collect::<Vec<_>>());
-    assert!(!hall.doors.has_answer());
+    assert!(!hall.filters.has_answer());
     assert_eq!(hall.given(), 0, "control need not hear of it");
 }
 
@@ -116,7 +124,7 @@ fn who_does_not_see_my_nonce_cannot_spend_the_share_of_those_who_name_it() {
         hall.hear(0, &forged(&ask));
     }
     hall.hear(0, &answer);
-    hall.judge();
+    hall.check_macs();
     assert_eq!(hall.given(), 1);
 }
 
@@ -127,18 +135,18 @@ fn a_copy_of_what_control_has_got_costs_no_mac_and_is_given_again_after_a_while(
     for (given, copies) in [(1, 49), (0, 50)] {
         let before = hall.counters.in_hello_repeated;
         (0..50).for_each(|_| hall.hear(0, &answer));
-        hall.judge_all();
+        hall.check_all_macs();
         assert_eq!((hall.given(), hall.counters.in_hello_repeated - before), (given, copies));
         hall.now = hall.now.later(Duration::from_millis(1));
     }
     hall.now = hall.now.later(AGAIN);
     hall.hear(0, &answer);
-    hall.judge_all();
+    hall.check_all_macs();
     assert_eq!(hall.given(), 1, "asked again");
     // Once this end has other nonces, the HELLO is late: few of them come to control.
     let others = hall.peers[0].names();
-    hall.doors.name(0, others);
+    hall.filters.name(0, others);
     (0..50).for_each(|_| hall.hear(0, &answer));
-    hall.judge_all();
+    hall.check_all_macs();
     assert_eq!((hall.given(), hall.counters.in_hello_flood), (4, 46));
 }

@@ -3,7 +3,7 @@
 use wire::Sci;
 
 use super::super::Finding;
-use super::super::exam::{Doubts, Outcome};
+use super::super::exam::{Outcome, Rejections};
 use super::super::path::Seen;
 use crate::config::{Keys, Link, Mka, StaticSas};
 use crate::key_file::fingerprint;
@@ -20,10 +20,10 @@ fn fingerprint_for(link: &Link, sci: Option<Sci>) -> String {
     }
 }
 
-pub(super) fn doubts(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) {
+pub(super) fn rejections(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) {
     let (outcome, own_sci) = (&seen.outcome, seen.own);
     let mut problem = |text: String| findings.push(Finding::problem("peer", text));
-    match (&link.keys, outcome.doubts.own_sci) {
+    match (&link.keys, outcome.rejections.own_sci) {
         (_, None) => {}
         (Keys::Static(_), Some(true)) => problem(format!(
             "the other box has the SCI {own_sci} and the key of this one: the same configuration was copied to both; exchange own and peer in one of them before either gateway starts, or nonces repeat"
@@ -42,20 +42,20 @@ pub(super) fn doubts(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) {
         return;
     }
     let unmet = match &link.keys {
-        Keys::Static(sas) => doubts_of_static_keys(link, sas, &outcome.doubts),
-        Keys::Agreed(mka) => doubts_of_caks(mka, &outcome.doubts),
-        Keys::None => doubts_of_master_key(&fingerprint_for(link, None), &outcome.doubts),
+        Keys::Static(sas) => doubts_of_static_keys(link, sas, &outcome.rejections),
+        Keys::Agreed(mka) => doubts_of_caks(mka, &outcome.rejections),
+        Keys::None => doubts_of_master_key(&fingerprint_for(link, None), &outcome.rejections),
     };
     unmet.into_iter().for_each(&mut problem);
-    if outcome.doubts.other_release > 0 {
+    if outcome.rejections.other_release > 0 {
         problem("the other box runs a doctor of another release: install the same on both".into());
     }
 }
 
 const ONE_WAY: &str = "the path is open in one direction only; look for a filter, a wrong VLAN or a one-way cable (or its frames were recorded earlier)";
 
-fn doubts_of_caks(mka: &Mka, doubts: &Doubts) -> Vec<String> {
-    let Doubts { misfits, misfit, deaf, refused, .. } = *doubts;
+fn doubts_of_caks(mka: &Mka, rejections: &Rejections) -> Vec<String> {
+    let Rejections { misfits, misfit, deaf, refused, .. } = *rejections;
     let own = mka.cak.fingerprint();
     let mut said = Vec::new();
     if let Some(sci) = misfit.filter(|_| misfits > 0) {
@@ -77,8 +77,8 @@ fn doubts_of_caks(mka: &Mka, doubts: &Doubts) -> Vec<String> {
     said
 }
 
-fn doubts_of_master_key(own: &str, doubts: &Doubts) -> Vec<String> {
-    let Doubts { misfits, misfit, deaf, .. } = *doubts;
+fn doubts_of_master_key(own: &str, rejections: &Rejections) -> Vec<String> {
+    let Rejections { misfits, misfit, deaf, .. } = *rejections;
     match (misfit.filter(|_| misfits > 0), deaf) {
         (Some(sci), _) => vec![format!(
             "a box answers as {sci}, but with another master key than this one (fingerprint {own}): compare it with `master key` in check there, and copy the file again (or somebody pretends to be of the cell)"
@@ -90,8 +90,8 @@ fn doubts_of_master_key(own: &str, doubts: &Doubts) -> Vec<String> {
     }
 }
 
-fn doubts_of_static_keys(link: &Link, sas: &StaticSas, doubts: &Doubts) -> Vec<String> {
-    let Doubts { misfits, misfit, stranger, deaf, refused, .. } = *doubts;
+fn doubts_of_static_keys(link: &Link, sas: &StaticSas, rejections: &Rejections) -> Vec<String> {
+    let Rejections { misfits, misfit, stranger, deaf, refused, .. } = *rejections;
     let own = fingerprint(sas.transmit.key.octets());
     let mut said = Vec::new();
     if let Some(sci) = misfit.filter(|_| misfits > 0) {

@@ -25,7 +25,7 @@ use super::guard;
 use super::peer::Peer;
 use super::tls::Tls;
 use super::transport::{self, code};
-use super::{ManagerPeer, ManagerSettings, News, Shared};
+use super::{DriverEvent, ManagerPeer, ManagerSettings, Shared};
 use dataplane::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
@@ -48,7 +48,7 @@ const STRANGER: Duration = Duration::from_secs(10);
 const UNKNOWING: Duration = Duration::from_secs(60);
 
 /// The loop.
-pub(super) struct Conductor<'r> {
+pub(super) struct Driver<'r> {
     endpoint: Endpoint,
     settings: &'r ManagerSettings,
     tls: &'r Tls,
@@ -58,8 +58,8 @@ pub(super) struct Conductor<'r> {
     peers: Vec<Peer>,
     /// The roster's changes that were carried out.
     changes: u64,
-    news: mpsc::Receiver<News>,
-    tell: mpsc::Sender<News>,
+    news: mpsc::Receiver<DriverEvent>,
+    tell: mpsc::Sender<DriverEvent>,
     shared: Arc<Shared>,
     /// Which peer is the next turn's first.
     first: usize,
@@ -69,7 +69,7 @@ pub(super) struct Conductor<'r> {
     unknowing: Option<Instant>,
 }
 
-impl<'r> Conductor<'r> {
+impl<'r> Driver<'r> {
     /// Inside of the runtime.
     ///
     /// # Errors
@@ -102,7 +102,7 @@ impl<'r> Conductor<'r> {
             news: tell.clone(),
         };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
-        let mut conductor = Self {
+        let mut driver = Self {
             endpoint,
             settings,
             tls,
@@ -119,8 +119,8 @@ impl<'r> Conductor<'r> {
             stranger: None,
             unknowing: None,
         };
-        conductor.renew();
-        Ok(conductor)
+        driver.renew();
+        Ok(driver)
     }
 
     /// Lets go of peers that have left, and begins with those that have come.
@@ -186,7 +186,7 @@ impl<'r> Conductor<'r> {
     }
 
     /// Until the manager is stopped.
-    pub(super) async fn conduct(mut self) {
+    pub(super) async fn run(mut self) {
         let mut wait = Duration::ZERO;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let _ = timeout(wait, self.shared.stir.notified()).await;
@@ -212,7 +212,7 @@ impl<'r> Conductor<'r> {
             self.renew();
         }
         while let Ok(news) = self.news.try_recv() {
-            self.heed(news);
+            self.handle_event(news);
         }
         self.take_events(rings, now);
         self.take_frames(rings);
@@ -231,11 +231,11 @@ impl<'r> Conductor<'r> {
                 busy = true;
                 break;
             }
-            let (frames, tally) = (&mut rings.to_lan, &self.shared.tally);
+            let (frames, shared_counters) = (&mut rings.to_lan, &self.shared.shared_counters);
             let more = peer.turn(now, path, |frame| {
                 let delivered = frames.push(frame).is_ok();
                 told |= delivered;
-                tally.count(|counters| match delivered {
+                shared_counters.count(|counters| match delivered {
                     true => counters.in_mkpdus += 1,
                     false => counters.in_mkpdus_no_room += 1,
                 });
@@ -262,30 +262,30 @@ impl<'r> Conductor<'r> {
         due.map_or(TURN, |due| due.since(now)).clamp(Duration::from_millis(1), TURN)
     }
 
-    fn heed(&mut self, news: News) {
+    fn handle_event(&mut self, news: DriverEvent) {
         match news {
-            News::Arrived(arrival) => {
+            DriverEvent::Arrived(arrival) => {
                 if let Some(peer) = self.peer(arrival.peer) {
                     peer.adopt(arrival);
                 }
             }
-            News::Failed { peer, why } => {
+            DriverEvent::Failed { peer, why } => {
                 if let Some(peer) = self.peer(peer) {
                     peer.failed(&why);
                 }
             }
-            News::Found { peer, addresses } => {
+            DriverEvent::Found { peer, addresses } => {
                 if let Some(peer) = self.peer(peer) {
                     peer.found(&addresses);
                 }
             }
-            News::Stranger { address, key } => {
+            DriverEvent::Stranger { address, key } => {
                 if self.stranger.is_none_or(|last| last.elapsed() >= STRANGER) {
                     self.stranger = Some(Instant::now());
                     let text = format!(
                         "{address} wants to connect with the public key {key}, which no peer has; if it is one of your sites, write it as that peer's public_key"
                     );
-                    self.shared.board.notice(&self.shared.tally, None, text);
+                    self.shared.board.notice(&self.shared.shared_counters, None, text);
                 }
             }
         }
@@ -302,7 +302,7 @@ impl<'r> Conductor<'r> {
         let text = format!(
             "{address}, where a peer is, wants to connect and does not show that it knows this site's public key; if it is that peer, write {own} as public_key there, and bring it to this version"
         );
-        self.shared.board.notice(&self.shared.tally, None, text);
+        self.shared.board.notice(&self.shared.shared_counters, None, text);
     }
 
     fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
@@ -322,7 +322,7 @@ impl<'r> Conductor<'r> {
             if is_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
-                self.shared.tally.count(|counters| counters.out_bad_mkpdus += 1);
+                self.shared.shared_counters.count(|counters| counters.out_bad_mkpdus += 1);
             }
         }
     }
@@ -335,7 +335,7 @@ impl<'r> Conductor<'r> {
     }
 }
 
-/// Passes the worker's bell on to QUIC and to the conductor, until the worker is gone.
+/// Passes the worker's bell on to QUIC and to the driver, until the worker is gone.
 fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Future<Output = ()> + Send> {
     let bell = tokio::net::UnixStream::from_std(bell)?;
     Ok(async move {
@@ -361,7 +361,7 @@ fn follow(
     settings: &ManagerPeer,
     local: SocketAddr,
     shared: &Arc<Shared>,
-    news: &mpsc::Sender<News>,
+    news: &mpsc::Sender<DriverEvent>,
 ) -> Option<AbortHandle> {
     let beyond = match settings.mode {
         Mode::Identifier => return None,
@@ -379,11 +379,11 @@ fn follow(
                     for address in &mut addresses {
                         address.set_port(address.port().wrapping_add(beyond));
                     }
-                    let _ = news.send(News::Found { peer, addresses }).await;
+                    let _ = news.send(DriverEvent::Found { peer, addresses }).await;
                     LOOK_AGAIN
                 }
                 Err(why) => {
-                    let _ = news.send(News::Failed { peer, why }).await;
+                    let _ = news.send(DriverEvent::Failed { peer, why }).await;
                     TRY_AGAIN
                 }
             };

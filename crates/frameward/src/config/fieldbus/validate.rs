@@ -29,7 +29,7 @@ pub(in super::super) struct MasterKeySource<'k> {
 }
 
 /// Judges all cells, and makes each a part of its link.
-pub(in super::super) fn judge_all<'r>(
+pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawFieldbus>],
     raw_links: &[Spanned<RawLink>],
     links: &mut Vec<Link>,
@@ -117,7 +117,7 @@ impl<'r> Judge<'r> {
             .relation
             .iter()
             .enumerate()
-            .filter_map(|(number, relation)| judge.judge(number, relation, findings))
+            .filter_map(|(number, relation)| judge.validate(number, relation, findings))
             .collect();
         self.relations(&relations, &local, findings);
         let cycles = relations.iter().map(|one| one.relation.cycle);

@@ -64,7 +64,7 @@ pub(super) enum Heard {
 
 /// A connection.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(super) struct PeerConnection {
     pub(super) connection: Connection,
     /// Whether this site opened it.
     pub(super) ours: bool,
@@ -78,7 +78,7 @@ pub(super) struct Line {
     shared: Arc<Shared>,
 }
 
-impl Line {
+impl PeerConnection {
     /// Starts reading and writing. `first`: a stream of the peer that was accepted already.
     pub(super) fn start(
         connection: Connection,
@@ -91,7 +91,7 @@ impl Line {
         tokio::spawn(write(connection.clone(), Stream::Control, control_out));
         tokio::spawn(write(connection.clone(), Stream::Announcements, announcements_out));
         let mkpdus = Arc::new(Mkpdus::default());
-        tokio::spawn(Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.tally)));
+        tokio::spawn(Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.shared_counters)));
         tokio::spawn(fill(connection.clone()));
         let (ear, heard) = mpsc::channel(INCOMING);
         let reader = Reader {
@@ -131,7 +131,7 @@ impl Line {
         };
         let taken = queue.try_send(octets).is_ok();
         if taken {
-            self.shared.tally.count(|counters| counters.out_messages += 1);
+            self.shared.shared_counters.count(|counters| counters.out_messages += 1);
         }
         taken
     }
@@ -139,7 +139,7 @@ impl Line {
     /// An MKPDU of the LAN.
     pub(super) fn send_mkpdu(&self, frame: LanFrame) {
         let put = self.mkpdus.put(Instant::now(), frame);
-        self.shared.tally.count(|counters| match put {
+        self.shared.shared_counters.count(|counters| match put {
             Put::Waits => {}
             Put::Replaces => counters.out_mkpdus_replaced += 1,
             Put::Refused => counters.out_mkpdus_no_room += 1,
@@ -240,7 +240,7 @@ impl Reader {
                 Some(open) if !open.swap(true, Ordering::Relaxed) => self.messages(stream).await,
                 // Of a later version, or one too many: not read, and the peer is told so.
                 _ => {
-                    self.shared.tally.count(|counters| counters.in_unknown_streams += 1);
+                    self.shared.shared_counters.count(|counters| counters.in_unknown_streams += 1);
                     let _ = stream.stop(VarInt::from_u32(0));
                 }
             },
@@ -251,7 +251,7 @@ impl Reader {
         let octets = match timeout(MKPDU_PATIENCE, stream.read_to_end(PACKET_OCTETS)).await {
             Ok(Ok(octets)) => octets,
             Ok(Err(ReadToEndError::TooLong)) => {
-                self.shared.tally.count(|counters| counters.in_bad_mkpdus += 1);
+                self.shared.shared_counters.count(|counters| counters.in_bad_mkpdus += 1);
                 return;
             }
             Ok(Err(ReadToEndError::Read(_))) | Err(_) => return,
@@ -260,7 +260,7 @@ impl Reader {
             Ok(frame) if is_eapol_mka(&frame) => {
                 self.hear(Heard::Mkpdu(Box::new(frame))).await;
             }
-            _ => self.shared.tally.count(|counters| counters.in_bad_mkpdus += 1),
+            _ => self.shared.shared_counters.count(|counters| counters.in_bad_mkpdus += 1),
         }
     }
 

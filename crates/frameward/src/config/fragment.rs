@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use dataplane::divide::{Dividing, LONGEST_HOLD};
+use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
 use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
@@ -22,13 +22,13 @@ enum Wish {
 }
 
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
-pub(super) fn judge(
+pub(super) fn validate(
     label: &str,
     raw: &RawLink,
     protection: Protection,
     validate_frames: ValidateFrames,
     findings: &mut Findings,
-) -> Option<Dividing> {
+) -> Option<FragmentConfig> {
     let offset = match protection {
         Protection::Encrypt(offset) => offset,
         Protection::Integrity => ConfidentialityOffset::Zero,
@@ -60,7 +60,7 @@ pub(super) fn judge(
     if !fragment && !concatenate {
         return None;
     }
-    Some(Dividing { fragment, concatenate, hold })
+    Some(FragmentConfig { fragment, concatenate, hold })
 }
 
 /// `250us` or `2ms`.

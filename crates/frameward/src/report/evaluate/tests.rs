@@ -15,10 +15,10 @@ fn agreeing() -> LinkReport {
     agreed("g").links.remove(0)
 }
 
-const WISHES: Wishes = Wishes { dividing: true, encrypted: true, no_sci: false, trouble: None };
+const WISHES: Requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
 
 fn facts(seen: Seen) -> Facts {
-    Facts { seen, wishes: Some(WISHES), ..Facts::default() }
+    Facts { seen, requested: Some(WISHES), ..Facts::default() }
 }
 
 /// Valid frames come.
@@ -41,7 +41,7 @@ fn troubled(state: State, words: &str) -> (LinkReport, Facts) {
     let mut link = agreeing();
     (link.mka.as_mut().unwrap().secured, link.mka.as_mut().unwrap().trouble) = (false, Some(words.into()));
     link.mka.as_mut().unwrap().members.clear();
-    (link, Facts { wishes: Some(Wishes { trouble: Some(state), ..WISHES }), ..facts(lively()) })
+    (link, Facts { requested: Some(Requested { trouble: Some(state), ..WISHES }), ..facts(lively()) })
 }
 
 /// A row: the link, what was seen, and state, level, whether it counts as protecting, and words of cause and cure.

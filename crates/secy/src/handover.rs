@@ -18,7 +18,7 @@ use wire::{An, Pn, Sci};
 
 /// Which SAs of the predecessor go on: those whose key, SCI, AN, suite and XPN binding are the same.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct GoesOn {
+pub struct CarryOver {
     /// The enabled transmit SA, and how it protects from here on. The successor has none of its own then.
     pub transmit: Option<(An, Protection)>,
     /// Receive SAs. The successor has them, unused, with the protection and the width of window that it wants.
@@ -33,12 +33,12 @@ impl SecY {
     /// SecY and of each SC that both have. What was seen is never forgotten: no PN becomes fresh by it.
     ///
     /// Pieces of SDUs go on waiting if both reassemble; others are counted as retired.
-    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &GoesOn) {
+    pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.counters.add(&mem::take(&mut predecessor.counters));
-        if goes_on.all {
+        if carry_over.all {
             mem::swap(&mut self.transmit, &mut predecessor.transmit);
             self.encoding_sa = predecessor.encoding_sa.take();
-        } else if let Some((an, protection)) = goes_on.transmit {
+        } else if let Some((an, protection)) = carry_over.transmit {
             self.transmit[an.index()] = predecessor.transmit[an.index()].take();
             self.encoding_sa = predecessor.encoding_sa.filter(|&encoding| encoding == an);
             if let Some(sa) = &mut self.transmit[an.index()] {
@@ -57,11 +57,11 @@ impl SecY {
                 continue;
             };
             for an in An::ALL {
-                let stays = goes_on.all || goes_on.receive.contains(&(sc.sci(), an));
+                let stays = carry_over.all || carry_over.receive.contains(&(sc.sci(), an));
                 if !(stays && reassemble) {
                     old.retired.in_pieces_retired += old.pieces.retire(an);
                 }
-                if goes_on.all {
+                if carry_over.all {
                     sc.sas[an.index()] = old.sas[an.index()].take();
                     if let (false, Some(own)) = (marked, &mut sc.sas[an.index()]) {
                         own.window

@@ -10,9 +10,9 @@ use super::transport::{DEAD, code};
 /// Who ended a handshake, if it was not this site.
 const PEER: &str = "the peer";
 
-/// Why.
+/// Why, in one line, and what to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Why {
+pub(super) struct DisconnectReason {
     /// One line.
     pub(super) text: String,
     /// What to do about it; empty if there is nothing to say.
@@ -25,7 +25,7 @@ pub(super) struct Why {
     pub(super) superseded: bool,
 }
 
-impl Why {
+impl DisconnectReason {
     pub(super) fn plain(text: impl Into<String>) -> Self {
         Self { text: text.into(), cure: "", refused: false, silent: false, superseded: false }
     }
@@ -157,7 +157,7 @@ mod tests {
     fn a_reason_that_is_not_given_leaves_no_colon_behind() {
         let application = |code: VarInt, reason: &'static [u8]| {
             let close = ApplicationClose { error_code: code, reason: reason.into() };
-            Why::of(&ConnectionError::ApplicationClosed(close), None).text
+            DisconnectReason::of(&ConnectionError::ApplicationClosed(close), None).text
         };
         let unknown = VarInt::from_u32(77);
         assert_eq!(application(unknown, b""), "the peer has closed the connection without a reason");
@@ -170,7 +170,7 @@ mod tests {
             frame_type: None,
             reason: (&b""[..]).into(),
         };
-        let text = Why::of(&ConnectionError::ConnectionClosed(close), None).text;
+        let text = DisconnectReason::of(&ConnectionError::ConnectionClosed(close), None).text;
         assert_eq!(text, "the peer has closed the connection without a reason");
     }
 }

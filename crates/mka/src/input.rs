@@ -11,7 +11,7 @@ use crate::kay::Kay;
 
 /// Something that a KaY is told. What follows from it is polled at the same moment.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'t> {
+pub enum Input<'t> {
     /// An EAPOL frame came: [`Kay::handle_frame`].
     Frame(&'t [u8]),
     /// What the SecY did: [`Kay::handle_report`].
@@ -24,12 +24,12 @@ pub enum Told<'t> {
 
 impl Kay {
     /// Tells it. False for a frame that a stranger may have sent: no CAK verifies its ICV.
-    pub fn hear(&mut self, now: Instant, told: Told<'_>) -> bool {
+    pub fn handle_input(&mut self, now: Instant, told: Input<'_>) -> bool {
         match told {
-            Told::Frame(frame) => return self.take_frame(now, frame),
-            Told::Report(report) => self.handle_report(now, report),
-            Told::Timeout => self.handle_timeout(now),
-            Told::Rekey => self.rekey(now),
+            Input::Frame(frame) => return self.take_frame(now, frame),
+            Input::Report(report) => self.handle_report(now, report),
+            Input::Timeout => self.handle_timeout(now),
+            Input::Rekey => self.rekey(now),
         }
         true
     }

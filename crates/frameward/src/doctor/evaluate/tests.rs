@@ -4,8 +4,8 @@ use suite::Sak;
 use wire::{Ckn, MacAddr, Sci};
 
 use super::super::Level;
-use super::super::exam::Doubts;
 use super::super::exam::Probed;
+use super::super::exam::Rejections;
 use super::super::targets::TARGETS;
 use super::*;
 use crate::config::{self, Config};
@@ -51,14 +51,14 @@ const MTUS: Mtus = Mtus { plain: 1500, protected: 1532 };
 fn good(config: &Config) -> Outcome {
     let link = &config.links[0];
     let all = ((1_u32 << TARGETS.len()) - 1) as u16;
-    let record = Tally { received: 1000, ..Tally::default() };
+    let record = ReceiveRecord { received: 1000, ..ReceiveRecord::default() };
     Outcome {
         end: End::Examined,
         peer: Some("02:00:00:00:00:02/1".parse().unwrap()),
         theirs: super::super::frame::Status { largest: 1532, sent: 1000, record, ..facts(link, MTUS) },
         probed: Probed { tried: all, crossed: all, tag: TagFate::Kept, largest: Some(1532), sent: 1000 },
         record,
-        doubts: Doubts::default(),
+        rejections: Rejections::default(),
     }
 }
 
@@ -184,23 +184,27 @@ fn each_fault_has_its_line_and_its_cure() {
 
 #[test]
 fn an_answer_that_does_not_fit_is_told_from_none() {
-    let unanswered = |doubts: Doubts| {
-        let findings = told("", |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, doubts));
+    let unanswered = |rejections: Rejections| {
+        let findings = told("", |o| (o.end, o.peer, o.rejections) = (End::Unanswered, None, rejections));
         assert_eq!((findings.len(), findings[0].level), (1, Level::Problem), "{findings:#?}");
         findings[0].text.clone()
     };
     let peer = Some("02:00:00:00:00:02/1".parse().unwrap());
     assert!(
-        unanswered(Doubts::default())
+        unanswered(Rejections::default())
             .contains("start 'frameward doctor' with its configuration on that box too")
     );
-    let text = unanswered(Doubts { misfits: 3, misfit: peer, ..Doubts::default() });
+    let text = unanswered(Rejections { misfits: 3, misfit: peer, ..Rejections::default() });
     assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[6; 16]))), "{text}");
-    let text = unanswered(Doubts { deaf: peer, refused: true, ..Doubts::default() });
+    let text = unanswered(Rejections { deaf: peer, refused: true, ..Rejections::default() });
     assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[5; 16]))), "{text}");
-    assert!(unanswered(Doubts { deaf: peer, ..Doubts::default() }).contains("one direction only"));
-    assert!(unanswered(Doubts { stranger: peer, ..Doubts::default() }).contains("no peer of this link"));
-    assert!(unanswered(Doubts { own_sci: Some(true), ..Doubts::default() }).contains("copied to both"));
+    assert!(unanswered(Rejections { deaf: peer, ..Rejections::default() }).contains("one direction only"));
+    assert!(
+        unanswered(Rejections { stranger: peer, ..Rejections::default() }).contains("no peer of this link")
+    );
+    assert!(
+        unanswered(Rejections { own_sci: Some(true), ..Rejections::default() }).contains("copied to both")
+    );
     let lost = told("", |o| o.end = End::Lost);
     assert!(lost[0].text.contains("fell silent"));
 }
@@ -228,15 +232,15 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
         ("", |o| o.probed.crossed &= !0xfe00, "does not cross to any address, so no keys can be agreed on"),
         (
             "",
-            |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, Doubts::default()),
+            |o| (o.end, o.peer, o.rejections) = (End::Unanswered, None, Rejections::default()),
             "another box did not answer: start 'frameward doctor' with its configuration",
         ),
         (
             "",
-            |o| (o.end, o.peer, o.doubts) = (End::Unanswered, None, misfit()),
+            |o| (o.end, o.peer, o.rejections) = (End::Unanswered, None, misfit()),
             "(ckn 6c696e65, fingerprint ",
         ),
-        ("", |o| o.doubts.own_sci = Some(true), "give each its own (sci in [link.mka]"),
+        ("", |o| o.rejections.own_sci = Some(true), "give each its own (sci in [link.mka]"),
     ] {
         let findings = agreed(of_mka, change);
         assert!(
@@ -246,6 +250,6 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
     }
 }
 
-fn misfit() -> Doubts {
-    Doubts { misfits: 3, misfit: Some("02:00:00:00:00:02/1".parse().unwrap()), ..Doubts::default() }
+fn misfit() -> Rejections {
+    Rejections { misfits: 3, misfit: Some("02:00:00:00:00:02/1".parse().unwrap()), ..Rejections::default() }
 }

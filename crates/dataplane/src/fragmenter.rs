@@ -11,9 +11,9 @@
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use secy::fragment::{Part, Plan, Planned, Rules, Sdu};
+use secy::fragment::{Fragment, Plan, Planned, Rules, Sdu};
 use secy::reassemble::SDU_OCTETS;
-use secy::{Division, Settings};
+use secy::{FrameLayout, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
@@ -25,7 +25,7 @@ pub const LONGEST_HOLD: Duration = Duration::from_millis(10);
 
 /// What may be done to SDUs of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Dividing {
+pub struct FragmentConfig {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
@@ -36,7 +36,7 @@ pub struct Dividing {
 
 wire::counters! {
     /// What became of SDUs before they were protected.
-    DividerCounters {
+    FragmenterCounters {
         /// Sent in more than one frame.
         out_sdus_fragmented = "OutSdusFragmented",
         /// Sent in a frame together with others, whole or in part.
@@ -52,7 +52,7 @@ wire::counters! {
 
 /// Divides the SDUs of a link.
 #[derive(Debug)]
-pub struct Divider {
+pub struct Fragmenter {
     rules: Rules,
     hold: Duration,
     /// When the oldest of the SDUs that are held came.
@@ -67,13 +67,13 @@ pub struct Divider {
     /// A frame of a chain is missing: what continues it must not be sent.
     broken: bool,
     frames: Burst,
-    divisions: ArrayVec<Option<Division>, BURST_FRAMES>,
-    counters: DividerCounters,
+    divisions: ArrayVec<Option<FrameLayout>, BURST_FRAMES>,
+    counters: FragmenterCounters,
 }
 
-impl Divider {
+impl Fragmenter {
     /// For receivers that take SDUs of up to `longest` octets.
-    pub fn new(settings: &Settings, dividing: Dividing, longest: usize) -> Self {
+    pub fn new(settings: &Settings, dividing: FragmentConfig, longest: usize) -> Self {
         let rules = Rules::new(settings, dividing.fragment, dividing.concatenate);
         let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
         Self {
@@ -87,11 +87,11 @@ impl Divider {
             broken: false,
             frames: Burst::new(),
             divisions: ArrayVec::new(),
-            counters: DividerCounters::default(),
+            counters: FragmenterCounters::default(),
         }
     }
 
-    pub(crate) const fn counters(&self) -> &DividerCounters {
+    pub(crate) const fn counters(&self) -> &FragmenterCounters {
         &self.counters
     }
 
@@ -197,7 +197,7 @@ impl Divider {
     }
 
     /// The frames that were assembled, and how they divide.
-    pub(crate) fn assembled(&mut self) -> (&mut Burst, &[Option<Division>]) {
+    pub(crate) fn assembled(&mut self) -> (&mut Burst, &[Option<FrameLayout>]) {
         (&mut self.frames, &self.divisions)
     }
 
@@ -223,7 +223,7 @@ impl Divider {
     }
 
     /// DA and SA, and then the parts; `None` if the chunk has not room for them all.
-    fn copy_parts(&self, parts: &[Part], slot: &mut Slot, pool: &mut Pool) -> Option<()> {
+    fn copy_parts(&self, parts: &[Fragment], slot: &mut Slot, pool: &mut Pool) -> Option<()> {
         let sdu = |number: usize| self.sdus.get(number)?.as_ref();
         pool.append_from(slot, sdu(parts.first()?.sdu)?, 0..ADDRESSES_OCTETS).then_some(())?;
         for part in parts {

@@ -80,7 +80,7 @@ struct Sc {
 
 /// What a link, or a peer of a site, did lately.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Lately {
+pub(crate) struct RecentCounters {
     began: Option<Duration>,
     before: Counted,
     scs: BTreeMap<String, Sc>,
@@ -131,7 +131,7 @@ impl Seen {
     }
 }
 
-impl Lately {
+impl RecentCounters {
     /// Takes what is counted by now. What is there at the first look is no news.
     pub(crate) fn look(&mut self, now: Duration, counted: Counted) {
         let before = std::mem::replace(&mut self.before, counted);
@@ -215,7 +215,7 @@ mod tests {
 
     /// A link whose counters rise by so much in each second: sent, valid, not valid.
     fn after(seconds: &[(u64, u64, u64)]) -> Seen {
-        let (mut lately, mut counted) = (Lately::default(), Counted::default());
+        let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
         counted.scs.insert("peer".into(), CountedSc::default());
         lately.look(Duration::ZERO, counted.clone());
         let mut now = Duration::ZERO;

@@ -9,13 +9,13 @@ const PERIOD: Duration = Duration::from_secs(5);
 
 /// The counters as they were five to ten seconds ago.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Lately {
+pub(super) struct RecentCounters {
     /// The older mark first.
     marks: [HelloCounters; 2],
     next: Option<Instant>,
 }
 
-impl Lately {
+impl RecentCounters {
     /// Takes another mark, if it is time for one.
     pub(super) fn mark(&mut self, now: Instant, counters: impl FnOnce() -> HelloCounters) {
         if self.next.is_none_or(|next| now >= next) {
@@ -38,7 +38,7 @@ mod tests {
 
     #[test]
     fn what_was_counted_long_ago_is_not_of_late() {
-        let (mut lately, start) = (Lately::default(), Instant::now());
+        let (mut lately, start) = (RecentCounters::default(), Instant::now());
         let counted = |second: u64| HelloCounters {
             in_hello: second,
             // Forged, in the fourth second and the sixty-second.

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 
 impl Session {
     /// The first message of a connection.
-    pub(super) fn greet(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
+    pub(super) fn handle_hello(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
         let Message::Hello { instance, lanes, window, mode } = message else {
             return Err(PeerFault::BeforeHello);
         };
@@ -50,7 +50,7 @@ impl Session {
     }
 
     /// Any message after the Hello.
-    pub(super) fn heed(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
+    pub(super) fn handle_when_up(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
         let (peer, generation) = (self.settings.peer, self.generation);
         match message {
             Message::Hello { .. } => return Err(PeerFault::SecondHello),

@@ -11,7 +11,7 @@ use crate::packet_socket;
 
 /// An interface as it stands. Nothing was changed to find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Survey {
+pub struct InterfaceInfo {
     /// The kernel's name for it.
     pub name: String,
     /// Its own address.
@@ -48,7 +48,7 @@ pub struct Survey {
     pub full_duplex: Option<bool>,
 }
 
-impl Survey {
+impl InterfaceInfo {
     /// Looks at the interface of that name.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Survey {
     }
 }
 
-/// See [`Survey::lives`].
+/// See [`InterfaceInfo::lives`].
 pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
     let words = match addresses {
         [] => None,

@@ -18,7 +18,7 @@ const REPORT_WAIT: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// What other threads ask the main thread, and where the answer goes.
-pub(super) enum Asked {
+pub(super) enum ControlRequest {
     /// For a report.
     Report(Sender<GatewayReport>),
     /// To do something; the answer is what is said of it, or why not.
@@ -27,33 +27,33 @@ pub(super) enum Asked {
 
 /// Where the main thread is asked.
 #[derive(Clone)]
-pub(super) struct Door {
-    questions: Sender<Asked>,
+pub(super) struct ControlHandle {
+    requests: Sender<ControlRequest>,
     main: Thread,
 }
 
 /// What the main thread is asked.
-pub(super) struct Questions(Receiver<Asked>);
+pub(super) struct RequestQueue(Receiver<ControlRequest>);
 
-/// A door to the thread that calls this.
-pub(super) fn open() -> (Door, Questions) {
-    let (questions, asked) = mpsc::channel();
-    (Door { questions, main: thread::current() }, Questions(asked))
+/// A handle to the thread that calls this.
+pub(super) fn open() -> (ControlHandle, RequestQueue) {
+    let (requests, asked) = mpsc::channel();
+    (ControlHandle { requests, main: thread::current() }, RequestQueue(asked))
 }
 
-impl Door {
+impl ControlHandle {
     /// The answer; none while the main thread starts or stops.
-    pub(super) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Asked) -> Option<T> {
+    pub(super) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> ControlRequest) -> Option<T> {
         let (reply, answer) = mpsc::channel();
-        self.questions.send(question(reply)).ok()?;
+        self.requests.send(question(reply)).ok()?;
         self.main.unpark();
         answer.recv_timeout(REPORT_WAIT).ok()
     }
 }
 
-impl Questions {
+impl RequestQueue {
     /// Waits for the next question; none if a worker woke this thread, or `most` has passed.
-    pub(super) fn wait(&self, most: Duration) -> Option<Asked> {
+    pub(super) fn wait(&self, most: Duration) -> Option<ControlRequest> {
         let began = Instant::now();
         if let Ok(asked) = self.0.try_recv() {
             return Some(asked);
@@ -68,14 +68,14 @@ impl Questions {
 pub(super) fn serve(
     name: &str,
     runtime_dir: &Path,
-    door: &Door,
+    control_handle: &ControlHandle,
 ) -> Result<(SocketServer, SocketServer), RunError> {
-    let (nothing, of_reports) = (without_links(name), door.clone());
-    let answer = move || of_reports.ask(Asked::Report).unwrap_or_else(|| nothing.clone());
+    let (nothing, of_reports) = (without_links(name), control_handle.clone());
+    let answer = move || of_reports.ask(ControlRequest::Report).unwrap_or_else(|| nothing.clone());
     let server = SocketServer::reports(runtime_dir, name, answer)?;
-    let of_requests = door.clone();
+    let of_requests = control_handle.clone();
     let answer = move |request| {
-        let answer = of_requests.ask(|reply| Asked::Request(request, reply));
+        let answer = of_requests.ask(|reply| ControlRequest::Request(request, reply));
         answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
     };
     Ok((server, request::serve(runtime_dir, name, answer)?))

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::judge::{discards, waiting};
-use super::super::lately::Seen;
-use super::super::verdict::{Finding, Level, State, judge};
+use super::super::evaluate::{discards, waiting};
+use super::super::recent::Seen;
+use super::super::verdict::{Finding, Level, State, evaluate};
 use super::super::{Concern, Verdict};
 use super::{SitePeerReport, SiteReport};
 
@@ -30,7 +30,7 @@ pub(crate) fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<C
     }
     findings.extend(discards(&facts.seen));
     let text = format!("All peers are connected: {}.", report.peers.len());
-    judge(findings, Finding::new(State::Protecting, Level::Good, text))
+    evaluate(findings, Finding::new(State::Protecting, Level::Good, text))
 }
 
 fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
@@ -150,7 +150,7 @@ impl SiteEvent {
 #[cfg(test)]
 mod tests {
     use super::super::super::WaitingReport;
-    use super::super::super::lately::FailingSc;
+    use super::super::super::recent::FailingSc;
     use super::super::tests::sample_site;
     use super::*;
 

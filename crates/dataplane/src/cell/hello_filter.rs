@@ -53,7 +53,7 @@ enum Share {
 
 /// What the worker knows of a relation's handshake.
 #[derive(Debug)]
-pub struct Door {
+pub struct HelloFilter {
     line: Line,
     names: Names,
     waiting: [u8; 2],
@@ -64,8 +64,8 @@ pub struct Door {
     answer: Option<HandshakeNonce>,
 }
 
-impl Door {
-    /// A door of this relation, whose handshake has these nonces.
+impl HelloFilter {
+    /// A filter of this relation, whose handshake has these nonces.
     pub fn new(line: Line, names: Names) -> Self {
         let (known, late) = (ArrayVec::new(), Allowance::default());
         Self { line, names, waiting: [0; 2], known, late, answer: None }
@@ -85,17 +85,17 @@ impl Door {
 
 /// Those of all relations, by number.
 #[derive(Debug)]
-pub(super) struct Doors {
-    doors: Box<[Door]>,
+pub(super) struct HelloFilters {
+    filters: Box<[HelloFilter]>,
     waiting: [VecDeque<HelloFrame>; 2],
     /// Relations in which somebody waits for an answer, each once.
     answers: VecDeque<u16>,
 }
 
-impl Doors {
-    pub(super) fn new(doors: Box<[Door]>) -> Self {
-        let answers = VecDeque::with_capacity(doors.len());
-        Self { doors, waiting: [0; 2].map(|_| VecDeque::with_capacity(WAITING)), answers }
+impl HelloFilters {
+    pub(super) fn new(filters: Box<[HelloFilter]>) -> Self {
+        let answers = VecDeque::with_capacity(filters.len());
+        Self { filters, waiting: [0; 2].map(|_| VecDeque::with_capacity(WAITING)), answers }
     }
 
     /// A frame that looks like a HELLO of a relation.
@@ -107,41 +107,41 @@ impl Doors {
         counters: &mut CellCounters,
         end: &CellEnd,
     ) {
-        let Some(door) = self.doors.get_mut(relation) else { return };
-        let claim = match door.line.claim(frame) {
+        let Some(filter) = self.filters.get_mut(relation) else { return };
+        let claim = match filter.line.claim(frame) {
             Ok(claim) => claim,
-            Err(discard) => return end.tally.discard(discard),
+            Err(discard) => return end.shared_counters.discard(discard),
         };
-        let named = claim.names(&door.names);
-        if named && door.is_known(claim.mac(), now) {
+        let named = claim.names(&filter.names);
+        if named && filter.is_known(claim.mac(), now) {
             counters.in_hello_repeated += 1;
             return;
         }
         let share = if named { Share::Named } else { Share::Others } as usize;
-        if door.waiting[share] == OF_ONE || self.waiting[share].len() == WAITING {
+        if filter.waiting[share] == OF_ONE || self.waiting[share].len() == WAITING {
             counters.in_hello_flood += 1;
             return;
         }
-        door.waiting[share] += 1;
+        filter.waiting[share] += 1;
         self.waiting[share].push_back(HelloFrame::new(relation, frame));
     }
 
     /// Looks at the MACs of some that wait, and gives control what is true.
-    pub(super) fn judge(&mut self, now: Moment, counters: &mut CellCounters, end: &mut CellEnd) {
+    pub(super) fn check_macs(&mut self, now: Moment, counters: &mut CellCounters, end: &mut CellEnd) {
         for share in [Share::Named, Share::Others] {
             for _ in 0..MACS {
                 let Some(frame) = self.waiting[share as usize].pop_front() else { break };
-                let Some(door) = self.doors.get_mut(usize::from(frame.relation)) else { continue };
-                door.waiting[share as usize] -= 1;
-                match door.admit(&frame, now, counters, end) {
+                let Some(filter) = self.filters.get_mut(usize::from(frame.relation)) else { continue };
+                filter.waiting[share as usize] -= 1;
+                match filter.admit(&frame, now, counters, end) {
                     Ok(None) => {}
                     Ok(Some(nonce)) => {
                         // A relation stands in the list once, with the newest that asked.
-                        if door.answer.replace(nonce).is_none() {
+                        if filter.answer.replace(nonce).is_none() {
                             self.answers.push_back(frame.relation);
                         }
                     }
-                    Err(discard) => end.tally.discard(discard),
+                    Err(discard) => end.shared_counters.discard(discard),
                 }
             }
         }
@@ -158,23 +158,23 @@ impl Doors {
     /// The next answer.
     pub(super) fn next_answer(&mut self, end: &CellEnd) -> Option<HelloFrame> {
         let relation = usize::from(self.answers.pop_front()?);
-        let door = self.doors.get_mut(relation)?;
-        let octets: [u8; HELLO_FRAME_OCTETS] = door.line.answer(&door.names, door.answer.take()?);
-        end.tally.answered();
+        let filter = self.filters.get_mut(relation)?;
+        let octets: [u8; HELLO_FRAME_OCTETS] = filter.line.answer(&filter.names, filter.answer.take()?);
+        end.shared_counters.answered();
         Some(HelloFrame::new(relation, &octets))
     }
 
     /// A handshake has these nonces now.
     pub(super) fn name(&mut self, relation: usize, names: Names) {
-        if let Some(door) = self.doors.get_mut(relation) {
-            door.names = names;
+        if let Some(filter) = self.filters.get_mut(relation) {
+            filter.names = names;
         }
     }
 
     /// Relations that go on: (own number, number there).
-    pub(super) fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
-        for &(number, before) in goes_on {
-            let (own, there) = (&mut self.doors[number], &mut predecessor.doors[before]);
+    pub(super) fn take_over(&mut self, predecessor: &mut Self, carry_over: &[(usize, usize)]) {
+        for &(number, before) in carry_over {
+            let (own, there) = (&mut self.filters[number], &mut predecessor.filters[before]);
             std::mem::swap(own, there);
             // What waits there is asked again.
             (own.waiting, own.answer) = ([0; 2], None);
@@ -182,7 +182,7 @@ impl Doors {
     }
 }
 
-impl Door {
+impl HelloFilter {
     /// Does with a HELLO what is to be done, if it is true: the nonce of the peer, if that is an answer.
     fn admit(
         &mut self,
