@@ -72,7 +72,7 @@ Examples:
         rows: PathBuf,
         /// Of `precompute`: judge what scripts/precompute.sh mcu has left by its targets, and measure nothing
         #[arg(long, conflicts_with_all = ["json", "quick"])]
-        evaluate: bool,
+        judge: bool,
         /// One line of JSON for each figure
         #[arg(long)]
         json: bool,
@@ -172,4 +172,48 @@ pub(crate) enum PortKind {
     AfXdp,
     #[value(name = "af_packet")]
     AfPacket,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Command lines of the Makefile, of scripts and of the help, behind the words that start the program.
+    #[test]
+    fn what_scripts_and_help_type_is_understood() {
+        let makefile = include_str!("../../../Makefile");
+        let precompute = include_str!("../../../scripts/precompute.sh");
+        let help = include_str!("arguments.rs").split("#[cfg(test)]").next().expect("a first part");
+        let mut understood = 0;
+        for line in [makefile, precompute, help].into_iter().flat_map(str::lines) {
+            let line = line.trim_start();
+            let typed = [
+                "target/release/frameward-lab ",
+                "cargo run --quiet --locked --package frameward-perf -- ",
+                "sudo frameward-lab ",
+                "frameward-lab ",
+            ]
+            .into_iter()
+            .find_map(|start| line.strip_prefix(start));
+            let Some(typed) = typed else { continue };
+            // What stands between quotation marks is one word, whatever it is.
+            let typed = typed.trim_end_matches(")]").trim_end_matches("\";");
+            let words: Vec<String> = typed
+                .split(['\'', '"'])
+                .enumerate()
+                .flat_map(|(quoted, part)| match quoted % 2 {
+                    1 => vec![part.to_owned()],
+                    _ => part.split_whitespace().map(str::to_owned).collect(),
+                })
+                .collect();
+            let parsed = Arguments::try_parse_from(std::iter::once("frameward-lab".to_owned()).chain(words));
+            assert!(
+                parsed.is_ok(),
+                "{line}: {}",
+                parsed.err().map(|error| error.to_string()).unwrap_or_default()
+            );
+            understood += 1;
+        }
+        assert!(understood > 20, "{understood} command lines found");
+    }
 }

@@ -40,8 +40,8 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo { what } => demo(what),
-        Command::Bench { what: Measured::Precompute, evaluate: true, rows, .. } => evaluate_precompute(&rows),
-        Command::Bench { evaluate: true, .. } => {
+        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => evaluate_precompute(&rows),
+        Command::Bench { judge: true, .. } => {
             Err(told(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
         }
         Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
