@@ -74,7 +74,9 @@ fn literals(source: &str) -> Vec<(Vec<String>, String)> {
             continue;
         }
         // Characters that would look like the beginning of a string, or like a parenthesis.
-        if let Some(behind) = ["'\"'", "'\\\"'", "'('", "')'"].iter().find_map(|quoted| rest.strip_prefix(quoted)) {
+        if let Some(behind) =
+            ["'\"'", "'\\\"'", "'('", "')'"].iter().find_map(|quoted| rest.strip_prefix(quoted))
+        {
             rest = behind;
             continue;
         }
@@ -115,12 +117,14 @@ fn literal(rest: &str) -> (String, &str) {
 /// Whether the parts of a phrase, between its `...`, come in this order in a text.
 fn says(text: &str, phrase: &str) -> bool {
     let mut rest = text;
-    phrase.split("...").map(str::trim).filter(|part| !part.is_empty()).all(|part| match rest.split_once(part) {
-        Some((_, behind)) => {
-            rest = behind;
-            true
+    phrase.split("...").map(str::trim).filter(|part| !part.is_empty()).all(|part| {
+        match rest.split_once(part) {
+            Some((_, behind)) => {
+                rest = behind;
+                true
+            }
+            None => false,
         }
-        None => false,
     })
 }
 
