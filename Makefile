@@ -6,7 +6,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -26,6 +26,7 @@ help:
 	@echo "make test       every test (root for those in network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make book       the book, in target/book/index.html (mdBook, from crates.io)"
+	@echo "make book-outputs  whether the outputs in the book are those of the program (root; a minute)"
 	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
 	@echo "make release    both packages with a bill of materials, checksums and a signature, in target/release-files"
 	@echo "make test-deb   installs the package into a Debian in namespaces, runs, upgrades and removes it (root)"
@@ -128,6 +129,10 @@ test:
 book:
 	@scripts/setup.sh book
 	target/tools/bin/mdbook build docs/book --dest-dir $(CURDIR)/target/book
+
+# scripts/book_outputs.sh renew writes what the program says.
+book-outputs:
+	@scripts/book_outputs.sh
 
 deb: book
 	@scripts/setup.sh demo
