@@ -10,7 +10,6 @@ mod clsact;
 mod control;
 mod info;
 mod link;
-mod netlink;
 mod offload;
 mod owner;
 mod prepared;
@@ -24,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
-pub use info::{InterfaceInfo, af_xdp_available};
+pub use info::InterfaceInfo;
 pub use prepared::{Allowed, Guard, Prepared, guard_here};
 pub use routes::default_routes;
 pub use watch::{Seen, Watch, look};

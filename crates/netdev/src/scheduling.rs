@@ -14,6 +14,9 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
 /// How the kernel chooses a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheduling {
@@ -44,6 +47,7 @@ impl Scheduling {
             Self::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
         };
         let parameters = libc::sched_param { sched_priority: priority };
+        // nix has no call for it.
         // SAFETY: the calling thread is alive; the parameters live through the call.
         match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &raw const parameters) } {
             0 => Ok(()),
@@ -65,19 +69,10 @@ pub fn probe_cpu(cpu: usize) -> io::Result<()> {
 
 /// Has the calling thread run on one CPU alone.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: a set of no CPU is all zeros.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set has room for the number, which was compared above.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: 0 is the calling thread; the set lives through the call, and its size is given with it.
-    if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu)?;
+    // 0 is the calling thread.
+    Ok(sched_setaffinity(Pid::from_raw(0), &cpus)?)
 }
 
 /// How long a worker goes first without having slept. Frames that are there when it wakes take a small part of it.

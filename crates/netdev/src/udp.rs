@@ -117,7 +117,7 @@ impl UdpPort {
         let inbox = Inbox::new().map_err(failed("find memory for it"))?;
         let socket = OwnedFd::from(socket);
         let merging = offloads.merging && socket::merge_received(&socket);
-        let buffers = socket::enlarge_buffers(&socket, BUFFER_OCTETS as libc::c_int);
+        let buffers = socket::enlarge_buffers(&socket, BUFFER_OCTETS);
         Ok(Self {
             socket,
             address,

@@ -35,6 +35,7 @@ mod scatter;
 mod side;
 mod socket;
 
+use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
 use crate::bpf::{Link, SocketMap};
@@ -236,7 +237,7 @@ impl Port for AfXdp {
         self.idle = if burst.len() == before { self.idle + 1 } else { 0 };
         if self.idle >= IDLE_TURNS {
             self.idle = 0;
-            self.descriptors.iter().copied().for_each(packet_socket::clear_error);
+            self.sockets.iter().map(Socket::owned).for_each(packet_socket::clear_error);
         }
     }
 
@@ -284,6 +285,14 @@ impl Port for AfXdp {
     fn description(&self) -> &str {
         &self.description
     }
+}
+
+/// Whether this kernel has AF_XDP, and lets this process use it.
+///
+/// # Errors
+/// What the kernel says if not.
+pub fn available() -> io::Result<()> {
+    socket::open().map(drop)
 }
 
 fn check_mtu(interface: &Interface, pool: &Pool) -> Result<(), PortError> {

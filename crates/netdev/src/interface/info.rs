@@ -2,12 +2,9 @@
 //!
 //! [`Interface::open`]: super::Interface::open
 
-use std::io;
-
 use super::control::{self, Control};
 use super::offload::harmful;
 use super::{InterfaceError, MacAddress, default_routes, facts, link, system};
-use crate::packet_socket;
 
 /// An interface as it stands. Nothing was changed to find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,12 +109,4 @@ pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
         (Some(words), Some(routes)) => Some(format!("{words} and {routes}")),
         (one, other) => one.or(other),
     }
-}
-
-/// Whether this kernel has AF_XDP, and lets this process use it.
-///
-/// # Errors
-/// What the kernel says if not.
-pub fn af_xdp_available() -> io::Result<()> {
-    packet_socket::socket(libc::AF_XDP).map(drop)
 }

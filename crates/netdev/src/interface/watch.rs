@@ -4,14 +4,15 @@
 //! What it says is not read: it only is a reason to look. So a message that was lost, because the socket was full,
 //! costs nothing as long as somebody looks once a second anyway.
 
-#![allow(unsafe_code)]
-
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, SockFlag, SockProtocol, recv};
 
 use super::link::{self, Which};
 use super::{InterfaceError, system};
+use crate::netlink;
 
 /// An interface at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,22 +54,9 @@ impl Watch {
     /// # Errors
     /// If there is no such socket to be had.
     pub fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers.
-        let descriptor = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor that nobody else owns.
-        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-        // SAFETY: all zero is a valid address.
-        let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-        address.nl_groups = libc::RTMGRP_LINK as u32;
-        let octets = mem::size_of_val(&address) as libc::socklen_t;
-        // SAFETY: the address is as long as said.
-        let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), octets) };
-        if bound < 0 { Err(io::Error::last_os_error()) } else { Ok(Self(socket)) }
+        let socket = netlink::socket(SockProtocol::NetlinkRoute, SockFlag::SOCK_NONBLOCK)?;
+        netlink::join(&socket, libc::RTMGRP_LINK as u32)?;
+        Ok(Self(socket))
     }
 
     /// Whether anything has changed since the last question. Does not wait; at most [`MOST_MESSAGES`] messages are
@@ -76,16 +64,13 @@ impl Watch {
     pub fn has_changed(&self) -> bool {
         let mut changed = false;
         for _ in 0..MOST_MESSAGES {
-            let mut octet = [0u8; 1];
-            // SAFETY: the buffer is as long as said; what is longer is cut.
-            let received =
-                unsafe { libc::recv(self.0.as_raw_fd(), octet.as_mut_ptr().cast(), octet.len(), 0) };
-            if received < 0 {
-                // ENOBUFS: messages were lost, which is a change too; the next question finds it out.
-                let lost = io::Error::last_os_error().raw_os_error() == Some(libc::ENOBUFS);
-                return changed || lost;
+            // A longer message is cut to the octet.
+            match recv(self.0.as_raw_fd(), &mut [0; 1], MsgFlags::empty()) {
+                Ok(_) => changed = true,
+                // Messages were lost, which is a change too; the next question finds it out.
+                Err(Errno::ENOBUFS) => return true,
+                Err(_) => return changed,
             }
-            changed = true;
         }
         changed
     }
