@@ -23,14 +23,14 @@ use suite::fieldbus::MasterKey;
 use zeroize::Zeroizing;
 
 use self::recent::RecentCounters;
-use self::silence::Silences;
-use super::{Gateway, LinkControl, Notice, Unanswered};
+use self::silence::SilentRelations;
+use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
 use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, Rest};
+use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, OtherFrames};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
 
-use crate::jobs::OnLink;
+use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
 
 /// What a cell is configured with.
@@ -44,7 +44,7 @@ pub struct CellSettings {
     /// The relations; a relation's number is its place here.
     pub relations: Vec<RelationSettings>,
     /// What becomes of other frames.
-    pub rest: Rest,
+    pub rest: OtherFrames,
 }
 
 /// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
@@ -53,7 +53,7 @@ pub struct CellStatus {
     /// The cell's name.
     pub name: String,
     /// What becomes of other frames.
-    pub rest: Rest,
+    pub rest: OtherFrames,
     /// What is of no relation, and HELLOs on their way.
     pub counters: CellCounters,
     /// What its handshakes counted.
@@ -74,17 +74,17 @@ pub enum CellError {
     #[error("the link has a cell already, or none that could be changed")]
     NotSo,
     /// Its relations cannot be.
-    #[error("{}", in_words(.0))]
+    #[error("{}", describe(.0))]
     Relations(RelationsError),
     /// No random values.
     #[error("no random values: {0}")]
     Random(io::Error),
     /// Its worker does not answer.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    WorkerUnresponsive(#[from] WorkerUnresponsive),
 }
 
-fn in_words(error: &RelationsError) -> String {
+fn describe(error: &RelationsError) -> String {
     match error {
         RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MOST),
         RelationsError::Same(one, other) => format!(
@@ -108,7 +108,7 @@ pub(super) struct CellControl {
     /// What handshakes counted that are over.
     hello_before: HelloCounters,
     lately: RecentCounters,
-    silences: Silences,
+    silences: SilentRelations,
 }
 
 /// What control keeps of a relation.
@@ -161,7 +161,7 @@ impl CellControl {
                 says: Vec::new(),
                 hello_before,
                 lately: RecentCounters::default(),
-                silences: Silences::default(),
+                silences: SilentRelations::default(),
             }),
         ))
     }
@@ -192,7 +192,7 @@ impl CellControl {
         }
         let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
-        self.silences = before.silences.moved(&places);
+        self.silences = before.silences.renumbered(&places);
         while let Ok((there, event)) = before.rings.events.pop() {
             if let Some(number) = places[usize::from(there)] {
                 self.hear_event(number, event, notices);
@@ -319,9 +319,9 @@ impl CellControl {
             |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
         while changes.peek().is_some() {
             let list = KeyChanges::new(changes.by_ref().map(named));
-            let change = OnLink::new(around.slot, list, |link, list| {
+            let change = LinkJob::new(around.slot, list, |link, list| {
                 if let Some(cell) = link.path_mut().cell_mut() {
-                    list.carry_out(cell);
+                    list.apply(cell);
                 }
                 // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.
                 Progress::DoneForThisTurn
@@ -401,13 +401,13 @@ impl Gateway {
         for &LinkControl { worker, slot, ref cell, .. } in &self.links {
             let Some(cell) = cell else { continue };
             let snapshot = CellSnapshot::with_room(cell.relations.len());
-            let report = OnLink::new(slot, snapshot, |link, snapshot| {
+            let report = LinkJob::new(slot, snapshot, |link, snapshot| {
                 let complete = link.path_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
                 if complete { Progress::Done } else { Progress::Unfinished }
             });
             asked += usize::from(self.workers[worker].submit(report).is_ok());
         }
-        let mut snapshots = self.gather(asked, |job: &OnLink<CellSnapshot>| job.slot);
+        let mut snapshots = self.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
         let mut statuses = Vec::new();
         for LinkControl { name, worker, slot, cell, .. } in &self.links {
             let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
@@ -431,8 +431,8 @@ impl Gateway {
         number: usize,
         cell: Option<Box<Cell>>,
         carry_over: Vec<(usize, usize)>,
-    ) -> Result<(), Unanswered> {
-        let before = self.on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
+    ) -> Result<(), WorkerUnresponsive> {
+        let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
             *cell = link.path_mut().change_cell(cell.take(), carry_over);
             Progress::Done
         })?;

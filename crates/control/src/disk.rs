@@ -20,7 +20,7 @@ use wire::Pn;
 
 use super::floors::Floor;
 use super::{Gateway, Notice};
-use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, Unused};
+use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
 
 /// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -38,16 +38,16 @@ enum Work {
     /// To reserve the next block of PNs.
     Reserve { ticket: u64, name: LeaseName, last: Pn },
     /// To write floors that were read then; none: they are the last ones of SAs that are gone.
-    Floors { floors: Vec<Floor>, read: Option<Read> },
+    Floors { floors: Vec<Floor>, read: Option<FloorReading> },
     /// To take back what an SA has not used that is gone.
-    GiveBack(Unused),
+    GiveBack(UnusedPns),
     /// Something else.
     Other(Box<dyn FnOnce(&mut LeaseStore) + Send>),
 }
 
 /// When floors were read, by control's clock and by the real one, and whether every worker answered.
 #[derive(Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct FloorReading {
     pub(super) at: Instant,
     pub(super) began: Instant,
     pub(super) complete: bool,
@@ -56,7 +56,7 @@ pub(super) struct Read {
 /// What has become of it.
 enum Done {
     Reserved { ticket: u64, reservation: Result<Reservation, LeaseError> },
-    Floors { read: Option<Read>, took: Duration, written: Result<bool, LeaseError> },
+    Floors { read: Option<FloorReading>, took: Duration, written: Result<bool, LeaseError> },
     Other,
 }
 
@@ -140,13 +140,13 @@ impl Disk {
     }
 
     /// Has floors written.
-    pub(super) fn keep_floors(&mut self, floors: Vec<Floor>, read: Option<Read>) {
+    pub(super) fn keep_floors(&mut self, floors: Vec<Floor>, read: Option<FloorReading>) {
         self.writes_floors |= read.is_some();
         self.send(Work::Floors { floors, read });
     }
 
     /// Takes back what an SA has not used that is gone.
-    pub(super) fn give_back(&mut self, unused: Unused) {
+    pub(super) fn give_back(&mut self, unused: UnusedPns) {
         self.send(Work::GiveBack(unused));
     }
 
@@ -267,7 +267,7 @@ impl Gateway {
     }
 
     /// Hears what the disk has done.
-    pub(super) fn hear_disk(&mut self, now: Instant) {
+    pub(super) fn handle_disk_replies(&mut self, now: Instant) {
         while let Some(done) = self.disk.next() {
             match done {
                 Done::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
@@ -285,14 +285,14 @@ impl Gateway {
     }
 
     /// Waits until all is done that was asked for.
-    pub(super) fn settle_disk(&mut self) {
+    pub(super) fn drain_disk(&mut self) {
         if self.disk.ask(|_| (), LAST_PATIENCE).is_ok() {
-            self.hear_disk(Instant::now());
+            self.handle_disk_replies(Instant::now());
         }
     }
 
     /// Brings the last floors to disk and gives back what was not used.
-    pub(super) fn end_disk(mut self, floors: Vec<Floor>, unused: Vec<Unused>) -> Result<(), LeaseError> {
+    pub(super) fn close_disk(mut self, floors: Vec<Floor>, unused: Vec<UnusedPns>) -> Result<(), LeaseError> {
         let last = move |leases: &mut LeaseStore| {
             let kept = leases.keep_floors(&floors).map(drop);
             kept.and(leases.give_back(&unused))

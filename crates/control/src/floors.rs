@@ -30,7 +30,7 @@ use dataplane::job::Progress;
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
-use super::disk::Read;
+use super::disk::FloorReading;
 use super::{Gateway, Keys, Notice};
 use pnstore::{LeaseError, LeaseName};
 
@@ -87,11 +87,11 @@ impl FloorKeeper {
     /// What has to be said of floors that were read then, and were on disk `took` later.
     pub(super) fn evaluate(
         &mut self,
-        read: Read,
+        read: FloorReading,
         took: Duration,
         written: Result<bool, LeaseError>,
     ) -> Option<Notice> {
-        let Read { at: read_at, complete, .. } = read;
+        let FloorReading { at: read_at, complete, .. } = read;
         let (told, notice) = match written {
             Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
             Ok(_) => {
@@ -137,7 +137,7 @@ impl Gateway {
                 None => complete = false,
             }
         }
-        self.disk.keep_floors(floors, Some(Read { at: now, began, complete }));
+        self.disk.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
     }
 
     /// The floors of a link; nothing if its worker does not answer.
@@ -148,7 +148,7 @@ impl Gateway {
             return Some(into);
         }
         let (_, floors) = self
-            .on_link(number, (of, into), |link, (of, floors)| {
+            .run_on_link(number, (of, into), |link, (of, floors)| {
                 read(&link.path().secy, of, floors);
                 Progress::Done
             })
@@ -207,7 +207,7 @@ mod tests {
                 Failed => (0, true, Err(LeaseError::Full { path: PathBuf::new() })),
             };
             let read_at = start + Duration::from_millis(ms);
-            let read = Read { at: read_at, began: start, complete };
+            let read = FloorReading { at: read_at, began: start, complete };
             let notice = keeper.evaluate(read, Duration::from_millis(took), written);
             let notice = match notice {
                 None => String::new(),

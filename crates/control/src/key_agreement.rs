@@ -15,15 +15,15 @@ use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
 use wire::{An, Ckn, Ki};
 use zeroize::Zeroizing;
 
-use super::sa_table::{SaNotice, SaTable, in_words};
-use super::{Gateway, Keys, LinkControl, Notice, Unanswered};
+use super::sa_table::{SaNotice, SaTable, describe};
+use super::{Gateway, Keys, LinkControl, Notice, WorkerUnresponsive};
 use dataplane::eapol::{self, KayEnd, TO_KAY};
 use dataplane::job::Progress;
 use dataplane::link::Link;
 use dataplane::path::Path;
 use dataplane::worker::WorkerHandle;
 
-use crate::jobs::OnLink;
+use crate::jobs::LinkJob;
 use crate::sa_changes::{NextPns, SaChanges};
 
 /// How often the KaY is told the next PN.
@@ -105,7 +105,7 @@ struct Context<'g> {
 
 impl Agreement {
     /// Asks for the next PNs in the next turn.
-    pub(super) const fn ask_next_pns_at(&mut self, now: Instant) {
+    pub(super) const fn schedule_pn_query(&mut self, now: Instant) {
         self.pns_due = now;
     }
 
@@ -153,7 +153,7 @@ impl Agreement {
     /// Takes what the KaY has to say to anybody.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
-            self.table.carry(event, &mut |told| around.tell(told));
+            self.table.apply_event(event, &mut |told| around.tell(told));
         }
         let mut said = false;
         while let Some(frame) = self.kay.poll_transmit(around.now) {
@@ -169,7 +169,7 @@ impl Agreement {
     fn commit(&mut self, around: &mut Context<'_>) {
         let Some(changes) = self.table.take_changes() else { return };
         if let Err(job) = around.worker.submit(change_sas(around.slot, *changes)) {
-            self.table.put_back(job.data);
+            self.table.requeue(job.data);
         }
     }
 }
@@ -177,7 +177,7 @@ impl Agreement {
 impl Context<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
-        let ask = OnLink::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
+        let ask = LinkJob::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
             pns.read(&link.path().secy);
             Progress::Done
         });
@@ -225,18 +225,18 @@ impl Gateway {
     /// wants [`Gateway::change_key_agreement`] too, so that the others hear of it.
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
+    /// [`WorkerUnresponsive`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
     /// removed and added.
-    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
+    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { keys: Keys::Agreed(agreement), worker, slot, .. } = &mut self.links[number] else {
-            return Err(Unanswered);
+            return Err(WorkerUnresponsive);
         };
         // The table is that of the path before once the worker has got all changes.
         if let Some(changes) = agreement.table.take_changes() {
             let _ = self.workers[*worker].submit(change_sas(*slot, *changes));
         }
-        agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
+        agreement.table.prepare(&mut path).map_err(|_| WorkerUnresponsive)?;
         self.exchange(number, path, secy::CarryOver { all: true, ..Default::default() }).map(drop)
     }
 
@@ -244,11 +244,15 @@ impl Gateway {
     /// stay as they are: the replay window is that of those to come.
     ///
     /// # Errors
-    /// [`Unanswered`]: there is no such link.
-    pub fn change_key_agreement(&mut self, name: &str, agreement: KeyAgreement) -> Result<(), Unanswered> {
+    /// [`WorkerUnresponsive`]: there is no such link.
+    pub fn change_key_agreement(
+        &mut self,
+        name: &str,
+        agreement: KeyAgreement,
+    ) -> Result<(), WorkerUnresponsive> {
         let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
-        let number = self.number(name).ok_or(Unanswered)?;
-        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(Unanswered)?;
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(WorkerUnresponsive)?;
         agreement.table.set(replay_window, hold, antedate);
         let ckns = names(&caks);
         agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
@@ -295,7 +299,7 @@ impl Gateway {
         match (changes.refused, changes.reports.first()) {
             // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
             (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
-                around.tell(SaNotice::SakRefused(*ki, in_words(error)));
+                around.tell(SaNotice::SakRefused(*ki, describe(error)));
             }
             _ => agreement.report(changes.reports, &mut around),
         }
@@ -330,9 +334,9 @@ impl Gateway {
 }
 
 /// The job that carries out these changes.
-fn change_sas(slot: usize, changes: SaChanges) -> Box<OnLink<SaChanges>> {
-    OnLink::new(slot, changes, |link, changes| {
-        changes.carry_out_on(link);
+fn change_sas(slot: usize, changes: SaChanges) -> Box<LinkJob<SaChanges>> {
+    LinkJob::new(slot, changes, |link, changes| {
+        changes.apply_to_link(link);
         Progress::Done
     })
 }

@@ -47,9 +47,9 @@ pub use dataplane::job::{Datapath, Progress};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::worker::{Polling, WorkerHandle};
-use jobs::Exchange;
+use jobs::SwapDatapath;
 use netdev::scheduling::Scheduling;
-use pnstore::{LeaseError, LeaseStore, Unused};
+use pnstore::{LeaseError, LeaseStore, UnusedPns};
 use sites::SiteControl;
 
 /// Something that a person has to know.
@@ -157,7 +157,7 @@ pub fn workers(links: usize) -> usize {
 /// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a worker does not answer; this is a defect of frameward: please report it")]
-pub struct Unanswered;
+pub struct WorkerUnresponsive;
 
 /// A running gateway.
 pub struct Gateway {
@@ -211,7 +211,7 @@ impl LinkControl {
     }
 
     /// The PNs that its transmit SA has not used; the link has come back from its worker.
-    fn unused(&self, link: &Link) -> Option<Unused> {
+    fn unused(&self, link: &Link) -> Option<UnusedPns> {
         match &self.keys {
             Keys::Static(keys) => keys.lease.unused(&link.path().secy),
             Keys::Agreed(_) | Keys::None => None,
@@ -271,10 +271,10 @@ impl Gateway {
     /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link without keys.
-    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
+    /// [`WorkerUnresponsive`]; also if there is no such link without keys.
+    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let Keys::None = &self.links[number].keys else { return Err(WorkerUnresponsive) };
         self.exchange(number, path, CarryOver::default()).map(drop)
     }
 
@@ -312,7 +312,7 @@ impl Gateway {
         // If the ring is full the worker is stuck, which is told by what follows.
         let begun = link.pool().is_some();
         let datapath = Some(Datapath::Link(Box::new(link)));
-        let _ = self.workers[worker].submit(Box::new(Exchange { slot, datapath }));
+        let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
         self.links.push(LinkControl { name, worker, slot, keys, cell: None, begun });
         Ok(())
     }
@@ -342,13 +342,13 @@ impl Gateway {
     /// Takes a link out, with its ports and its SecY.
     ///
     /// # Errors
-    /// [`Unanswered`]; the link is then forgotten all the same.
-    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
+    /// [`WorkerUnresponsive`]; the link is then forgotten all the same.
+    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { worker, slot, .. } = self.links[number];
-        let removed = self.run(worker, Box::new(Exchange { slot, datapath: None }));
+        let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
         let control = self.links.remove(number);
-        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(Unanswered) };
+        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)
@@ -357,10 +357,10 @@ impl Gateway {
     /// Gives a link ports, in the place of those that it has. With its first ones KaY and handshakes begin to speak.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let before = self.on_link(number, Some(ports), |link, ports| {
+    /// [`WorkerUnresponsive`].
+    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, Some(ports), |link, ports| {
             *ports = ports.take().and_then(|ports| link.open(ports));
             Progress::Done
         })?;
@@ -383,10 +383,10 @@ impl Gateway {
     /// Closes a link's ports, if it has any. The link and its SecY stay.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn close(&mut self, name: &str) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let before = self.on_link(number, None, |link, ports| {
+    /// [`WorkerUnresponsive`].
+    pub fn close(&mut self, name: &str) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, None, |link, ports| {
             *ports = link.close();
             Progress::Done
         })?;
@@ -401,8 +401,8 @@ impl Gateway {
         number: usize,
         path: Box<Path>,
         carry_over: CarryOver,
-    ) -> Result<Box<Path>, Unanswered> {
-        let (before, _freed) = self.on_link(number, (path, carry_over), |link, (path, carry_over)| {
+    ) -> Result<Box<Path>, WorkerUnresponsive> {
+        let (before, _freed) = self.run_on_link(number, (path, carry_over), |link, (path, carry_over)| {
             link.change(path, carry_over);
             Progress::Done
         })?;
@@ -411,7 +411,7 @@ impl Gateway {
 
     /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
-        self.hear_disk(now);
+        self.handle_disk_replies(now);
         for worker in 0..self.workers.len() {
             while let Some(event) = self.workers[worker].event() {
                 self.handle_event(worker, event, now);
@@ -430,7 +430,7 @@ impl Gateway {
     }
 
     /// Memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
-    pub const fn distrust(&mut self) {
+    pub const fn distrust_memory(&mut self) {
         self.distrusted = true;
     }
 
@@ -440,7 +440,7 @@ impl Gateway {
     /// If floors or leases cannot be written.
     pub fn stop(mut self) -> Result<(), LeaseError> {
         // A block that is under way is not used any more, and is given back with the others.
-        self.settle_disk();
+        self.drain_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let mut datapaths = worker.stop();
@@ -453,7 +453,7 @@ impl Gateway {
                 }
             }
         }
-        self.end_disk(last, unused)
+        self.close_disk(last, unused)
     }
 
     fn look_for_ended_workers(&mut self) {

@@ -75,7 +75,7 @@ impl SaTable {
     }
 
     /// Makes changes of an event.
-    pub(super) fn carry(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
+    pub(super) fn apply_event(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
         match event {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
             Event::Install(association) => self.install(association, tell),
@@ -113,7 +113,7 @@ impl SaTable {
     }
 
     /// Puts changes back that the worker did not take, before all that come.
-    pub(super) fn put_back(&mut self, mut changes: SaChanges) {
+    pub(super) fn requeue(&mut self, mut changes: SaChanges) {
         changes.list.append(&mut self.changes.list);
         changes.reports.append(&mut self.changes.reports);
         self.changes = changes;
@@ -140,7 +140,7 @@ impl SaTable {
             path.secy.install_receive_sc(*sci)?;
         }
         self.settings = *path.secy.settings();
-        path.divide_with(
+        path.replace_fragmenter(
             self.saks.iter().find(|sak| Some(sak.ki) == self.enabled).and_then(|sak| self.divider(sak)),
         );
         Ok(())
@@ -198,7 +198,7 @@ impl SaTable {
         let (key, protection) = (key(sak, self.antedate)?, protection(sak.confidentiality));
         // A SAK is never on disk, so its PNs need no lease.
         let sa = TransmitSa::new(sak.an, key, xpn, protection, Pn::FIRST, Pn::LAST_64);
-        sa.map(Box::new).map_err(in_words)
+        sa.map(Box::new).map_err(describe)
     }
 
     fn receive_sa(&self, sak: &Association, of: &Admission) -> Result<Box<ReceiveSa>, &'static str> {
@@ -208,7 +208,7 @@ impl SaTable {
             && self.scs.iter().position(|sci| *sci == of.sci).is_some_and(|at| at < SecY::ANTEDATED_SCS);
         let (key, protection) = (key(sak, antedate)?, protection(sak.confidentiality));
         let sa = ReceiveSa::new(sak.an, key, xpn, protection, Pn::FIRST, self.replay_window);
-        sa.map(Box::new).map_err(in_words)
+        sa.map(Box::new).map_err(describe)
     }
 }
 
@@ -227,7 +227,7 @@ const fn protection(confidentiality: Confidentiality) -> Protection {
 }
 
 /// Why an SA cannot be made.
-pub(super) const fn in_words(error: InstallError) -> &'static str {
+pub(super) const fn describe(error: InstallError) -> &'static str {
     match error {
         InstallError::OffsetWithXpn => "XPN has no confidentiality offset",
         InstallError::XpnBinding => "SSCI and salt are missing, or too much",

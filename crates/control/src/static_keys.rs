@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use secy::{CarryOver, NextAction, SecY};
 use wire::{An, Pn};
 
-use super::jobs::OnLink;
-use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
+use super::jobs::LinkJob;
+use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::path::Path;
-use pnstore::{LeaseError, LeaseName, Reservation, Unused};
+use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
 
 /// How long after a failed write a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
@@ -30,12 +30,12 @@ pub struct TransmitLease {
 
 impl TransmitLease {
     /// The PNs that its SA has not used; the SecY has come back from its worker, so nobody can use them any more.
-    pub(super) fn unused(&self, secy: &SecY) -> Option<Unused> {
+    pub(super) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
         let Self { name, an, through, .. } = *self;
         let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
         // What it was allowed, not what was asked for: a block that never reached it is no matter of its own.
         let reserved = sa.pns().reserved();
-        sa.pns().next().filter(|_| reserved <= through).map(|next| Unused { name, next, through })
+        sa.pns().next().filter(|_| reserved <= through).map(|next| UnusedPns { name, next, through })
     }
 }
 
@@ -78,7 +78,7 @@ impl Gateway {
     /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link with static keys.
+    /// [`WorkerUnresponsive`]; also if there is no such link with static keys.
     pub fn change(
         &mut self,
         name: &str,
@@ -86,9 +86,9 @@ impl Gateway {
         carry_over: CarryOver,
         transmit: Option<TransmitLease>,
         receive: Vec<ReceiveFloor>,
-    ) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
+    ) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
         if transmit.is_some() {
             // What is under way was asked for by the SA before, and would be taken for the new one's.
             (keys.pending, keys.retry_at) = (None, None);
@@ -115,7 +115,7 @@ impl Gateway {
             Keys::Static(_) => {}
             Keys::None => return,
             // The KaY decides by the next PN, and so it is told at once.
-            Keys::Agreed(agreement) => return agreement.ask_next_pns_at(now),
+            Keys::Agreed(agreement) => return agreement.schedule_pn_query(now),
         }
         let link = self.links[number].name.clone();
         match action {
@@ -159,7 +159,7 @@ impl Gateway {
                 let through = block.last;
                 keys.lease.through = through;
                 // If the ring is full the worker is stuck, and needs no PNs.
-                let allow = OnLink::new(*slot, (an, through), |link, (an, through)| {
+                let allow = LinkJob::new(*slot, (an, through), |link, (an, through)| {
                     link.reserve_through(*an, *through);
                     Progress::Done
                 });

@@ -43,7 +43,7 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// What becomes of frames that are of no relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum OtherFrames {
     /// They go through the link's SecY, as without a cell.
     Link,
     /// They are discarded, both ways; the link's SecY is never reached.
@@ -96,12 +96,12 @@ impl CellCounters {
 #[derive(Debug)]
 pub struct Cell {
     pub(crate) relations: Relations,
-    pub(crate) rest: Rest,
+    pub(crate) rest: OtherFrames,
     pub(crate) counters: CellCounters,
     pub(crate) end: CellEnd,
     clock: time::Instant,
     /// When the port was asked for the frames that are under way.
-    asked: Moment,
+    poll_time: Moment,
     filters: HelloFilters,
     look_due: Instant,
     hello_due: Instant,
@@ -125,14 +125,14 @@ impl CellSnapshot {
 
 impl Cell {
     /// `filters`: one for each relation.
-    pub fn new(relations: Relations, rest: Rest, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
+    pub fn new(relations: Relations, rest: OtherFrames, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
         Self {
             relations,
             rest,
             counters: CellCounters::default(),
             end,
             clock: time::Instant::now(),
-            asked: Moment::START,
+            poll_time: Moment::START,
             filters: HelloFilters::new(filters),
             look_due: Instant::START,
             hello_due: Instant::START,
@@ -145,25 +145,25 @@ impl Cell {
     }
 
     /// A port is about to be asked for frames, and the clock was `read`: from here on they are in the gateway.
-    pub(crate) fn ask(&mut self, read: time::Instant) {
-        self.asked = Moment::after_start(read.saturating_duration_since(self.clock));
+    pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
+        self.poll_time = Moment::after_start(read.saturating_duration_since(self.clock));
     }
 
     /// The frames under way are on their way out. Returns how long they were here. The port that is asked next is asked now:
     /// reading the clock takes a quarter of the time that a short frame does.
-    pub(crate) fn leave(&mut self) -> Duration {
+    pub(crate) fn take_residence_time(&mut self) -> Duration {
         let now = self.moment();
-        now.since(std::mem::replace(&mut self.asked, now))
+        now.since(std::mem::replace(&mut self.poll_time, now))
     }
 
     /// When the frames under way came.
-    pub(crate) const fn asked(&self) -> Moment {
-        self.asked
+    pub(crate) const fn poll_time(&self) -> Moment {
+        self.poll_time
     }
 
     /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
-    pub(crate) fn hear_hello(&mut self, found: Found, frame: &[u8]) {
-        self.filters.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
+    pub(crate) fn queue_hello(&mut self, found: Found, frame: &[u8]) {
+        self.filters.queue(found.relation(), frame, self.poll_time, &mut self.counters, &self.end);
     }
 
     /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
@@ -196,7 +196,7 @@ impl Cell {
     /// What is due in a turn beside frames: HELLOs, events, silence.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.filters.is_waiting() {
-            self.filters.check_macs(self.asked, &mut self.counters, &mut self.end);
+            self.filters.check_macs(self.poll_time, &mut self.counters, &mut self.end);
         }
         for _ in 0..EVENTS {
             if !self.end.has_room_for_event() {

@@ -106,12 +106,12 @@ impl Fragmenter {
     }
 
     /// What was held by another goes on waiting here.
-    pub(crate) const fn go_on_holding(&mut self, since: Option<Instant>) {
+    pub(crate) const fn resume_holding(&mut self, since: Option<Instant>) {
         self.held_since = since;
     }
 
     /// What was held is gone.
-    pub(crate) const fn forget_held(&mut self) {
+    pub(crate) const fn discard_held(&mut self) {
         self.held_since = None;
     }
 

@@ -37,7 +37,7 @@ pub struct Link {
     /// What ports counted that are closed: plain, protected.
     before: [PortCounters; 2],
     /// What control was told last of the transmit SA.
-    told: NextAction,
+    notified: NextAction,
 }
 
 impl Link {
@@ -58,7 +58,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
-            told: NextAction::GoOn,
+            notified: NextAction::GoOn,
         }
     }
 
@@ -74,7 +74,7 @@ impl Link {
         let mut ports = self.ports.take()?;
         let Ports { pool, plain, protected } = &mut *ports;
         let held = self.waiting.len() as u64;
-        self.path.forget_held();
+        self.path.discard_held();
         self.waiting.give_all(pool);
         let [before_plain, before_protected] = &mut self.before;
         before_plain.add(&plain.counters());
@@ -87,28 +87,28 @@ impl Link {
     pub fn change(&mut self, path: &mut Path, carry_over: &CarryOver) {
         path.take_over(&mut self.path, carry_over);
         mem::swap(&mut self.path, path);
-        self.tell_need_again();
+        self.reset_notified_need();
     }
 
     /// Allows the transmit SA of this AN the PNs up to and with `through`. An SA that is gone needs none.
     pub fn reserve_through(&mut self, an: An, through: Pn) {
         let _ = self.path.secy.reserve_through(an, through);
-        self.tell_need_again();
+        self.reset_notified_need();
     }
 
     /// Has control told again what the transmit SA needs: it is another one, or its need was met.
-    pub const fn tell_need_again(&mut self) {
-        self.told = NextAction::GoOn;
+    pub const fn reset_notified_need(&mut self) {
+        self.notified = NextAction::GoOn;
     }
 
     /// Whether control has not been told this need. Without frames from the plain side the SA's need is what it was.
     pub(crate) fn is_new_need(&self, action: NextAction) -> bool {
-        action != self.told && action != NextAction::GoOn
+        action != self.notified && action != NextAction::GoOn
     }
 
     /// Control has been told this need.
-    pub(crate) const fn need_is_told(&mut self, action: NextAction) {
-        self.told = action;
+    pub(crate) const fn mark_need_notified(&mut self, action: NextAction) {
+        self.notified = action;
     }
 
     /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
@@ -123,7 +123,7 @@ impl Link {
         let Ports { pool, plain, protected } = &mut **ports;
         path.send_mkpdus(pool, to_protected, &mut **protected);
         let held = waiting.len();
-        path.ask(read);
+        path.mark_poll_time(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
         let mut next = NextAction::GoOn;

@@ -123,7 +123,7 @@ impl Path {
     }
 
     /// How SDUs were divided.
-    pub fn divider_counters(&self) -> FragmenterCounters {
+    pub fn fragmenter_counters(&self) -> FragmenterCounters {
         let mut sum = self.divided_before;
         if let Some(divider) = &self.divider {
             sum.add(divider.counters());
@@ -154,7 +154,7 @@ impl Path {
         let next = self.rest_outward(now, pool, burst, out, port);
         // The other port is asked later by as much as that took.
         if self.cell.is_some() {
-            self.ask(time::Instant::now());
+            self.mark_poll_time(time::Instant::now());
         }
         next
     }
@@ -216,35 +216,35 @@ impl Path {
     pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.secy.take_over(&mut predecessor.secy, carry_over);
         self.counters.add(&mem::take(&mut predecessor.counters));
-        self.divided_before.add(&predecessor.divider_counters());
+        self.divided_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
             self.connect(kay);
         }
         self.cell = predecessor.cell.take();
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
         if let Some(divider) = &mut self.divider {
-            divider.go_on_holding(held_since);
+            divider.resume_holding(held_since);
         }
     }
 
     /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
     /// waiting, at most as long as it would have; without a divider it goes in the next turn.
-    pub fn divide_with(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
+    pub fn replace_fragmenter(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
         let before = self.divider.take();
         if let Some(before) = &before {
             self.divided_before.add(before.counters());
         }
         if let Some(divider) = &mut divider {
-            divider.go_on_holding(before.as_ref().and_then(|before| before.held_since()));
+            divider.resume_holding(before.as_ref().and_then(|before| before.held_since()));
         }
         self.divider = divider;
         before
     }
 
     /// What was held is gone, with the memory that it was in.
-    pub(crate) fn forget_held(&mut self) {
+    pub(crate) fn discard_held(&mut self) {
         if let Some(divider) = &mut self.divider {
-            divider.forget_held();
+            divider.discard_held();
         }
     }
 

@@ -28,8 +28,8 @@ use std::os::fd::RawFd;
 use tunnel::{Forwarding, Mode, Settings};
 use wire::Instant;
 
-use endpoints::{Endpoints, Way};
-use lan::LanSide;
+use endpoints::{Endpoints, WanPort};
+use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
 
@@ -51,7 +51,7 @@ pub struct Site {
     forwarding: Forwarding,
     end: SiteEnd,
     wan: Wan,
-    lan: LanSide,
+    lan: LanPort,
     endpoints: Endpoints,
     /// Of the LAN; empty between turns.
     arrived: Burst,
@@ -72,7 +72,7 @@ impl Site {
             forwarding: Forwarding::new(settings),
             end,
             wan,
-            lan: LanSide::default(),
+            lan: LanPort::default(),
             endpoints: Endpoints::new(modes.iter().copied()),
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp & 0x3f),
@@ -100,8 +100,8 @@ impl Site {
         // Before what comes now: nothing is overtaken.
         self.release(now);
         received += self.outward(now);
-        for way in Way::ALL {
-            received += self.inward(now, way);
+        for wan_port in WanPort::ALL {
+            received += self.inward(now, wan_port);
         }
         received += self.eapol_inward();
         self.lan.flush();

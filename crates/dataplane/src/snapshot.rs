@@ -86,7 +86,7 @@ impl LinkSnapshot {
         [self.plain, self.protected] = link.port_counters();
         (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
         self.path = *link.path().counters();
-        self.divider = link.path().divider_counters();
+        self.divider = link.path().fragmenter_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
         self.stranger = secy.stranger();

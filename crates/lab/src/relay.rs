@@ -24,7 +24,7 @@
 //! Left out on purpose: delay and jitter beyond reordering, bursts of loss, changing impairments while it runs (stop
 //! it and start another), memory-mapped rings (they need `unsafe`).
 
-mod fate;
+mod impairer;
 mod socket;
 
 use std::borrow::Cow;
@@ -34,8 +34,8 @@ use std::time::{Duration, Instant};
 
 use crate::topology::{LEFT, RIGHT, WIRE};
 use crate::{Error, Namespace, Task, Topology};
-use fate::Impairer;
-pub use fate::Impairments;
+use impairer::Impairer;
+pub use impairer::Impairments;
 use socket::{Receiver, Sender, Socket};
 
 /// How long what had arrived before a stop may still pass: longer than all the kernel can hold takes.
@@ -236,7 +236,7 @@ impl Way {
             let since = stopping.then(|| *stopped.get_or_insert_with(Instant::now));
             let end = since.is_some_and(|since| idle || since.elapsed() > DRAIN_LIMIT);
             if idle || end {
-                self.impairer.let_go(&mut leaving);
+                self.impairer.release_due(&mut leaving);
                 counters.kernel_dropped += self.from.dropped()?;
             }
             let failed = sender.send(&leaving)?;

@@ -90,7 +90,7 @@ pub struct Search {
 
 /// What a search found.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// Frames each second of the fastest trial that passed; 0 if none did.
     pub rate: f64,
     /// Octets of these frames in the mean, without FCS.
@@ -104,7 +104,7 @@ impl Search {
     ///
     /// # Errors
     /// If sockets or threads fail. Loss is not an error.
-    pub fn run(&self, from: &Machine, to: &Machine, stream: &Stream) -> Result<Found, Error> {
+    pub fn run(&self, from: &Machine, to: &Machine, stream: &Stream) -> Result<SearchResult, Error> {
         // Datagrams that a socket takes and nobody reads are dropped in silence, where an answer would be sent else.
         let _sink = to
             .namespace
@@ -130,7 +130,7 @@ impl Search {
         ends: [(&Namespace, &str); 2],
         octets: usize,
         mut source: impl FnMut() -> W,
-    ) -> Result<Found, Error> {
+    ) -> Result<SearchResult, Error> {
         self.by(octets as f64, |rate, time| trial(ends, source(), rate, time))
     }
 
@@ -139,8 +139,8 @@ impl Search {
         &self,
         mean_octets: f64,
         trial: impl FnMut(Option<u32>, Duration) -> Result<Trial, Error>,
-    ) -> Result<Found, Error> {
-        let found = Found { rate: 0.0, mean_octets, trials: Vec::new() };
+    ) -> Result<SearchResult, Error> {
+        let found = SearchResult { rate: 0.0, mean_octets, trials: Vec::new() };
         let mut hunt = Hunt { search: *self, trial, found };
         let brief = self.time / BRIEF;
         // As many as go; who loses none of them has nothing to be searched for.
@@ -156,7 +156,7 @@ impl Search {
 struct Hunt<T> {
     search: Search,
     trial: T,
-    found: Found,
+    found: SearchResult,
 }
 
 impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
@@ -270,7 +270,7 @@ mod tests {
 
     /// A box that passes `capacity` frames a second, under overload only a part of that; every `flaky`th trial loses some
     /// all the same, and a brief one hides the loss of what is up to `hidden` times too much.
-    fn found(capacity: f64, sender: f64, flaky: usize, [under_overload, hidden]: [f64; 2]) -> Found {
+    fn found(capacity: f64, sender: f64, flaky: usize, [under_overload, hidden]: [f64; 2]) -> SearchResult {
         let mut number = 0;
         let trial = |rate: Option<u32>, time: Duration| {
             number += 1;

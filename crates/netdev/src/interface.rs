@@ -24,9 +24,9 @@ use std::time::Duration;
 
 use control::Control;
 pub use info::InterfaceInfo;
-pub use prepared::{Allowed, Guard, Prepared, guard_here};
+pub use prepared::{Guard, Prepared, Tolerated, guard_here};
 pub use routes::default_routes;
-pub use watch::{Seen, Watch, look};
+pub use watch::{LinkEvents, LinkState, link_state};
 
 /// How often, and how long apart, it is borne that a previous owner has not quite gone.
 const BUSY_RETRIES: usize = 30;
@@ -196,7 +196,7 @@ impl Interface {
             return Err(InterfaceError::NotEthernet { name, hardware_type: link.hardware_type });
         }
         if let Some(master) = link.master {
-            let master = link::query(link::Which::Index(master)).map_or_else(
+            let master = link::query(link::LinkId::Index(master)).map_or_else(
                 |_| format!("interface {master}"),
                 |master| format!("{} {}", master.kind, master.name),
             );
@@ -264,7 +264,7 @@ impl Interface {
 }
 
 fn facts(name: &str) -> Result<link::LinkFacts, InterfaceError> {
-    link::query(link::Which::Name(name)).map_err(|source| match source.raw_os_error() {
+    link::query(link::LinkId::Name(name)).map_err(|source| match source.raw_os_error() {
         // EINVAL and ERANGE: a name that no interface can have.
         Some(libc::ENODEV | libc::EINVAL | libc::ERANGE) => InterfaceError::Missing { name: name.into() },
         _ => system(name, "ask what it is", source),

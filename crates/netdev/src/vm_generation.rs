@@ -30,11 +30,11 @@ const ROOM_OCTETS: usize = 4 << 20;
 
 /// Hears of it.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct GenerationMonitor(OwnedFd);
 
 /// What was heard since the last question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum GenerationEvent {
     /// Nothing of the kind.
     Nothing,
     /// The machine was brought back, or copied.
@@ -43,7 +43,7 @@ pub enum Heard {
     Lost,
 }
 
-impl Watch {
+impl GenerationMonitor {
     /// Begins to listen, in the calling thread's network namespace.
     ///
     /// # Errors
@@ -57,13 +57,13 @@ impl Watch {
     }
 
     /// What the kernel has said since the last question. Does not wait; at most [`MOST`] uevents are taken.
-    pub fn heard(&self) -> Heard {
-        let mut heard = Heard::Nothing;
+    pub fn poll(&self) -> GenerationEvent {
+        let mut heard = GenerationEvent::Nothing;
         for _ in 0..MOST {
             match self.next() {
-                Ok(true) => return Heard::Restored,
+                Ok(true) => return GenerationEvent::Restored,
                 Ok(false) => {}
-                Err(Errno::ENOBUFS) => heard = Heard::Lost,
+                Err(Errno::ENOBUFS) => heard = GenerationEvent::Lost,
                 Err(_) => break,
             }
         }
@@ -110,6 +110,6 @@ mod tests {
 
     #[test]
     fn nothing_is_heard_where_nothing_was_said() {
-        assert_eq!(Watch::open().unwrap().heard(), Heard::Nothing);
+        assert_eq!(GenerationMonitor::open().unwrap().poll(), GenerationEvent::Nothing);
     }
 }

@@ -48,7 +48,7 @@ impl Waker {
 
 impl Waiter {
     /// Waits for none of the descriptors any more that it was to watch.
-    pub fn forget(&mut self) {
+    pub fn clear(&mut self) {
         self.polled.truncate(1);
     }
 

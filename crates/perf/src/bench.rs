@@ -28,9 +28,9 @@ pub mod precompute;
 pub mod rivals;
 pub mod samples;
 pub mod small;
-pub mod stand;
 pub mod suites;
 pub mod table;
+pub mod test_bed;
 pub mod tunnel;
 
 use std::fmt::Display;

@@ -49,7 +49,7 @@ pub mod own_lock;
 mod record;
 mod roles;
 mod store;
-mod used;
+mod use_marks;
 
 use std::fs::File;
 use std::io;
@@ -63,10 +63,10 @@ use wire::{Pn, Sci, Ssci};
 use disk::{Directory, Disk as _};
 use record::MAX_RECORDS;
 pub use record::RecordError;
-use roles::Known;
-pub use roles::{Glance, Role};
+use roles::KnownName;
+pub use roles::{Role, StateView};
 use store::{Opening, Store};
-use used::{Mark, Marks};
+use use_marks::{UseMark, UseMarks};
 
 /// PNs reserved at a time: 2^20.
 ///
@@ -115,7 +115,7 @@ pub struct PnBlock {
 
 /// PNs of a transmit SA that is gone: reserved, and never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unused {
+pub struct UnusedPns {
     /// The record on disk.
     pub name: LeaseName,
     /// The PN that the next frame would have had.
@@ -272,16 +272,16 @@ const EXCHANGED: &str = "put them back, or make new keys on both";
 
 /// How a transmit SA begins.
 #[derive(Debug)]
-pub struct Begin {
+pub struct InitialLease {
     /// Its first block.
     pub reservation: Reservation,
     /// If the key has no mark beside it.
-    pub unmarked: Option<Unmarked>,
+    pub unmarked: Option<UnmarkedKey>,
 }
 
 /// A key that has no mark beside it: a loss of the state directory as a whole would go unnoticed.
 #[derive(Debug)]
-pub struct Unmarked {
+pub struct UnmarkedKey {
     /// The key's file.
     pub key_file: PathBuf,
     /// Why.
@@ -333,7 +333,7 @@ impl LeaseStore {
     /// `KeyUsed`: the key has a mark and no lease. `Received`: this box has received under the name, and is to send;
     /// `Sent`: the other way round. `Read`.
     pub fn check_role(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
-        let known = Known { sent: self.store.knows(name), received: self.store.received(name) };
+        let known = KnownName { sent: self.store.knows(name), received: self.store.received(name) };
         roles::check_role(&self.path, role, name, known, key_file)
     }
 
@@ -343,12 +343,12 @@ impl LeaseStore {
     /// # Errors
     ///
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
-    pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<Begin, LeaseError> {
+    pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<InitialLease, LeaseError> {
         let locked = lock_marks(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, BLOCK_PNS)?;
-        let unmarked = locked.set(&Mark::sent(name), key_file);
-        Ok(Begin { reservation, unmarked })
+        let unmarked = locked.set(&UseMark::sent(name), key_file);
+        Ok(InitialLease { reservation, unmarked })
     }
 
     /// Writes down that receive SAs with these names may receive from now on, and marks their keys, which stand in these
@@ -358,13 +358,13 @@ impl LeaseStore {
     /// # Errors
     ///
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
-    pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<Unmarked>, LeaseError> {
+    pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<UnmarkedKey>, LeaseError> {
         sas.iter().try_for_each(|(name, key_file)| self.check_role(Role::Receive, *name, key_file))?;
         let names: Vec<_> = sas.iter().map(|(name, _)| *name).collect();
         self.store.receive(&names, unix_seconds())?;
         let mut first = None;
         for (name, key_file) in sas {
-            let unmarked = lock_marks(key_file)?.set(&Mark::received(*name, &self.path), key_file);
+            let unmarked = lock_marks(key_file)?.set(&UseMark::received(*name, &self.path), key_file);
             first = first.or(unmarked);
         }
         Ok(first)
@@ -396,7 +396,7 @@ impl LeaseStore {
     /// # Errors
     ///
     /// `Write`; the PNs are then lost, as after a crash.
-    pub fn give_back(&mut self, unused: &[Unused]) -> Result<(), LeaseError> {
+    pub fn give_back(&mut self, unused: &[UnusedPns]) -> Result<(), LeaseError> {
         self.store.give_back(unused)
     }
 
@@ -441,12 +441,12 @@ pub fn condemn(path: &Path) -> Result<(), LeaseError> {
 
 /// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.
 struct LockedMarks {
-    marks: Marks,
+    marks: UseMarks,
     lock: io::Result<File>,
 }
 
 fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
-    let marks = Marks::of(key_file);
+    let marks = UseMarks::of(key_file);
     let marks = marks.map_err(|source| LeaseError::Read { path: key_file.to_owned(), source })?;
     match marks.lock() {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -458,13 +458,13 @@ fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
 
 impl LockedMarks {
     /// Sets a mark unless it is there.
-    fn set(self, mark: &Mark, key_file: &Path) -> Option<Unmarked> {
+    fn set(self, mark: &UseMark, key_file: &Path) -> Option<UnmarkedKey> {
         if self.marks.have(mark).unwrap_or(false) {
             return None;
         }
         // Where there is no lock, its error says why nothing can be written.
         let set = self.lock.and_then(|_held| self.marks.set(mark));
-        set.err().map(|error| Unmarked { key_file: key_file.to_owned(), error })
+        set.err().map(|error| UnmarkedKey { key_file: key_file.to_owned(), error })
     }
 }
 

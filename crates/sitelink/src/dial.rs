@@ -17,7 +17,7 @@ use super::error::DisconnectReason;
 use super::peer::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use super::{Arrival, DriverEvent, Shared, chance};
+use super::{Arrival, DriverEvent, Shared, random};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -62,9 +62,9 @@ impl Dial {
                 Err(why) => why,
             };
             let pause = if why.silent {
-                chance::between(Duration::ZERO, Duration::from_millis(100))
+                random::between(Duration::ZERO, Duration::from_millis(100))
             } else {
-                chance::between(Duration::from_millis(200), Duration::from_millis(500))
+                random::between(Duration::from_millis(200), Duration::from_millis(500))
             };
             let _ = self.news.send(DriverEvent::Failed { peer: self.peer, why }).await;
             self.shared.stir.notify_one();

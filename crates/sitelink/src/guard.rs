@@ -37,12 +37,12 @@ pub(super) fn guard(told: Sender<Failed>) {
 }
 
 /// From here on panics of this thread are unwound again.
-pub(super) fn leave() {
+pub(super) fn unguard() {
     TOLD.set(None);
 }
 
 /// Something that holds what others need, so that a panic in it has to be unwound. Then the thread fails.
-pub(super) fn unwinding<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     let told = TOLD.take();
     let done = catch_unwind(AssertUnwindSafe(work));
     TOLD.set(told);
@@ -129,8 +129,8 @@ mod tests {
         let beyond = Arc::clone(&reached);
         std::thread::spawn(move || {
             guard(told);
-            assert_eq!(unwinding(|| 7), Some(7));
-            unwinding(|| {
+            assert_eq!(catch_panic(|| 7), Some(7));
+            catch_panic(|| {
                 let _under = at_work.lock().expect("not poisoned");
                 panic!("as a defect would");
             });
@@ -146,7 +146,7 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let (told, _failed) = channel();
             guard(told);
-            leave();
+            unguard();
             panic!("as a test would");
         });
         assert!(thread.join().is_err());

@@ -32,7 +32,6 @@ extern crate self as sitelink;
 
 mod allowance;
 mod answer;
-mod chance;
 mod connection;
 mod counters;
 mod dial;
@@ -43,6 +42,7 @@ mod initials;
 mod mkpdus;
 mod peer;
 mod proof;
+mod random;
 mod roster;
 mod socket;
 #[cfg(test)]

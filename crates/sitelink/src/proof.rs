@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::chance;
+use super::random;
 
 /// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
 ///
@@ -21,7 +21,7 @@ pub(super) struct Proof {
 
 impl Proof {
     pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, token: chance::number(), elsewhere: None }
+        Self { address, token: random::number(), elsewhere: None }
     }
 
     /// Whether this answer, while the peer is at `address`, proves that it is there.

@@ -48,7 +48,7 @@ struct Receiving {
     waiting: Option<Waker>,
     initials: Initials,
     /// Where a peer is, and somebody did not know this site's public key.
-    unknowing: Option<IpAddr>,
+    unknocked: Option<IpAddr>,
 }
 
 /// What is dropped unread, or else goes to QUIC.
@@ -70,7 +70,7 @@ impl RingSocket {
         shared_counters: Arc<SharedCounters>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
-        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknowing: None };
+        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknocked: None };
         Self {
             socket,
             dual,
@@ -110,8 +110,8 @@ impl RingSocket {
     }
 
     /// Where a peer is from where an Initial without a knock has come since this was asked last.
-    pub(super) fn unknowing(&self) -> Option<IpAddr> {
-        self.receiving().unknowing.take()
+    pub(super) fn unknocked(&self) -> Option<IpAddr> {
+        self.receiving().unknocked.take()
     }
 
     fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
@@ -141,7 +141,7 @@ impl RingSocket {
         match (initial, ours || (initial && self.knock.recognises(id))) {
             (true, false) => {
                 if receiving.initials.peers.contains(&from) {
-                    receiving.unknowing = Some(from);
+                    receiving.unknocked = Some(from);
                 }
                 Verdict::Unknowing
             }

@@ -68,7 +68,7 @@ fn conducting(parts: &Arc<Parts>) -> io::Result<DriverThread> {
     let run = move || {
         guard::guard(told);
         let ended = parts.run();
-        guard::leave();
+        guard::unguard();
         ended
     };
     Ok(DriverThread { thread: ThreadBuilder::new().name(name).spawn(run)?, failed })

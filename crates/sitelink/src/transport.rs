@@ -18,7 +18,7 @@ use quinn_proto::InvalidCid;
 use suite::identity::{PublicKey, RecognitionKey};
 use suite::knock::KnockKey;
 
-use super::chance;
+use super::random;
 
 /// A packet at least so often, so that a NAT does not forget.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ pub(super) fn client(
 ) -> ClientConfig {
     let mut config = ClientConfig::new(crypto);
     let key = KnockKey::of(site);
-    let knock = move || ConnectionId::new(&key.knock(chance::number().to_le_bytes()));
+    let knock = move || ConnectionId::new(&key.knock(random::number().to_le_bytes()));
     config.transport_config(transport).initial_dst_cid_provider(Arc::new(knock));
     config
 }
@@ -174,7 +174,7 @@ impl ConnectionIds {
 
 impl ConnectionIdGenerator for ConnectionIds {
     fn generate_cid(&mut self) -> ConnectionId {
-        ConnectionId::new(&self.of(chance::number().to_le_bytes()))
+        ConnectionId::new(&self.of(random::number().to_le_bytes()))
     }
 
     fn validate(&self, cid: &ConnectionId) -> Result<(), InvalidCid> {

@@ -33,7 +33,7 @@ impl KeyChanges {
     }
 
     /// Carries all of them out.
-    pub(crate) fn carry_out(&mut self, cell: &mut Cell) {
+    pub(crate) fn apply(&mut self, cell: &mut Cell) {
         for (relation, change, names) in &mut self.list {
             if let Some(change) = change.take() {
                 self.out.push(cell.change_keys(*relation, change, *names));

@@ -99,7 +99,7 @@ impl HelloFilters {
     }
 
     /// A frame that looks like a HELLO of a relation.
-    pub(super) fn hear(
+    pub(super) fn queue(
         &mut self,
         relation: usize,
         frame: &[u8],

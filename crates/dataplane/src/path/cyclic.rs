@@ -13,7 +13,7 @@ use fieldbus::{Found, Incoming, Inward, Outgoing, ReceiveDiscard, Way};
 use wire::{Frame, Instant};
 
 use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
-use crate::cell::{Cell, Rest};
+use crate::cell::{Cell, OtherFrames};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -55,14 +55,14 @@ impl Path {
     }
 
     /// The ports are about to be asked for frames, and the clock was `read`.
-    pub(crate) fn ask(&mut self, read: time::Instant) {
+    pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
         if let Some(cell) = &mut self.cell {
-            cell.ask(read);
+            cell.mark_poll_time(read);
         }
     }
 
     /// What is due for a cell in a turn beside frames.
-    pub fn tend_cell(&mut self, now: Instant) {
+    pub fn handle_cell_timeout(&mut self, now: Instant) {
         if let Some(cell) = &mut self.cell {
             cell.handle_timeout(now);
         }
@@ -108,7 +108,7 @@ impl Path {
         }
     }
 
-    /// Takes what is the cell's out of a burst from the plain port, and sends it. With [`Rest::Drop`] nothing is left.
+    /// Takes what is the cell's out of a burst from the plain port, and sends it. With [`OtherFrames::Drop`] nothing is left.
     pub(super) fn cyclic_outward(
         &mut self,
         pool: &mut Pool,
@@ -119,13 +119,13 @@ impl Path {
         let Some(cell) = &mut self.cell else { return };
         let mut found: ArrayVec<Option<Found>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_outward(pool.frame(slot))).collect();
-        if cell.rest == Rest::Link && found.iter().all(Option::is_none) {
+        if cell.rest == OtherFrames::Link && found.iter().all(Option::is_none) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
         for (slot, found) in burst.drain().zip(found.drain(..)) {
             let Some(found) = found else {
-                if cell.rest == Rest::Link {
+                if cell.rest == OtherFrames::Link {
                     give_refused(rest.push(slot), pool);
                 } else {
                     cell.counters.out_pkts_rest_dropped += 1;
@@ -155,7 +155,7 @@ impl Path {
         cell.protect(pool, &mut cyclic, out, port);
     }
 
-    /// Takes what is the cell's out of a burst from the protected port, and delivers it. With [`Rest::Drop`] nothing is left.
+    /// Takes what is the cell's out of a burst from the protected port, and delivers it. With [`OtherFrames::Drop`] nothing is left.
     pub(super) fn cyclic_inward(
         &mut self,
         pool: &mut Pool,
@@ -166,7 +166,7 @@ impl Path {
         let Some(cell) = &mut self.cell else { return };
         let mut found: ArrayVec<Inward, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_inward(pool.frame(slot))).collect();
-        if cell.rest == Rest::Link && found.iter().all(|found| *found == Inward::Rest) {
+        if cell.rest == OtherFrames::Link && found.iter().all(|found| *found == Inward::Rest) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
@@ -176,7 +176,7 @@ impl Path {
                     cyclic.push(slot, found, pool);
                     continue;
                 }
-                Inward::Rest if cell.rest == Rest::Link => {
+                Inward::Rest if cell.rest == OtherFrames::Link => {
                     give_refused(rest.push(slot), pool);
                     continue;
                 }
@@ -187,7 +187,7 @@ impl Path {
                     }
                 }
                 Inward::Rest => cell.counters.in_pkts_rest_dropped += 1,
-                Inward::Hello(found) => cell.hear_hello(found, pool.frame(&slot)),
+                Inward::Hello(found) => cell.queue_hello(found, pool.frame(&slot)),
                 Inward::Foreign(foreign) => cell.counters.count_foreign(foreign),
             }
             pool.give(slot);
@@ -261,7 +261,7 @@ impl Cell {
                     places.push((index, start, len));
                 }
             }
-            self.relations.verify(self.asked(), &mut frames);
+            self.relations.verify(self.poll_time(), &mut frames);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
                 verdicts[index] = frame.into_outcome().map(MayEnter::Cyclic);
@@ -286,7 +286,7 @@ impl Cell {
 
     /// Frames of these relations are on their way.
     fn left(&mut self, relations: &[usize], way: Way) {
-        let residence = self.leave();
+        let residence = self.take_residence_time();
         for &relation in relations {
             self.relations.left_after(relation, way, residence);
         }

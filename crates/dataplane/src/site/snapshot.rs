@@ -8,7 +8,7 @@ use wire::Instant;
 
 use super::Site;
 use super::counters::SitePathCounters;
-use super::endpoints::Way;
+use super::endpoints::WanPort;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 
@@ -76,7 +76,8 @@ impl SiteSnapshot {
         self.lan = site.lan.counters();
         (self.chunks_free, self.chunks) = site.lan.chunks();
         self.path = site.counters;
-        let [data, header, plain] = Way::ALL.map(|way| site.wan.port(way).map(|port| port.counters()));
+        let [data, header, plain] =
+            WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();

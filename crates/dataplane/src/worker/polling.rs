@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use netdev::scheduling::{FIRST_AT_MOST, Scheduling};
+use netdev::scheduling::{MAX_REAL_TIME, Scheduling};
 
 /// How a worker waits for frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,11 +36,11 @@ const SHYEST: Duration = Duration::from_secs(1);
 
 /// What a worker does that has nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum IdleAction {
     /// Looks again at once.
     Look,
     /// Offers its CPU, and looks again when it gets it back.
-    Offer,
+    Yield,
     /// Sleeps.
     Sleep,
 }
@@ -65,7 +65,7 @@ impl IdlePolicy {
     pub const fn new(polling: Polling, scheduling: Scheduling) -> Self {
         let awake_at_most = match scheduling {
             Scheduling::Ordinary => Duration::MAX,
-            Scheduling::Fifo(_) => FIRST_AT_MOST,
+            Scheduling::Fifo(_) => MAX_REAL_TIME,
         };
         Self {
             polling,
@@ -95,28 +95,28 @@ impl IdlePolicy {
     }
 
     /// The turn that began at `now` had nothing to do. What next?
-    pub fn idle(&mut self, now: Instant) -> Rest {
+    pub fn idle(&mut self, now: Instant) -> IdleAction {
         match self.polling {
-            Polling::Busy => return Rest::Look,
-            Polling::Interrupt => return Rest::Sleep,
+            Polling::Busy => return IdleAction::Look,
+            Polling::Interrupt => return IdleAction::Sleep,
             Polling::Adaptive => {}
         }
         if !self.met || self.shy_until.is_some_and(|until| now < until) {
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
         let since = |moment: Instant| now.saturating_duration_since(moment);
         if since(*self.idle_since.get_or_insert(now)) >= SPIN {
             self.shy = if self.shy > SHY { self.shy / 2 } else { Duration::ZERO };
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
         if self.awake_since.map_or(Duration::ZERO, since) >= self.awake_at_most {
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
-        Rest::Offer
+        IdleAction::Yield
     }
 
     /// The CPU is offered to others now.
-    pub const fn offers(&mut self, now: Instant) {
+    pub const fn yields(&mut self, now: Instant) {
         self.offered = Some(now);
     }
 
@@ -140,15 +140,15 @@ mod tests {
             *now += LOOK;
             idle.begin(*now);
             match idle.idle(*now) {
-                Rest::Sleep => {
+                IdleAction::Sleep => {
                     idle.slept();
                     return number;
                 }
-                Rest::Offer => {
-                    idle.offers(*now);
+                IdleAction::Yield => {
+                    idle.yields(*now);
                     *now += away;
                 }
-                Rest::Look => {}
+                IdleAction::Look => {}
             }
         }
         usize::MAX
@@ -175,14 +175,14 @@ mod tests {
         let mut idle = IdlePolicy::new(Polling::Adaptive, Scheduling::Ordinary);
         idle.begin(now);
         idle.busy(false);
-        assert_eq!(idle.idle(now), Rest::Sleep);
+        assert_eq!(idle.idle(now), IdleAction::Sleep);
     }
 
     #[test]
     fn who_goes_first_sleeps_each_millisecond() {
         let mut now = Instant::now();
         for (scheduling, expected) in
-            [(Scheduling::Fifo(10), Rest::Sleep), (Scheduling::Ordinary, Rest::Offer)]
+            [(Scheduling::Fifo(10), IdleAction::Sleep), (Scheduling::Ordinary, IdleAction::Yield)]
         {
             let mut idle = IdlePolicy::new(Polling::Adaptive, scheduling);
             for _ in 0..50 {

@@ -73,7 +73,7 @@ pub(super) enum Umem<'a> {
 
 /// What a wake-up of the transmit side came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeOutcome {
     /// All that was in the ring has been taken.
     Done,
     /// There may be more; call again.
@@ -178,12 +178,12 @@ impl Socket {
     }
 
     /// Has the kernel send what is in the transmit ring.
-    pub(super) fn wake_transmit(&self) -> Woken {
+    pub(super) fn wake_transmit(&self) -> WakeOutcome {
         match send(self.descriptor.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
-            Ok(_) => Woken::Done,
-            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => Woken::Again,
-            Err(Errno::EBUSY) => Woken::Dropped,
-            Err(_) => Woken::Refused,
+            Ok(_) => WakeOutcome::Done,
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => WakeOutcome::Again,
+            Err(Errno::EBUSY) => WakeOutcome::Dropped,
+            Err(_) => WakeOutcome::Refused,
         }
     }
 

@@ -57,7 +57,7 @@ impl InterfaceInfo {
             let name = link.name.clone();
             move |source| system(&name, action, source)
         };
-        let master = link.master.map(|master| match link::query(link::Which::Index(master)) {
+        let master = link.master.map(|master| match link::query(link::LinkId::Index(master)) {
             Ok(master) => format!("{} {}", master.kind, master.name).trim_start().to_owned(),
             Err(_) => format!("interface {master}"),
         });
@@ -92,13 +92,13 @@ impl InterfaceInfo {
 
     /// How the host itself lives on it, in words: its addresses and default routes; none if it does not. A link-local IPv6
     /// address, which every interface gets of itself, is no life.
-    pub fn lives(&self) -> Option<String> {
-        lives(&self.addresses, &self.default_routes)
+    pub fn host_use(&self) -> Option<String> {
+        host_use(&self.addresses, &self.default_routes)
     }
 }
 
-/// See [`InterfaceInfo::lives`].
-pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
+/// See [`InterfaceInfo::host_use`].
+pub(super) fn host_use(addresses: &[String], routes: &[&str]) -> Option<String> {
     let words = match addresses {
         [] => None,
         [only] => Some(format!("the address {only}")),

@@ -29,7 +29,7 @@ const ATTRIBUTE_TYPE: u16 = 0x3fff;
 
 /// How to name an interface.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which<'a> {
+pub(super) enum LinkId<'a> {
     Name(&'a str),
     Index(u32),
 }
@@ -50,17 +50,17 @@ pub(super) struct LinkFacts {
 }
 
 /// Asks the kernel; ENODEV if there is no such interface.
-pub(super) fn query(which: Which<'_>) -> io::Result<LinkFacts> {
+pub(super) fn query(which: LinkId<'_>) -> io::Result<LinkFacts> {
     parse(&request(which)?.query()?)
 }
 
-fn request(which: Which<'_>) -> io::Result<Message> {
+fn request(which: LinkId<'_>) -> io::Result<Message> {
     let (index, name) = match which {
-        Which::Index(index) => (index, None),
-        Which::Name(name) if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') => {
+        LinkId::Index(index) => (index, None),
+        LinkId::Name(name) if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') => {
             return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
-        Which::Name(name) => (0, Some(name)),
+        LinkId::Name(name) => (0, Some(name)),
     };
     let mut fixed = [0; LINK_HEADER];
     fixed[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn impossible_names_are_refused() {
         for name in ["", "a-name-of-sixteen", "nul\0nul"] {
-            let error = request(Which::Name(name)).err().expect("refused");
+            let error = request(LinkId::Name(name)).err().expect("refused");
             assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{name:?}");
         }
     }

@@ -12,7 +12,7 @@
 //!
 //! The hooks (tcx, Linux 6.6 and later, else [`clsact`]) stop everything that goes through the host's stack; AF_XDP and a
 //! packet socket that bypasses the queueing disciplines do not. A kernel with neither is for those who allow it
-//! ([`Allowed`]): there the first two rows must do.
+//! ([`Tolerated`]): there the first two rows must do.
 //!
 //! All that is recorded is on disk before it is changed. A killed process leaves the record behind, unlocked; the
 //! next start puts right what it says.
@@ -21,8 +21,8 @@ use std::io;
 use std::path::Path;
 
 use super::control::{self, Control};
-use super::info::lives;
-use super::link::{self, Which};
+use super::info::host_use;
+use super::link::{self, LinkId};
 use super::owner::Owner;
 use super::record::{self, Filters, Record, RecordFile};
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
@@ -52,7 +52,7 @@ impl Guard {
 
 /// What is borne of an interface because its owner wants it so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
+pub struct Tolerated {
     /// That the box has addresses or default routes on it, which are cut off.
     pub addresses: bool,
     /// That nothing keeps the host's stack off it.
@@ -76,7 +76,7 @@ pub struct Prepared {
     file: RecordFile,
     /// Dropped last: until then nothing of the host gets out.
     guard: Guarding,
-    still_on: Vec<String>,
+    remaining_offloads: Vec<String>,
     held_down: bool,
     restored: bool,
     /// Let go of when everything is put back.
@@ -92,7 +92,7 @@ impl Prepared {
     /// if a setting cannot be changed (then what was changed is put back).
     pub fn apply(interface: Interface, state_dir: &Path) -> Result<Self, InterfaceError> {
         // First of all: nothing is changed, nor put right, on an interface that is somebody else's.
-        let owner = Owner::take(interface.name(), interface.index())?;
+        let owner = Owner::claim(interface.name(), interface.index())?;
         let mut file = RecordFile::lock(state_dir, interface.name())?;
         let interface = match file.read()? {
             None => interface,
@@ -114,7 +114,7 @@ impl Prepared {
             record,
             file,
             guard,
-            still_on: Vec::new(),
+            remaining_offloads: Vec::new(),
             held_down: false,
             restored: false,
             _owner: owner,
@@ -127,11 +127,11 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Interface::open`] and [`Prepared::apply`], and for what is not `allowed`.
-    pub fn named(name: &str, state_dir: &Path, allowed: Allowed) -> Result<Self, InterfaceError> {
+    pub fn named(name: &str, state_dir: &Path, allowed: Tolerated) -> Result<Self, InterfaceError> {
         let interface = Interface::open(name)?;
         let routes = default_routes(interface.name());
         if !allowed.addresses
-            && let Some(what) = lives(interface.addresses(), &routes)
+            && let Some(what) = host_use(interface.addresses(), &routes)
         {
             return Err(InterfaceError::Lived { name: interface.name, what });
         }
@@ -167,8 +167,8 @@ impl Prepared {
 
     /// Harmful offloads that this interface cannot switch off. With `rx-vlan-hw-parse` among them AF_XDP loses
     /// VLAN tags; AF_PACKET does not.
-    pub fn still_on(&self) -> &[String] {
-        &self.still_on
+    pub fn remaining_offloads(&self) -> &[String] {
+        &self.remaining_offloads
     }
 
     /// What keeps the host's stack off the interface.
@@ -268,7 +268,7 @@ impl Prepared {
         if self.record.was_down {
             control.change_flags(libc::IFF_UP, 0).map_err(failed("bring it up"))?;
         }
-        self.still_on = offload::harmful(&control)
+        self.remaining_offloads = offload::harmful(&control)
             .map_err(failed("read its offloads"))?
             .into_iter()
             .map(|feature| feature.name)
@@ -288,8 +288,8 @@ fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError>
     let mut file = RecordFile::lock(state_dir, name)?;
     if let Some(stale) = file.read()? {
         // Another gateway may have taken it since.
-        let _owner = match link::query(Which::Index(stale.index)) {
-            Ok(facts) if stale.boot == record::this_boot() => Some(Owner::take(&facts.name, stale.index)?),
+        let _owner = match link::query(LinkId::Index(stale.index)) {
+            Ok(facts) if stale.boot == record::this_boot() => Some(Owner::claim(&facts.name, stale.index)?),
             // There is nothing to put right.
             _ => None,
         };
@@ -372,7 +372,7 @@ fn put_back(record: &Record) -> Result<(), InterfaceError> {
     if record.boot != record::this_boot() {
         return Ok(());
     }
-    let facts = match link::query(Which::Index(record.index)) {
+    let facts = match link::query(LinkId::Index(record.index)) {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
         other => other.map_err(|source| system(&record.name, "ask what it is", source))?,
     };

@@ -10,13 +10,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockFlag, SockProtocol, recv};
 
-use super::link::{self, Which};
+use super::link::{self, LinkId};
 use super::{InterfaceError, system};
 use crate::netlink;
 
 /// An interface at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct LinkState {
     /// The kernel's number for it: another one means another interface, also under the same name.
     pub index: u32,
     /// Octets behind an untagged Ethernet header.
@@ -29,9 +29,9 @@ pub struct Seen {
 ///
 /// # Errors
 /// If the kernel does not tell.
-pub fn look(name: &str) -> Result<Option<Seen>, InterfaceError> {
-    match link::query(Which::Name(name)) {
-        Ok(facts) => Ok(Some(Seen {
+pub fn link_state(name: &str) -> Result<Option<LinkState>, InterfaceError> {
+    match link::query(LinkId::Name(name)) {
+        Ok(facts) => Ok(Some(LinkState {
             index: facts.index,
             mtu: facts.mtu,
             carrier: facts.flags & libc::IFF_LOWER_UP as u32 != 0,
@@ -46,9 +46,9 @@ pub fn look(name: &str) -> Result<Option<Seen>, InterfaceError> {
 
 /// Hears of changes of any interface of the network namespace in which it was opened.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct LinkEvents(OwnedFd);
 
-impl Watch {
+impl LinkEvents {
     /// Begins to listen.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::{ptr, slice};
 
 use super::UdpCounters;
-use super::address::{NAME_OCTETS, Name};
+use super::address::{NAME_OCTETS, SockAddr};
 use super::ancillary::{Ancillary, RECEIVED};
 use crate::mapping::Mapping;
 
@@ -34,7 +34,7 @@ pub struct Packet<'u> {
 #[derive(Debug)]
 pub(super) struct Inbox {
     memory: Mapping,
-    places: Box<Places>,
+    places: Box<MessageBuffers>,
     /// Messages that the kernel has filled, and the one whose packets are taken next.
     filled: usize,
     current: usize,
@@ -44,10 +44,10 @@ pub(super) struct Inbox {
 
 /// What the kernel fills beside the octets. `headers` point to the others.
 #[derive(Debug)]
-struct Places {
+struct MessageBuffers {
     headers: [libc::mmsghdr; MESSAGES],
     vectors: [libc::iovec; MESSAGES],
-    names: [Name; MESSAGES],
+    names: [SockAddr; MESSAGES],
     data: [Ancillary<RECEIVED>; MESSAGES],
 }
 
@@ -72,14 +72,14 @@ impl Inbox {
             iov_base: unsafe { memory.base().add(message * STRIDE) }.cast(),
             iov_len: MESSAGE_OCTETS,
         });
-        let mut places = Box::new(Places {
+        let mut places = Box::new(MessageBuffers {
             // SAFETY: all zero is a valid message without an address, octets or ancillary data.
             headers: unsafe { mem::zeroed() },
             vectors,
-            names: [Name::EMPTY; MESSAGES],
+            names: [SockAddr::EMPTY; MESSAGES],
             data: [Ancillary::EMPTY; MESSAGES],
         });
-        let Places { headers, vectors, names, data } = &mut *places;
+        let MessageBuffers { headers, vectors, names, data } = &mut *places;
         for (((header, vector), name), data) in headers.iter_mut().zip(vectors).zip(names).zip(data) {
             header.msg_hdr.msg_iov = ptr::from_mut(vector);
             header.msg_hdr.msg_iovlen = 1;

@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use arrayvec::ArrayVec;
 
 use super::UdpCounters;
-use super::address::Name;
+use super::address::SockAddr;
 use super::ancillary::{Ancillary, SENT};
 
 /// The most packets of one call.
@@ -154,7 +154,7 @@ impl Outbox {
 struct Group {
     first: usize,
     packets: usize,
-    name: Name,
+    name: SockAddr,
     name_octets: usize,
     data: Ancillary<SENT>,
 }
@@ -180,7 +180,7 @@ impl Group {
         if dscp != 0 {
             data.push_dscp(dscp, to.is_ipv6());
         }
-        let (name, name_octets) = Name::new(to, six);
+        let (name, name_octets) = SockAddr::new(to, six);
         Self { first, packets: count, name, name_octets, data }
     }
 }

@@ -28,7 +28,7 @@ use lab::macsec::{self, Port};
 use lab::plants::BARE;
 use lab::{Plants, PlantsShape};
 
-use super::rivals::{Place, Rival, RunningRival};
+use super::rivals::{Rival, RivalHost, RunningRival};
 use super::samples::Samples;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Station;
@@ -79,7 +79,7 @@ enum Inside {
 impl Case {
     pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let places = [0, 1].map(|index| Place::from(&plants.plants[index]));
+        let places = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
         let running = rival.start(places, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
         Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })

@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lab::cyclic::{Exchange, Heard, no_times};
+use lab::cyclic::{Arrivals, Exchange, no_times};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, MARKER};
 use lab::{Capture, Shape, Topology};
@@ -103,7 +103,7 @@ fn watched(topology: &Topology, pair: &Pair, choice: &CellChoice, say: Say<'_>) 
     Ok(())
 }
 
-fn exchanged(heard: &[[Heard; 2]]) -> Result<String, DemoError> {
+fn exchanged(heard: &[[Arrivals; 2]]) -> Result<String, DemoError> {
     let mut jitter = no_times();
     let (mut sent, mut longest) = (0, Duration::ZERO);
     for heard in heard.iter().flatten() {

@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use control::{CellSettings, Gateway};
-use dataplane::cell::Rest;
+use dataplane::cell::OtherFrames;
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::worker::Polling;
@@ -197,7 +197,7 @@ fn settings(side: usize, relations: usize, protection: Protection) -> CellSettin
         master: MasterKey::new(&[0x5a; 32]),
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(relation).collect(),
-        rest: Rest::Drop,
+        rest: OtherFrames::Drop,
     }
 }
 

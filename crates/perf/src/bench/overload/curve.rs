@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::bench::Target;
 use lab::flood::{self, Flood};
-use lab::trial::{Found, SHORTEST, Search, Stream};
+use lab::trial::{SHORTEST, Search, SearchResult, Stream};
 use lab::{Error, Machine};
 
 use super::{
@@ -19,7 +19,7 @@ pub trait Way {
     ///
     /// # Errors
     /// If sockets or threads fail.
-    fn search(&mut self, search: &Search) -> Result<Found, Error>;
+    fn search(&mut self, search: &Search) -> Result<SearchResult, Error>;
 
     /// Offers so many frames a second one way.
     ///
@@ -36,7 +36,7 @@ pub trait Way {
 
 /// Machines with ordinary frames.
 impl Way for [&Machine; 2] {
-    fn search(&mut self, search: &Search) -> Result<Found, Error> {
+    fn search(&mut self, search: &Search) -> Result<SearchResult, Error> {
         search.run(self[0], self[1], &Stream::new(self[0], self[1], &SHORTEST))
     }
 

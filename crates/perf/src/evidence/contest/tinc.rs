@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::bench::rivals::Place;
+use crate::bench::rivals::RivalHost;
 use crate::demo::pair::Scratch;
 use lab::Error;
 
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TUNNEL: &str =
     "Cipher = aes-128-cbc\nDigest = sha1\nMACLength = 10\nCompression = 0\nClampMSS = no\nPMTU = 1518\n";
 
-pub(super) fn commands(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+pub(super) fn commands(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let failed = |error: std::io::Error| Error::Unexpected(format!("tinc's directories: {error}"));
     let directories = [1, 2].map(|number| scratch.path().join(format!("tinc-{number}")));
     for (index, directory) in directories.iter().enumerate() {

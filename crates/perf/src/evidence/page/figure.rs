@@ -72,15 +72,15 @@ pub(crate) enum Kind {
     /// Ours.
     Ours,
     /// Ours in another setting.
-    OursToo,
+    Ours2,
     /// A third setting of ours.
-    OursThree,
+    Ours3,
     /// A fourth one.
     OursFour,
     /// The paper's own figures.
     Paper,
     /// The paper's, of something else.
-    PaperToo,
+    Paper2,
     /// The paper's, of a third thing.
     PaperThree,
     /// Somebody else who protects.
@@ -100,11 +100,11 @@ impl Kind {
     pub(crate) const fn colour(self) -> (&'static str, (u8, u8, u8)) {
         match self {
             Self::Ours => ("ours", (0x0B, 0x6E, 0x69)),
-            Self::OursToo => ("ours-too", (0x3F, 0xA3, 0x4D)),
-            Self::OursThree => ("ours-three", (0x2A, 0x5C, 0xAA)),
+            Self::Ours2 => ("ours-too", (0x3F, 0xA3, 0x4D)),
+            Self::Ours3 => ("ours-three", (0x2A, 0x5C, 0xAA)),
             Self::OursFour => ("ours-four", (0x7C, 0x7A, 0x10)),
             Self::Paper => ("paper", (0xC2, 0x6A, 0x12)),
-            Self::PaperToo => ("paper-too", (0xE3, 0xA8, 0x57)),
+            Self::Paper2 => ("paper-too", (0xE3, 0xA8, 0x57)),
             Self::PaperThree => ("paper-three", (0x8A, 0x4A, 0x0C)),
             Self::Rival => ("rival", (0x7A, 0x5C, 0x9E)),
             Self::RivalToo => ("rival-too", (0xC0, 0x48, 0x8A)),
@@ -118,12 +118,12 @@ impl Kind {
 impl Kind {
     /// Whether it is a paper's.
     pub(crate) const fn is_paper(self) -> bool {
-        matches!(self, Self::Paper | Self::PaperToo | Self::PaperThree)
+        matches!(self, Self::Paper | Self::Paper2 | Self::PaperThree)
     }
 
     /// Whether it is ours.
     pub(crate) const fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::OursToo | Self::OursThree | Self::OursFour)
+        matches!(self, Self::Ours | Self::Ours2 | Self::Ours3 | Self::OursFour)
     }
 
     /// A number of this kind: those of a paper as it prints them, those that were measured as far as they mean something.
@@ -270,7 +270,7 @@ mod tests {
             (1444.0, "1\u{202f}444"),
             (0.0, "0"),
         ] {
-            assert_eq!(Kind::PaperToo.number(value), text, "{value}");
+            assert_eq!(Kind::Paper2.number(value), text, "{value}");
         }
         assert_eq!(Kind::Ours.number(243.5), "244");
     }

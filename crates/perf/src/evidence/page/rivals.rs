@@ -6,7 +6,7 @@ use super::bars::{Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table};
 use super::kernel;
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::contest::{BENCH, Contestant};
 use crate::evidence::document::Document;
 
@@ -15,7 +15,7 @@ const SOURCE: &str = "this run; no paper: the comparison is ours";
 fn kind(contestant: Contestant) -> Kind {
     match contestant {
         Contestant::Frameward => Kind::Ours,
-        Contestant::Concatenating => Kind::OursToo,
+        Contestant::Concatenating => Kind::Ours2,
         _ if contestant.protects() => Kind::Rival,
         _ => Kind::Limit,
     }
@@ -24,7 +24,7 @@ fn kind(contestant: Contestant) -> Kind {
 fn legend() -> Vec<(Kind, String)> {
     [
         (Kind::Ours, "Frameward, GCM-AES-128"),
-        (Kind::OursToo, "the same, small frames sharing frames"),
+        (Kind::Ours2, "the same, small frames sharing frames"),
         (Kind::Rival, "others that encrypt"),
         (Kind::Limit, "nothing encrypted: limits"),
     ]
@@ -131,12 +131,12 @@ fn settings(document: &Document) -> Figure {
 }
 
 fn bars(document: &Document, shown: &Shown) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let groups: Vec<Group> = Contestant::ALL
         .into_iter()
         .filter(|one| !one.in_a_guest())
         .filter_map(|one| {
-            let bar = pick.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
+            let bar = query.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
             // What is all in the kernel has no memory of its own to show.
             group(one.name(), [bar.filter(|bar| bar.value > 0.0 || shown.figure != "memory")])
         })
@@ -157,7 +157,7 @@ fn bars(document: &Document, shown: &Shown) -> Figure {
         source: SOURCE.into(),
         command: command(document, BENCH),
         body: if nothing { Body::Nothing } else { Body::Bars(bars) },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 

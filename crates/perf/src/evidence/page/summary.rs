@@ -4,7 +4,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::bars::{self, Bars, Scale};
 use super::figure::{Body, Figure, Kind, Table, number, unit};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::contest::{BENCH, Contestant};
 use crate::evidence::document::Document;
 use crate::evidence::verdict::{self, Verdict};
@@ -64,7 +64,7 @@ pub(super) fn markup(document: &Document) -> Markup {
 }
 
 fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let theirs = if verdict.beside == Contestant::BareForwarder.name() { Kind::Limit } else { Kind::Rival };
     let beside = if theirs == Kind::Limit {
         verdict.beside.clone()
@@ -72,8 +72,8 @@ fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
         format!("best other: {}", verdict.beside)
     };
     let groups = [
-        group("Frameward", [pick.bar(Kind::Ours, &case(&verdict.figure, Contestant::Frameward.name()))]),
-        group(&beside, [pick.bar(theirs, &case(&verdict.figure, &verdict.beside))]),
+        group("Frameward", [query.bar(Kind::Ours, &case(&verdict.figure, Contestant::Frameward.name()))]),
+        group(&beside, [query.bar(theirs, &case(&verdict.figure, &verdict.beside))]),
     ];
     let bars = Bars {
         legend: Vec::new(),

@@ -9,13 +9,13 @@ use super::figure::Kind;
 const NAMED: usize = 3;
 
 /// Takes figures of one bench out of a document, and remembers what was not there.
-pub(super) struct Pick<'d> {
+pub(super) struct Query<'d> {
     document: &'d Document,
     bench: &'d str,
     missing: Vec<String>,
 }
 
-impl<'d> Pick<'d> {
+impl<'d> Query<'d> {
     pub(super) fn new(document: &'d Document, bench: &'d str) -> Self {
         Self { document, bench, missing: Vec::new() }
     }

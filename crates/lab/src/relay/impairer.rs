@@ -113,7 +113,7 @@ impl Impairer {
     }
 
     /// Appends all that is held back, in the order in which it was due.
-    pub(super) fn let_go(&mut self, leaving: &mut Vec<Cow<'_, [u8]>>) {
+    pub(super) fn release_due(&mut self, leaving: &mut Vec<Cow<'_, [u8]>>) {
         leaving.extend(std::mem::take(&mut self.held).into_values().map(Cow::Owned));
     }
 
@@ -158,7 +158,7 @@ mod tests {
             out.extend(leaving.into_iter().map(Cow::into_owned));
         }
         let mut leaving = Vec::new();
-        impairer.let_go(&mut leaving);
+        impairer.release_due(&mut leaving);
         out.extend(leaving.into_iter().map(Cow::into_owned));
         (out, counters)
     }
