@@ -33,17 +33,17 @@ use dataplane::worker::WorkerHandle;
 use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
 
-/// What a cell is configured with.
+/// Settings of a cell.
 pub struct CellSettings {
     /// The cell's name, which notices have.
     pub name: String,
-    /// What both gateways have in common.
+    /// Settings that both gateways have in common.
     pub master: MasterKey,
-    /// How frames are protected. `mtu` is that of the link's protected side.
+    /// Protection of frames. `mtu` is that of the link's protected side.
     pub settings: fieldbus::Settings,
     /// The relations; a relation's number is its place here.
     pub relations: Vec<RelationSettings>,
-    /// What becomes of other frames.
+    /// Treatment of other frames.
     pub rest: OtherFrames,
 }
 
@@ -52,13 +52,13 @@ pub struct CellSettings {
 pub struct CellStatus {
     /// The cell's name.
     pub name: String,
-    /// What becomes of other frames.
+    /// Treatment of other frames.
     pub rest: OtherFrames,
-    /// What is of no relation, and HELLOs on their way.
+    /// Counters of frames of no relation, and of HELLOs on their way.
     pub counters: CellCounters,
-    /// What its handshakes counted.
+    /// Counters of its handshakes.
     pub hello: HelloCounters,
-    /// What they counted in the last five to ten seconds.
+    /// The same, of the last five to ten seconds.
     pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
@@ -96,29 +96,29 @@ fn describe(error: &RelationsError) -> String {
     }
 }
 
-/// What control keeps of a cell.
+/// Control's part of a cell.
 pub(super) struct CellControl {
     settings: CellSettings,
     rings: ControlEnd,
     relations: Vec<RelationControl>,
-    /// What the worker has not got yet.
+    /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
     /// HELLOs that wait until it has.
     says: Vec<HelloFrame>,
-    /// What handshakes counted that are over.
+    /// Counters of handshakes that are over.
     hello_before: HelloCounters,
     lately: RecentCounters,
     silences: SilentRelations,
 }
 
-/// What control keeps of a relation.
+/// Control's part of a relation.
 struct RelationControl {
     handshake: Handshake,
     /// The session that it entered last.
     newest: SessionNumber,
 }
 
-/// Who is told, and when.
+/// Receiver of notices, and the moment.
 struct Context<'g> {
     now: Instant,
     moment: wire::Instant,
@@ -183,7 +183,7 @@ impl CellControl {
         own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?))).collect()
     }
 
-    /// Goes on with the handshakes of the cell before, and with what that has not done yet.
+    /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
     fn take_over(&mut self, mut before: Self, carry_over: &[(usize, usize)], notices: &mut Vec<Notice>) {
         let mut places = vec![None; before.relations.len()];
         for &(number, there) in carry_over {
@@ -205,12 +205,12 @@ impl CellControl {
         }
     }
 
-    /// Takes what came, and does what is due.
+    /// Handles HELLOs and events, and does what is due.
     fn turn(&mut self, around: &mut Context<'_>) {
         for _ in 0..self.rings.heard.slots() {
             let Ok(hello) = self.rings.heard.pop() else { break };
             let number = usize::from(hello.relation);
-            // What was wrong with it, the handshake has counted.
+            // The handshake has counted the fault.
             let _ = self.relations[number].handshake.handle_frame(around.moment, &hello.octets);
             self.follow(number);
         }
@@ -237,7 +237,7 @@ impl CellControl {
         }
     }
 
-    /// Hears what the data path tells.
+    /// Handles an event of the data path.
     fn hear_event(&mut self, number: usize, event: Event, notices: &mut Vec<Notice>) {
         let relation = &mut self.relations[number];
         let change = match event {
@@ -268,7 +268,7 @@ impl CellControl {
         self.follow(number);
     }
 
-    /// Takes what a handshake has to say to anybody.
+    /// Takes a handshake's HELLOs, key changes and notices.
     fn follow(&mut self, number: usize) {
         let RelationControl { handshake, newest, .. } = &mut self.relations[number];
         while let Some(event) = handshake.poll_event() {
@@ -286,8 +286,8 @@ impl CellControl {
         }
     }
 
-    /// Gives the worker what is to be said, behind the keys of that: who hears that this gateway has entered a session
-    /// sends at once, and what comes before the keys is lost.
+    /// Gives the worker the HELLOs to be sent, behind their keys: a peer that learns that this gateway has entered a session
+    /// sends at once, and frames that come before the keys are lost.
     fn say(&mut self) {
         if !self.changes.is_empty() {
             // All of it is said again.
@@ -299,7 +299,7 @@ impl CellControl {
         }
     }
 
-    /// Tells of relations that are silent, once in a while.
+    /// Reports silent relations, once in a while.
     fn tell_silences(&mut self, around: &mut Context<'_>) {
         if let Some((relations, gap)) = self.silences.due(around.now) {
             let of = |number: usize| self.settings.relations[number].relation;
@@ -371,7 +371,7 @@ impl Gateway {
     pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         let (cell, mut control) = CellControl::make(settings)?;
-        // What control knows, the worker has got: the changes to come are of the new cell's relations.
+        // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
         let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
@@ -440,7 +440,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does what a link's cell has to do.
+    /// Gives a link's cell its turn.
     pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
         let moment = self.moment(now);
         let LinkControl { worker, slot, cell, .. } = &mut self.links[number];

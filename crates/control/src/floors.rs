@@ -34,13 +34,13 @@ use super::disk::FloorReading;
 use super::{Gateway, Keys, Notice};
 use pnstore::{LeaseError, LeaseName};
 
-/// How often floors are read. The rest of a second is for the disk.
+/// Interval between readings of floors. The rest of a second is for the disk.
 pub const PERIOD: Duration = Duration::from_millis(750);
 
 /// No replay goes further back than this.
 const PROMISE: Duration = Duration::from_secs(1);
 
-/// How often the same trouble is told.
+/// Interval between notices of the same fault.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// A receive SA whose floor is kept.
@@ -70,7 +70,7 @@ pub(crate) fn read(secy: &SecY, floors: &[ReceiveFloor], into: &mut Vec<Floor>) 
     }
 }
 
-/// When floors are due, and how well they were kept.
+/// Schedule of floors, and how well they were kept.
 pub(super) struct FloorKeeper {
     due: Instant,
     /// All that was received until then is below the floors on disk.
@@ -84,7 +84,7 @@ impl FloorKeeper {
         Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
     }
 
-    /// What has to be said of floors that were read then, and were on disk `took` later.
+    /// Notices about floors that were read then, and were on disk `took` later.
     pub(super) fn evaluate(
         &mut self,
         read: FloorReading,
@@ -171,12 +171,12 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// When floors are read, in ms; what becomes of them; what is told.
+    /// Moments at which floors are read, in ms; their outcomes; the notices.
     #[test]
     fn the_promise_is_judged() {
         #[derive(Clone, Copy)]
         enum Fate {
-            /// They are on disk so many ms later.
+            /// Milliseconds later they are on disk.
             Kept(u64),
             /// But for those of a worker that did not answer.
             KeptInPart,

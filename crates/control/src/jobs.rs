@@ -1,4 +1,4 @@
-//! What control has workers do, and how it waits for it.
+//! Jobs of control for its workers, and the wait for them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use dataplane::worker::{WorkerEvent, WorkerHandle};
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::{Gateway, WorkerUnresponsive};
 
-/// How long a worker may take for a job: some hundred turns.
+/// Limit on a worker's time for a job: some hundred turns.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Puts a link or site into a slot, or takes it out; afterwards it has what was there.
@@ -36,7 +36,7 @@ impl Job for SwapDatapath {
 /// Runs a function on a link. Nothing happens if there is no link in the slot.
 pub(crate) struct LinkJob<D> {
     pub(crate) slot: usize,
-    /// What the function needs, and what it leaves.
+    /// Input and output of the function.
     pub(crate) data: D,
     /// The slot had a link.
     pub(crate) found: bool,
@@ -91,14 +91,14 @@ fn of_kind<J: Job>(job: Box<dyn Job>) -> Result<Box<J>, Box<dyn Job>> {
 }
 
 impl Gateway {
-    /// Has a worker run a job and waits for it; what comes before is dealt with.
+    /// Has a worker run a job and waits for it; handles events that come before.
     pub(crate) fn run<J: Job>(&mut self, worker: usize, job: Box<J>) -> Result<Box<J>, WorkerUnresponsive> {
         // A job that was given up earlier may come back now: this one is known by its address.
         let address: *const J = &*job;
         self.workers[worker].submit(job).map_err(|_| WorkerUnresponsive)?;
         let give_up = Instant::now() + ANSWER_WAIT;
         loop {
-            // Asked before the ring is looked at: what a worker says before it ends is heard.
+            // Asked before the ring is read: events from before the worker's end are not lost.
             let alive = self.workers[worker].is_alive();
             while let Some(event) = self.workers[worker].event() {
                 let event = match event {
@@ -118,7 +118,7 @@ impl Gateway {
         }
     }
 
-    /// Runs a function on a link, in its worker; what it left of its data.
+    /// Runs a function on a link, in its worker. Returns its data.
     pub(crate) fn run_on_link<D: Send + 'static>(
         &mut self,
         number: usize,
@@ -142,7 +142,7 @@ impl Gateway {
         if job.found { Ok(job.data) } else { Err(WorkerUnresponsive) }
     }
 
-    /// Waits for so many jobs of a kind, by worker and slot; what comes beside them is dealt with.
+    /// Waits for a number of jobs of a kind, by worker and slot; handles events that come beside them.
     pub(crate) fn gather<J: Job>(
         &mut self,
         count: usize,
@@ -174,7 +174,7 @@ impl Gateway {
         jobs
     }
 
-    /// Deals with what a worker says unasked. A job that comes back after its time is freed here, as all are.
+    /// Handles an event that nobody waits for. A job that comes back after its time is freed here, as all are.
     pub(crate) fn handle_event(&mut self, worker: usize, event: WorkerEvent, now: Instant) {
         let job = match event {
             WorkerEvent::Needs { slot, action } => return self.next_action(worker, slot, action, now),

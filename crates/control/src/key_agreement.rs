@@ -5,8 +5,8 @@
 //!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── job, done ◀──────
 //! ```
 //!
-//! Nothing here waits: what a worker did comes as an event. Frames and events of one turn are bounded by their rings. The
-//! KaY hears each half second which PN is next, and at once when PNs run out.
+//! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their rings. The
+//! KaY gets the next PN each half second, and at once when PNs run out.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -26,10 +26,10 @@ use dataplane::worker::WorkerHandle;
 use crate::jobs::LinkJob;
 use crate::sa_changes::{NextPns, SaChanges};
 
-/// How often the KaY is told the next PN.
+/// Interval at which the KaY gets the next PN.
 const PN_PERIOD: Duration = Duration::from_millis(500);
 
-/// How the keys of a link are agreed on.
+/// Settings of a link's key agreement.
 pub struct KeyAgreement {
     /// The KaY's settings. The SCI is that of the link's SecY.
     pub settings: Settings,
@@ -37,18 +37,18 @@ pub struct KeyAgreement {
     pub caks: Vec<CakEntry>,
     /// The replay window of the receive SAs to come, in PNs.
     pub replay_window: u32,
-    /// How long an SDU may wait for others to share its frame, where a SAK's [`mka::Division`] allows it.
+    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::Division`] allows it.
     pub hold: Duration,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
-    /// Gets all that the KaY is told, from its beginning; only where the link is added.
+    /// Gets all inputs of the KaY, from its beginning; only where the link is added.
     pub record: Option<Recorder>,
 }
 
-/// Who keeps what a KaY is told. Called on control's thread: it must not wait for a disk.
+/// Records the inputs of a KaY. Called on control's thread: it must not wait for a disk.
 pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
 
-/// What a KaY is told, and what it began with. Beside its CAKs nothing else makes it do what it does.
+/// An input of a KaY, or its beginning. Beside its CAKs nothing else determines its behaviour.
 #[derive(Clone, Copy, Debug)]
 pub enum Recorded<'r> {
     /// It began.
@@ -57,7 +57,7 @@ pub enum Recorded<'r> {
         settings: &'r Settings,
         /// The names of its CAKs.
         ckns: &'r [Ckn],
-        /// What its random values are made of.
+        /// Seed of its random values.
         seed: &'r [u8; 32],
     },
     /// It was given other settings or CAKs.
@@ -80,21 +80,21 @@ pub struct KeyAgreementStatus {
     pub now: wire::Instant,
     /// The KaY's state.
     pub status: Status,
-    /// What it counted.
+    /// Its counters.
     pub counters: KayCounters,
 }
 
-/// What control keeps of a link whose keys are agreed on.
+/// Control's part of a link whose keys are agreed on.
 pub(super) struct Agreement {
     kay: Kay,
     rings: KayEnd,
     table: SaTable,
-    /// When the next PNs are asked for.
+    /// Moment of the next query for PNs.
     pns_due: Instant,
     record: Option<Recorder>,
 }
 
-/// What drives an agreement: its worker, and who is told.
+/// Surroundings of an agreement: its worker, and the receiver of its notices.
 struct Context<'g> {
     now: wire::Instant,
     worker: &'g mut WorkerHandle,
@@ -125,7 +125,7 @@ impl Agreement {
         }
     }
 
-    /// Takes what came, and does what is due.
+    /// Handles frames and events, and does what is due.
     fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
@@ -150,7 +150,7 @@ impl Agreement {
         self.commit(around);
     }
 
-    /// Takes what the KaY has to say to anybody.
+    /// Takes the KaY's frames, changes and notices.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
             self.table.apply_event(event, &mut |told| around.tell(told));
@@ -283,14 +283,14 @@ impl Gateway {
         Some(KeyAgreementStatus { now, status, counters })
     }
 
-    /// Does what a link's key agreement has to do.
+    /// Gives a link's key agreement its turn.
     pub(super) fn turn_agreement(&mut self, number: usize, now: Instant) {
         if let Some((agreement, mut around)) = self.agreement(number, now) {
             agreement.turn(now, &mut around);
         }
     }
 
-    /// Hears that changes of SAs were carried out. What they took out is freed here.
+    /// Handles changes of SAs that were made. Keys that they took out are freed here.
     pub(super) fn sas_changed(&mut self, worker: usize, slot: usize, changes: SaChanges, now: Instant) {
         let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
@@ -305,7 +305,7 @@ impl Gateway {
         }
     }
 
-    /// Hears the next PNs.
+    /// Handles the next PNs.
     pub(super) fn next_pns(&mut self, worker: usize, slot: usize, pns: &NextPns, now: Instant) {
         let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
@@ -320,7 +320,7 @@ impl Gateway {
         wire::Instant::after_start(now.saturating_duration_since(self.start))
     }
 
-    /// A link's key agreement, and what is around it.
+    /// A link's key agreement, and its surroundings.
     fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Context<'_>)> {
         let now = self.moment(now);
         let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]

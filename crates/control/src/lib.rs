@@ -8,7 +8,7 @@
 //! | all PNs are used | a [`Notice`]: the link is closed until the key is changed | the same |
 //! | SAs are changed | | tells the KaY |
 //!
-//! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
+//! Links come and go, and so do their ports, while the others forward. A worker answers control's requests
 //! within a turn; control waits for it, for a second at most.
 //!
 //! By itself it brings replay floors to disk (`floors.rs`).
@@ -79,14 +79,14 @@ pub enum Notice {
     },
     /// Replay floors came to disk too late: a crash meanwhile would have left more than a second open to replay.
     FloorsLate {
-        /// How much.
+        /// The excess over a second.
         open: Duration,
     },
     /// The disk of the state directory does not answer. Links go on; told every minute.
     DiskSilent {
         /// The state directory.
         path: PathBuf,
-        /// For how long.
+        /// Duration of the silence.
         silent: Duration,
     },
     /// It answers again.
@@ -100,7 +100,7 @@ pub enum Notice {
     KeyAgreement {
         /// The link's name.
         link: String,
-        /// What, and why.
+        /// The change, and its reason.
         reason: mka::Reason,
     },
     /// A SAK of this link is installed, but not for this peer: the SecY has no room for another receive SC. Its frames are
@@ -108,14 +108,14 @@ pub enum Notice {
     TooManyPeers {
         /// The link's name.
         link: String,
-        /// Whom there is no room for.
+        /// The peer.
         sci: wire::Sci,
     },
     /// A SAK of this link cannot be installed, and is not used.
     SakRefused {
         /// The link's name.
         link: String,
-        /// Which.
+        /// The SAK.
         ki: wire::Ki,
         /// Why.
         why: &'static str,
@@ -162,9 +162,9 @@ pub struct WorkerUnresponsive;
 /// A running gateway.
 pub struct Gateway {
     workers: Vec<WorkerHandle>,
-    /// Where moments of the protocols are counted from.
+    /// Zero of the protocols' clock.
     start: Instant,
-    /// Who calls [`Gateway::turn`]; woken when that should be soon.
+    /// Caller of [`Gateway::turn`]; woken when that should be soon.
     control_thread: Thread,
     polling: Polling,
     scheduling: Scheduling,
@@ -188,12 +188,12 @@ struct LinkControl {
     slot: usize,
     keys: Keys,
     cell: Option<Box<CellControl>>,
-    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and nothing that
-    /// they would have said is lost. Later they go on without ports, for what they know grows old.
+    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and none of their frames
+    /// is lost. Later they go on without ports, for their state grows old.
     begun: bool,
 }
 
-/// Where a link's keys come from.
+/// Origin of a link's keys.
 enum Keys {
     Static(StaticControl),
     Agreed(Box<Agreement>),
@@ -309,7 +309,7 @@ impl Gateway {
     /// Gives a link to a worker.
     fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
-        // If the ring is full the worker is stuck, which is told by what follows.
+        // If the ring is full the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();
         let datapath = Some(Datapath::Link(Box::new(link)));
         let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
@@ -409,7 +409,7 @@ impl Gateway {
         Ok(before)
     }
 
-    /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
+    /// Meets the workers' needs, and returns notices for a person. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
         self.handle_disk_replies(now);
         for worker in 0..self.workers.len() {
@@ -429,7 +429,7 @@ impl Gateway {
         std::mem::take(&mut self.notices)
     }
 
-    /// Memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
+    /// Declares this process's memory out of date. A stop then gives no PN back that it takes for unused.
     pub const fn distrust_memory(&mut self) {
         self.distrusted = true;
     }

@@ -1,4 +1,4 @@
-//! What control knows of the SAs in a worker's SecY: the KaY's events become changes of them.
+//! Control's copy of the SAs in a worker's SecY: the KaY's events become changes of them.
 //!
 //! | the KaY's event | changes |
 //! |---|---|
@@ -44,7 +44,7 @@ pub(super) struct SaTable {
     hold: Duration,
     /// Whether the keys to come antedate.
     antedate: bool,
-    /// What is installed. Kept with its key, since a peer may be admitted later.
+    /// SAKs that are installed. Kept with their keys, since a peer may be admitted later.
     saks: Vec<Association>,
     scs: Vec<Sci>,
     /// The SAK that protects.
@@ -112,14 +112,14 @@ impl SaTable {
         (!nothing).then(|| Box::new(mem::take(&mut self.changes)))
     }
 
-    /// Puts changes back that the worker did not take, before all that come.
+    /// Queues changes again that the worker did not take, before all others.
     pub(super) fn requeue(&mut self, mut changes: SaChanges) {
         changes.list.append(&mut self.changes.list);
         changes.reports.append(&mut self.changes.reports);
         self.changes = changes;
     }
 
-    /// Which SAK each AN has.
+    /// The SAK of each AN.
     pub(super) fn by_an(&self) -> [Option<Ki>; An::COUNT] {
         let mut by_an = [None; An::COUNT];
         for sak in &self.saks {

@@ -13,7 +13,7 @@ pub(super) struct SiteControl {
     pub(super) worker: usize,
     /// In the worker.
     pub(super) slot: usize,
-    /// That it has had since its start.
+    /// Peers that it has had since its start.
     pub(super) peers: usize,
 }
 
@@ -25,7 +25,7 @@ impl Gateway {
     pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
         let peers = site.peers();
-        // If the ring is full the worker is stuck, which is told by what follows.
+        // If the ring is full the worker is stuck; the next job reports it.
         let datapath = Some(Datapath::Site(site));
         let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
         self.sites.push(SiteControl { name, worker, slot, peers });

@@ -12,10 +12,10 @@ use dataplane::job::Progress;
 use dataplane::path::Path;
 use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
 
-/// How long after a failed write a lease is tried again.
+/// Pause after a failed write before a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 
-/// Whose PNs a link's transmit SA uses.
+/// The PNs that a link's transmit SA uses.
 #[derive(Clone, Copy)]
 pub struct TransmitLease {
     /// The record on disk.
@@ -33,21 +33,21 @@ impl TransmitLease {
     pub(super) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
         let Self { name, an, through, .. } = *self;
         let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
-        // What it was allowed, not what was asked for: a block that never reached it is no matter of its own.
+        // PNs that the SA was allowed, not those that were asked for: a block that never reached it is not its own.
         let reserved = sa.pns().reserved();
         sa.pns().next().filter(|_| reserved <= through).map(|next| UnusedPns { name, next, through })
     }
 }
 
-/// What is kept on disk of a link's SAs with static keys.
+/// Leases and floors that are kept on disk for a link's SAs with static keys.
 pub struct StaticKeys {
-    /// Whose PNs its transmit SA uses.
+    /// The PNs that its transmit SA uses.
     pub transmit: TransmitLease,
     /// Its receive SAs whose floors are kept.
     pub receive: Vec<ReceiveFloor>,
 }
 
-/// What control keeps of a link with static keys.
+/// Control's part of a link with static keys.
 pub(super) struct StaticControl {
     pub(super) lease: TransmitLease,
     /// Shared with the worker, so that nothing is freed there.
@@ -56,7 +56,7 @@ pub(super) struct StaticControl {
     pub(super) pending: Option<u64>,
     /// A reservation that failed is due again then.
     pub(super) retry_at: Option<Instant>,
-    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
+    /// Another path is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
     pub(super) changing: bool,
 }
 
@@ -90,7 +90,7 @@ impl Gateway {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
         if transmit.is_some() {
-            // What is under way was asked for by the SA before, and would be taken for the new one's.
+            // The SA before asked for the reservation that is under way: it would be taken for the new one's.
             (keys.pending, keys.retry_at) = (None, None);
         }
         let transmit = transmit.unwrap_or(keys.lease);
@@ -107,7 +107,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does what a worker asks for.
+    /// Meets a need of a transmit SA.
     pub(super) fn next_action(&mut self, worker: usize, slot: usize, action: NextAction, now: Instant) {
         let Some(number) = self.placed(worker, slot) else { return };
         match &mut self.links[number].keys {
@@ -150,7 +150,7 @@ impl Gateway {
         keys.pending = None;
         match reservation {
             Ok(Reservation::Block(block)) => {
-                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
+                // The PNs between were reserved for another SA under this key, which must not be: whatever happens, no
                 // PN is used twice.
                 if before.number().checked_add(1) != Some(block.first.number()) {
                     self.notices.push(Notice::PnExhausted { link: link.clone() });

@@ -38,10 +38,10 @@ pub(crate) const HELLO_GAP: Duration = Duration::from_micros(125);
 const EVENTS: usize = 64;
 /// Relations that are copied into a report in one turn.
 const REPORTED: usize = 16;
-/// How often it is looked whether frames have stopped.
+/// Interval between checks whether frames have stopped.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// What becomes of frames that are of no relation.
+/// Treatment of frames of no relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OtherFrames {
     /// They go through the link's SecY, as without a cell.
@@ -92,7 +92,7 @@ impl CellCounters {
     }
 }
 
-/// What the worker has of a cell.
+/// The worker's part of a cell.
 #[derive(Debug)]
 pub struct Cell {
     pub(crate) relations: Relations,
@@ -100,14 +100,14 @@ pub struct Cell {
     pub(crate) counters: CellCounters,
     pub(crate) end: CellEnd,
     clock: time::Instant,
-    /// When the port was asked for the frames that are under way.
+    /// Moment at which the port was asked for the frames that are under way.
     poll_time: Moment,
     filters: HelloFilters,
     look_due: Instant,
     hello_due: Instant,
 }
 
-/// What a cell counted: made by control, filled by the worker, some relations a turn.
+/// Counters of a cell: made by control, filled by the worker, some relations a turn.
 #[derive(Debug)]
 pub struct CellSnapshot {
     /// Of frames that are of no relation, and of HELLOs.
@@ -117,7 +117,7 @@ pub struct CellSnapshot {
 }
 
 impl CellSnapshot {
-    /// For so many relations.
+    /// Room for this number of relations.
     pub fn with_room(relations: usize) -> Self {
         Self { counters: CellCounters::default(), relations: Vec::with_capacity(relations) }
     }
@@ -144,19 +144,19 @@ impl Cell {
         Moment::after_start(self.clock.elapsed())
     }
 
-    /// A port is about to be asked for frames, and the clock was `read`: from here on they are in the gateway.
+    /// A port is about to be asked for frames; `read` is the time. From here on they are in the gateway.
     pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
         self.poll_time = Moment::after_start(read.saturating_duration_since(self.clock));
     }
 
-    /// The frames under way are on their way out. Returns how long they were here. The port that is asked next is asked now:
+    /// Residence time of the frames that leave now. The port that is asked next is asked now:
     /// reading the clock takes a quarter of the time that a short frame does.
     pub(crate) fn take_residence_time(&mut self) -> Duration {
         let now = self.moment();
         now.since(std::mem::replace(&mut self.poll_time, now))
     }
 
-    /// When the frames under way came.
+    /// Arrival of the frames that are under way.
     pub(crate) const fn poll_time(&self) -> Moment {
         self.poll_time
     }
@@ -193,7 +193,7 @@ impl Cell {
         std::iter::from_fn(|| self.next_hello()).take(most)
     }
 
-    /// What is due in a turn beside frames: HELLOs, events, silence.
+    /// Does what is due in a turn beside frames: HELLOs, events, silence.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.filters.is_waiting() {
             self.filters.check_macs(self.poll_time, &mut self.counters, &mut self.end);
@@ -224,7 +224,7 @@ impl Cell {
         end == most
     }
 
-    /// When the next turn is due even if no frame comes.
+    /// Moment at which the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.filters.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
             return Some(Instant::START);

@@ -34,9 +34,9 @@ pub struct Link {
     burst: Burst,
     to_protected: ToProtected,
     to_plain: ToPlain,
-    /// What ports counted that are closed: plain, protected.
+    /// Counters of ports that are closed: plain, protected.
     before: [PortCounters; 2],
-    /// What control was told last of the transmit SA.
+    /// The need of the transmit SA that control was told last.
     notified: NextAction,
 }
 
@@ -83,7 +83,7 @@ impl Link {
         Some(ports)
     }
 
-    /// Puts `path` in the place of the link's own, which it takes over from and which is there afterwards.
+    /// Exchanges `path` for the link's own. The new one takes over from the old one, which is in `path` afterwards.
     pub fn change(&mut self, path: &mut Path, carry_over: &CarryOver) {
         path.take_over(&mut self.path, carry_over);
         mem::swap(&mut self.path, path);
@@ -111,8 +111,8 @@ impl Link {
         self.notified = action;
     }
 
-    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
-    /// what the clock was `read` for. Returns how many frames came in, and what the transmit SA needs.
+    /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the path. `now` is protocol time, and `read`
+    /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else {
@@ -146,7 +146,7 @@ impl Link {
         self.path.secy.antedate()
     }
 
-    /// When the next turn is due even if no frame comes.
+    /// Moment at which the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
         [self.path.held_until(), self.path.cell_due()].into_iter().flatten().min()
     }
@@ -161,13 +161,13 @@ impl Link {
         &self.path
     }
 
-    /// What to poll for readability when there is nothing to do.
+    /// Descriptors to poll for readability when there is nothing to do.
     pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
         let sides = self.ports.iter().flat_map(|ports| [&ports.plain, &ports.protected]);
         sides.flat_map(|port| port.poll_descriptors().iter().copied())
     }
 
-    /// What plain and protected port counted, those before these included. Asks the kernel.
+    /// Counters of plain and protected port, those before these included. Asks the kernel.
     pub fn port_counters(&mut self) -> [PortCounters; 2] {
         let mut sums = self.before;
         if let Some(Ports { plain, protected, .. }) = self.ports.as_deref_mut() {

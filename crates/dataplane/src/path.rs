@@ -1,4 +1,4 @@
-//! The way of a frame through a link: classified, protected or verified, and out on the other side.
+//! A frame's way through a link: classified, protected or verified, and out on the other side.
 //!
 //! ```text
 //!  plain port     ──▶ outward: MAC control? ──no──▶ [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
@@ -122,7 +122,7 @@ impl Path {
         self.divider.is_some()
     }
 
-    /// How SDUs were divided.
+    /// Counters of fragmenting and concatenating.
     pub fn fragmenter_counters(&self) -> FragmenterCounters {
         let mut sum = self.divided_before;
         if let Some(divider) = &self.divider {
@@ -131,7 +131,7 @@ impl Path {
         sum
     }
 
-    /// What was counted outside the SecY.
+    /// Counters outside the SecY.
     pub const fn counters(&self) -> &PathCounters {
         &self.counters
     }
@@ -159,7 +159,7 @@ impl Path {
         next
     }
 
-    /// What is not of a relation, through the SecY or past it.
+    /// Takes frames of no relation through the SecY, or past it.
     fn rest_outward(
         &mut self,
         now: Instant,
@@ -241,7 +241,7 @@ impl Path {
         before
     }
 
-    /// What was held is gone, with the memory that it was in.
+    /// Forgets the SDUs that were held: their memory is gone.
     pub(crate) fn discard_held(&mut self) {
         if let Some(divider) = &mut self.divider {
             divider.discard_held();

@@ -37,15 +37,15 @@ const RING: usize = 1024;
 /// Links and sites of a worker for which there is room from the start.
 const USUAL_SLOTS: usize = 64;
 
-/// What a worker tells control.
+/// An event for control.
 pub enum WorkerEvent {
     /// A job has run; what it took out and what it found is in it.
     JobDone(Box<dyn Job>),
-    /// What the transmit SA of a link needs has changed.
+    /// The transmit SA of a link needs something else than before.
     Needs {
         /// The link's slot.
         slot: usize,
-        /// What it needs.
+        /// Its need.
         action: NextAction,
     },
 }
@@ -195,7 +195,7 @@ impl Worker {
         self.datapaths
     }
 
-    /// How long nothing is due.
+    /// Time until something is due.
     fn sleep(&self, now: Instant) -> Duration {
         let due = self.datapaths.iter().filter_map(|datapath| match datapath {
             Datapath::Link(link) => link.due(),

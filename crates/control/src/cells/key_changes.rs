@@ -41,7 +41,7 @@ impl KeyChanges {
         }
     }
 
-    /// What was not carried out.
+    /// The changes that were not made.
     pub(crate) fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
         self.list.into_iter().filter_map(|(relation, change, _)| Some((relation, change?)))
     }

@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 /// Between two notices of one cell.
 const PERIOD: Duration = Duration::from_secs(1);
-/// So long the first relation that falls silent waits for those that do so with it.
+/// Wait of the first relation that falls silent for those that do so with it.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// The silences of a cell that nobody was told of.
+/// Silent relations of a cell that were not reported yet.
 #[derive(Debug, Default)]
 pub(super) struct SilentRelations {
     /// By relation, the longest.
     untold: BTreeMap<usize, Duration>,
-    /// When it was first seen that there are some.
+    /// Moment at which the first of them was seen.
     since: Option<Instant>,
     told: Option<Instant>,
 }
@@ -37,7 +37,7 @@ impl SilentRelations {
         Some((std::mem::take(&mut self.untold).into_keys().collect(), longest))
     }
 
-    /// The same of a cell in which relations have other places, or none.
+    /// The same for a cell in which relations have other numbers, or none.
     pub(super) fn renumbered(self, places: &[Option<usize>]) -> Self {
         let here = |(there, gap): (usize, Duration)| Some((*places.get(there)?.as_ref()?, gap));
         Self { untold: self.untold.into_iter().filter_map(here).collect(), ..self }

@@ -1,4 +1,4 @@
-//! A path's way through its cell: what is of a relation goes first, and alone.
+//! A path through its cell: frames of relations go first, and alone.
 //!
 //! Frames of relations are taken out of a burst, protected or verified, and handed to the port before anything else of that burst
 //! is worked on. So a cyclic frame waits for no more than the burst before its own, whatever that holds, and in its own for
@@ -54,21 +54,21 @@ impl Path {
         self.cell.as_deref_mut()
     }
 
-    /// The ports are about to be asked for frames, and the clock was `read`.
+    /// The ports are about to be asked for frames; `read` is the time.
     pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
         if let Some(cell) = &mut self.cell {
             cell.mark_poll_time(read);
         }
     }
 
-    /// What is due for a cell in a turn beside frames.
+    /// Does what is due for a cell in a turn beside frames.
     pub fn handle_cell_timeout(&mut self, now: Instant) {
         if let Some(cell) = &mut self.cell {
             cell.handle_timeout(now);
         }
     }
 
-    /// When a cell's next turn is due even if no frame comes.
+    /// Moment at which a cell's next turn is due even if no frame comes.
     pub(crate) fn cell_due(&self) -> Option<Instant> {
         self.cell.as_ref()?.due()
     }
@@ -100,7 +100,7 @@ impl Path {
         }
     }
 
-    /// What is to be sent by a link without ports, nobody hears.
+    /// Drops the HELLOs of a link without ports.
     pub(crate) fn drain_hellos(&mut self) {
         let Some(cell) = &mut self.cell else { return };
         while cell.next_hello().is_some() {
@@ -108,7 +108,7 @@ impl Path {
         }
     }
 
-    /// Takes what is the cell's out of a burst from the plain port, and sends it. With [`OtherFrames::Drop`] nothing is left.
+    /// Takes the cell's frames out of a burst from the plain port, and sends them. With [`OtherFrames::Drop`] nothing is left.
     pub(super) fn cyclic_outward(
         &mut self,
         pool: &mut Pool,
@@ -155,7 +155,7 @@ impl Path {
         cell.protect(pool, &mut cyclic, out, port);
     }
 
-    /// Takes what is the cell's out of a burst from the protected port, and delivers it. With [`OtherFrames::Drop`] nothing is left.
+    /// Takes the cell's frames out of a burst from the protected port, and delivers them. With [`OtherFrames::Drop`] nothing is left.
     pub(super) fn cyclic_inward(
         &mut self,
         pool: &mut Pool,
@@ -203,7 +203,7 @@ impl Path {
 }
 
 impl Cell {
-    /// Protects frames and sends them; how long they were here is known then.
+    /// Protects frames and sends them; their residence time is known then.
     fn protect(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToProtected, port: &mut dyn Port) {
         let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {
@@ -242,7 +242,7 @@ impl Cell {
         self.left(&sent, Way::Outward);
     }
 
-    /// Verifies frames and delivers them; how long they were here is known then.
+    /// Verifies frames and delivers them; their residence time is known then.
     fn verify(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToPlain, port: &mut dyn Port) {
         let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {

@@ -1,4 +1,4 @@
-//! Where each peer is, by number and by address.
+//! Endpoints of the peers, by number and by address.
 //!
 //! | mode | port | a packet is the peer's |
 //! |---|---|---|
@@ -33,10 +33,10 @@ impl WanPort {
     }
 }
 
-/// By what a peer is found: address, and port where it counts.
+/// Key by which a peer is found: address, and port where it counts.
 type Key = (WanPort, IpAddr, u16);
 
-/// Where the peers are. Allocates when a peer comes, and not else.
+/// Endpoints of the peers. Allocates when a peer comes, and not else.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     /// By number.
@@ -46,19 +46,19 @@ pub(super) struct Endpoints {
 }
 
 impl Endpoints {
-    /// Peers of these modes, all nowhere.
+    /// Peers of these modes, none with an address.
     pub(super) fn new(modes: impl Iterator<Item = Mode>) -> Self {
         let peers: Vec<_> = modes.map(|mode| (WanPort::of(mode), None)).collect();
         Self { by_address: Vec::with_capacity(peers.len()), peers }
     }
 
-    /// A peer comes, with the next number, and is nowhere.
+    /// A peer comes, with the next number and without an address.
     pub(super) fn add(&mut self, mode: Mode) {
         self.peers.push((WanPort::of(mode), None));
         self.by_address.reserve(self.peers.len() - self.by_address.len());
     }
 
-    /// Says where a peer is from here on. One that is unknown is nowhere.
+    /// Sets a peer's address. `None`: it is unknown.
     pub(super) fn set(&mut self, peer: PeerId, address: Option<SocketAddr>) {
         let Some((wan_port, place)) = self.peers.get_mut(peer.index()) else { return };
         let address = address.map(|to| match to {
@@ -74,13 +74,13 @@ impl Endpoints {
         self.by_address.insert(at, (key, peer));
     }
 
-    /// Through which port a peer is reached, and where it is.
+    /// A peer's UDP port here, and its address.
     pub(super) fn of(&self, peer: PeerId) -> Option<(WanPort, SocketAddr)> {
         let (wan_port, address) = *self.peers.get(peer.index())?;
         Some((wan_port, address?))
     }
 
-    /// Whose packet it is that came from an address to a port.
+    /// The peer whose packet came from an address to a port.
     pub(super) fn peer_at(&self, wan_port: WanPort, from: SocketAddr) -> Option<PeerId> {
         let wanted = key(wan_port, from)?;
         let at = self.by_address.partition_point(|(key, _)| *key < wanted);

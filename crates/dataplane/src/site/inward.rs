@@ -21,7 +21,7 @@ use netdev::burst::BURST_FRAMES;
 const QUIC: u8 = 0x40;
 
 impl Site {
-    /// Takes packets of one port to the LAN, at most as many as a burst has, and says how many came.
+    /// Takes packets of one port to the LAN, at most as many as a burst has. Returns the number that came.
     pub(super) fn inward(&mut self, now: Instant, wan_port: WanPort) -> usize {
         let Self { forwarding, end, wan, lan, endpoints, counters, wake, .. } = self;
         let Some(port) = wan.port(wan_port) else { return 0 };
@@ -60,7 +60,7 @@ impl Site {
         BURST_FRAMES
     }
 
-    /// Takes EAPOL frames of the management channel to the LAN, and says how many came.
+    /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
     pub(super) fn eapol_inward(&mut self) -> usize {
         let Self { end, lan, counters, .. } = self;
         for received in 0..BURST_FRAMES {

@@ -1,4 +1,4 @@
-//! The LAN side of a site: a port that comes and goes with its interface, and the frames on their way to it.
+//! A site's LAN port, which comes and goes with its interface, and the frames that wait for it.
 
 use std::os::fd::RawFd;
 
@@ -19,7 +19,7 @@ pub struct Lan {
     pub port: Box<dyn Port>,
 }
 
-/// What a frame of the LAN is, by its EtherType. One with a VLAN tag in front is for the tunnel to refuse.
+/// Kind of a frame of the LAN, by its EtherType. The tunnel refuses one with a VLAN tag in front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LanFrameKind {
     /// EAPOL that carries an MKPDU.
@@ -48,7 +48,7 @@ impl LanFrameKind {
 pub(super) struct LanPort {
     lan: Option<Box<Lan>>,
     leaving: Burst,
-    /// What ports counted that are closed.
+    /// Counters of ports that are closed.
     before: PortCounters,
 }
 
@@ -96,7 +96,7 @@ impl LanPort {
         }
     }
 
-    /// Sends what was put.
+    /// Sends the frames that were put.
     pub(super) fn flush(&mut self) {
         if let Some(Lan { pool, port }) = self.lan.as_deref_mut()
             && !self.leaving.is_empty()
@@ -116,7 +116,7 @@ impl LanPort {
         self.lan.iter().flat_map(|lan| lan.port.poll_descriptors().iter().copied())
     }
 
-    /// What the port counted, those before it included. Asks the kernel.
+    /// Counters of the port and those before it. Asks the kernel.
     pub(super) fn counters(&mut self) -> PortCounters {
         let mut sum = self.before;
         if let Some(lan) = self.lan.as_deref_mut() {

@@ -25,7 +25,7 @@ use super::wan::Wan;
 use netdev::burst::BURST_FRAMES;
 use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
 
-/// What the frames of a turn are sorted by.
+/// Work space in which the frames of a turn are sorted by peer.
 pub(super) struct Outward {
     /// Frames of the burst that go somewhere, by their number in it.
     routes: ArrayVec<(usize, Route), BURST_FRAMES>,
@@ -35,7 +35,7 @@ pub(super) struct Outward {
     there: Vec<bool>,
     /// Peers whose EAPOL goes beside their frames.
     plain: Vec<PeerId>,
-    /// How many peers have a management channel, which carries EAPOL.
+    /// Number of peers with a management channel, which carries EAPOL.
     channels: usize,
     /// The differentiated services code point of all packets.
     dscp: u8,
@@ -210,7 +210,7 @@ impl<'b> Batch<'b> {
     }
 
     fn flush(&mut self) {
-        // A peer's way has a port, since its mode asked for one.
+        // The port is there, since the peer's mode asked for it.
         if let Some(port) = self.wan.port(self.wan_port)
             && !self.packets.is_empty()
         {

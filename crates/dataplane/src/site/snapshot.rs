@@ -1,4 +1,4 @@
-//! What a site counted and learned, copied out at one moment.
+//! Counters, stations and flows of a site, copied out at one moment.
 
 use std::net::SocketAddr;
 
@@ -18,15 +18,15 @@ pub const SHOWN: usize = 1024;
 /// A peer of a site.
 #[derive(Clone, Debug)]
 pub struct SitePeerSnapshot {
-    /// Where its data goes.
+    /// Destination of its data.
     pub endpoint: Option<SocketAddr>,
     /// The epoch that is sent with; 0: none.
     pub transmit_epoch: u32,
     /// The epochs that are received, the older one first.
     pub receive_epochs: ArrayVec<u32, 3>,
-    /// How many flows it has announced.
+    /// Number of flows that it has announced.
     pub announced_flows: usize,
-    /// What was counted for it.
+    /// Its counters.
     pub counters: PeerCounters,
 }
 
@@ -37,7 +37,7 @@ pub struct SiteSnapshot {
     pub at: Instant,
     /// The LAN port, and those that were closed before it.
     pub lan: PortCounters,
-    /// What was counted between the ports and the forwarding half.
+    /// Counters between the ports and the forwarding half.
     pub path: SitePathCounters,
     /// The UDP port of identifier mode and the management channel.
     pub data: Option<UdpCounters>,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use netdev::scheduling::{MAX_REAL_TIME, Scheduling};
 
-/// How a worker waits for frames.
+/// A worker's way of waiting for frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Polling {
     /// Looks again for [`SPIN`] after the last frame, then sleeps: low latency within a burst of traffic, an idle
@@ -27,14 +27,14 @@ pub enum Polling {
 /// from 10,000 frames/s up, and twice what one sleep and wake-up costs.
 pub const SPIN: Duration = Duration::from_micros(100);
 
-/// What a sleep and a wake-up cost: whoever was away for longer had better slept.
+/// Cost of a sleep and a wake-up. A worker that was away for longer had better slept.
 const AWAY: Duration = Duration::from_micros(50);
 
-/// How long a worker sleeps at once after others wanted its CPU, and how long if they do again and again.
+/// Time without looking after others wanted the CPU: the shortest, and the longest after they did again and again.
 const SHY: Duration = Duration::from_millis(1);
 const SHYEST: Duration = Duration::from_secs(1);
 
-/// What a worker does that has nothing to do.
+/// The next step of a worker that has nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum IdleAction {
     /// Looks again at once.
@@ -45,7 +45,7 @@ pub enum IdleAction {
     Sleep,
 }
 
-/// When to look for frames, and when to sleep. Told of each turn by the thread whose turns they are.
+/// Decides between looking for frames and sleeping. The worker's thread reports each turn to it.
 #[derive(Debug)]
 pub struct IdlePolicy {
     polling: Polling,
@@ -54,7 +54,7 @@ pub struct IdlePolicy {
     idle_since: Option<Instant>,
     /// Frames came since the last sleep. Whoever woke for anything else need not look for more.
     met: bool,
-    /// When the CPU was offered, if it was since the last turn.
+    /// Moment at which the CPU was offered, if it was since the last turn.
     offered: Option<Instant>,
     shy: Duration,
     shy_until: Option<Instant>,
