@@ -4,7 +4,7 @@
 //! each frame what offloads left undone (PACKET_VNET_HDR), which on a sending socket would want the same in front
 //! of each frame.
 //!
-//! What the kernel does to frames before they get here, and what becomes of it:
+//! Changes that the kernel makes to frames before they get here, and the remedies:
 //! - it takes the outermost VLAN tag out: put back from the ring's header;
 //! - it leaves the checksum to hardware when the sender is local (veth with `tx on`): completed and counted, as the
 //!   wire that is not there would have had it done. SCTP's CRC-32c is not: `tx-checksum-sctp off` there;
@@ -60,7 +60,7 @@ const PLACE_OVERHEAD: usize = 96;
 const RING_OCTETS: usize = 8 << 20;
 /// Octets of one of its blocks, which the kernel allocates each in one piece.
 const BLOCK_OCTETS: usize = 128 << 10;
-/// How often the driver is asked again within one burst.
+/// Retries at the driver within one burst.
 const RETRIES: usize = 16;
 /// Turns without a frame between two looks at the socket's error.
 const IDLE_TURNS: u32 = 64;

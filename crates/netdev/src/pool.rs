@@ -8,10 +8,10 @@
 //!               start .................................. start + len
 //! ```
 //!
-//! A chunk is always in exactly one of three hands: the pool's (free), a [`Slot`]'s (held), or the kernel's
-//! (lent: in a fill, receive, transmit or completion ring of AF_XDP). The pool keeps the books, so
-//! `free + held + lent = total` holds at every moment, and an address that the kernel hands back is only
-//! believed if that very chunk was lent.
+//! A chunk always has exactly one of three owners: the pool (free), a [`Slot`] (held), or the kernel
+//! (in flight: in a fill, receive, transmit or completion ring of AF_XDP). The pool keeps the books, so
+//! `free + held + in flight = total` holds at every moment. The pool believes an address from the kernel only
+//! if that very chunk was in flight.
 //!
 //! The kernel's own chunks must not exceed a page: to it a chunk of 16,384 is four, its parts (see [`parts`]).
 //!
@@ -72,13 +72,13 @@ impl ChunkOctets {
     }
 }
 
-/// Why a pool could not be made.
+/// Error of making a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// No chunks asked for, or more than a UMEM can address.
     #[error("a frame pool of {chunks} chunks is impossible; ask for 1 to {most}", most = Pool::MOST_CHUNKS)]
     Chunks {
-        /// What was asked for.
+        /// Number of chunks that was asked for.
         chunks: usize,
     },
     /// The kernel did not give the memory.
@@ -86,7 +86,7 @@ pub enum PoolError {
     Memory {
         /// Size of the region.
         octets: usize,
-        /// What mmap said.
+        /// Error of mmap.
         source: io::Error,
     },
 }
@@ -114,7 +114,7 @@ impl Slot {
         self.len
     }
 
-    /// Says anew where the frame stands. A place beyond the chunk makes the frame empty for [`Pool::frame`], and
+    /// Sets the frame's place anew. A place beyond the chunk makes the frame empty for [`Pool::frame`], and
     /// a port drops and counts it.
     pub fn place(&mut self, start: usize, len: usize) {
         self.start = start;
@@ -138,7 +138,7 @@ enum Owner {
     Free,
     Held,
     InFlight,
-    /// Lent in parts: a bit for each that the kernel has.
+    /// In flight by parts: a bit for each that the kernel has.
     PartsInFlight(u8),
 }
 
@@ -251,9 +251,9 @@ impl Pool {
             assert_eq!(slot.pool, id, "invariant: a slot stays with the pool that made it");
             // SAFETY: the chunk is one of this region's, for this pool made the slot and nothing changes the
             // number. No two slots of a pool name the same chunk (take() removes it from the free stack,
-            // reclaim() wants it lent; both mark it held), slots cannot be copied, and each is visited once: the
+            // reclaim() wants it in flight; both mark it held), slots cannot be copied, and each is visited once: the
             // slices are disjoint. They live as long as the borrows of pool and slots do. The kernel writes
-            // lent chunks only.
+            // chunks in flight only.
             let chunk = unsafe { slice::from_raw_parts_mut(base.add(slot.chunk as usize * octets), octets) };
             FrameView { chunk, start: &mut slot.start, len: &mut slot.len }
         })
@@ -264,7 +264,7 @@ impl Pool {
         self.free.len()
     }
 
-    /// Chunks in the kernel's hands.
+    /// Chunks that the kernel owns.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -289,7 +289,7 @@ impl Pool {
         &self.region
     }
 
-    /// Which pool this is, for a port that must meet the same one at each call.
+    /// Number of this pool, for a port that must meet the same one at each call.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
@@ -303,7 +303,7 @@ impl Pool {
         slot.chunk as u64 * self.chunk_octets.octets() as u64 + slot.start as u64
     }
 
-    /// Believes the kernel that it is done with the chunk at `address`, if that chunk was lent at all. The slot
+    /// Believes the kernel that it is done with the chunk at `address`, if that chunk was in flight. The slot
     /// stands at the address; its frame is empty.
     pub(crate) fn reclaim(&mut self, address: u64) -> Option<Slot> {
         let octets = self.chunk_octets.octets() as u64;

@@ -1,4 +1,4 @@
-//! Which threads the kernel runs first (sched(7)), and where.
+//! Scheduling of a worker's thread: priority (sched(7)) and CPU.
 //!
 //! A worker under SCHED_FIFO runs as soon as it is woken, before every ordinary thread of the box. It keeps them waiting
 //! meanwhile, among them the thread of the kernel that may have frames for it (ksoftirqd). So it goes first only where that is
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
-/// How the kernel chooses a thread.
+/// Scheduling policy of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheduling {
     /// Fairly, among all ordinary threads.
@@ -31,7 +31,7 @@ impl Scheduling {
     /// Whether the kernel would grant it: tries it on the calling thread, which is ordinary again afterwards.
     ///
     /// # Errors
-    /// What the kernel says; EPERM without CAP_SYS_NICE and with too low an RLIMIT_RTPRIO.
+    /// The kernel's error; EPERM without CAP_SYS_NICE and with too low an RLIMIT_RTPRIO.
     pub fn probe(self) -> io::Result<()> {
         self.apply()?;
         Self::Ordinary.apply()
@@ -59,7 +59,7 @@ impl Scheduling {
 /// Whether a thread may run on this CPU alone: a thread of its own tries it.
 ///
 /// # Errors
-/// What the kernel says; EINVAL if there is no such CPU, or the process's cpuset has it not.
+/// The kernel's error; EINVAL if there is no such CPU, or the process's cpuset has it not.
 pub fn probe_cpu(cpu: usize) -> io::Result<()> {
     thread::scope(|scope| {
         let tried = scope.spawn(|| pin(cpu)).join();
@@ -75,7 +75,7 @@ pub fn pin(cpu: usize) -> io::Result<()> {
     Ok(sched_setaffinity(Pid::from_raw(0), &cpus)?)
 }
 
-/// How long a worker goes first without having slept. Frames that are there when it wakes take a small part of it.
+/// Longest time that a worker goes first without having slept. Frames that are there when it wakes take a small part of it.
 pub const MAX_REAL_TIME: Duration = Duration::from_millis(1);
 /// More than this is not owed: a machine that stood still for minutes did not stand in anybody's way.
 const MAX_DEBT: Duration = Duration::from_millis(100);
@@ -86,9 +86,9 @@ const MAX_DEBT: Duration = Duration::from_millis(100);
 pub struct RealTimeBudget {
     scheduling: Scheduling,
     first: bool,
-    /// How long it may go first; below zero where a turn took longer than that. Nanoseconds.
+    /// Time that it may go first, in nanoseconds; below zero where a turn took longer than that.
     credit: i64,
-    /// Up to when that is counted.
+    /// Moment up to which `credit` is counted.
     counted: Instant,
 }
 
@@ -99,7 +99,7 @@ impl RealTimeBudget {
         Self { scheduling, first, credit: nanoseconds(MAX_REAL_TIME), counted: now }
     }
 
-    /// A turn begins. Whoever has gone first for long enough does not any more.
+    /// A turn begins. A thread that has gone first for long enough does not any more.
     pub fn begin(&mut self, now: Instant) {
         if self.first && nanoseconds(now.saturating_duration_since(self.counted)) >= self.credit {
             self.demote(now);

@@ -21,18 +21,18 @@ use crate::netlink;
 
 /// The kernel's own uevents; those that udev passes on are group 2.
 const KERNEL_GROUP: u32 = 1;
-/// As long as the kernel makes them (UEVENT_BUFFER_SIZE).
+/// Octets of the longest uevent (UEVENT_BUFFER_SIZE).
 const LONGEST: usize = 2048;
 /// The most uevents taken at one question.
 const MOST: usize = 1024;
 /// Room for those that come between two questions.
 const ROOM_OCTETS: usize = 4 << 20;
 
-/// Hears of it.
+/// A socket that receives the kernel's uevents.
 #[derive(Debug)]
 pub struct GenerationMonitor(OwnedFd);
 
-/// What was heard since the last question.
+/// Outcome of a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GenerationEvent {
     /// Nothing of the kind.
@@ -56,7 +56,7 @@ impl GenerationMonitor {
         Ok(Self(socket))
     }
 
-    /// What the kernel has said since the last question. Does not wait; at most [`MOST`] uevents are taken.
+    /// Takes the uevents since the last call, at most [`MOST`]. Does not wait.
     pub fn poll(&self) -> GenerationEvent {
         let mut heard = GenerationEvent::Nothing;
         for _ in 0..MOST {

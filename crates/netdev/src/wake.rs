@@ -47,7 +47,7 @@ impl Waker {
 }
 
 impl Waiter {
-    /// Waits for none of the descriptors any more that it was to watch.
+    /// Clears the list of descriptors to watch.
     pub fn clear(&mut self) {
         self.polled.truncate(1);
     }

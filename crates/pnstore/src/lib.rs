@@ -1,4 +1,4 @@
-//! What static keys need on disk: packet-number leases, so that no nonce is used twice, and replay floors, so that
+//! State of static keys on disk: packet-number leases, so that no nonce is used twice, and replay floors, so that
 //! what was received before a crash is not accepted after it. Wire formats section 7.
 //!
 //! **Leases.** Before a transmit SA sends a frame with a static key, the block of PNs from which it takes its numbers
@@ -124,7 +124,7 @@ pub struct UnusedPns {
     pub through: Pn,
 }
 
-/// What became of a wish for PNs.
+/// Outcome of a request for PNs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reservation {
     /// These PNs may be used.
@@ -133,7 +133,7 @@ pub enum Reservation {
     Exhausted,
 }
 
-/// Why there is no lease. Every text says what to do.
+/// Error of leases and floors. Every text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The state directory cannot be made or opened.
@@ -141,7 +141,7 @@ pub enum LeaseError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process holds the state directory.
@@ -155,7 +155,7 @@ pub enum LeaseError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The records cannot be written; no PN was handed out.
@@ -163,7 +163,7 @@ pub enum LeaseError {
     Write {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Records are damaged, so nobody knows which PNs are used.
@@ -171,7 +171,7 @@ pub enum LeaseError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         reason: RecordError,
     },
     /// The records existed and are gone, so nobody knows which PNs are used.
@@ -196,7 +196,7 @@ pub enum LeaseError {
         path: PathBuf,
         /// Since the last heartbeat.
         age: Duration,
-        /// What is accepted.
+        /// The age that is accepted.
         max_age: Duration,
     },
     /// The key was used before, and the state does not know it: the state is lost as a whole, or the key came from
@@ -253,7 +253,7 @@ pub enum LeaseError {
     Silent {
         /// The state directory.
         path: PathBuf,
-        /// For how long.
+        /// Duration of the silence.
         silent: Duration,
     },
     /// More keys than the file holds.
@@ -264,13 +264,13 @@ pub enum LeaseError {
     },
 }
 
-/// What is to be done when nobody knows which PNs are used.
+/// Cure when nobody knows which PNs are used.
 const ANEW: &str = "change all static keys, then remove leases* and floors* from the state directory";
 
-/// What is to be done when two boxes have each other's names.
+/// Cure when two boxes have each other's names.
 const EXCHANGED: &str = "put them back, or make new keys on both";
 
-/// How a transmit SA begins.
+/// First lease of a transmit SA.
 #[derive(Debug)]
 pub struct InitialLease {
     /// Its first block.
@@ -284,7 +284,7 @@ pub struct InitialLease {
 pub struct UnmarkedKey {
     /// The key's file.
     pub key_file: PathBuf,
-    /// Why.
+    /// The error of writing it.
     pub error: io::Error,
 }
 
@@ -320,7 +320,7 @@ impl LeaseStore {
         &self.path
     }
 
-    /// How far this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
+    /// Time by which this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
     pub const fn clock_behind(&self) -> Option<Duration> {
         self.store.clock_behind()
     }
@@ -462,7 +462,7 @@ impl LockedMarks {
         if self.marks.have(mark).unwrap_or(false) {
             return None;
         }
-        // Where there is no lock, its error says why nothing can be written.
+        // Without a lock, its error says why nothing can be written.
         let set = self.lock.and_then(|_held| self.marks.set(mark));
         set.err().map(|error| UnmarkedKey { key_file: key_file.to_owned(), error })
     }

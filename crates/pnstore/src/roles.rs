@@ -1,4 +1,4 @@
-//! Which names were sent under and which were received under: nobody does both.
+//! Roles of names: a box either sends or receives under a name, and never does both.
 //!
 //! A link's two boxes have the same two keys. If their configurations are exchanged, or `sci` and `key_file` alone, each
 //! would send under a name that the other has used, from PN 1 on: every nonce comes twice. And each would take its own
@@ -15,7 +15,7 @@ use super::store::{FLOORS, LEASES};
 use super::use_marks::{UseMark, UseMarks};
 use super::{LeaseError, LeaseName};
 
-/// What an SA does with its name.
+/// Role of an SA under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A transmit SA's.
@@ -24,7 +24,7 @@ pub enum Role {
     Receive,
 }
 
-/// What a state directory knows of one name.
+/// Knowledge of a state directory about one name.
 #[derive(Clone, Copy)]
 pub(super) struct KnownName {
     pub(super) sent: bool,
@@ -58,7 +58,7 @@ pub(super) fn check_role(
     }
 }
 
-/// What a state directory holds, read without holding it: its gateway may run meanwhile.
+/// Contents of a state directory, read without its lock: its gateway may run meanwhile.
 pub struct StateView {
     path: PathBuf,
     leases: Leases,

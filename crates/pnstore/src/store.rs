@@ -26,7 +26,7 @@ pub(super) const RESTORED_TEXT: &[u8] =
     b"This virtual machine was brought back to an earlier state while a gateway with static keys ran, so packet numbers\n\
     were used that the files leases and floors may not know. Change all static keys; then, and only then, remove all four.\n";
 
-/// When a state directory is opened, and how old it may be.
+/// Time of opening a state directory, and the age that it may have.
 #[derive(Clone, Copy)]
 pub(super) struct Opening {
     /// The machine, as its hash.
@@ -102,7 +102,7 @@ impl<D: Disk> Store<D> {
         Ok(store)
     }
 
-    /// How far the clock was behind the heartbeat when the directory was opened.
+    /// Time by which the clock was behind the heartbeat when the directory was opened.
     pub(super) const fn clock_behind(&self) -> Option<Duration> {
         self.clock_behind
     }

@@ -35,7 +35,7 @@ const EXPLANATION: &str = "\
 # directory says up to which packet number. Where that is lost, a new key has to be made, under a new name.
 ";
 
-/// How long others may take for their marks.
+/// Limit on the time that others take for their marks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The marks beside one key file.

@@ -25,7 +25,7 @@ pub(super) struct UnboundPort<'i> {
 /// The sockets of one port, bound to queues 0, 1, ....
 pub(super) type BoundSockets = Vec<(Socket, Rings)>;
 
-/// Why binding failed, and whether the kernel had chosen zero copy.
+/// Error of binding, and whether the kernel had chosen zero copy.
 pub(super) struct BindFailed {
     pub(super) error: PortError,
     pub(super) zero_copy: bool,
@@ -110,7 +110,7 @@ pub(super) fn bind_all<const N: usize>(
     pool: &Pool,
     copy: bool,
 ) -> Result<([BoundSockets; N], usize), BindFailed> {
-    // Where a driver does not tell, the rings are made for one queue and shared out anew below.
+    // The rings of a driver that does not tell are made for one queue, and shared out anew below.
     let known = unbound
         .iter()
         .map(|unbound_port| unbound_port.interface.receive_queues().unwrap_or(1) as usize)

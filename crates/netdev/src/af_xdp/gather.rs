@@ -24,12 +24,12 @@ const FRAME_DESCRIPTORS: usize = 5;
 /// The most descriptors of one call.
 const MOST_DESCRIPTORS: usize = FRAME_DESCRIPTORS * BURST_FRAMES;
 
-/// Where in a chain of descriptors we are.
+/// Progress in a chain of descriptors.
 #[derive(Debug)]
 enum Gather {
     /// The next descriptor begins a frame.
     Between,
-    /// So much of a frame is gathered.
+    /// A frame of which a part is gathered.
     Holding(Slot),
     /// The rest of the chain belongs to a frame that was dropped.
     Skipping,
@@ -244,7 +244,7 @@ mod tests {
                 // Also when the chain is seen piece by piece.
                 side.receive(&mut pool, &mut burst, &mut counters);
             }
-            // What follows is a frame of its own.
+            // The next descriptor begins a frame of its own.
             kernel.receives(77, false);
             side.receive(&mut pool, &mut burst, &mut counters);
             let seen: Vec<_> = burst.slots().iter().map(|slot| (slot.start(), slot.len())).collect();

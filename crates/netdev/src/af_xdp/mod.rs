@@ -62,7 +62,7 @@ const MOST_WAKEUPS: usize = 8;
 /// Turns without a frame between two looks at the sockets' errors.
 const IDLE_TURNS: u32 = 64;
 
-/// Where in the kernel frames are taken.
+/// Place in the kernel where frames are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
     /// Native if the driver can, else generic.
@@ -96,7 +96,7 @@ pub struct AfXdp {
 }
 
 impl AfXdp {
-    /// How many chunks of that size a pool for these ports should have.
+    /// Recommended number of chunks of that size in a pool for these ports.
     pub fn chunks(interfaces: &[&Interface], chunk_octets: ChunkOctets) -> usize {
         // A receiving side a queue, and a sending one.
         let sides = |interface: &&Interface| interface.receive_queues().unwrap_or(1) as usize + 1;
@@ -295,7 +295,7 @@ impl Port for AfXdp {
 /// Whether this kernel has AF_XDP, and lets this process use it.
 ///
 /// # Errors
-/// What the kernel says if not.
+/// The kernel's error if not.
 pub fn available() -> io::Result<()> {
     socket::open().map(drop)
 }

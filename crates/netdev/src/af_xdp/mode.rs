@@ -1,4 +1,4 @@
-//! The two ways of either direction: in place, or by several of the kernel's chunks. Chosen once per burst.
+//! The two modes of either direction: in place, or by several of the kernel's chunks. Chosen once per burst.
 
 use crate::burst::Burst;
 use crate::pool::Pool;

@@ -4,11 +4,11 @@
 //!            refill                     receive                  transmit                    reclaim
 //!   pool ---------------> fill ring -> receive ring ----> burst ------------> transmit ring -> completion ring ---> pool
 //! ```
-//! A chunk is in exactly one of these places; the pool's books call those in rings lent. Each direction of each
+//! A chunk is in exactly one of these places; those in rings are in flight. Each direction of each
 //! socket has its own bound on how many chunks it may hold, and the bounds together do not exceed the pool: an
 //! interface that takes nothing cannot starve the others.
 //!
-//! The kernel's descriptors are not trusted: an address that was not lent, and a frame that reaches beyond its
+//! The kernel's descriptors are not trusted: an address that was not in flight, and a frame that reaches beyond its
 //! chunk, are dropped and counted.
 
 use crate::burst::{BURST_FRAMES, Burst};
@@ -36,7 +36,7 @@ impl ReceiveQueue {
         Self { fill, frames, in_flight: 0, depth }
     }
 
-    /// Puts up free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
+    /// Fills the ring with free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         let before = self.in_flight;
         while self.in_flight < self.depth && self.fill.room(1) > 0 {
@@ -52,7 +52,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether enough chunks are missing that putting them up is worth the other side's cache line.
+    /// Whether enough chunks are missing that a refill is worth the other side's cache line.
     pub(super) fn is_low(&self) -> bool {
         self.depth - self.in_flight >= (self.depth / 4).min(BURST_FRAMES)
     }
@@ -81,7 +81,7 @@ impl ReceiveQueue {
     }
 }
 
-/// Says how long the frame in a chunk is, if it stands where a frame of ours may stand.
+/// Sets the length of the frame in a chunk, if it stands where a frame of ours may stand.
 fn accept(mut slot: Slot, len: usize, pool: &Pool, counters: &mut PortCounters) -> Result<Slot, Slot> {
     let (start, chunk) = (slot.start(), pool.chunk_octets().octets());
     if start < LEAST_HEADROOM || len < port::ETHERNET_HEADER || start.saturating_add(len) > chunk {
@@ -212,11 +212,11 @@ mod tests {
         assert_eq!(chunks, [0, CHUNK]);
         let headroom = HEADROOM as u64;
         let room = (CHUNK as usize - HEADROOM) as u32;
-        // Not lent, beyond the region, far beyond it.
+        // Not in flight, beyond the region, far beyond it.
         for address in [2 * CHUNK + headroom, 4 * CHUNK, u64::MAX] {
             frames.push(Descriptor { address, len: 60, options: 0 });
         }
-        // Beyond the chunk; then the same chunk again, which by now is no longer lent; too close to its start.
+        // Beyond the chunk; then the same chunk again, no longer in flight; too close to its start.
         frames.push(Descriptor { address: headroom, len: room + 1, options: 0 });
         frames.push(Descriptor { address: headroom, len: 60, options: 0 });
         frames.push(Descriptor { address: CHUNK + LEAST_HEADROOM as u64 - 1, len: 60, options: 0 });
@@ -261,7 +261,7 @@ mod tests {
                 completed.push(descriptor.address);
             }
             sent.release();
-            // One that was never lent, one twice.
+            // One that was never in flight, one twice.
             completed.publish();
             side.reclaim(&mut pool, &mut counters);
             completed.push(7 * CHUNK);

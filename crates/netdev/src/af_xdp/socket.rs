@@ -62,7 +62,7 @@ pub(super) struct RingSizes {
     pub(super) transmit: Option<u32>,
 }
 
-/// Where the frames of a socket live.
+/// Memory of a socket's frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Umem<'a> {
     /// The first socket on a pool registers its region.
@@ -71,7 +71,7 @@ pub(super) enum Umem<'a> {
     Share(&'a Socket),
 }
 
-/// What a wake-up of the transmit side came to.
+/// Outcome of a wake-up of the transmit side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WakeOutcome {
     /// All that was in the ring has been taken.

@@ -25,7 +25,7 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
-/// What the program returns is the verdict.
+/// The program's return value is the verdict.
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
 /// `ffff:`, the one handle of a `clsact`, and its parent.

@@ -111,7 +111,7 @@ impl Control {
     }
 }
 
-/// Where the kernel keeps whether the interface speaks IPv6. In the reading thread's network namespace.
+/// File with which the kernel switches IPv6 on an interface. In the reading thread's network namespace.
 fn disable_ipv6_path(name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"))
 }
@@ -125,7 +125,7 @@ pub(super) fn ipv6_enabled(name: &str) -> io::Result<Option<bool>> {
     }
 }
 
-/// Says whether the host speaks IPv6 on the interface.
+/// Switches the host's IPv6 on the interface on or off.
 pub(super) fn enable_ipv6(name: &str, enable: bool) -> io::Result<()> {
     fs::write(disable_ipv6_path(name), if enable { "0" } else { "1" })
 }

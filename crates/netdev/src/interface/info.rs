@@ -1,4 +1,4 @@
-//! What is true of an interface, good or bad, without touching it: for a diagnosis, where [`Interface::open`] would refuse.
+//! Facts about an interface, good or bad, without touching it: for a diagnosis, where [`Interface::open`] would refuse.
 //!
 //! [`Interface::open`]: super::Interface::open
 
@@ -90,8 +90,8 @@ impl InterfaceInfo {
         })
     }
 
-    /// How the host itself lives on it, in words: its addresses and default routes; none if it does not. A link-local IPv6
-    /// address, which every interface gets of itself, is no life.
+    /// The host's own use of the interface, in words: addresses and default routes. A link-local IPv6
+    /// address, which every interface gets of itself, is no use.
     pub fn host_use(&self) -> Option<String> {
         host_use(&self.addresses, &self.default_routes)
     }

@@ -1,4 +1,4 @@
-//! One question to rtnetlink: what is this interface? (RTM_GETLINK, rtnetlink(7).)
+//! Query of an interface's facts at rtnetlink (RTM_GETLINK, rtnetlink(7)).
 //!
 //! ```text
 //! nlmsghdr 16 | ifinfomsg 16: - 2, type 2, index 4, flags 4, change 4 | attributes
@@ -27,14 +27,14 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 /// Flags in the upper bits of an attribute's type.
 const ATTRIBUTE_TYPE: u16 = 0x3fff;
 
-/// How to name an interface.
+/// Name or number of an interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LinkId<'a> {
     Name(&'a str),
     Index(u32),
 }
 
-/// What the kernel says of an interface.
+/// The kernel's facts about an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkFacts {
     pub(super) index: u32,

@@ -28,7 +28,7 @@ use super::record::{self, Filters, Record, RecordFile};
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
 
-/// What keeps the host's own stack off an interface.
+/// Guard that keeps the host's own stack off an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// Programs at the tcx hooks; they end with the process.
@@ -50,12 +50,12 @@ impl Guard {
     }
 }
 
-/// What is borne of an interface because its owner wants it so.
+/// Faults of an interface that its owner tolerates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tolerated {
-    /// That the box has addresses or default routes on it, which are cut off.
+    /// The box has addresses or default routes on it, which are cut off.
     pub addresses: bool,
-    /// That nothing keeps the host's stack off it.
+    /// Nothing keeps the host's stack off it.
     pub unguarded: bool,
 }
 
@@ -171,7 +171,7 @@ impl Prepared {
         &self.remaining_offloads
     }
 
-    /// What keeps the host's stack off the interface.
+    /// The guard that keeps the host's stack off the interface.
     pub const fn guard(&self) -> Guard {
         match self.guard {
             Guarding::Tcx { .. } => Guard::Tcx,
@@ -298,7 +298,7 @@ fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError>
     file.remove()
 }
 
-/// What of an interface is going to be changed. The guard of tcx stands when this returns; it needs no record.
+/// Plans the changes to an interface. The guard of tcx stands when this returns; it needs no record.
 fn look(interface: &Interface) -> Result<(Record, Guarding), InterfaceError> {
     let name = interface.name();
     let control = Control::open(name)?;
@@ -351,7 +351,7 @@ fn guard(interface_index: u32) -> io::Result<Guarding> {
     }
 }
 
-/// What can keep the host's stack off an interface of this kernel. Nothing is changed to find out.
+/// The guard that this kernel has for an interface. Nothing is changed to find out.
 ///
 /// # Errors
 /// If this process may not ask: it needs CAP_BPF and CAP_NET_ADMIN.

@@ -1,7 +1,7 @@
-//! Interfaces seen from outside: whether they are there, up and connected, and when to look again.
+//! State of interfaces (there, up, connected), and the kernel's notices that it may have changed.
 //!
 //! The kernel says on a netlink socket (RTMGRP_LINK, rtnetlink(7)) that something about some interface has changed.
-//! What it says is not read: it only is a reason to look. So a message that was lost, because the socket was full,
+//! The notices are not read: each is only a reason to look. A message that was lost, because the socket was full,
 //! costs nothing as long as somebody looks once a second anyway.
 
 use std::io;
@@ -44,7 +44,7 @@ pub fn link_state(name: &str) -> Result<Option<LinkState>, InterfaceError> {
     }
 }
 
-/// Hears of changes of any interface of the network namespace in which it was opened.
+/// Receives notices of changes of any interface, in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct LinkEvents(OwnedFd);
 
@@ -59,7 +59,7 @@ impl LinkEvents {
         Ok(Self(socket))
     }
 
-    /// Whether anything has changed since the last question. Does not wait; at most [`MOST_MESSAGES`] messages are
+    /// Whether anything has changed since the last call. Does not wait; at most [`MOST_MESSAGES`] messages are
     /// taken, and if there are more it is true again the next time.
     pub fn has_changed(&self) -> bool {
         let mut changed = false;

@@ -8,12 +8,12 @@
 //!         part 0            part 1            part 2           part 3
 //! ```
 //!
-//! - A frame to be sent stays where it is and is lent part by part; its chunk comes back with the last of them.
-//! - Chunks to receive into are lent whole, for as long as the port lives: it puts up their parts one by one, and
-//!   what is received is copied out of them ([`Pool::append_in_flight`]). Each of the kernel's fragments stands behind
+//! - A frame to be sent stays where it is and goes into flight part by part; its chunk comes back with the last of them.
+//! - Chunks to receive into are in flight whole, for as long as the port lives: it refills with their parts one by one, and
+//!   received frames are copied out of them ([`Pool::append_in_flight`]). Each of the kernel's fragments stands behind
 //!   256 octets of headroom of its own, so it could not be used in place.
 //!
-//! Left out on purpose: knowing which parts of a chunk lent whole the kernel has at the moment: that is the port's.
+//! Left out on purpose: knowing which parts of a chunk in flight the kernel has at the moment: that is the port's.
 
 use arrayvec::ArrayVec;
 
@@ -29,7 +29,7 @@ pub(crate) const PARTS: usize = 4;
 /// first piece of a frame only.
 const LEAST_FIRST_PART: usize = 256;
 
-/// What of a frame lies in one part.
+/// Octets of a frame in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Octets from the start of the region.
@@ -38,10 +38,10 @@ pub(crate) struct Part {
     pub(crate) len: u32,
 }
 
-/// What became of an address that the kernel handed back.
+/// Outcome of an address that the kernel handed back.
 #[derive(Debug)]
 pub(crate) enum Reclaimed {
-    /// It names no part that was lent.
+    /// It names no part that was in flight.
     Unknown,
     /// The kernel has other parts of the chunk.
     Part,
@@ -55,7 +55,7 @@ impl ChunkOctets {
         if self.octets() < PART_OCTETS { self.octets() } else { PART_OCTETS }
     }
 
-    /// How many chunks of the kernel's a chunk is: 1 or [`PARTS`].
+    /// Number of the kernel's chunks in a chunk: 1 or [`PARTS`].
     pub(crate) const fn parts(self) -> usize {
         self.octets() / self.kernel_chunk_octets()
     }
@@ -85,7 +85,7 @@ impl Pool {
         parts
     }
 
-    /// Believes the kernel that it is done with the part at `address`, if that very part was lent by
+    /// Believes the kernel that it is done with the part at `address`, if that very part went into flight by
     /// [`Self::submit_parts`].
     pub(crate) fn reclaim_part(&mut self, address: u64) -> Reclaimed {
         let octets = self.chunk_octets.octets() as u64;
@@ -105,7 +105,7 @@ impl Pool {
         Reclaimed::Whole(Slot { pool: self.id, chunk: chunk as u32, start: HEADROOM, len: 0 })
     }
 
-    /// Appends to the frame of `to` the octets at `address` in a chunk that was lent whole; false, and nothing
+    /// Appends to the frame of `to` the octets at `address` in a chunk that is in flight whole; false, and nothing
     /// changed, if there is no such chunk, if they reach beyond their part, or if `to` has no room for them. The
     /// caller knows that the kernel is done with that part.
     ///

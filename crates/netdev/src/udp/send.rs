@@ -31,7 +31,7 @@ const MOST_OCTETS: usize = 65_507;
 /// A packet to be sent: its payload is the head and then the body, wherever that lies.
 #[derive(Clone, Debug)]
 pub struct Outgoing<'b> {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
     /// Its differentiated services code point, 6 bits; 0 as without.
     pub dscp: u8,
@@ -47,7 +47,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// What became of the first message that the kernel did not take.
+/// Outcome of the first message that the kernel did not take.
 enum Refused {
     /// It is counted; the next may fare better.
     Dropped,
