@@ -47,7 +47,7 @@ impl CpuTimes {
         Ok(Self { user: time(user), system: time(system), softirq: softirq.unwrap_or_default() })
     }
 
-    /// What was used since `earlier`.
+    /// Time used since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -128,7 +128,7 @@ mod tests {
         let own = [std::process::id()];
         let before = CpuTimes::now(&own).unwrap();
         let mut used = Duration::ZERO;
-        // As long as it takes: on a loaded machine a thread gets few ticks a second.
+        // Loops until then: on a loaded machine a thread gets few ticks a second.
         while used.is_zero() {
             std::hint::black_box((0..1_000_000u64).fold(0, |sum, number| sum ^ number));
             used = CpuTimes::now(&own).unwrap().since(before).user;

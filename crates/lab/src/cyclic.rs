@@ -30,9 +30,9 @@ pub fn no_times() -> Histogram<u64> {
 pub const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 /// EtherType of PROFINET RT.
 const PROFINET: [u8; 2] = [0x88, 0x92];
-/// Where a tagged frame of ours carries its number.
+/// Offset of the number in a tagged frame of ours.
 const NUMBER: Range<usize> = 36..44;
-/// What a machine waits for at the most when it is told to stop.
+/// Limit on a machine's wait when it is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Quiet for so long: nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(200);
@@ -44,13 +44,13 @@ pub struct Relation {
     pub stations: [Mac; 2],
     /// The FrameID that each of them sends.
     pub frame_ids: [u16; 2],
-    /// How often each of them sends.
+    /// Cycle in which each of them sends.
     pub cycle: Duration,
     /// Octets behind the FrameID, at least 32.
     pub payload_octets: usize,
 }
 
-/// What a station has heard of its peer.
+/// Frames of its peer that arrived at a station.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     /// Frames that the peer has sent.
@@ -67,7 +67,7 @@ pub struct Arrivals {
     pub missing: u64,
     /// The longest time between two arrivals.
     pub longest_gap: Duration,
-    /// How far the time between two arrivals was from the cycle, in nanoseconds.
+    /// Deviation of the time between two arrivals from the cycle, in nanoseconds.
     pub jitter: Histogram<u64>,
     /// From the moment that a frame was given to the system to the one at which it was read, in nanoseconds.
     pub delay: Histogram<u64>,
@@ -117,15 +117,15 @@ impl Arrivals {
 #[derive(Debug)]
 struct Shared {
     relations: Vec<Relation>,
-    /// When it began.
+    /// Moment of its beginning.
     start: Instant,
     /// Senders stop.
     silent: AtomicBool,
     /// Listeners stop when nothing comes any more.
     deaf: AtomicBool,
-    /// What A and B have sent, relation by relation.
+    /// Frames that A and B have sent, relation by relation.
     sent: [Vec<AtomicU64>; 2],
-    /// What A and B have heard, relation by relation.
+    /// Arrivals at A and B, relation by relation.
     heard: [Mutex<Vec<Arrivals>>; 2],
 }
 
@@ -167,7 +167,7 @@ impl Exchange {
         Ok(Self { shared, senders, listeners })
     }
 
-    /// What each relation's stations have heard so far: A's of B first.
+    /// Arrivals so far at each relation's stations: at A first.
     pub fn heard(&self) -> Vec<[Arrivals; 2]> {
         self.shared.all_heard()
     }
@@ -306,7 +306,7 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// What one side's stations send: 0 is A's, 1 is B's.
+    /// Frames of one side's stations: 0 is A's, 1 is B's.
     pub fn new(relations: &[Relation], side: usize) -> Self {
         Self { frames: relations.iter().map(|relation| frame(relation, side, 0, 0)).collect(), number: 0 }
     }
@@ -325,7 +325,7 @@ impl RoundRobin {
     }
 }
 
-/// What a frame of ours says of itself.
+/// Contents of a frame of ours.
 struct Said {
     to: Mac,
     from: Mac,

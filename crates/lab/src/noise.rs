@@ -11,7 +11,7 @@ const QUIC_BIT: u8 = 0x40;
 /// The long form of QUIC's header.
 const LONG_BIT: u8 = 0x80;
 
-/// Who is said to have sent a packet, and where it goes.
+/// Source that a packet claims, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// MAC addresses: of the sender, and of the receiving interface.
@@ -22,7 +22,7 @@ pub struct Route {
     pub ports: [u16; 2],
 }
 
-/// What the octets look like.
+/// Shape of the octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PacketShape {
     /// Data packets: QUIC's bit is clear.

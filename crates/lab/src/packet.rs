@@ -24,7 +24,7 @@ use crate::{Error, Namespace};
 pub(crate) const LONGEST: usize = 66_000;
 /// Asked of the kernel for frames not yet read, in octets (each frame costs about 1 KiB more than its length).
 pub(crate) const RECEIVE_BUFFER: usize = 64 << 20;
-/// How long a read waits before it looks whether it shall stop.
+/// Time that a read waits before it looks whether it shall stop.
 const READ_WAIT: i64 = 10_000;
 /// `struct tpacket_auxdata`: status at 0, VLAN TCI at 16, TPID at 18, host order.
 pub(crate) const AUXDATA_LENGTH: usize = 20;
@@ -39,7 +39,7 @@ pub(crate) mod option {
     sockopt_impl!(Statistics, GetOnly, libc::SOL_PACKET, libc::PACKET_STATISTICS, libc::tpacket_stats);
 }
 
-/// Which way a frame went through the interface.
+/// Direction of a frame through the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It came from the wire.
@@ -51,9 +51,9 @@ pub enum Direction {
 /// A frame as it was on the wire, without its frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it was read; later than when it arrived if the reader was behind.
+    /// Moment at which it was read; later than its arrival if the reader was behind.
     pub at: Instant,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// All octets from the destination address on.
     pub octets: Vec<u8>,

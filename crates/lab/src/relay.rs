@@ -38,9 +38,9 @@ use impairer::Impairer;
 pub use impairer::Impairments;
 use socket::{Receiver, Sender, Socket};
 
-/// How long what had arrived before a stop may still pass: longer than all the kernel can hold takes.
+/// Time for frames that arrived before a stop: longer than all that the kernel can hold takes.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// What stopping may take.
+/// Limit on the time of stopping.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// What one direction did, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
@@ -66,7 +66,7 @@ pub struct DirectionCounters {
     pub kernel_dropped: u64,
 }
 
-/// What the relay did.
+/// Counters of the relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayCounters {
     /// From gateway A to gateway B.
@@ -151,7 +151,7 @@ impl<'t> Relay<'t> {
         Relay::across(&topology.middle, to_right, to_left)
     }
 
-    /// What it has done so far; `kernel_dropped` as of the last pause in the traffic.
+    /// Counters so far; `kernel_dropped` as of the last pause in the traffic.
     pub fn counters(&self) -> RelayCounters {
         let [to_right, to_left] = &self.counters;
         RelayCounters { to_right: *to_right.lock(), to_left: *to_left.lock() }

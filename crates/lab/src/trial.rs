@@ -23,7 +23,7 @@ const QUIET: Duration = Duration::from_millis(60);
 const MOST_QUIET: Duration = Duration::from_secs(2);
 /// Trials that only tell where to look are so many times shorter.
 const BRIEF: u32 = 4;
-/// How long a sender may take beyond its trial.
+/// Time that a sender may take beyond its trial.
 const GRACE: Duration = Duration::from_secs(10);
 /// Octets of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
@@ -51,14 +51,14 @@ impl Stream {
     }
 }
 
-/// What was sent in a trial, and what arrived of it.
+/// Frames sent in a trial, and those that arrived.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Trial {
     /// Frames that were sent.
     pub sent: u64,
     /// Frames that arrived.
     pub received: u64,
-    /// How long was sent.
+    /// Duration of sending.
     pub elapsed: Duration,
 }
 
@@ -77,10 +77,10 @@ impl Trial {
     }
 }
 
-/// How a rate is searched for.
+/// Settings of a search for a rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Search {
-    /// How long a trial lasts; RFC 2544 wants 60 seconds for a figure of a product, and less is usual in a search.
+    /// Duration of a trial; RFC 2544 wants 60 seconds for a figure of a product, and less is usual in a search.
     pub time: Duration,
     /// The share that may be lost, from 0 to 1.
     pub loss: f64,
@@ -88,7 +88,7 @@ pub struct Search {
     pub precision: f64,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SearchResult {
     /// Frames each second of the fastest trial that passed; 0 if none did.
@@ -178,7 +178,7 @@ impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
     /// Halves with brief trials; returns the highest rate that passed, 0 if none did, and one close by that failed.
     fn guide(&mut self, brief: Duration) -> Result<(f64, f64), Error> {
         let flood = self.found.trials[0];
-        // What arrives of too many may be less than what would arrive of fewer.
+        // Of too many frames fewer may arrive than of a smaller number.
         let (mut passed, mut failed) =
             (0.0, 1.25 * flood.received as f64 / flood.elapsed.as_secs_f64().max(1e-9));
         let least = (failed / 256.0).max(1.0);

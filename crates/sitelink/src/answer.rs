@@ -25,7 +25,7 @@ use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::{self, code};
 use super::{Arrival, DriverEvent, Shared};
 
-/// How long a handshake may take.
+/// Limit on the time of a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Handshakes under way from which on an address has to be proved.
 const SEVERAL: usize = 8;
@@ -42,7 +42,7 @@ pub(super) struct Answer {
     pub(super) tls: Tls,
     /// Of this site.
     pub(super) knock: KnockKey,
-    /// What all connections have in common.
+    /// Configuration that all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
     pub(super) news: mpsc::Sender<DriverEvent>,

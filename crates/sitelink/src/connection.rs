@@ -36,22 +36,22 @@ pub(super) mod kind {
     pub(crate) const FILL: u8 = 3;
 }
 
-/// How often the path is filled.
+/// Interval at which the path is filled.
 const FILL_INTERVAL: Duration = Duration::from_secs(2);
 /// Octets of a fill that are read.
 const FILL_OCTETS: usize = 64 * 1024;
 
 /// Messages that can wait to be written, on each of the two streams.
 const OUTGOING: usize = 64;
-/// What can wait to be heard.
+/// Messages that can wait.
 const INCOMING: usize = 64;
-/// How long the octets of an MKPDU may take: older ones are worth nothing.
+/// Limit on the time for the octets of an MKPDU: older ones are worth nothing.
 const MKPDU_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same for a fill: lost ones are sent again until they arrive in shorter packets.
 const FILL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a peer said.
+/// Input from a peer.
 #[derive(Debug)]
 pub(super) enum Incoming {
     Message(Message),

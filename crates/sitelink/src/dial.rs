@@ -19,12 +19,12 @@ use super::tls::Verifier;
 use super::transport::DEAD;
 use super::{Arrival, DriverEvent, Shared, random};
 
-/// How long an answer is waited for.
+/// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
-/// How long a name may take to be resolved.
+/// Limit on the time of resolving a name.
 const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What to do about a name that cannot be resolved.
+/// Cure of a name that cannot be resolved.
 const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts NAME' asks it";
 
 /// Everything that a try needs.

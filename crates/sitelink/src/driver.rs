@@ -30,14 +30,14 @@ use dataplane::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
 const TURN: Duration = Duration::from_millis(50);
-/// When a ring of the worker's is full.
+/// Pause when a ring of the worker's is full.
 const SOON: Duration = Duration::from_millis(5);
-/// How often the status is renewed.
+/// Interval at which the status is renewed.
 const STATUS: Duration = Duration::from_millis(250);
 /// Events and frames of the worker that are taken in one turn: as many as its rings hold.
 const EVENTS: usize = 1024;
 const FRAMES: usize = 256;
-/// How long the peers are told about the end.
+/// Time for telling the peers about the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Fixed endpoints are resolved again so often; and so soon if they cannot be resolved.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -61,7 +61,7 @@ pub(super) struct Driver<'r> {
     news: mpsc::Receiver<DriverEvent>,
     tell: mpsc::Sender<DriverEvent>,
     shared: Arc<Shared>,
-    /// Which peer is the next turn's first.
+    /// The peer that comes first in the next turn.
     first: usize,
     looked: Option<Instant>,
     published: Option<Instant>,
@@ -202,7 +202,7 @@ impl<'r> Driver<'r> {
         let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
 
-    /// How long there is nothing to do after it.
+    /// Time until there is something to do again.
     fn turn(&mut self, rings: &mut ManagerRings) -> Duration {
         #[cfg(test)]
         assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
@@ -226,7 +226,7 @@ impl<'r> Driver<'r> {
         // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
-            // As long as the worker is behind, nothing is read that would give it more to do.
+            // While the worker is behind, nothing is read that would give it more to do.
             if rings.commands.is_full() {
                 busy = true;
                 break;

@@ -1,4 +1,4 @@
-//! What a panic on a thread of QUIC's leaves: nothing that can be touched.
+//! Guard of a thread of QUIC's: after a panic nothing of it can be touched.
 //!
 //! QUIC's tasks share locks. A panic under one of them makes the next use of it panic, in destructors as well; and a
 //! panic in a destructor while a panic is under way ends the process, and with it the frames of all links and sites.
@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::thread::park;
 
 thread_local! {
-    /// Who is told when this thread panics; nobody: its panics are unwound as everywhere.
+    /// Receiver of the notice that this thread has panicked; none: its panics are unwound as everywhere.
     static TOLD: Cell<Option<Sender<Failed>>> = const { Cell::new(None) };
 }
 

@@ -18,10 +18,10 @@ const OF_PEER: u32 = 400;
 /// From all of these: a twelfth of a CPU, and the shares of twenty.
 const OF_PEERS: u32 = 8000;
 
-/// What is left of this second.
+/// Rest of this second's budget.
 #[derive(Debug)]
 pub(super) struct Initials {
-    /// Where peers are, as far as is known.
+    /// Known addresses of the peers.
     pub(super) peers: BTreeSet<IpAddr>,
     strangers: AllowanceByAddress,
     /// Without a token, and with one.

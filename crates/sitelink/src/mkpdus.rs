@@ -29,7 +29,7 @@ pub(super) struct Mkpdus {
     some: Notify,
 }
 
-/// What became of the one that was put.
+/// Outcome of putting an MKPDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum PutOutcome {
     Waits,

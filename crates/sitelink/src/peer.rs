@@ -17,14 +17,14 @@ use super::transport::code;
 use super::{Arrival, ManagerPeer, Shared, random};
 use dataplane::site::{LanFrame, ToWorker};
 
-/// How long the site with the higher key waits for the other one's connection, before it connects itself.
+/// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// Of two connections that come within this, the caller's stays. Shorter than [`GRACE`]: who has restarted and then
 /// connects is never turned away.
 pub(super) const MEETING: Duration = Duration::from_millis(400);
-/// How long a peer that was refused is left alone.
+/// Pause after a peer was refused.
 const LEFT_ALONE: Duration = Duration::from_secs(2);
-/// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
+/// Time for which a smaller path MTU of a new connection is not believed: the search for it still runs.
 const SEARCHING: Duration = Duration::from_secs(5);
 /// An address that moves to and fro is a notice at most so often.
 const MOVES: Duration = Duration::from_secs(5);
@@ -48,15 +48,15 @@ pub(super) struct Peer {
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
     proof: Option<Proof>,
-    /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
+    /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
     seen_at: Option<SocketAddr>,
     told_seen: Option<SocketAddr>,
-    /// When a move was told last.
+    /// Moment of the last notice of a move.
     moved: Option<wire::Instant>,
     shared: Arc<Shared>,
 }
 
-/// How its channel is, since when, and why: a reason goes with the state that it explains.
+/// State of its channel, since when, and why: a reason goes with the state that it explains.
 #[derive(Debug)]
 struct Reached {
     reach: ConnState,
@@ -231,7 +231,7 @@ impl Peer {
         }
     }
 
-    /// Where a peer with a fixed endpoint is: it stays where it is for as long as its name says so.
+    /// Takes the addresses of a peer with a fixed endpoint: it keeps its address for as long as its name has it.
     pub(super) fn addresses_resolved(&mut self, addresses: &[SocketAddr]) {
         if self.address.is.is_none_or(|address| !addresses.contains(&address)) {
             self.address.is = addresses.first().copied();
@@ -247,7 +247,7 @@ impl Peer {
             session.handle_disconnected(self.shared.now());
         }
         self.proof = None;
-        // What a peer is refused for again and again is said once.
+        // A reason for which a peer is refused again and again is said once.
         if !why.superseded && (greeted || self.reached.why != why.text) {
             self.notice(format!("lost: {}", why.advice()));
         }
@@ -280,7 +280,7 @@ impl Peer {
         }
     }
 
-    /// Looks after connection and session, and after the path if it is time to; MKPDUs go to `lan`. Whether there is
+    /// Turns connection and session, and checks the path if it is time to; MKPDUs go to `lan`. Whether there is
     /// more to do at once.
     pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
         let Some(mut channel) = self.channel.take() else { return false };
@@ -344,7 +344,7 @@ impl Peer {
         left == 0
     }
 
-    /// Where the peer is, and what its path carries.
+    /// Follows the peer's address and the MTU of its path.
     fn look_at_path(&mut self, channel: &PeerConnection) {
         let address = channel.connection.remote_address();
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
@@ -363,7 +363,7 @@ impl Peer {
         }
     }
 
-    /// Gives the line what the session has to say, as far as there is room.
+    /// Sends the session's messages, as far as there is room.
     pub(super) fn send_messages(&mut self, now: wire::Instant) {
         let (Some(session), Some(channel)) = (&mut self.session, &mut self.channel) else { return };
         if session.poll_timeout().is_some_and(|due| due <= now) {
@@ -396,7 +396,7 @@ impl Peer {
         }
     }
 
-    /// The next word for the worker.
+    /// The next command for the worker.
     pub(super) fn next_command(&mut self) -> Option<ToWorker> {
         if self.address.is != self.address.told {
             self.address.told = self.address.is;
@@ -414,7 +414,7 @@ impl Peer {
         Some(ToWorker::Tunnel(command))
     }
 
-    /// When the session wants to be called.
+    /// Moment at which the session wants to be called.
     pub(super) fn poll_timeout(&self) -> Option<wire::Instant> {
         self.session.as_ref()?.poll_timeout()
     }

@@ -1,4 +1,4 @@
-//! That a peer is at an address that it has not been at.
+//! Proof that a peer is at an address that is new for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

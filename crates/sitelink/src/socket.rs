@@ -1,6 +1,6 @@
 //! The socket that QUIC sees: it receives from the worker's ring and sends on a duplicate of the worker's UDP socket.
 //!
-//! What cannot be for this site is dropped here, before QUIC allocates for it: other versions (so nothing is negotiated
+//! Packets that cannot be for this site are dropped here, before QUIC allocates for them: other versions (so nothing is negotiated
 //! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
 //! is dropped here is answered.
 //!
@@ -47,11 +47,11 @@ struct Receiving {
     datagrams: DatagramConsumer,
     waiting: Option<Waker>,
     initials: Initials,
-    /// Where a peer is, and somebody did not know this site's public key.
+    /// Address of a peer from which an Initial without a knock has come.
     unknocked: Option<IpAddr>,
 }
 
-/// What is dropped unread, or else goes to QUIC.
+/// Verdict on a packet: dropped unread, or for QUIC.
 enum Verdict {
     Take,
     Version,
@@ -104,12 +104,12 @@ impl RingSocket {
         sent
     }
 
-    /// Where peers are, as far as is known.
+    /// Sets the known addresses of the peers.
     pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
         self.receiving().initials.peers = peers;
     }
 
-    /// Where a peer is from where an Initial without a knock has come since this was asked last.
+    /// Address of a peer from which an Initial without a knock has come since the last call.
     pub(super) fn unknocked(&self) -> Option<IpAddr> {
         self.receiving().unknocked.take()
     }

@@ -28,9 +28,9 @@ pub(super) const DEAD: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(DEAD.as_secs() - KEEP_ALIVE.as_secs());
 /// The least UDP payload that a path has to carry (RFC 9000, 14): the floor of what is told to the worker.
 pub(super) const FLOOR: u16 = 1200;
-/// How often a larger path MTU is looked for.
+/// Interval between searches for a larger path MTU.
 const SEARCH: Duration = Duration::from_secs(120);
-/// How long a path that swallowed large packets is not tried again.
+/// Pause before a path that swallowed large packets is tried again.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 /// Streams that the peer may have open: one for control, one for announcements, a fill, the rest with one MKPDU each.
 pub(super) const STREAMS: u32 = 35;
@@ -104,7 +104,7 @@ pub(super) fn client(
     config
 }
 
-/// What all incoming connections share.
+/// Configuration that all incoming connections share.
 pub(super) fn server(
     crypto: Arc<dyn quinn::crypto::ServerConfig>,
     transport: Arc<TransportConfig>,

@@ -29,7 +29,7 @@ const BATCH: usize = 64;
 const READ_WAIT: u8 = 2;
 /// Asked of the kernel for frames not yet sent, in octets: a rate limit shall drop what it cannot queue, not stop us.
 const SEND_BUFFER: usize = 16 << 20;
-/// How often an interface that is full is asked again for one frame.
+/// Retries at a full interface for one frame.
 const RETRIES: u32 = 16;
 /// Octets of a VLAN tag.
 const TAG: usize = 4;
