@@ -93,7 +93,7 @@ impl Case {
     }
 }
 
-/// What the gateway measured of itself at its start.
+/// The gateway's measurement of itself at its start.
 fn antedating(report: &GatewayReport) -> String {
     report.antedating.as_ref().map(ToString::to_string).unwrap_or_default()
 }

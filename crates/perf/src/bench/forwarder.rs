@@ -25,13 +25,13 @@ use netdev::port::Port;
 use netdev::scheduling::Scheduling;
 use netdev::wake::{self, Waiter};
 
-/// How long it may take to open its ports, and to end.
+/// Limit on the time that it takes to open its ports, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest sleep. Nothing depends on it: frames and the end of standard input wake it.
 const SLEEP: Duration = Duration::from_millis(100);
 /// The command that runs one.
 pub const COMMAND: &str = "bare-forwarder";
-/// What it says when it forwards.
+/// Line that it prints when it forwards.
 const READY: &str = "forwards in clear";
 
 /// A running forwarder in a gateway's namespace.

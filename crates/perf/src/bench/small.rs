@@ -26,7 +26,7 @@ const PAYLOAD: usize = 46;
 const FRAME: u32 = 84;
 /// Bits per second of the wire.
 const WIRE: u64 = 100_000_000;
-/// How long a frame may wait at the wire.
+/// Time that a frame may wait at the wire.
 const QUEUE: Duration = Duration::from_millis(20);
 /// Frames offered to the wire each second, in turn: a little more than it carries of them unprotected (148,810), and
 /// more than concatenation can carry (239,000). The better one counts: a gateway that is offered too many frames also

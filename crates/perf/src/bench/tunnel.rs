@@ -54,7 +54,7 @@ pub(super) const OURS: [(&str, &str, u32); 3] = [
     ("our header encryption", "header-encryption", 1458),
     ("our identifiers", "identifier", 1470),
 ];
-/// How long sites may take to find each other and to probe the path.
+/// Limit on the time that sites take to find each other and to probe the path.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A case: two plants and what stands in the sites' boxes.
@@ -145,7 +145,7 @@ impl Case {
         Ok(best)
     }
 
-    /// What the second site says of itself.
+    /// Report of the second site.
     pub(super) fn far(&self) -> Option<&Station> {
         match &self.inside {
             Inside::Sites(sites) => Some(&sites.sites[1]),
@@ -174,7 +174,7 @@ fn shape() -> PlantsShape {
     }
 }
 
-/// What a figure in memory is called that [`Bench::only`] may name.
+/// Name of a figure in memory, for [`Bench::only`].
 const IN_MEMORY: &str = "in memory";
 
 /// Throughputs: what, its unit, what is wanted, octets of the frames.
@@ -240,7 +240,7 @@ fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
     cases.iter().map(|case| Samples::new(&format!("{what}, {}", case.name))).collect()
 }
 
-/// What our protected modes ought to reach, compared with kernel VXLAN over wireguard-go.
+/// Target of our protected modes, compared with kernel VXLAN over wireguard-go.
 #[derive(Clone, Copy)]
 enum Wanted {
     Nothing,

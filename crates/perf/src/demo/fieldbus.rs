@@ -127,7 +127,7 @@ fn exchanged(heard: &[[Arrivals; 2]]) -> Result<String, DemoError> {
     ))
 }
 
-/// What the gateways measured and counted.
+/// Measurements and counters of the gateways.
 fn figures(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
     for (station, name) in [(&pair.a, "A"), (&pair.b, "B")] {
         let report = station.report()?;

@@ -1,4 +1,4 @@
-//! Who takes part, and what it takes to stand in the boxes.
+//! The contestants, and their start in the boxes.
 
 use std::time::{Duration, Instant};
 
@@ -17,9 +17,9 @@ use super::kernel::RunningKernel;
 /// Octets of the machines' MTU, and of the network's: room for the headers of all.
 const PLAIN_MTU: u32 = 1500;
 const NETWORK_MTU: u32 = 1700;
-/// How long a tunnel may take until it carries.
+/// Limit on the time until a tunnel carries frames.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What can stand in both boxes.
+/// A contestant that runs in both boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contestant {
     /// Linux bridges: no protection, no tunnel.
@@ -55,7 +55,7 @@ impl Contestant {
         Self::KernelMacsec,
     ];
 
-    /// What it is called in figures.
+    /// Its name in figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bridge => "Linux bridge, unprotected",
@@ -68,7 +68,7 @@ impl Contestant {
         }
     }
 
-    /// What it is set to, for its best.
+    /// Its settings, for its best.
     pub const fn setting(self) -> &'static str {
         match self {
             Self::Bridge => "learning off, no snooping",
@@ -103,7 +103,7 @@ impl Contestant {
         matches!(self, Self::Frameward | Self::Concatenating)
     }
 
-    /// What is not installed, if anything.
+    /// The program that is not installed, if there is one.
     pub fn missing(self) -> Option<&'static str> {
         let own = match self {
             Self::Tunnel(rival) => rival.missing(),

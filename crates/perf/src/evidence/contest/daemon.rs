@@ -16,7 +16,7 @@ use lab::{Error, Program};
 
 use super::tinc;
 
-/// How long a program may take to answer, to make its interface, and to end.
+/// Limit on the time that a program takes to answer, to make its interface, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The interface that a program makes.
 pub(super) const TAP: &str = "tap0";
@@ -42,7 +42,7 @@ pub(super) struct RunningDaemon {
 }
 
 impl Daemon {
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fastd => "fastd",
@@ -52,7 +52,7 @@ impl Daemon {
         }
     }
 
-    /// What it is set to.
+    /// Its settings.
     pub const fn setting(self) -> &'static str {
         match self {
             Self::Fastd => "aes128-ctr+umac",

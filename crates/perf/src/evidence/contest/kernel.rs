@@ -23,7 +23,7 @@ const LAN: &str = "tap-lan";
 /// The kernel takes 32 octets of the interface below for SecTAG and ICV.
 const MTU: u32 = 1500;
 const NETWORK_MTU: u32 = MTU + 32;
-/// What a bridge needs, in the order in which it does.
+/// Modules of a bridge, in the order in which it needs them.
 const BRIDGE: [&str; 5] =
     ["lib/crc-ccitt", "net/ipv6/ipv6", "net/llc/llc", "net/802/stp", "net/bridge/bridge"];
 

@@ -60,7 +60,7 @@ fn round_trips(document: &Document, cpu: &str, id: &str, title: &str) -> Figure 
     }
 }
 
-/// How often what was made ahead was there when its frame came.
+/// Share of frames whose keystream was ready when they came.
 fn ready(document: &Document) -> Figure {
     let mut query = Query::new(document, BENCH);
     let mut groups: Vec<Group> = Vec::new();

@@ -11,15 +11,15 @@ use super::style::{self, AXIS, FAINT, MESH, PlotResult, TEXT, letters, rgb};
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Bars {
     pub(crate) legend: Legend,
-    /// What the axis is called.
+    /// Title of the axis.
     pub(crate) axis: String,
     pub(crate) scale: Scale,
     pub(crate) groups: Vec<Group>,
-    /// What is wanted, as a dashed line across.
+    /// The target, as a dashed line across.
     pub(crate) mark: Option<f64>,
 }
 
-/// How the axis counts.
+/// Scale of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scale {
     /// From zero.

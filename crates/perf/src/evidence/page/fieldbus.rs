@@ -270,7 +270,7 @@ fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> Str
     if told.is_empty() { String::new() } else { format!("{begin}{}.", told.join(", ")) }
 }
 
-/// How many frames were slow, and how many of these stood together, if the run has it.
+/// Number of slow frames, and of those that stood together, if the run has it.
 fn spells(document: &Document) -> String {
     let told = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
         let percent = |what: &str| {

@@ -1,4 +1,4 @@
-//! What stands on the page: figures, each with what one has to know to believe it.
+//! Figures of the page, each with all that a reader needs to believe it.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,20 +11,20 @@ pub(crate) struct Figure {
     /// Its name in links, and its place in the tests.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// What is to be seen, in a sentence or two.
+    /// The finding, in a sentence or two.
     pub(crate) caption: String,
     /// Units of all axes and columns.
     pub(crate) units: String,
     /// The paper and its table, or this run.
     pub(crate) source: String,
-    /// What makes it again.
+    /// The command that makes it again.
     pub(crate) command: String,
     pub(crate) body: Body,
-    /// What is missing in it, and why.
+    /// Gaps in it, and their reasons.
     pub(crate) gaps: Vec<String>,
 }
 
-/// What is drawn.
+/// The body: bars, lines or a table.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Body {
     Bars(Bars),
@@ -66,7 +66,7 @@ impl Table {
     }
 }
 
-/// What a colour stands for. Each has one colour everywhere on the page.
+/// Meaning of a colour. Each has one colour everywhere on the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     /// Ours.
@@ -87,7 +87,7 @@ pub(crate) enum Kind {
     Rival,
     /// A second one of them, where two have to be told apart.
     RivalToo,
-    /// What protects nothing: a limit.
+    /// A limit: it protects nothing.
     Limit,
     /// A second limit.
     LimitToo,
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// What colours mean in one figure.
+/// Meanings of the colours in one figure.
 pub(crate) type Legend = Vec<(Kind, String)>;
 
 fn legend(legend: &Legend) -> Markup {

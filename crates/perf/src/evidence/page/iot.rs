@@ -87,14 +87,14 @@ fn case(device: &str, what: &str, payload: usize, template: usize, phase: &str) 
     format!("{device}, {what}, {payload} octets, template {template}, {phase}")
 }
 
-/// What is saved while the data is there, in per cent of the ordinary way.
+/// Saving while the data is there, in per cent of the ordinary way.
 fn saves(query: &mut Query<'_>, device: &str, what: &str, payload: usize, template: usize) -> Option<f64> {
     let online = query.value(&case(device, what, payload, template, "online"));
     let ordinary = query.value(&case(device, what, payload, template, "ordinary"));
     online.zip(ordinary).map(|(online, ordinary)| 100.0 * (1.0 - online / ordinary))
 }
 
-/// Which payloads a Cortex-M4 protects in time.
+/// Payloads that a Cortex-M4 protects in time.
 fn classes(document: &Document) -> Figure {
     let mut query = Query::new(document, BENCH);
     let milliseconds = |instructions: f64| instructions / (MHZ * 1000.0);

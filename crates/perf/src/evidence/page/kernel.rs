@@ -5,7 +5,7 @@ use super::query::{Query, command};
 use crate::evidence::contest::{BENCH, Contestant, FIGURES};
 use crate::evidence::document::Document;
 
-/// What it measured, as a table: no bar of it stands beside the others'.
+/// Its measurements, as a table: no bar of it stands beside the others'.
 pub(super) fn figure(document: &Document) -> Figure {
     let mut query = Query::new(document, BENCH);
     let contestant = Contestant::KernelMacsec;

@@ -18,7 +18,7 @@ pub(crate) struct Lines {
     pub(crate) series: Vec<Series>,
 }
 
-/// How the axis across counts.
+/// Scale of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Across {
     /// From zero.
@@ -30,7 +30,7 @@ pub(crate) enum Across {
 }
 
 impl Across {
-    /// Where a value stands, if the axis itself counts evenly or logarithmically.
+    /// Position of a value, if the axis itself is linear or logarithmic.
     fn place(self, value: f64) -> f64 {
         if self == Self::Percentiles { 100.0 / (100.0 - value) } else { value }
     }

@@ -24,7 +24,7 @@ const SITES: [(&str, Kind); 3] =
 const CELLS: [(&str, Kind); 2] = [("cell", Kind::Ours), (UNPROTECTED_CELL, Kind::Limit)];
 const SHARED: &str = "Sender, both boxes and receiver share this machine's CPUs, so a sender that sends more leaves the boxes less";
 
-/// What a figure of one multiple is called.
+/// Name of a figure of one multiple.
 type Name = fn(f64, &str) -> String;
 
 pub(super) fn figures(document: &Document) -> Vec<Figure> {

@@ -32,7 +32,7 @@ fn legend() -> Vec<(Kind, String)> {
     .into()
 }
 
-/// What each figure of the bench shows: name in rows, title, unit, what is good, and the scale.
+/// Figures of the bench: name in rows, title, unit, good direction, and scale.
 struct Shown {
     figure: &'static str,
     title: &'static str,
@@ -115,7 +115,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
     figures
 }
 
-/// Who takes part, and how.
+/// The contestants and their settings.
 fn settings(document: &Document) -> Figure {
     let rows = Contestant::ALL.map(|contestant| [contestant.name().into(), contestant.setting().into()]);
     Figure {
@@ -137,7 +137,7 @@ fn bars(document: &Document, shown: &Shown) -> Figure {
         .filter(|one| !one.in_a_guest())
         .filter_map(|one| {
             let bar = query.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
-            // What is all in the kernel has no memory of its own to show.
+            // A contestant that is all in the kernel has no memory of its own to show.
             group(one.name(), [bar.filter(|bar| bar.value > 0.0 || shown.figure != "memory")])
         })
         .collect();

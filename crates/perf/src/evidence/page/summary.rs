@@ -1,4 +1,4 @@
-//! What a run comes to: each target with what was reached, drawn beside whom it is compared with.
+//! Summary of a run: each target with its result, drawn beside the rivals.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -18,7 +18,7 @@ fn verdicts(document: &Document) -> Vec<(&'static str, Verdict)> {
     verdict::names().filter_map(|name| Some((name, judged.remove(name)?))).collect()
 }
 
-/// Where a contestant's figure stands.
+/// Address of a contestant's figure.
 fn case(figure: &str, contestant: &str) -> String {
     format!("{figure}, {contestant}")
 }
@@ -28,7 +28,7 @@ fn unit_of(document: &Document, verdict: &Verdict) -> String {
     figure.map_or(String::new(), |figure| unit(&figure.unit))
 }
 
-/// What was reached, in the words of the target.
+/// The result, in the words of the target.
 fn reached(verdict: &Verdict) -> (String, &'static str) {
     if verdict.beside == Contestant::BareForwarder.name() {
         let more = verdict.ours - verdict.theirs;
