@@ -184,7 +184,7 @@ impl SaTable {
         self.changes.reports.push(Report::Transmitting(ki));
     }
 
-    /// What divides SDUs under a SAK; nothing under one with an offset, whose frames hold one whole SDU each.
+    /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
     fn divider(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.division;
         let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();

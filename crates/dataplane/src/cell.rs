@@ -12,8 +12,8 @@
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
 //! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
 //!
-//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]), [`EVENTS`] events told, 32 relations looked at,
-//! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]),
+//! [`EVENTS`] events told, 32 relations looked at, [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
 mod allowance;
 pub mod ends;
@@ -73,7 +73,8 @@ wire::counters! {
         in_hello_answered = "InHelloAnswered",
         /// Discarded: HELLOs that the handshake had got just before; copies.
         in_hello_repeated = "InHelloRepeated" [discard],
-        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are looked at.
+        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are
+        /// looked at.
         in_hello_flood = "InHelloFlood" [discard],
         /// HELLOs sent.
         out_hello_sent = "OutHelloSent",

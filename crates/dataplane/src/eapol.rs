@@ -1,11 +1,11 @@
-//! Two wait-free rings of EAPOL frames between a link's worker and control, which has the KaY.
+//! What a link's worker and control share of a link whose keys are agreed on: two wait-free rings of EAPOL frames.
 //!
 //! ```text
 //!  worker ── received EAPOL frames ▶ control, which has the KaY
 //!  worker ◀─ MKPDUs ─────────────── control
 //! ```
 //!
-//! Both are bounded. A frame that finds its ring full is dropped and counted: MKA repeats all within seconds. A frame
+//! Both are bounded. Who finds a ring full drops the frame, and counts it: MKA says all again within seconds. A frame
 //! is copied into the ring, so a flood takes none of the link's chunks.
 
 use rtrb::{Consumer, Producer, RingBuffer};
@@ -35,7 +35,7 @@ pub struct KayEnd {
     pub says: Producer<EapolFrame>,
 }
 
-/// Outcome of a received frame.
+/// What became of a received frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Taken {
     Given,
@@ -72,7 +72,7 @@ impl LinkEnd {
         std::mem::replace(&mut self.wake, false)
     }
 
-    /// MKPDUs of the KaY that wait.
+    /// What the KaY says.
     pub(crate) fn frames(&mut self) -> impl Iterator<Item = EapolFrame> + '_ {
         std::iter::from_fn(|| self.said.pop().ok())
     }

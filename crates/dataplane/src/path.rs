@@ -97,7 +97,7 @@ impl Path {
     /// are divided and put together as `dividing` says.
     pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
-        // What leaves unprotected must leave as it came: no station could tell its parts.
+        // An unprotected SDU must leave as it came: no station could tell its parts.
         let dividing = dividing.filter(|_| secy.settings().protect_frames);
         let divider =
             dividing.map(|dividing| Box::new(Fragmenter::new(secy.settings(), dividing, SDU_OCTETS)));
@@ -263,7 +263,7 @@ impl Path {
             for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
                 let frame = Frame::new(chunk, *start, *len);
                 let division = divisions.get(index).copied().flatten();
-                // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
+                // A fragment begins with any octets of an SDU: they are no EtherType, and must not pass for one.
                 let bypass = division.is_none()
                     && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
                 verdicts.push(bypass.then_some(MayLeave::Bypass));

@@ -1,5 +1,5 @@
-//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two wait-free
-//! rings: jobs come in, events go out, both between turns.
+//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two
+//! wait-free rings: jobs come in, events go out, both between turns.
 //!
 //! ```text
 //!  control ── ring of jobs ──▶ worker ── turn, turn, turn … ──▶ ring of events ── control

@@ -3,7 +3,8 @@
 //! The kernel takes the outer VLAN tag out of a received frame and tells it beside the frame (PACKET_AUXDATA);
 //! it is put back here, with its TPID. What the kernel dropped because nobody read in time is counted
 //! (PACKET_STATISTICS). A frame to be sent has at least 14 octets, and at most the interface's MTU + 14 (+ 4 behind
-//! 0x8100, not behind 0x88A8). Left out on purpose: memory-mapped rings, which need `unsafe`; about 300,000 frames a second do here.
+//! 0x8100, not behind 0x88A8). Left out on purpose: memory-mapped rings, which need `unsafe`; about 300,000 frames a second do
+//! here.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};

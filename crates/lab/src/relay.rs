@@ -8,7 +8,7 @@
 //!  one direction: receive up to 64 -> fate of each by its number -> hold back | corrupt | copy -> send in batches
 //! ```
 //!
-//! What becomes of a frame follows from the seed, the direction and the frame's number in that direction alone
+//! A frame's fate follows from the seed, the direction and the frame's number in that direction alone
 //! ([`Impairments`]), so the same traffic meets the same fate again. Time has one part in it only: frames held back
 //! are let go when about 2 ms pass without traffic.
 //!
@@ -43,7 +43,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// Limit on the time of stopping.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What one direction did, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
+/// Counters of one direction, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
 /// held back at this moment; behind a stop none are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounters {

@@ -18,7 +18,7 @@ use crate::{Error, Namespace};
 const MOST_BEHIND: u64 = 64;
 /// The port that datagrams go to, where nobody reads them.
 const DISCARD: u16 = 9;
-/// How long nothing may arrive before all that is still under way counts as lost, and how long is waited for that.
+/// Silence after which all that is still under way counts as lost, and the limit on the wait for it.
 const QUIET: Duration = Duration::from_millis(60);
 const MOST_QUIET: Duration = Duration::from_secs(2);
 /// Trials that only tell where to look are so many times shorter.

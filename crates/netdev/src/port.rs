@@ -6,9 +6,9 @@
 //! The rhythm of a worker: `receive`, work, `transmit` on the other port, `housekeep` on both; when nothing
 //! came, wait on the poll descriptors of both. All calls with the one pool that the port was opened with.
 //!
-//! What a port cannot put right when the machine at the other end of its wire is a virtual one (`veth`), whose
-//! kernel leaves work to hardware that is not there: on AF_XDP its checksums stay unfilled and its VLAN tags stay
-//! beside the frame, unseen. It needs `ethtool -K IF tx off txvlan off`. AF_PACKET puts both right.
+//! A virtual machine's wire (`veth`) needs `ethtool -K IF tx off txvlan off` with AF_XDP. Its kernel leaves work to hardware
+//! that is not there: checksums stay unfilled, and VLAN tags stay beside the frame, unseen. A port cannot put that right;
+//! AF_PACKET puts both right.
 //!
 //! Left out on purpose: blocking calls, time, addresses; frames of more than one chunk.
 

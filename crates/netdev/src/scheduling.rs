@@ -1,9 +1,9 @@
 //! Scheduling of a worker's thread: priority (sched(7)) and CPU.
 //!
-//! A worker under SCHED_FIFO runs as soon as it is woken, before every ordinary thread of the box. It keeps them waiting
-//! meanwhile, among them the thread of the kernel that may have frames for it (ksoftirqd). So it goes first only where that is
-//! short: from its wake-up until it has nothing to do, for a millisecond at most, and for half of the time ([`RealTimeBudget`]). While it
-//! looks for more, and in a flood, it is an ordinary thread, until it next sleeps.
+//! A worker under SCHED_FIFO runs as soon as it is woken, before every ordinary thread of the box. Meanwhile these wait, among
+//! them the kernel's thread that may have frames for it (ksoftirqd). So the worker goes first only for a short time
+//! ([`RealTimeBudget`]): from its wake-up until it has nothing to do, for a millisecond at most, and for half of all time. While
+//! it looks for more, and in a flood, it is an ordinary thread, until it next sleeps.
 //!
 //! A worker is pinned only to a CPU that is kept for it. Elsewhere the kernel can move it away from a CPU whose
 //! interrupts keep it busy.

@@ -47,7 +47,8 @@ pub struct Bench<'b> {
     pub programs: &'b Programs,
     /// Duration and number of measurements.
     pub effort: Effort,
-    /// Texts, one of which a figure of `link` or `tunnel`, or a case of `overload`, must have in its name to be measured; none: all are.
+    /// Texts, one of which a figure of `link` or `tunnel`, or a case of `overload`, must have in its name to be measured; none:
+    /// all are.
     pub only: &'b [String],
     /// Told what is being measured.
     pub progress: &'b mut dyn FnMut(&dyn Display),

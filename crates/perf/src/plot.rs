@@ -1,5 +1,5 @@
-//! An answer of `frameward plan` as a plot: what a frame may take and what it takes, over its payload; and how many relations there can be, over
-//! the cycle.
+//! An answer of `frameward plan` as a plot: what a frame may take and what it takes, over its payload; and how many relations
+//! there can be, over the cycle.
 
 use std::error::Error;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Rate limits for each second.
+//! So many a second, and no more.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 /// Addresses that are told apart in a second.
 const ADDRESSES: usize = 1024;
 
-/// Rest of this second's budget.
+/// What is left of this second.
 #[derive(Debug)]
 pub(super) struct Allowance {
     most: u32,
@@ -30,7 +30,7 @@ impl Allowance {
     }
 }
 
-/// Limit for each of the first addresses in a second, and one for all others together: a flood from some
+/// So many a second for each address, as long as those are few, and so many for all others together: a flood from some
 /// addresses keeps nobody out who has another, and one from forged addresses is bounded in all.
 #[derive(Debug)]
 pub(super) struct AllowanceByAddress {

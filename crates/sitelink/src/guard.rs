@@ -2,8 +2,8 @@
 //!
 //! QUIC's tasks share locks. A panic under one of them makes the next use of it panic, in destructors as well; and a
 //! panic in a destructor while a panic is under way ends the process, and with it the frames of all links and sites.
-//! So such a panic is not unwound at all: the thread tells that it has failed, and stands still for ever, with all that
-//! it has. What that costs is bounded by how often another one is started in its place ([`super::thread`]).
+//! Such a panic is not unwound at all: the thread reports that it has failed, and stands still for ever, with all that
+//! it has. The restarts in its place bound the cost ([`super::thread`]).
 //!
 //! It stands in the process's panic hook, so nobody may set another hook afterwards: that would wait for ever.
 

@@ -8,9 +8,9 @@ use super::random;
 
 /// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
 ///
-/// That the answer comes from there is not enough. Who diverts the peer's packets, and lets ours pass, brings about
-/// that QUIC looks to him, gives up on him, sends the Ping to the peer, and takes the diverted answer as coming from
-/// him. So an answer counts only if since the Ping nothing was sent to the address of before.
+/// An answer from there is not enough. An attacker diverts the peer's packets, and lets ours pass. QUIC then tries his address,
+/// gives up on it, sends the Ping to the peer, and takes the diverted answer as coming from him. So an answer counts only if
+/// nothing was sent to the address of before since the Ping.
 #[derive(Debug)]
 pub(super) struct Proof {
     pub(super) address: SocketAddr,

@@ -1,4 +1,4 @@
-//! Three wait-free rings and shared counters between a cell's worker and control.
+//! What a cell's worker and control share: three wait-free rings, and a shared_counters.
 //!
 //! ```text
 //!  worker ── true HELLOs ──────▶ control, which has the handshakes
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All are bounded. A HELLO that finds no room is dropped and counted: handshakes say all again. An event that finds none
-//! waits in the data path. The worker counts in the shared counters in place of the handshakes.
+//! waits in the data path. The shared_counters is what the worker counts in place of the handshakes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -70,7 +70,7 @@ impl SharedCounters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counters in place of the handshakes'.
+    /// What handshakes would have counted.
     pub fn counters(&self) -> HelloCounters {
         let [answered, malformed, other_relation, reflected, not_valid, other_mode] = [
             &self.answered,
@@ -111,7 +111,7 @@ pub struct ControlEnd {
     pub heard: Consumer<HelloFrame>,
     /// HELLOs to be sent.
     pub says: Producer<HelloFrame>,
-    /// Events of the data path, and their relations.
+    /// What the data path tells, and of which relation.
     pub events: Consumer<(u16, Event)>,
     /// HELLOs that did not come here.
     pub shared_counters: Arc<SharedCounters>,

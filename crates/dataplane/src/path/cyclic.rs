@@ -35,7 +35,8 @@ impl Cyclic {
 }
 
 impl Path {
-    /// Puts a cell in the place of the one that there is, or takes it out. Relations that go on are named by their numbers, here and there.
+    /// Puts a cell in the place of the one that there is, or takes it out. Relations that go on are named by their numbers,
+    /// here and there.
     pub fn change_cell(
         &mut self,
         mut cell: Option<Box<Cell>>,
@@ -155,7 +156,8 @@ impl Path {
         cell.protect(pool, &mut cyclic, out, port);
     }
 
-    /// Takes the cell's frames out of a burst from the protected port, and delivers them. With [`OtherFrames::Drop`] nothing is left.
+    /// Takes the cell's frames out of a burst from the protected port, and delivers them. With [`OtherFrames::Drop`] nothing is
+    /// left.
     pub(super) fn cyclic_inward(
         &mut self,
         pool: &mut Pool,

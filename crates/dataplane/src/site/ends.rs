@@ -1,11 +1,11 @@
-//! Four wait-free rings between a site's worker and its manager, and a socket pair to wake each other.
+//! What a site's worker and its manager share: four wait-free rings and a socket pair to wake each other.
 //!
 //! ```text
 //!  worker ── ToManager, datagrams (QUIC), LanFrame (EAPOL) ▶ manager
 //!  worker ◀─ ToWorker, LanFrame (EAPOL) ─────────────────── manager
 //! ```
 //!
-//! All are bounded. A sender that finds a ring full keeps its event (the halves of the tunnel do), or drops and counts
+//! All are bounded. Who finds a ring full keeps what it has to say (the halves of the tunnel do), or drops and counts
 //! it (packets: QUIC and MKA send again).
 
 use std::io::{self, Read, Write};
@@ -28,22 +28,22 @@ const WORDS: usize = 1024;
 /// Packets that can wait.
 const PACKETS: usize = 256;
 
-/// Command of the manager for the worker.
+/// What the manager tells the worker.
 #[derive(Debug)]
 pub enum ToWorker {
     /// For the forwarding half.
     Tunnel(Command),
-    /// Destination of data for this peer from here on; none without an address.
+    /// Where data for this peer goes from here on; nowhere without an address.
     Endpoint {
-        /// The peer.
+        /// Who.
         peer: PeerId,
-        /// Address to which data goes and, but for identifier mode, from which it comes: the one that the management channel validated
+        /// Where data goes and, but for identifier mode, comes from: the address that the management channel validated
         /// last; header encryption's, the port above the endpoint's; a plain peer's, its endpoint.
         address: Option<SocketAddr>,
     },
 }
 
-/// Event of the worker for the manager.
+/// What the worker tells the manager.
 #[derive(Debug)]
 pub enum ToManager {
     /// From the forwarding half.
@@ -56,7 +56,7 @@ pub type LanFrame = ArrayVec<u8, PACKET_OCTETS>;
 /// The worker's end.
 #[derive(Debug)]
 pub struct SiteEnd {
-    /// Commands of the manager.
+    /// What the manager says.
     pub commands: Consumer<ToWorker>,
     /// EAPOL frames for the LAN.
     pub to_lan: Consumer<LanFrame>,
@@ -70,7 +70,7 @@ pub struct SiteEnd {
     bell: Bell,
 }
 
-/// Outcome of an MKPDU of the LAN.
+/// What became of an MKPDU of the LAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Taken {
     /// The manager gets it.
@@ -88,7 +88,7 @@ pub struct ManagerEnd {
     pub commands: Producer<ToWorker>,
     /// EAPOL frames for the LAN.
     pub to_lan: Producer<LanFrame>,
-    /// Events of the worker.
+    /// What the worker says.
     pub events: Consumer<ToManager>,
     /// QUIC packets.
     pub datagrams: DatagramConsumer,
@@ -104,7 +104,7 @@ pub struct ManagerRings {
     pub commands: Producer<ToWorker>,
     /// EAPOL frames for the LAN.
     pub to_lan: Producer<LanFrame>,
-    /// Events of the worker.
+    /// What the worker says.
     pub events: Consumer<ToManager>,
     /// EAPOL frames of the LAN.
     pub from_lan: Consumer<LanFrame>,

@@ -1,4 +1,4 @@
-//! Whose MKPDUs go to the peers. Anybody on a LAN can say as many as he likes, from as many addresses as he likes; a
+//! Rate limit of MKPDUs from the LAN, by sender. Anybody on a LAN can send any number of them, from any number of addresses. A
 //! station whose MKPDUs are lost for six seconds loses its keys.
 //!
 //! ```text

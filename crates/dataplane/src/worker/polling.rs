@@ -1,9 +1,9 @@
-//! How long a worker without frames looks for some before it sleeps.
+//! Idle policy: the time for which a worker without frames looks for some before it sleeps.
 //!
 //! Looking is worth its CPU time only where nobody else wants the CPU. A worker that looks offers its CPU after each look
 //! (sched_yield), and measures for how long it was away: longer than [`AWAY`], and a sleep would have cost it less. Then it does
-//! not look but sleeps at once, as with [`Polling::Interrupt`], for a while that doubles from [`SHY`] to [`SHYEST`] as often as a new try ends
-//! alike, and halves with each that does not.
+//! not look but sleeps at once, as with [`Polling::Interrupt`], for a while that doubles from [`SHY`] to [`SHYEST`] as often as
+//! a new try ends alike, and halves with each that does not.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ pub enum Polling {
     Interrupt,
 }
 
-/// How long a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
+/// Time for which a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
 /// from 10,000 frames/s up, and twice what one sleep and wake-up costs.
 pub const SPIN: Duration = Duration::from_micros(100);
 

@@ -24,7 +24,7 @@ use crate::{Error, Namespace};
 
 /// Frames read or sent with one system call.
 const BATCH: usize = 64;
-/// How long a read waits, in milliseconds: that is also how long a frame can be held back without traffic. By poll(),
+/// Time that a read waits, in milliseconds: without traffic a frame can be held back for as long. By poll(),
 /// since a receive time-out of the socket would count in ticks of the kernel, up to 10 ms each.
 const READ_WAIT: u8 = 2;
 /// Asked of the kernel for frames not yet sent, in octets: a rate limit shall drop what it cannot queue, not stop us.

@@ -88,8 +88,8 @@ impl Prepared {
     /// recorded is what was before that one.
     ///
     /// # Errors
-    /// If another running process has prepared it, whatever its state directory, if the record cannot be written (then nothing is changed), or
-    /// if a setting cannot be changed (then what was changed is put back).
+    /// If another running process has prepared it, whatever its state directory, if the record cannot be written (then nothing
+    /// is changed), or if a setting cannot be changed (then what was changed is put back).
     pub fn apply(interface: Interface, state_dir: &Path) -> Result<Self, InterfaceError> {
         // First of all: nothing is changed, nor put right, on an interface that is somebody else's.
         let owner = Owner::claim(interface.name(), interface.index())?;
@@ -145,7 +145,8 @@ impl Prepared {
     }
 
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
-    /// are left alone, also those with other state directories, and their records stay. To be called at start, for those that are no longer configured.
+    /// are left alone, also those with other state directories, and their records stay. To be called at start, for those that
+    /// are no longer configured.
     ///
     /// # Errors
     /// The first failure; the other records have been seen to nevertheless.

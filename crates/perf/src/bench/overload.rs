@@ -5,12 +5,12 @@
 //!   good frames              ^ garbage, replayed and clear frames, towards the second box
 //! ```
 //!
-//! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered. Sender,
-//! both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
-//! figure says more than what it is beside that of something simpler under the same load in the same round: beside links
-//! a forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
-//! same frames: those of 50 relations in turn. What the sender could not reach is
-//! said: `offered` is what it sent, and its ratio the multiple that it reached.
+//! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered.
+//! Sender, both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
+//! figure says more than what it is beside that of something simpler under the same load in the same round: beside links a
+//! forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
+//! same frames: those of 50 relations in turn. What the sender could not reach is said: `offered` is what it sent, and its
+//! ratio the multiple that it reached.
 //!
 //! | figure | how |
 //! |---|---|

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
-//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver share the machine's CPUs.
+//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver
+//! share the machine's CPUs.
 //!
 //! | figure | how |
 //! |---|---|

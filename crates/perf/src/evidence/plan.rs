@@ -134,7 +134,8 @@ pub const FIELDBUS: &str = "fieldbus";
 /// One short round of what takes a network.
 const SHORT: Effort = Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 20 };
 
-/// Each round has every contestant once, and two side by side at its end; who begins moves on, so that nobody always comes behind the same one.
+/// Each round has every contestant once, and two side by side at its end; who begins moves on, so that nobody always comes
+/// behind the same one.
 fn rivals(extent: Extent) -> Vec<Step> {
     let effort = match extent {
         Extent::Full => contest::Effort::FULL,

@@ -11,8 +11,8 @@
 //!
 //! Every frame of the time is accounted for: how many were sent, arrived, were lost, came later than the next was due, came out of
 //! order or changed; and of the lost ones, how many no counter between the machines names. Machines and gateways are programs that
-//! want a CPU each millisecond: while the hypervisor gives it to others, queues grow, and where that lasts, overflow. How much of the time
-//! it did is told for each round.
+//! want a CPU each millisecond: while the hypervisor gives it to others, queues grow, and where that lasts, overflow. How much
+//! of the time it did is told for each round.
 
 use std::path::Path;
 use std::time::Duration;

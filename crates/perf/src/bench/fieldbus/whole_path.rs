@@ -132,8 +132,9 @@ impl Work for WholePath {
     }
 }
 
-/// Carries what the gateways say until in all relations each end sends under the key by which the other one listens. An end that can send may
-/// still be asked for another session, if the machine was slow; then only the next HELLOs would bring both together.
+/// Carries what the gateways say until in all relations each end sends under the key by which the other one listens. An end
+/// that can send may still be asked for another session, if the machine was slow; then only the next HELLOs would bring both
+/// together.
 fn agree(gateway: &mut Gateway, wires: &mut [MemoryPort]) -> Result<(), BenchError> {
     let begin = Instant::now();
     let mut look = Instant::now();

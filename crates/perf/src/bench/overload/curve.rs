@@ -49,8 +49,8 @@ impl Way for [&Machine; 2] {
     }
 }
 
-/// A sample of which nothing was sent says nothing of what stands between: it is taken again, as is a search that found nothing, so often at
-/// most.
+/// A sample of which nothing was sent says nothing of what stands between: it is taken again, as is a search that found
+/// nothing, so often at most.
 const TRIES: usize = 3;
 
 /// Takes a sample until something was sent.
@@ -73,8 +73,8 @@ struct Point {
     sent: Samples,
 }
 
-/// Good frames from one machine to another, whatever stands between them: the lossless rate once, then a sample of each multiple each
-/// round.
+/// Good frames from one machine to another, whatever stands between them: the lossless rate once, then a sample of each
+/// multiple each round.
 #[derive(Debug)]
 pub struct Curve {
     rate: f64,
