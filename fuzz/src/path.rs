@@ -108,7 +108,11 @@ pub fn run(octets: &[u8]) {
         for _ in 0..OPERATIONS {
             let Ok(operation) = Operation::arbitrary(&mut input) else { break };
             carry_out(room, &mut links, operation);
-            assert_eq!((room.pool.free(), room.pool.lent()), (room.pool.total(), 0), "every chunk is back");
+            assert_eq!(
+                (room.pool.free(), room.pool.in_flight()),
+                (room.pool.total(), 0),
+                "every chunk is back"
+            );
             if input.is_empty() {
                 break;
             }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::report::GatewayReport;
-use lab::cyclic::{Exchange, Heard};
+use lab::cyclic::{Arrivals, Exchange};
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Frame, Impairments, InterfaceCounters, PacketSocket, Relay, Shape, Topology};
 use nix::sys::signal::Signal;
@@ -75,7 +75,7 @@ fn fifty_relations_and_every_frame_accounted_for() {
     let reports = [&pair.a, &pair.b].map(|station| station.report().unwrap());
     let (mut sent, mut arrived) = (0, 0);
     for (number, heard) in heard.iter().enumerate() {
-        for (end, Heard { sent: of, received, out_of_order, changed, .. }) in heard.iter().enumerate() {
+        for (end, Arrivals { sent: of, received, out_of_order, changed, .. }) in heard.iter().enumerate() {
             assert_eq!((*out_of_order, *changed), (0, 0), "relation {number}");
             let relation = &only_cell(&reports[end]).unwrap().relations[number];
             assert_eq!(relation.receive.value("InPktsOK"), *received, "relation {number}");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use frameward::keygen;
 use frameward::report::cell::CellReport;
 use frameward::report::{Level, Verdict};
-use lab::cyclic::{Exchange, Heard};
+use lab::cyclic::{Arrivals, Exchange};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip};
 use lab::{Capture, Captured, Frame, PacketSocket, Shape, Topology};
@@ -36,9 +36,9 @@ fn exchange(topology: &Topology, choice: &CellChoice) -> Exchange {
     Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap()
 }
 
-fn complete(heard: &[[Heard; 2]], least: u64) {
+fn complete(heard: &[[Arrivals; 2]], least: u64) {
     for heard in heard.iter().flatten() {
-        let Heard { sent, received, out_of_order, changed, .. } = heard;
+        let Arrivals { sent, received, out_of_order, changed, .. } = heard;
         assert!(heard.is_complete() && *sent >= least, "{sent} {received} {out_of_order} {changed}");
     }
 }

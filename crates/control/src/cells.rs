@@ -23,28 +23,28 @@ use suite::fieldbus::MasterKey;
 use zeroize::Zeroizing;
 
 use self::recent::RecentCounters;
-use self::silence::Silences;
-use super::{Gateway, LinkControl, Notice, Unanswered};
+use self::silence::SilentRelations;
+use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
 use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, Rest};
+use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, OtherFrames};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
 
-use crate::jobs::OnLink;
+use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
 
-/// What a cell is configured with.
+/// Settings of a cell.
 pub struct CellSettings {
     /// The cell's name, which notices have.
     pub name: String,
-    /// What both gateways have in common.
+    /// Settings that both gateways have in common.
     pub master: MasterKey,
-    /// How frames are protected. `mtu` is that of the link's protected side.
+    /// Protection of frames. `mtu` is that of the link's protected side.
     pub settings: fieldbus::Settings,
     /// The relations; a relation's number is its place here.
     pub relations: Vec<RelationSettings>,
-    /// What becomes of other frames.
-    pub rest: Rest,
+    /// Treatment of other frames.
+    pub rest: OtherFrames,
 }
 
 /// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
@@ -52,13 +52,13 @@ pub struct CellSettings {
 pub struct CellStatus {
     /// The cell's name.
     pub name: String,
-    /// What becomes of other frames.
-    pub rest: Rest,
-    /// What is of no relation, and HELLOs on their way.
+    /// Treatment of other frames.
+    pub rest: OtherFrames,
+    /// Counters of frames of no relation, and of HELLOs on their way.
     pub counters: CellCounters,
-    /// What its handshakes counted.
+    /// Counters of its handshakes.
     pub hello: HelloCounters,
-    /// What they counted in the last five to ten seconds.
+    /// The same, of the last five to ten seconds.
     pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
@@ -74,17 +74,17 @@ pub enum CellError {
     #[error("the link has a cell already, or none that could be changed")]
     NotSo,
     /// Its relations cannot be.
-    #[error("{}", in_words(.0))]
+    #[error("{}", describe(.0))]
     Relations(RelationsError),
     /// No random values.
     #[error("no random values: {0}")]
     Random(io::Error),
     /// Its worker does not answer.
     #[error(transparent)]
-    Unanswered(#[from] Unanswered),
+    WorkerUnresponsive(#[from] WorkerUnresponsive),
 }
 
-fn in_words(error: &RelationsError) -> String {
+fn describe(error: &RelationsError) -> String {
     match error {
         RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MOST),
         RelationsError::Same(one, other) => format!(
@@ -96,29 +96,29 @@ fn in_words(error: &RelationsError) -> String {
     }
 }
 
-/// What control keeps of a cell.
+/// Control's part of a cell.
 pub(super) struct CellControl {
     settings: CellSettings,
     rings: ControlEnd,
     relations: Vec<RelationControl>,
-    /// What the worker has not got yet.
+    /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
     /// HELLOs that wait until it has.
     says: Vec<HelloFrame>,
-    /// What handshakes counted that are over.
+    /// Counters of handshakes that are over.
     hello_before: HelloCounters,
     lately: RecentCounters,
-    silences: Silences,
+    silences: SilentRelations,
 }
 
-/// What control keeps of a relation.
+/// Control's part of a relation.
 struct RelationControl {
     handshake: Handshake,
     /// The session that it entered last.
     newest: SessionNumber,
 }
 
-/// Who is told, and when.
+/// Receiver of notices, and the moment.
 struct Context<'g> {
     now: Instant,
     moment: wire::Instant,
@@ -161,7 +161,7 @@ impl CellControl {
                 says: Vec::new(),
                 hello_before,
                 lately: RecentCounters::default(),
-                silences: Silences::default(),
+                silences: SilentRelations::default(),
             }),
         ))
     }
@@ -183,7 +183,7 @@ impl CellControl {
         own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?))).collect()
     }
 
-    /// Goes on with the handshakes of the cell before, and with what that has not done yet.
+    /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
     fn take_over(&mut self, mut before: Self, carry_over: &[(usize, usize)], notices: &mut Vec<Notice>) {
         let mut places = vec![None; before.relations.len()];
         for &(number, there) in carry_over {
@@ -192,7 +192,7 @@ impl CellControl {
         }
         let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
-        self.silences = before.silences.moved(&places);
+        self.silences = before.silences.renumbered(&places);
         while let Ok((there, event)) = before.rings.events.pop() {
             if let Some(number) = places[usize::from(there)] {
                 self.hear_event(number, event, notices);
@@ -205,12 +205,12 @@ impl CellControl {
         }
     }
 
-    /// Takes what came, and does what is due.
+    /// Handles HELLOs and events, and does what is due.
     fn turn(&mut self, around: &mut Context<'_>) {
         for _ in 0..self.rings.heard.slots() {
             let Ok(hello) = self.rings.heard.pop() else { break };
             let number = usize::from(hello.relation);
-            // What was wrong with it, the handshake has counted.
+            // The handshake has counted the fault.
             let _ = self.relations[number].handshake.handle_frame(around.moment, &hello.octets);
             self.follow(number);
         }
@@ -237,7 +237,7 @@ impl CellControl {
         }
     }
 
-    /// Hears what the data path tells.
+    /// Handles an event of the data path.
     fn hear_event(&mut self, number: usize, event: Event, notices: &mut Vec<Notice>) {
         let relation = &mut self.relations[number];
         let change = match event {
@@ -268,7 +268,7 @@ impl CellControl {
         self.follow(number);
     }
 
-    /// Takes what a handshake has to say to anybody.
+    /// Takes a handshake's HELLOs, key changes and notices.
     fn follow(&mut self, number: usize) {
         let RelationControl { handshake, newest, .. } = &mut self.relations[number];
         while let Some(event) = handshake.poll_event() {
@@ -286,8 +286,8 @@ impl CellControl {
         }
     }
 
-    /// Gives the worker what is to be said, behind the keys of that: who hears that this gateway has entered a session
-    /// sends at once, and what comes before the keys is lost.
+    /// Gives the worker the HELLOs to be sent, behind their keys: a peer that learns that this gateway has entered a session
+    /// sends at once, and frames that come before the keys are lost.
     fn say(&mut self) {
         if !self.changes.is_empty() {
             // All of it is said again.
@@ -299,7 +299,7 @@ impl CellControl {
         }
     }
 
-    /// Tells of relations that are silent, once in a while.
+    /// Reports silent relations, once in a while.
     fn tell_silences(&mut self, around: &mut Context<'_>) {
         if let Some((relations, gap)) = self.silences.due(around.now) {
             let of = |number: usize| self.settings.relations[number].relation;
@@ -319,9 +319,9 @@ impl CellControl {
             |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
         while changes.peek().is_some() {
             let list = KeyChanges::new(changes.by_ref().map(named));
-            let change = OnLink::new(around.slot, list, |link, list| {
+            let change = LinkJob::new(around.slot, list, |link, list| {
                 if let Some(cell) = link.path_mut().cell_mut() {
-                    list.carry_out(cell);
+                    list.apply(cell);
                 }
                 // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.
                 Progress::DoneForThisTurn
@@ -371,7 +371,7 @@ impl Gateway {
     pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         let (cell, mut control) = CellControl::make(settings)?;
-        // What control knows, the worker has got: the changes to come are of the new cell's relations.
+        // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
         let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
@@ -401,13 +401,13 @@ impl Gateway {
         for &LinkControl { worker, slot, ref cell, .. } in &self.links {
             let Some(cell) = cell else { continue };
             let snapshot = CellSnapshot::with_room(cell.relations.len());
-            let report = OnLink::new(slot, snapshot, |link, snapshot| {
+            let report = LinkJob::new(slot, snapshot, |link, snapshot| {
                 let complete = link.path_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
                 if complete { Progress::Done } else { Progress::Unfinished }
             });
             asked += usize::from(self.workers[worker].submit(report).is_ok());
         }
-        let mut snapshots = self.gather(asked, |job: &OnLink<CellSnapshot>| job.slot);
+        let mut snapshots = self.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
         let mut statuses = Vec::new();
         for LinkControl { name, worker, slot, cell, .. } in &self.links {
             let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
@@ -431,8 +431,8 @@ impl Gateway {
         number: usize,
         cell: Option<Box<Cell>>,
         carry_over: Vec<(usize, usize)>,
-    ) -> Result<(), Unanswered> {
-        let before = self.on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
+    ) -> Result<(), WorkerUnresponsive> {
+        let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
             *cell = link.path_mut().change_cell(cell.take(), carry_over);
             Progress::Done
         })?;
@@ -440,7 +440,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does what a link's cell has to do.
+    /// Gives a link's cell its turn.
     pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
         let moment = self.moment(now);
         let LinkControl { worker, slot, cell, .. } = &mut self.links[number];

@@ -20,43 +20,43 @@ use wire::Pn;
 
 use super::floors::Floor;
 use super::{Gateway, Notice};
-use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, Unused};
+use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
 
 /// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How long a start waits for the disk.
+/// Limit on a start's wait for the disk.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
-/// How long a stop waits for the disk: nobody waits for a gateway that ends.
+/// Limit on a stop's wait for the disk: nobody waits for a gateway that ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(10);
-/// From when on a disk does not answer. A slow one takes a second.
+/// Age of a request at which a disk counts as silent. A slow one takes a second.
 const SILENT: Duration = Duration::from_secs(2);
-/// How often the same silence is told.
+/// Interval between notices of the same silence.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
-/// What is asked of the disk.
+/// A request to the disk.
 enum Work {
     /// To reserve the next block of PNs.
     Reserve { ticket: u64, name: LeaseName, last: Pn },
     /// To write floors that were read then; none: they are the last ones of SAs that are gone.
-    Floors { floors: Vec<Floor>, read: Option<Read> },
-    /// To take back what an SA has not used that is gone.
-    GiveBack(Unused),
+    Floors { floors: Vec<Floor>, read: Option<FloorReading> },
+    /// To take back the unused PNs of an SA that is gone.
+    GiveBack(UnusedPns),
     /// Something else.
     Other(Box<dyn FnOnce(&mut LeaseStore) + Send>),
 }
 
-/// When floors were read, by control's clock and by the real one, and whether every worker answered.
+/// A reading of floors: its moment by control's clock and by the real one, and whether every worker answered.
 #[derive(Clone, Copy)]
-pub(super) struct Read {
+pub(super) struct FloorReading {
     pub(super) at: Instant,
     pub(super) began: Instant,
     pub(super) complete: bool,
 }
 
-/// What has become of it.
+/// The outcome of a request.
 enum Done {
     Reserved { ticket: u64, reservation: Result<Reservation, LeaseError> },
-    Floors { read: Option<Read>, took: Duration, written: Result<bool, LeaseError> },
+    Floors { read: Option<FloorReading>, took: Duration, written: Result<bool, LeaseError> },
     Other,
 }
 
@@ -67,17 +67,17 @@ pub(super) struct Disk {
     work: Sender<Work>,
     done: Receiver<Done>,
     thread: JoinHandle<()>,
-    /// When that was asked for whose answers were not taken yet, the oldest first.
+    /// Moments of the requests whose answers were not taken yet, the oldest first.
     asked: VecDeque<Instant>,
-    /// How many answers were taken.
+    /// Number of answers that were taken.
     taken: usize,
-    /// How many the thread has given. An answer that control has had no time to take is no silence.
+    /// Number of answers that the thread has given. One that control has had no time to take is no silence.
     given: Arc<AtomicUsize>,
     /// Of the last reservation that was asked for.
     ticket: u64,
     /// Floors are under way.
     writes_floors: bool,
-    /// Since when it does not answer, and when that was told.
+    /// Begin of the silence, and the last notice of it.
     told: Option<(Instant, Instant)>,
 }
 
@@ -93,7 +93,7 @@ impl Disk {
             for work in to_do {
                 let done = work.carry_out(&mut leases);
                 counted.fetch_add(1, Ordering::Release);
-                // If nobody hears it any more, the rest is done all the same: what was given back, say.
+                // If nobody receives it any more, the rest is done all the same: PNs that were given back, say.
                 let _ = says.send(done);
                 control_thread.unpark();
             }
@@ -115,7 +115,7 @@ impl Disk {
     }
 
     fn send(&mut self, work: Work) {
-        // A thread that has ended does not answer, which is told as of any other disk.
+        // A thread that has ended does not answer: it counts as a silent disk.
         let _ = self.work.send(work);
         self.asked.push_back(Instant::now());
     }
@@ -127,7 +127,7 @@ impl Disk {
         Some(done)
     }
 
-    /// Asks for the next block of PNs. What answers has the number that is returned.
+    /// Asks for the next block of PNs. Returns the number that the answer will have.
     pub(super) fn reserve(&mut self, name: LeaseName, last: Pn) -> u64 {
         self.ticket += 1;
         self.send(Work::Reserve { ticket: self.ticket, name, last });
@@ -140,17 +140,17 @@ impl Disk {
     }
 
     /// Has floors written.
-    pub(super) fn keep_floors(&mut self, floors: Vec<Floor>, read: Option<Read>) {
+    pub(super) fn keep_floors(&mut self, floors: Vec<Floor>, read: Option<FloorReading>) {
         self.writes_floors |= read.is_some();
         self.send(Work::Floors { floors, read });
     }
 
-    /// Takes back what an SA has not used that is gone.
-    pub(super) fn give_back(&mut self, unused: Unused) {
+    /// Takes back the unused PNs of an SA that is gone.
+    pub(super) fn give_back(&mut self, unused: UnusedPns) {
         self.send(Work::GiveBack(unused));
     }
 
-    /// For how long it does not answer, if it is so.
+    /// Duration of the silence, if the disk does not answer.
     fn silent(&self, now: Instant) -> Option<Duration> {
         let answered = self.given.load(Ordering::Acquire).wrapping_sub(self.taken);
         let for_so_long = now.saturating_duration_since(*self.asked.get(answered)?);
@@ -184,7 +184,7 @@ impl Disk {
         }
     }
 
-    /// What has to be said of its silence.
+    /// Notices about its silence.
     fn evaluate(&mut self, now: Instant) -> Option<Notice> {
         let path = self.path.clone();
         match (self.silent(now), self.told) {
@@ -217,7 +217,7 @@ impl Work {
                 Done::Floors { read, took, written }
             }
             Self::GiveBack(unused) => {
-                // What cannot be written is lost, as after a crash; that nothing can be written has its own notices.
+                // A failed write is lost, as after a crash; other notices say that nothing can be written.
                 let _ = leases.give_back(&[unused]);
                 Done::Other
             }
@@ -230,7 +230,7 @@ impl Work {
 }
 
 impl Gateway {
-    /// Has something done with leases and floors by the thread that has them, and waits for it, for two seconds at most.
+    /// Has the disk's thread work on leases and floors, and waits for it, for two seconds at most.
     ///
     /// # Errors
     /// [`LeaseError::Silent`]: the disk does not answer. It may be done later all the same.
@@ -261,13 +261,13 @@ impl Gateway {
         self.on_disk(LeaseStore::probe).and_then(|written| written)
     }
 
-    /// For how long the disk of the state directory does not answer, if it is so.
+    /// Duration of the silence of the state directory's disk, if it does not answer.
     pub fn disk_silent(&self) -> Option<Duration> {
         self.disk.silent(Instant::now())
     }
 
-    /// Hears what the disk has done.
-    pub(super) fn hear_disk(&mut self, now: Instant) {
+    /// Handles the answers of the disk.
+    pub(super) fn handle_disk_replies(&mut self, now: Instant) {
         while let Some(done) = self.disk.next() {
             match done {
                 Done::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
@@ -284,15 +284,15 @@ impl Gateway {
         self.notices.extend(self.disk.evaluate(now));
     }
 
-    /// Waits until all is done that was asked for.
-    pub(super) fn settle_disk(&mut self) {
+    /// Waits until all requests are done.
+    pub(super) fn drain_disk(&mut self) {
         if self.disk.ask(|_| (), LAST_PATIENCE).is_ok() {
-            self.hear_disk(Instant::now());
+            self.handle_disk_replies(Instant::now());
         }
     }
 
-    /// Brings the last floors to disk and gives back what was not used.
-    pub(super) fn end_disk(mut self, floors: Vec<Floor>, unused: Vec<Unused>) -> Result<(), LeaseError> {
+    /// Brings the last floors to disk and gives back unused PNs.
+    pub(super) fn close_disk(mut self, floors: Vec<Floor>, unused: Vec<UnusedPns>) -> Result<(), LeaseError> {
         let last = move |leases: &mut LeaseStore| {
             let kept = leases.keep_floors(&floors).map(drop);
             kept.and(leases.give_back(&unused))

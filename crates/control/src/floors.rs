@@ -30,17 +30,17 @@ use dataplane::job::Progress;
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
-use super::disk::Read;
+use super::disk::FloorReading;
 use super::{Gateway, Keys, Notice};
 use pnstore::{LeaseError, LeaseName};
 
-/// How often floors are read. The rest of a second is for the disk.
+/// Interval between readings of floors. The rest of a second is for the disk.
 pub const PERIOD: Duration = Duration::from_millis(750);
 
 /// No replay goes further back than this.
 const PROMISE: Duration = Duration::from_secs(1);
 
-/// How often the same trouble is told.
+/// Interval between notices of the same fault.
 const TELL_AGAIN: Duration = Duration::from_secs(60);
 
 /// A receive SA whose floor is kept.
@@ -70,7 +70,7 @@ pub(crate) fn read(secy: &SecY, floors: &[ReceiveFloor], into: &mut Vec<Floor>) 
     }
 }
 
-/// When floors are due, and how well they were kept.
+/// Schedule of floors, and how well they were kept.
 pub(super) struct FloorKeeper {
     due: Instant,
     /// All that was received until then is below the floors on disk.
@@ -84,14 +84,14 @@ impl FloorKeeper {
         Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
     }
 
-    /// What has to be said of floors that were read then, and were on disk `took` later.
+    /// Notices about floors that were read then, and were on disk `took` later.
     pub(super) fn evaluate(
         &mut self,
-        read: Read,
+        read: FloorReading,
         took: Duration,
         written: Result<bool, LeaseError>,
     ) -> Option<Notice> {
-        let Read { at: read_at, complete, .. } = read;
+        let FloorReading { at: read_at, complete, .. } = read;
         let (told, notice) = match written {
             Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
             Ok(_) => {
@@ -137,7 +137,7 @@ impl Gateway {
                 None => complete = false,
             }
         }
-        self.disk.keep_floors(floors, Some(Read { at: now, began, complete }));
+        self.disk.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
     }
 
     /// The floors of a link; nothing if its worker does not answer.
@@ -148,7 +148,7 @@ impl Gateway {
             return Some(into);
         }
         let (_, floors) = self
-            .on_link(number, (of, into), |link, (of, floors)| {
+            .run_on_link(number, (of, into), |link, (of, floors)| {
                 read(&link.path().secy, of, floors);
                 Progress::Done
             })
@@ -171,12 +171,12 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    /// When floors are read, in ms; what becomes of them; what is told.
+    /// Moments at which floors are read, in ms; their outcomes; the notices.
     #[test]
     fn the_promise_is_judged() {
         #[derive(Clone, Copy)]
         enum Fate {
-            /// They are on disk so many ms later.
+            /// Milliseconds later they are on disk.
             Kept(u64),
             /// But for those of a worker that did not answer.
             KeptInPart,
@@ -207,7 +207,7 @@ mod tests {
                 Failed => (0, true, Err(LeaseError::Full { path: PathBuf::new() })),
             };
             let read_at = start + Duration::from_millis(ms);
-            let read = Read { at: read_at, began: start, complete };
+            let read = FloorReading { at: read_at, began: start, complete };
             let notice = keeper.evaluate(read, Duration::from_millis(took), written);
             let notice = match notice {
                 None => String::new(),

@@ -1,4 +1,4 @@
-//! What control has workers do, and how it waits for it.
+//! Jobs of control for its workers, and the wait for them.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,18 +11,18 @@ use dataplane::site::Site;
 use dataplane::worker::{WorkerEvent, WorkerHandle};
 
 use crate::sa_changes::{NextPns, SaChanges};
-use crate::{Gateway, Unanswered};
+use crate::{Gateway, WorkerUnresponsive};
 
-/// How long a worker may take for a job: some hundred turns.
+/// Limit on a worker's time for a job: some hundred turns.
 const ANSWER_WAIT: Duration = Duration::from_secs(1);
 
 /// Puts a link or site into a slot, or takes it out; afterwards it has what was there.
-pub(crate) struct Exchange {
+pub(crate) struct SwapDatapath {
     pub(crate) slot: usize,
     pub(crate) datapath: Option<Datapath>,
 }
 
-impl Job for Exchange {
+impl Job for SwapDatapath {
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
         let before = datapaths.remove(self.slot);
         if let Some(datapath) = self.datapath.take() {
@@ -34,22 +34,22 @@ impl Job for Exchange {
 }
 
 /// Runs a function on a link. Nothing happens if there is no link in the slot.
-pub(crate) struct OnLink<D> {
+pub(crate) struct LinkJob<D> {
     pub(crate) slot: usize,
-    /// What the function needs, and what it leaves.
+    /// Input and output of the function.
     pub(crate) data: D,
     /// The slot had a link.
     pub(crate) found: bool,
     run: fn(&mut Link, &mut D) -> Progress,
 }
 
-impl<D: Send + 'static> OnLink<D> {
+impl<D: Send + 'static> LinkJob<D> {
     pub(crate) fn new(slot: usize, data: D, run: fn(&mut Link, &mut D) -> Progress) -> Box<Self> {
         Box::new(Self { slot, data, found: false, run })
     }
 }
 
-impl<D: Send + 'static> Job for OnLink<D> {
+impl<D: Send + 'static> Job for LinkJob<D> {
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
         let Some(link) = datapaths.link(self.slot) else { return Progress::Done };
         self.found = true;
@@ -58,7 +58,7 @@ impl<D: Send + 'static> Job for OnLink<D> {
 }
 
 /// The same on a site.
-pub(crate) struct OnSite<D> {
+pub(crate) struct SiteJob<D> {
     pub(crate) slot: usize,
     pub(crate) data: D,
     /// The slot had a site.
@@ -66,13 +66,13 @@ pub(crate) struct OnSite<D> {
     run: fn(&mut Site, &mut D) -> Progress,
 }
 
-impl<D: Send + 'static> OnSite<D> {
+impl<D: Send + 'static> SiteJob<D> {
     pub(crate) fn new(slot: usize, data: D, run: fn(&mut Site, &mut D) -> Progress) -> Box<Self> {
         Box::new(Self { slot, data, found: false, run })
     }
 }
 
-impl<D: Send + 'static> Job for OnSite<D> {
+impl<D: Send + 'static> Job for SiteJob<D> {
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
         let Some(site) = datapaths.site(self.slot) else { return Progress::Done };
         self.found = true;
@@ -91,14 +91,14 @@ fn of_kind<J: Job>(job: Box<dyn Job>) -> Result<Box<J>, Box<dyn Job>> {
 }
 
 impl Gateway {
-    /// Has a worker run a job and waits for it; what comes before is dealt with.
-    pub(crate) fn run<J: Job>(&mut self, worker: usize, job: Box<J>) -> Result<Box<J>, Unanswered> {
+    /// Has a worker run a job and waits for it; handles events that come before.
+    pub(crate) fn run<J: Job>(&mut self, worker: usize, job: Box<J>) -> Result<Box<J>, WorkerUnresponsive> {
         // A job that was given up earlier may come back now: this one is known by its address.
         let address: *const J = &*job;
-        self.workers[worker].submit(job).map_err(|_| Unanswered)?;
+        self.workers[worker].submit(job).map_err(|_| WorkerUnresponsive)?;
         let give_up = Instant::now() + ANSWER_WAIT;
         loop {
-            // Asked before the ring is looked at: what a worker says before it ends is heard.
+            // Asked before the ring is read: events from before the worker's end are not lost.
             let alive = self.workers[worker].is_alive();
             while let Some(event) = self.workers[worker].event() {
                 let event = match event {
@@ -112,37 +112,37 @@ impl Gateway {
                 self.handle_event(worker, event, Instant::now());
             }
             if !alive || Instant::now() >= give_up {
-                return Err(Unanswered);
+                return Err(WorkerUnresponsive);
             }
             thread::sleep(Duration::from_micros(200));
         }
     }
 
-    /// Runs a function on a link, in its worker; what it left of its data.
-    pub(crate) fn on_link<D: Send + 'static>(
+    /// Runs a function on a link, in its worker. Returns its data.
+    pub(crate) fn run_on_link<D: Send + 'static>(
         &mut self,
         number: usize,
         data: D,
         run: fn(&mut Link, &mut D) -> Progress,
-    ) -> Result<D, Unanswered> {
+    ) -> Result<D, WorkerUnresponsive> {
         let (worker, slot) = (self.links[number].worker, self.links[number].slot);
-        let job = *self.run(worker, OnLink::new(slot, data, run))?;
-        if job.found { Ok(job.data) } else { Err(Unanswered) }
+        let job = *self.run(worker, LinkJob::new(slot, data, run))?;
+        if job.found { Ok(job.data) } else { Err(WorkerUnresponsive) }
     }
 
     /// The same on a site.
-    pub(crate) fn on_site<D: Send + 'static>(
+    pub(crate) fn run_on_site<D: Send + 'static>(
         &mut self,
         number: usize,
         data: D,
         run: fn(&mut Site, &mut D) -> Progress,
-    ) -> Result<D, Unanswered> {
+    ) -> Result<D, WorkerUnresponsive> {
         let (worker, slot) = (self.sites[number].worker, self.sites[number].slot);
-        let job = *self.run(worker, OnSite::new(slot, data, run))?;
-        if job.found { Ok(job.data) } else { Err(Unanswered) }
+        let job = *self.run(worker, SiteJob::new(slot, data, run))?;
+        if job.found { Ok(job.data) } else { Err(WorkerUnresponsive) }
     }
 
-    /// Waits for so many jobs of a kind, by worker and slot; what comes beside them is dealt with.
+    /// Waits for a number of jobs of a kind, by worker and slot; handles events that come beside them.
     pub(crate) fn gather<J: Job>(
         &mut self,
         count: usize,
@@ -174,17 +174,17 @@ impl Gateway {
         jobs
     }
 
-    /// Deals with what a worker says unasked. A job that comes back after its time is freed here, as all are.
+    /// Handles an event that nobody waits for. A job that comes back after its time is freed here, as all are.
     pub(crate) fn handle_event(&mut self, worker: usize, event: WorkerEvent, now: Instant) {
         let job = match event {
             WorkerEvent::Needs { slot, action } => return self.next_action(worker, slot, action, now),
             WorkerEvent::JobDone(job) => job,
         };
-        let job = match of_kind::<OnLink<SaChanges>>(job) {
+        let job = match of_kind::<LinkJob<SaChanges>>(job) {
             Ok(job) => return self.sas_changed(worker, job.slot, job.data, now),
             Err(other) => other,
         };
-        if let Ok(job) = of_kind::<OnLink<NextPns>>(job) {
+        if let Ok(job) = of_kind::<LinkJob<NextPns>>(job) {
             self.next_pns(worker, job.slot, &job.data, now);
         }
     }

@@ -5,8 +5,8 @@
 //!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── job, done ◀──────
 //! ```
 //!
-//! Nothing here waits: what a worker did comes as an event. Frames and events of one turn are bounded by their rings. The
-//! KaY hears each half second which PN is next, and at once when PNs run out.
+//! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their rings. The
+//! KaY gets the next PN each half second, and at once when PNs run out.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -15,21 +15,21 @@ use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
 use wire::{An, Ckn, Ki};
 use zeroize::Zeroizing;
 
-use super::sa_table::{SaNotice, SaTable, in_words};
-use super::{Gateway, Keys, LinkControl, Notice, Unanswered};
+use super::sa_table::{SaNotice, SaTable, describe};
+use super::{Gateway, Keys, LinkControl, Notice, WorkerUnresponsive};
 use dataplane::eapol::{self, KayEnd, TO_KAY};
 use dataplane::job::Progress;
 use dataplane::link::Link;
 use dataplane::path::Path;
 use dataplane::worker::WorkerHandle;
 
-use crate::jobs::OnLink;
+use crate::jobs::LinkJob;
 use crate::sa_changes::{NextPns, SaChanges};
 
-/// How often the KaY is told the next PN.
+/// Interval at which the KaY gets the next PN.
 const PN_PERIOD: Duration = Duration::from_millis(500);
 
-/// How the keys of a link are agreed on.
+/// Settings of a link's key agreement.
 pub struct KeyAgreement {
     /// The KaY's settings. The SCI is that of the link's SecY.
     pub settings: Settings,
@@ -37,18 +37,18 @@ pub struct KeyAgreement {
     pub caks: Vec<CakEntry>,
     /// The replay window of the receive SAs to come, in PNs.
     pub replay_window: u32,
-    /// How long an SDU may wait for others to share its frame, where a SAK's [`mka::Division`] allows it.
+    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::Division`] allows it.
     pub hold: Duration,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
-    /// Gets all that the KaY is told, from its beginning; only where the link is added.
+    /// Gets all inputs of the KaY, from its beginning; only where the link is added.
     pub record: Option<Recorder>,
 }
 
-/// Who keeps what a KaY is told. Called on control's thread: it must not wait for a disk.
+/// Records the inputs of a KaY. Called on control's thread: it must not wait for a disk.
 pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
 
-/// What a KaY is told, and what it began with. Beside its CAKs nothing else makes it do what it does.
+/// An input of a KaY, or its beginning. Beside its CAKs nothing else determines its behaviour.
 #[derive(Clone, Copy, Debug)]
 pub enum Recorded<'r> {
     /// It began.
@@ -57,7 +57,7 @@ pub enum Recorded<'r> {
         settings: &'r Settings,
         /// The names of its CAKs.
         ckns: &'r [Ckn],
-        /// What its random values are made of.
+        /// Seed of its random values.
         seed: &'r [u8; 32],
     },
     /// It was given other settings or CAKs.
@@ -80,21 +80,21 @@ pub struct KeyAgreementStatus {
     pub now: wire::Instant,
     /// The KaY's state.
     pub status: Status,
-    /// What it counted.
+    /// Its counters.
     pub counters: KayCounters,
 }
 
-/// What control keeps of a link whose keys are agreed on.
+/// Control's part of a link whose keys are agreed on.
 pub(super) struct Agreement {
     kay: Kay,
     rings: KayEnd,
     table: SaTable,
-    /// When the next PNs are asked for.
+    /// Moment of the next query for PNs.
     pns_due: Instant,
     record: Option<Recorder>,
 }
 
-/// What drives an agreement: its worker, and who is told.
+/// Surroundings of an agreement: its worker, and the receiver of its notices.
 struct Context<'g> {
     now: wire::Instant,
     worker: &'g mut WorkerHandle,
@@ -105,7 +105,7 @@ struct Context<'g> {
 
 impl Agreement {
     /// Asks for the next PNs in the next turn.
-    pub(super) const fn ask_next_pns_at(&mut self, now: Instant) {
+    pub(super) const fn schedule_pn_query(&mut self, now: Instant) {
         self.pns_due = now;
     }
 
@@ -125,7 +125,7 @@ impl Agreement {
         }
     }
 
-    /// Takes what came, and does what is due.
+    /// Handles frames and events, and does what is due.
     fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
@@ -150,10 +150,10 @@ impl Agreement {
         self.commit(around);
     }
 
-    /// Takes what the KaY has to say to anybody.
+    /// Takes the KaY's frames, changes and notices.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
-            self.table.carry(event, &mut |told| around.tell(told));
+            self.table.apply_event(event, &mut |told| around.tell(told));
         }
         let mut said = false;
         while let Some(frame) = self.kay.poll_transmit(around.now) {
@@ -169,7 +169,7 @@ impl Agreement {
     fn commit(&mut self, around: &mut Context<'_>) {
         let Some(changes) = self.table.take_changes() else { return };
         if let Err(job) = around.worker.submit(change_sas(around.slot, *changes)) {
-            self.table.put_back(job.data);
+            self.table.requeue(job.data);
         }
     }
 }
@@ -177,7 +177,7 @@ impl Agreement {
 impl Context<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
-        let ask = OnLink::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
+        let ask = LinkJob::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
             pns.read(&link.path().secy);
             Progress::Done
         });
@@ -225,18 +225,18 @@ impl Gateway {
     /// wants [`Gateway::change_key_agreement`] too, so that the others hear of it.
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
+    /// [`WorkerUnresponsive`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
     /// removed and added.
-    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
+    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { keys: Keys::Agreed(agreement), worker, slot, .. } = &mut self.links[number] else {
-            return Err(Unanswered);
+            return Err(WorkerUnresponsive);
         };
         // The table is that of the path before once the worker has got all changes.
         if let Some(changes) = agreement.table.take_changes() {
             let _ = self.workers[*worker].submit(change_sas(*slot, *changes));
         }
-        agreement.table.prepare(&mut path).map_err(|_| Unanswered)?;
+        agreement.table.prepare(&mut path).map_err(|_| WorkerUnresponsive)?;
         self.exchange(number, path, secy::CarryOver { all: true, ..Default::default() }).map(drop)
     }
 
@@ -244,11 +244,15 @@ impl Gateway {
     /// stay as they are: the replay window is that of those to come.
     ///
     /// # Errors
-    /// [`Unanswered`]: there is no such link.
-    pub fn change_key_agreement(&mut self, name: &str, agreement: KeyAgreement) -> Result<(), Unanswered> {
+    /// [`WorkerUnresponsive`]: there is no such link.
+    pub fn change_key_agreement(
+        &mut self,
+        name: &str,
+        agreement: KeyAgreement,
+    ) -> Result<(), WorkerUnresponsive> {
         let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
-        let number = self.number(name).ok_or(Unanswered)?;
-        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(Unanswered)?;
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(WorkerUnresponsive)?;
         agreement.table.set(replay_window, hold, antedate);
         let ckns = names(&caks);
         agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
@@ -279,14 +283,14 @@ impl Gateway {
         Some(KeyAgreementStatus { now, status, counters })
     }
 
-    /// Does what a link's key agreement has to do.
+    /// Gives a link's key agreement its turn.
     pub(super) fn turn_agreement(&mut self, number: usize, now: Instant) {
         if let Some((agreement, mut around)) = self.agreement(number, now) {
             agreement.turn(now, &mut around);
         }
     }
 
-    /// Hears that changes of SAs were carried out. What they took out is freed here.
+    /// Handles changes of SAs that were made. Keys that they took out are freed here.
     pub(super) fn sas_changed(&mut self, worker: usize, slot: usize, changes: SaChanges, now: Instant) {
         let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
@@ -295,13 +299,13 @@ impl Gateway {
         match (changes.refused, changes.reports.first()) {
             // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
             (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
-                around.tell(SaNotice::SakRefused(*ki, in_words(error)));
+                around.tell(SaNotice::SakRefused(*ki, describe(error)));
             }
             _ => agreement.report(changes.reports, &mut around),
         }
     }
 
-    /// Hears the next PNs.
+    /// Handles the next PNs.
     pub(super) fn next_pns(&mut self, worker: usize, slot: usize, pns: &NextPns, now: Instant) {
         let number = self.placed(worker, slot);
         let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
@@ -316,7 +320,7 @@ impl Gateway {
         wire::Instant::after_start(now.saturating_duration_since(self.start))
     }
 
-    /// A link's key agreement, and what is around it.
+    /// A link's key agreement, and its surroundings.
     fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Context<'_>)> {
         let now = self.moment(now);
         let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
@@ -330,9 +334,9 @@ impl Gateway {
 }
 
 /// The job that carries out these changes.
-fn change_sas(slot: usize, changes: SaChanges) -> Box<OnLink<SaChanges>> {
-    OnLink::new(slot, changes, |link, changes| {
-        changes.carry_out_on(link);
+fn change_sas(slot: usize, changes: SaChanges) -> Box<LinkJob<SaChanges>> {
+    LinkJob::new(slot, changes, |link, changes| {
+        changes.apply_to_link(link);
         Progress::Done
     })
 }

@@ -8,7 +8,7 @@
 //! | all PNs are used | a [`Notice`]: the link is closed until the key is changed | the same |
 //! | SAs are changed | | tells the KaY |
 //!
-//! Links come and go, and so do their ports, while the others forward. What control asks of a worker is answered
+//! Links come and go, and so do their ports, while the others forward. A worker answers control's requests
 //! within a turn; control waits for it, for a second at most.
 //!
 //! By itself it brings replay floors to disk (`floors.rs`).
@@ -47,9 +47,9 @@ pub use dataplane::job::{Datapath, Progress};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::worker::{Polling, WorkerHandle};
-use jobs::Exchange;
+use jobs::SwapDatapath;
 use netdev::scheduling::Scheduling;
-use pnstore::{LeaseError, LeaseStore, Unused};
+use pnstore::{LeaseError, LeaseStore, UnusedPns};
 use sites::SiteControl;
 
 /// Something that a person has to know.
@@ -79,14 +79,14 @@ pub enum Notice {
     },
     /// Replay floors came to disk too late: a crash meanwhile would have left more than a second open to replay.
     FloorsLate {
-        /// How much.
+        /// The excess over a second.
         open: Duration,
     },
     /// The disk of the state directory does not answer. Links go on; told every minute.
     DiskSilent {
         /// The state directory.
         path: PathBuf,
-        /// For how long.
+        /// Duration of the silence.
         silent: Duration,
     },
     /// It answers again.
@@ -100,7 +100,7 @@ pub enum Notice {
     KeyAgreement {
         /// The link's name.
         link: String,
-        /// What, and why.
+        /// The change, and its reason.
         reason: mka::Reason,
     },
     /// A SAK of this link is installed, but not for this peer: the SecY has no room for another receive SC. Its frames are
@@ -108,14 +108,14 @@ pub enum Notice {
     TooManyPeers {
         /// The link's name.
         link: String,
-        /// Whom there is no room for.
+        /// The peer.
         sci: wire::Sci,
     },
     /// A SAK of this link cannot be installed, and is not used.
     SakRefused {
         /// The link's name.
         link: String,
-        /// Which.
+        /// The SAK.
         ki: wire::Ki,
         /// Why.
         why: &'static str,
@@ -157,14 +157,14 @@ pub fn workers(links: usize) -> usize {
 /// A worker does not answer: it has ended, or is stuck. What it holds cannot be reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a worker does not answer; this is a defect of frameward: please report it")]
-pub struct Unanswered;
+pub struct WorkerUnresponsive;
 
 /// A running gateway.
 pub struct Gateway {
     workers: Vec<WorkerHandle>,
-    /// Where moments of the protocols are counted from.
+    /// Zero of the protocols' clock.
     start: Instant,
-    /// Who calls [`Gateway::turn`]; woken when that should be soon.
+    /// Caller of [`Gateway::turn`]; woken when that should be soon.
     control_thread: Thread,
     polling: Polling,
     scheduling: Scheduling,
@@ -188,12 +188,12 @@ struct LinkControl {
     slot: usize,
     keys: Keys,
     cell: Option<Box<CellControl>>,
-    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and nothing that
-    /// they would have said is lost. Later they go on without ports, for what they know grows old.
+    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and none of their frames
+    /// is lost. Later they go on without ports, for their state grows old.
     begun: bool,
 }
 
-/// Where a link's keys come from.
+/// Origin of a link's keys.
 enum Keys {
     Static(StaticControl),
     Agreed(Box<Agreement>),
@@ -211,7 +211,7 @@ impl LinkControl {
     }
 
     /// The PNs that its transmit SA has not used; the link has come back from its worker.
-    fn unused(&self, link: &Link) -> Option<Unused> {
+    fn unused(&self, link: &Link) -> Option<UnusedPns> {
         match &self.keys {
             Keys::Static(keys) => keys.lease.unused(&link.path().secy),
             Keys::Agreed(_) | Keys::None => None,
@@ -271,10 +271,10 @@ impl Gateway {
     /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link without keys.
-    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let Keys::None = &self.links[number].keys else { return Err(Unanswered) };
+    /// [`WorkerUnresponsive`]; also if there is no such link without keys.
+    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let Keys::None = &self.links[number].keys else { return Err(WorkerUnresponsive) };
         self.exchange(number, path, CarryOver::default()).map(drop)
     }
 
@@ -309,10 +309,10 @@ impl Gateway {
     /// Gives a link to a worker.
     fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
-        // If the ring is full the worker is stuck, which is told by what follows.
+        // If the ring is full the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();
         let datapath = Some(Datapath::Link(Box::new(link)));
-        let _ = self.workers[worker].submit(Box::new(Exchange { slot, datapath }));
+        let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
         self.links.push(LinkControl { name, worker, slot, keys, cell: None, begun });
         Ok(())
     }
@@ -342,13 +342,13 @@ impl Gateway {
     /// Takes a link out, with its ports and its SecY.
     ///
     /// # Errors
-    /// [`Unanswered`]; the link is then forgotten all the same.
-    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
+    /// [`WorkerUnresponsive`]; the link is then forgotten all the same.
+    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { worker, slot, .. } = self.links[number];
-        let removed = self.run(worker, Box::new(Exchange { slot, datapath: None }));
+        let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
         let control = self.links.remove(number);
-        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(Unanswered) };
+        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)
@@ -357,10 +357,10 @@ impl Gateway {
     /// Gives a link ports, in the place of those that it has. With its first ones KaY and handshakes begin to speak.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let before = self.on_link(number, Some(ports), |link, ports| {
+    /// [`WorkerUnresponsive`].
+    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, Some(ports), |link, ports| {
             *ports = ports.take().and_then(|ports| link.open(ports));
             Progress::Done
         })?;
@@ -383,10 +383,10 @@ impl Gateway {
     /// Closes a link's ports, if it has any. The link and its SecY stay.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn close(&mut self, name: &str) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let before = self.on_link(number, None, |link, ports| {
+    /// [`WorkerUnresponsive`].
+    pub fn close(&mut self, name: &str) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, None, |link, ports| {
             *ports = link.close();
             Progress::Done
         })?;
@@ -401,17 +401,17 @@ impl Gateway {
         number: usize,
         path: Box<Path>,
         carry_over: CarryOver,
-    ) -> Result<Box<Path>, Unanswered> {
-        let (before, _freed) = self.on_link(number, (path, carry_over), |link, (path, carry_over)| {
+    ) -> Result<Box<Path>, WorkerUnresponsive> {
+        let (before, _freed) = self.run_on_link(number, (path, carry_over), |link, (path, carry_over)| {
             link.change(path, carry_over);
             Progress::Done
         })?;
         Ok(before)
     }
 
-    /// Does what the workers ask for, and returns what a person has to know. To be called some times a second.
+    /// Meets the workers' needs, and returns notices for a person. To be called some times a second.
     pub fn turn(&mut self, now: Instant) -> Vec<Notice> {
-        self.hear_disk(now);
+        self.handle_disk_replies(now);
         for worker in 0..self.workers.len() {
             while let Some(event) = self.workers[worker].event() {
                 self.handle_event(worker, event, now);
@@ -429,8 +429,8 @@ impl Gateway {
         std::mem::take(&mut self.notices)
     }
 
-    /// Memory is not to be trusted any more: a stop then gives no PN back that it takes for unused.
-    pub const fn distrust(&mut self) {
+    /// Declares this process's memory out of date. A stop then gives no PN back that it takes for unused.
+    pub const fn distrust_memory(&mut self) {
         self.distrusted = true;
     }
 
@@ -440,7 +440,7 @@ impl Gateway {
     /// If floors or leases cannot be written.
     pub fn stop(mut self) -> Result<(), LeaseError> {
         // A block that is under way is not used any more, and is given back with the others.
-        self.settle_disk();
+        self.drain_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let mut datapaths = worker.stop();
@@ -453,7 +453,7 @@ impl Gateway {
                 }
             }
         }
-        self.end_disk(last, unused)
+        self.close_disk(last, unused)
     }
 
     fn look_for_ended_workers(&mut self) {

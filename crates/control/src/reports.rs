@@ -6,7 +6,7 @@ use dataplane::job::Progress;
 use dataplane::site::SiteSnapshot;
 use dataplane::snapshot::LinkSnapshot;
 
-use crate::jobs::{OnLink, OnSite};
+use crate::jobs::{LinkJob, SiteJob};
 use crate::sites::SiteControl;
 use crate::{Gateway, LinkControl};
 
@@ -16,12 +16,12 @@ impl Gateway {
         for &LinkControl { worker, slot, .. } in &self.links {
             // A full ring means that the worker is stuck: its links are left out.
             let _ =
-                self.workers[worker].submit(OnLink::new(slot, LinkSnapshot::default(), |link, snapshot| {
+                self.workers[worker].submit(LinkJob::new(slot, LinkSnapshot::default(), |link, snapshot| {
                     snapshot.fill(link);
                     Progress::Done
                 }));
         }
-        let jobs = self.gather(self.links.len(), |job: &OnLink<LinkSnapshot>| job.slot);
+        let jobs = self.gather(self.links.len(), |job: &LinkJob<LinkSnapshot>| job.slot);
         let found = jobs.into_iter().filter(|(_, job)| job.found).map(|(slot, job)| (slot, job.data));
         named(self.links.iter().map(|link| (&link.name, (link.worker, link.slot))), found.collect())
     }
@@ -30,12 +30,12 @@ impl Gateway {
     pub fn site_snapshots(&mut self) -> Vec<(String, SiteSnapshot)> {
         for &SiteControl { worker, slot, peers, .. } in &self.sites {
             let snapshot = SiteSnapshot::with_room(peers);
-            let _ = self.workers[worker].submit(OnSite::new(slot, snapshot, |site, snapshot| {
+            let _ = self.workers[worker].submit(SiteJob::new(slot, snapshot, |site, snapshot| {
                 snapshot.fill(site);
                 Progress::Done
             }));
         }
-        let jobs = self.gather(self.sites.len(), |job: &OnSite<SiteSnapshot>| job.slot);
+        let jobs = self.gather(self.sites.len(), |job: &SiteJob<SiteSnapshot>| job.slot);
         let found = jobs.into_iter().filter(|(_, job)| job.found).map(|(slot, job)| (slot, job.data));
         named(self.sites.iter().map(|site| (&site.name, (site.worker, site.slot))), found.collect())
     }

@@ -54,24 +54,24 @@ pub(crate) struct SaChanges {
 
 impl SaChanges {
     /// Carries all of them out on a link, and has it tell anew what its transmit SA needs if that is another one.
-    pub(crate) fn carry_out_on(&mut self, link: &mut Link) {
-        self.carry_out(link.path_mut());
+    pub(crate) fn apply_to_link(&mut self, link: &mut Link) {
+        self.apply(link.path_mut());
         if self.list.iter().any(|change| matches!(change, SaChange::EnableTransmit { .. })) {
-            link.tell_need_again();
+            link.reset_notified_need();
         }
     }
 
     /// Carries all of them out; one that is refused does not keep the others from it.
-    pub(crate) fn carry_out(&mut self, path: &mut Path) {
+    pub(crate) fn apply(&mut self, path: &mut Path) {
         for change in &mut self.list {
-            let done = change.carry_out(path);
+            let done = change.apply(path);
             self.refused = self.refused.or(done.err());
         }
     }
 }
 
 impl SaChange {
-    fn carry_out(&mut self, path: &mut Path) -> Result<(), InstallError> {
+    fn apply(&mut self, path: &mut Path) -> Result<(), InstallError> {
         match self {
             Self::InstallReceiveSc(sc) => path.secy.install_prepared_sc(sc),
             Self::InstallReceive { sci, sa: place } => {
@@ -92,13 +92,13 @@ impl SaChange {
             }
             Self::EnableTransmit { an, divider } => {
                 path.secy.enable_transmit(*an)?;
-                *divider = path.divide_with(divider.take());
+                *divider = path.replace_fragmenter(divider.take());
                 Ok(())
             }
             Self::Retire { an, out } => {
                 if path.secy.encoding_sa() == Some(*an) {
                     // SDUs are discarded from here on, and each is counted once: as an SDU.
-                    out.divider = path.divide_with(None);
+                    out.divider = path.replace_fragmenter(None);
                 }
                 out.transmit = path.secy.retire_transmit(*an);
                 out.receive = path.secy.retire_receive_everywhere(*an).collect();

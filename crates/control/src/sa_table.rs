@@ -1,4 +1,4 @@
-//! What control knows of the SAs in a worker's SecY: the KaY's events become changes of them.
+//! Control's copy of the SAs in a worker's SecY: the KaY's events become changes of them.
 //!
 //! | the KaY's event | changes |
 //! |---|---|
@@ -44,7 +44,7 @@ pub(super) struct SaTable {
     hold: Duration,
     /// Whether the keys to come antedate.
     antedate: bool,
-    /// What is installed. Kept with its key, since a peer may be admitted later.
+    /// SAKs that are installed. Kept with their keys, since a peer may be admitted later.
     saks: Vec<Association>,
     scs: Vec<Sci>,
     /// The SAK that protects.
@@ -75,7 +75,7 @@ impl SaTable {
     }
 
     /// Makes changes of an event.
-    pub(super) fn carry(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
+    pub(super) fn apply_event(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
         match event {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
             Event::Install(association) => self.install(association, tell),
@@ -112,14 +112,14 @@ impl SaTable {
         (!nothing).then(|| Box::new(mem::take(&mut self.changes)))
     }
 
-    /// Puts changes back that the worker did not take, before all that come.
-    pub(super) fn put_back(&mut self, mut changes: SaChanges) {
+    /// Queues changes again that the worker did not take, before all others.
+    pub(super) fn requeue(&mut self, mut changes: SaChanges) {
         changes.list.append(&mut self.changes.list);
         changes.reports.append(&mut self.changes.reports);
         self.changes = changes;
     }
 
-    /// Which SAK each AN has.
+    /// The SAK of each AN.
     pub(super) fn by_an(&self) -> [Option<Ki>; An::COUNT] {
         let mut by_an = [None; An::COUNT];
         for sak in &self.saks {
@@ -140,7 +140,7 @@ impl SaTable {
             path.secy.install_receive_sc(*sci)?;
         }
         self.settings = *path.secy.settings();
-        path.divide_with(
+        path.replace_fragmenter(
             self.saks.iter().find(|sak| Some(sak.ki) == self.enabled).and_then(|sak| self.divider(sak)),
         );
         Ok(())
@@ -184,7 +184,7 @@ impl SaTable {
         self.changes.reports.push(Report::Transmitting(ki));
     }
 
-    /// What divides SDUs under a SAK; nothing under one with an offset, whose frames hold one whole SDU each.
+    /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
     fn divider(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.division;
         let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
@@ -198,7 +198,7 @@ impl SaTable {
         let (key, protection) = (key(sak, self.antedate)?, protection(sak.confidentiality));
         // A SAK is never on disk, so its PNs need no lease.
         let sa = TransmitSa::new(sak.an, key, xpn, protection, Pn::FIRST, Pn::LAST_64);
-        sa.map(Box::new).map_err(in_words)
+        sa.map(Box::new).map_err(describe)
     }
 
     fn receive_sa(&self, sak: &Association, of: &Admission) -> Result<Box<ReceiveSa>, &'static str> {
@@ -208,7 +208,7 @@ impl SaTable {
             && self.scs.iter().position(|sci| *sci == of.sci).is_some_and(|at| at < SecY::ANTEDATED_SCS);
         let (key, protection) = (key(sak, antedate)?, protection(sak.confidentiality));
         let sa = ReceiveSa::new(sak.an, key, xpn, protection, Pn::FIRST, self.replay_window);
-        sa.map(Box::new).map_err(in_words)
+        sa.map(Box::new).map_err(describe)
     }
 }
 
@@ -227,7 +227,7 @@ const fn protection(confidentiality: Confidentiality) -> Protection {
 }
 
 /// Why an SA cannot be made.
-pub(super) const fn in_words(error: InstallError) -> &'static str {
+pub(super) const fn describe(error: InstallError) -> &'static str {
     match error {
         InstallError::OffsetWithXpn => "XPN has no confidentiality offset",
         InstallError::XpnBinding => "SSCI and salt are missing, or too much",

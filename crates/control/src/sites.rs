@@ -2,18 +2,18 @@
 
 use std::io;
 
-use super::{Gateway, Unanswered};
+use super::{Gateway, WorkerUnresponsive};
 use dataplane::job::{Datapath, Progress};
 use dataplane::site::{Lan, PeerChange, Site};
 
-use crate::jobs::Exchange;
+use crate::jobs::SwapDatapath;
 
 pub(super) struct SiteControl {
     pub(super) name: String,
     pub(super) worker: usize,
     /// In the worker.
     pub(super) slot: usize,
-    /// That it has had since its start.
+    /// Peers that it has had since its start.
     pub(super) peers: usize,
 }
 
@@ -25,9 +25,9 @@ impl Gateway {
     pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
         let peers = site.peers();
-        // If the ring is full the worker is stuck, which is told by what follows.
+        // If the ring is full the worker is stuck; the next job reports it.
         let datapath = Some(Datapath::Site(site));
-        let _ = self.workers[worker].submit(Box::new(Exchange { slot, datapath }));
+        let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
         self.sites.push(SiteControl { name, worker, slot, peers });
         Ok(())
     }
@@ -35,23 +35,23 @@ impl Gateway {
     /// Takes a site out, with its ports and its end of the manager's rings.
     ///
     /// # Errors
-    /// [`Unanswered`]; the site is then forgotten all the same.
-    pub fn remove_site(&mut self, name: &str) -> Result<Box<Site>, Unanswered> {
-        let number = self.site_number(name).ok_or(Unanswered)?;
+    /// [`WorkerUnresponsive`]; the site is then forgotten all the same.
+    pub fn remove_site(&mut self, name: &str) -> Result<Box<Site>, WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
         let SiteControl { worker, slot, .. } = self.sites[number];
-        let removed = self.run(worker, Box::new(Exchange { slot, datapath: None }));
+        let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
         self.sites.remove(number);
         match removed?.datapath {
             Some(Datapath::Site(site)) => Ok(site),
-            _ => Err(Unanswered),
+            _ => Err(WorkerUnresponsive),
         }
     }
 
     /// Gives a site a LAN port, in the place of the one that it has.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn open_site(&mut self, name: &str, lan: Box<Lan>) -> Result<(), Unanswered> {
+    /// [`WorkerUnresponsive`].
+    pub fn open_site(&mut self, name: &str, lan: Box<Lan>) -> Result<(), WorkerUnresponsive> {
         self.on_lan(name, Some(lan), |site, lan| {
             *lan = lan.take().and_then(|lan| site.open(lan));
             Progress::Done
@@ -61,8 +61,8 @@ impl Gateway {
     /// Closes a site's LAN port, if it has one. The site goes on.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn close_site(&mut self, name: &str) -> Result<(), Unanswered> {
+    /// [`WorkerUnresponsive`].
+    pub fn close_site(&mut self, name: &str) -> Result<(), WorkerUnresponsive> {
         self.on_lan(name, None, |site, lan| {
             *lan = site.close();
             Progress::Done
@@ -72,11 +72,11 @@ impl Gateway {
     /// Lets peers of a site leave and others come; frames of all others pass on.
     ///
     /// # Errors
-    /// [`Unanswered`].
-    pub fn change_peers(&mut self, name: &str, change: Box<PeerChange>) -> Result<(), Unanswered> {
-        let number = self.site_number(name).ok_or(Unanswered)?;
+    /// [`WorkerUnresponsive`].
+    pub fn change_peers(&mut self, name: &str, change: Box<PeerChange>) -> Result<(), WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
         let coming = change.coming();
-        let change = self.on_site(number, change, |site, change| {
+        let change = self.run_on_site(number, change, |site, change| {
             site.change_peers(change);
             Progress::Done
         })?;
@@ -91,9 +91,9 @@ impl Gateway {
         name: &str,
         lan: Option<Box<Lan>>,
         run: fn(&mut Site, &mut Option<Box<Lan>>) -> Progress,
-    ) -> Result<(), Unanswered> {
-        let number = self.site_number(name).ok_or(Unanswered)?;
-        let before = self.on_site(number, lan, run)?;
+    ) -> Result<(), WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_site(number, lan, run)?;
         // Unmapping takes its time, and takes it here.
         drop(before);
         Ok(())

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use secy::{CarryOver, NextAction, SecY};
 use wire::{An, Pn};
 
-use super::jobs::OnLink;
-use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, Unanswered};
+use super::jobs::LinkJob;
+use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::path::Path;
-use pnstore::{LeaseError, LeaseName, Reservation, Unused};
+use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
 
-/// How long after a failed write a lease is tried again.
+/// Pause after a failed write before a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
 
-/// Whose PNs a link's transmit SA uses.
+/// The PNs that a link's transmit SA uses.
 #[derive(Clone, Copy)]
 pub struct TransmitLease {
     /// The record on disk.
@@ -30,24 +30,24 @@ pub struct TransmitLease {
 
 impl TransmitLease {
     /// The PNs that its SA has not used; the SecY has come back from its worker, so nobody can use them any more.
-    pub(super) fn unused(&self, secy: &SecY) -> Option<Unused> {
+    pub(super) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
         let Self { name, an, through, .. } = *self;
         let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
-        // What it was allowed, not what was asked for: a block that never reached it is no matter of its own.
+        // PNs that the SA was allowed, not those that were asked for: a block that never reached it is not its own.
         let reserved = sa.pns().reserved();
-        sa.pns().next().filter(|_| reserved <= through).map(|next| Unused { name, next, through })
+        sa.pns().next().filter(|_| reserved <= through).map(|next| UnusedPns { name, next, through })
     }
 }
 
-/// What is kept on disk of a link's SAs with static keys.
+/// Leases and floors that are kept on disk for a link's SAs with static keys.
 pub struct StaticKeys {
-    /// Whose PNs its transmit SA uses.
+    /// The PNs that its transmit SA uses.
     pub transmit: TransmitLease,
     /// Its receive SAs whose floors are kept.
     pub receive: Vec<ReceiveFloor>,
 }
 
-/// What control keeps of a link with static keys.
+/// Control's part of a link with static keys.
 pub(super) struct StaticControl {
     pub(super) lease: TransmitLease,
     /// Shared with the worker, so that nothing is freed there.
@@ -56,7 +56,7 @@ pub(super) struct StaticControl {
     pub(super) pending: Option<u64>,
     /// A reservation that failed is due again then.
     pub(super) retry_at: Option<Instant>,
-    /// Another path is under way: what the worker says is about the SA before, and its PNs are no longer of interest.
+    /// Another path is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
     pub(super) changing: bool,
 }
 
@@ -78,7 +78,7 @@ impl Gateway {
     /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
     ///
     /// # Errors
-    /// [`Unanswered`]; also if there is no such link with static keys.
+    /// [`WorkerUnresponsive`]; also if there is no such link with static keys.
     pub fn change(
         &mut self,
         name: &str,
@@ -86,11 +86,11 @@ impl Gateway {
         carry_over: CarryOver,
         transmit: Option<TransmitLease>,
         receive: Vec<ReceiveFloor>,
-    ) -> Result<(), Unanswered> {
-        let number = self.number(name).ok_or(Unanswered)?;
-        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(Unanswered) };
+    ) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
         if transmit.is_some() {
-            // What is under way was asked for by the SA before, and would be taken for the new one's.
+            // The SA before asked for the reservation that is under way: it would be taken for the new one's.
             (keys.pending, keys.retry_at) = (None, None);
         }
         let transmit = transmit.unwrap_or(keys.lease);
@@ -107,7 +107,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// Does what a worker asks for.
+    /// Meets a need of a transmit SA.
     pub(super) fn next_action(&mut self, worker: usize, slot: usize, action: NextAction, now: Instant) {
         let Some(number) = self.placed(worker, slot) else { return };
         match &mut self.links[number].keys {
@@ -115,7 +115,7 @@ impl Gateway {
             Keys::Static(_) => {}
             Keys::None => return,
             // The KaY decides by the next PN, and so it is told at once.
-            Keys::Agreed(agreement) => return agreement.ask_next_pns_at(now),
+            Keys::Agreed(agreement) => return agreement.schedule_pn_query(now),
         }
         let link = self.links[number].name.clone();
         match action {
@@ -150,7 +150,7 @@ impl Gateway {
         keys.pending = None;
         match reservation {
             Ok(Reservation::Block(block)) => {
-                // What lies between was reserved for another SA under this key, which must not be: whatever happens, no
+                // The PNs between were reserved for another SA under this key, which must not be: whatever happens, no
                 // PN is used twice.
                 if before.number().checked_add(1) != Some(block.first.number()) {
                     self.notices.push(Notice::PnExhausted { link: link.clone() });
@@ -159,7 +159,7 @@ impl Gateway {
                 let through = block.last;
                 keys.lease.through = through;
                 // If the ring is full the worker is stuck, and needs no PNs.
-                let allow = OnLink::new(*slot, (an, through), |link, (an, through)| {
+                let allow = LinkJob::new(*slot, (an, through), |link, (an, through)| {
                     link.reserve_through(*an, *through);
                     Progress::Done
                 });

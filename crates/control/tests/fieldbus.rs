@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cells::{NAMES, Pair, cyclic, is_cell, is_hello, rest, settings, short_epochs, stations, tagged};
 use control::{CellError, Notice};
-use dataplane::cell::Rest;
+use dataplane::cell::OtherFrames;
 use fieldbus::{Mode, RelationState};
 
 #[test]
@@ -54,7 +54,7 @@ fn before_there_is_a_session_nothing_passes() {
 
 #[test]
 fn the_rest_goes_through_the_link_or_is_dropped() {
-    for policy in [Rest::Link, Rest::Drop] {
+    for policy in [OtherFrames::Link, OtherFrames::Drop] {
         let mut pair = Pair::new(
             "rest",
             [0, 1].map(|side| {
@@ -74,7 +74,7 @@ fn the_rest_goes_through_the_link_or_is_dropped() {
         }
         assert!(pair.sides[0].machine.inject(&dcp), "another FrameID");
         pair.exchange(1, 0x0100_0000);
-        if policy == Rest::Link {
+        if policy == OtherFrames::Link {
             pair.until("it comes", |pair| pair.sides[0].came.len() == 20 && pair.sides[1].came.len() == 21);
         } else {
             pair.until("it is dropped", |pair| {
@@ -88,7 +88,7 @@ fn the_rest_goes_through_the_link_or_is_dropped() {
         let secy = pair.snapshot(0).secy;
         assert_eq!(
             (secy.out_pkts_untagged, secy.in_pkts_untagged),
-            if policy == Rest::Link { (11, 20) } else { (0, 0) }
+            if policy == OtherFrames::Link { (11, 20) } else { (0, 0) }
         );
     }
 }
@@ -192,7 +192,7 @@ fn a_cell_changes_while_its_other_relations_go_on() {
         // Relation 0 goes, one more comes, and the others have other numbers.
         let mut changed = settings(side, 1..4);
         changed.relations[0].mode = Mode::Shadow;
-        changed.rest = Rest::Drop;
+        changed.rest = OtherFrames::Drop;
         pair.gateway.change_cell(NAMES[side], changed).unwrap();
     }
     let after = pair.relation(0, 1);

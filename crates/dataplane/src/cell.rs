@@ -12,8 +12,8 @@
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
 //! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
 //!
-//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]), [`EVENTS`] events told, 32 relations looked at,
-//! [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
+//! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]),
+//! [`EVENTS`] events told, 32 relations looked at, [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
 mod allowance;
 pub mod ends;
@@ -38,12 +38,12 @@ pub(crate) const HELLO_GAP: Duration = Duration::from_micros(125);
 const EVENTS: usize = 64;
 /// Relations that are copied into a report in one turn.
 const REPORTED: usize = 16;
-/// How often it is looked whether frames have stopped.
+/// Interval between checks whether frames have stopped.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
-/// What becomes of frames that are of no relation.
+/// Treatment of frames of no relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum OtherFrames {
     /// They go through the link's SecY, as without a cell.
     Link,
     /// They are discarded, both ways; the link's SecY is never reached.
@@ -73,7 +73,8 @@ wire::counters! {
         in_hello_answered = "InHelloAnswered",
         /// Discarded: HELLOs that the handshake had got just before; copies.
         in_hello_repeated = "InHelloRepeated" [discard],
-        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are looked at.
+        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are
+        /// looked at.
         in_hello_flood = "InHelloFlood" [discard],
         /// HELLOs sent.
         out_hello_sent = "OutHelloSent",
@@ -92,22 +93,22 @@ impl CellCounters {
     }
 }
 
-/// What the worker has of a cell.
+/// The worker's part of a cell.
 #[derive(Debug)]
 pub struct Cell {
     pub(crate) relations: Relations,
-    pub(crate) rest: Rest,
+    pub(crate) rest: OtherFrames,
     pub(crate) counters: CellCounters,
     pub(crate) end: CellEnd,
     clock: time::Instant,
-    /// When the port was asked for the frames that are under way.
-    asked: Moment,
+    /// Moment at which the port was asked for the frames that are under way.
+    poll_time: Moment,
     filters: HelloFilters,
     look_due: Instant,
     hello_due: Instant,
 }
 
-/// What a cell counted: made by control, filled by the worker, some relations a turn.
+/// Counters of a cell: made by control, filled by the worker, some relations a turn.
 #[derive(Debug)]
 pub struct CellSnapshot {
     /// Of frames that are of no relation, and of HELLOs.
@@ -117,7 +118,7 @@ pub struct CellSnapshot {
 }
 
 impl CellSnapshot {
-    /// For so many relations.
+    /// Room for this number of relations.
     pub fn with_room(relations: usize) -> Self {
         Self { counters: CellCounters::default(), relations: Vec::with_capacity(relations) }
     }
@@ -125,14 +126,14 @@ impl CellSnapshot {
 
 impl Cell {
     /// `filters`: one for each relation.
-    pub fn new(relations: Relations, rest: Rest, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
+    pub fn new(relations: Relations, rest: OtherFrames, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
         Self {
             relations,
             rest,
             counters: CellCounters::default(),
             end,
             clock: time::Instant::now(),
-            asked: Moment::START,
+            poll_time: Moment::START,
             filters: HelloFilters::new(filters),
             look_due: Instant::START,
             hello_due: Instant::START,
@@ -144,26 +145,26 @@ impl Cell {
         Moment::after_start(self.clock.elapsed())
     }
 
-    /// A port is about to be asked for frames, and the clock was `read`: from here on they are in the gateway.
-    pub(crate) fn ask(&mut self, read: time::Instant) {
-        self.asked = Moment::after_start(read.saturating_duration_since(self.clock));
+    /// A port is about to be asked for frames; `read` is the time. From here on they are in the gateway.
+    pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
+        self.poll_time = Moment::after_start(read.saturating_duration_since(self.clock));
     }
 
-    /// The frames under way are on their way out. Returns how long they were here. The port that is asked next is asked now:
+    /// Residence time of the frames that leave now. The port that is asked next is asked now:
     /// reading the clock takes a quarter of the time that a short frame does.
-    pub(crate) fn leave(&mut self) -> Duration {
+    pub(crate) fn take_residence_time(&mut self) -> Duration {
         let now = self.moment();
-        now.since(std::mem::replace(&mut self.asked, now))
+        now.since(std::mem::replace(&mut self.poll_time, now))
     }
 
-    /// When the frames under way came.
-    pub(crate) const fn asked(&self) -> Moment {
-        self.asked
+    /// Arrival of the frames that are under way.
+    pub(crate) const fn poll_time(&self) -> Moment {
+        self.poll_time
     }
 
     /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
-    pub(crate) fn hear_hello(&mut self, found: Found, frame: &[u8]) {
-        self.filters.hear(found.relation(), frame, self.asked, &mut self.counters, &self.end);
+    pub(crate) fn queue_hello(&mut self, found: Found, frame: &[u8]) {
+        self.filters.queue(found.relation(), frame, self.poll_time, &mut self.counters, &self.end);
     }
 
     /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
@@ -193,10 +194,10 @@ impl Cell {
         std::iter::from_fn(|| self.next_hello()).take(most)
     }
 
-    /// What is due in a turn beside frames: HELLOs, events, silence.
+    /// Does what is due in a turn beside frames: HELLOs, events, silence.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.filters.is_waiting() {
-            self.filters.check_macs(self.asked, &mut self.counters, &mut self.end);
+            self.filters.check_macs(self.poll_time, &mut self.counters, &mut self.end);
         }
         for _ in 0..EVENTS {
             if !self.end.has_room_for_event() {
@@ -224,7 +225,7 @@ impl Cell {
         end == most
     }
 
-    /// When the next turn is due even if no frame comes.
+    /// Moment at which the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.filters.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
             return Some(Instant::START);

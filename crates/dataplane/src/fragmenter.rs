@@ -23,14 +23,14 @@ use netdev::pool::{Pool, Slot};
 /// The longest that an SDU may be held.
 pub const LONGEST_HOLD: Duration = Duration::from_millis(10);
 
-/// What may be done to SDUs of a link.
+/// Fragmenting and concatenating, as a link is configured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentConfig {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// How long an SDU may wait for others to share its frame, at most [`LONGEST_HOLD`].
+    /// Longest wait of an SDU for others to share its frame, at most [`LONGEST_HOLD`].
     pub hold: Duration,
 }
 
@@ -55,7 +55,7 @@ wire::counters! {
 pub struct Fragmenter {
     rules: Rules,
     hold: Duration,
-    /// When the oldest of the SDUs that are held came.
+    /// Arrival of the oldest SDU that is held.
     held_since: Option<Instant>,
     plan: Plan,
     /// The SDUs that are planned, until they are in their last frame.
@@ -100,18 +100,18 @@ impl Fragmenter {
         self.held_since.map(|since| since + self.hold)
     }
 
-    /// When the oldest of the SDUs that are held came.
+    /// Arrival of the oldest SDU that is held.
     pub(crate) const fn held_since(&self) -> Option<Instant> {
         self.held_since
     }
 
-    /// What was held by another goes on waiting here.
-    pub(crate) const fn go_on_holding(&mut self, since: Option<Instant>) {
+    /// Continues the hold of the fragmenter before, with its time.
+    pub(crate) const fn resume_holding(&mut self, since: Option<Instant>) {
         self.held_since = since;
     }
 
-    /// What was held is gone.
-    pub(crate) const fn forget_held(&mut self) {
+    /// Forgets the SDUs that were held: their memory is gone.
+    pub(crate) const fn discard_held(&mut self) {
         self.held_since = None;
     }
 

@@ -9,13 +9,13 @@ use std::any::Any;
 use crate::link::Link;
 use crate::site::Site;
 
-/// What a worker does between two turns.
+/// Work for a worker between two turns.
 pub trait Job: Any + Send {
     /// Does it, or a bounded part of it. Allocates nothing.
     fn run(&mut self, datapaths: &mut Datapaths) -> Progress;
 }
 
-/// How far a job has come.
+/// Progress of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
     /// It is done; the next job may run at once.
@@ -26,7 +26,7 @@ pub enum Progress {
     Unfinished,
 }
 
-/// What a worker turns.
+/// A link or site: a worker gives each its turns.
 pub enum Datapath {
     /// A link.
     Link(Box<Link>),

@@ -34,10 +34,10 @@ pub struct Link {
     burst: Burst,
     to_protected: ToProtected,
     to_plain: ToPlain,
-    /// What ports counted that are closed: plain, protected.
+    /// Counters of ports that are closed: plain, protected.
     before: [PortCounters; 2],
-    /// What control was told last of the transmit SA.
-    told: NextAction,
+    /// The need of the transmit SA that control was told last.
+    notified: NextAction,
 }
 
 impl Link {
@@ -58,7 +58,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
-            told: NextAction::GoOn,
+            notified: NextAction::GoOn,
         }
     }
 
@@ -74,7 +74,7 @@ impl Link {
         let mut ports = self.ports.take()?;
         let Ports { pool, plain, protected } = &mut *ports;
         let held = self.waiting.len() as u64;
-        self.path.forget_held();
+        self.path.discard_held();
         self.waiting.give_all(pool);
         let [before_plain, before_protected] = &mut self.before;
         before_plain.add(&plain.counters());
@@ -83,36 +83,36 @@ impl Link {
         Some(ports)
     }
 
-    /// Puts `path` in the place of the link's own, which it takes over from and which is there afterwards.
+    /// Exchanges `path` for the link's own. The new one takes over from the old one, which is in `path` afterwards.
     pub fn change(&mut self, path: &mut Path, carry_over: &CarryOver) {
         path.take_over(&mut self.path, carry_over);
         mem::swap(&mut self.path, path);
-        self.tell_need_again();
+        self.reset_notified_need();
     }
 
     /// Allows the transmit SA of this AN the PNs up to and with `through`. An SA that is gone needs none.
     pub fn reserve_through(&mut self, an: An, through: Pn) {
         let _ = self.path.secy.reserve_through(an, through);
-        self.tell_need_again();
+        self.reset_notified_need();
     }
 
     /// Has control told again what the transmit SA needs: it is another one, or its need was met.
-    pub const fn tell_need_again(&mut self) {
-        self.told = NextAction::GoOn;
+    pub const fn reset_notified_need(&mut self) {
+        self.notified = NextAction::GoOn;
     }
 
     /// Whether control has not been told this need. Without frames from the plain side the SA's need is what it was.
     pub(crate) fn is_new_need(&self, action: NextAction) -> bool {
-        action != self.told && action != NextAction::GoOn
+        action != self.notified && action != NextAction::GoOn
     }
 
     /// Control has been told this need.
-    pub(crate) const fn need_is_told(&mut self, action: NextAction) {
-        self.told = action;
+    pub(crate) const fn mark_need_notified(&mut self, action: NextAction) {
+        self.notified = action;
     }
 
-    /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
-    /// what the clock was `read` for. Returns how many frames came in, and what the transmit SA needs.
+    /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the path. `now` is protocol time, and `read`
+    /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else {
@@ -123,7 +123,7 @@ impl Link {
         let Ports { pool, plain, protected } = &mut **ports;
         path.send_mkpdus(pool, to_protected, &mut **protected);
         let held = waiting.len();
-        path.ask(read);
+        path.mark_poll_time(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
         let mut next = NextAction::GoOn;
@@ -146,7 +146,7 @@ impl Link {
         self.path.secy.antedate()
     }
 
-    /// When the next turn is due even if no frame comes.
+    /// Moment at which the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
         [self.path.held_until(), self.path.cell_due()].into_iter().flatten().min()
     }
@@ -161,13 +161,13 @@ impl Link {
         &self.path
     }
 
-    /// What to poll for readability when there is nothing to do.
+    /// Descriptors to poll for readability when there is nothing to do.
     pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
         let sides = self.ports.iter().flat_map(|ports| [&ports.plain, &ports.protected]);
         sides.flat_map(|port| port.poll_descriptors().iter().copied())
     }
 
-    /// What plain and protected port counted, those before these included. Asks the kernel.
+    /// Counters of plain and protected port, those before these included. Asks the kernel.
     pub fn port_counters(&mut self) -> [PortCounters; 2] {
         let mut sums = self.before;
         if let Some(Ports { plain, protected, .. }) = self.ports.as_deref_mut() {

@@ -102,7 +102,7 @@ fn open<const N: usize>(prepared: [&Prepared; N], io: Io) -> Result<Opened<N>, O
     let fallback = if io == Io::AfPacket {
         None
     } else {
-        let kept = keeps_tags(prepared.iter().map(|one| (one.interface().name(), one.still_on())));
+        let kept = keeps_tags(prepared.iter().map(|one| (one.interface().name(), one.remaining_offloads())));
         match kept.and_then(|()| open_af_xdp(interfaces)) {
             Ok((pool, ports)) => return Ok((pool, ports, None)),
             Err(error) if io == Io::AfXdp => return Err(error),
@@ -128,8 +128,9 @@ pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
 
 /// Whether AF_XDP gets the VLAN tags of all these interfaces: their names, and the harmful offloads that are still on.
 fn keeps_tags<'i>(mut interfaces: impl Iterator<Item = (&'i str, &'i [String])>) -> Result<(), OpenError> {
-    let strips = |still_on: &[String]| still_on.iter().any(|feature| feature == VLAN_STRIPPING);
-    match interfaces.find(|(_, still_on)| strips(still_on)) {
+    let strips =
+        |remaining_offloads: &[String]| remaining_offloads.iter().any(|feature| feature == VLAN_STRIPPING);
+    match interfaces.find(|(_, remaining_offloads)| strips(remaining_offloads)) {
         Some((interface, _)) => Err(OpenError::VlanStripping { interface: interface.into() }),
         None => Ok(()),
     }
@@ -162,7 +163,9 @@ mod tests {
     fn af_xdp_is_refused_where_it_would_lose_vlan_tags() {
         let (merges, strips) =
             (vec!["rx-gro".to_owned()], vec!["rx-gro".to_owned(), VLAN_STRIPPING.to_owned()]);
-        let judge = |still_on: [&[String]; 2]| keeps_tags(["eth0", "eth1"].into_iter().zip(still_on));
+        let judge = |remaining_offloads: [&[String]; 2]| {
+            keeps_tags(["eth0", "eth1"].into_iter().zip(remaining_offloads))
+        };
         judge([&[], &merges]).unwrap();
         let error = judge([&merges, &strips]).unwrap_err();
         assert!(matches!(&error, OpenError::VlanStripping { interface } if interface == "eth1"), "{error}");

@@ -1,4 +1,4 @@
-//! The way of a frame through a link: classified, protected or verified, and out on the other side.
+//! A frame's way through a link: classified, protected or verified, and out on the other side.
 //!
 //! ```text
 //!  plain port     ──▶ outward: MAC control? ──no──▶ [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
@@ -97,7 +97,7 @@ impl Path {
     /// are divided and put together as `dividing` says.
     pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
-        // What leaves unprotected must leave as it came: no station could tell its parts.
+        // An unprotected SDU must leave as it came: no station could tell its parts.
         let dividing = dividing.filter(|_| secy.settings().protect_frames);
         let divider =
             dividing.map(|dividing| Box::new(Fragmenter::new(secy.settings(), dividing, SDU_OCTETS)));
@@ -122,8 +122,8 @@ impl Path {
         self.divider.is_some()
     }
 
-    /// How SDUs were divided.
-    pub fn divider_counters(&self) -> FragmenterCounters {
+    /// Counters of fragmenting and concatenating.
+    pub fn fragmenter_counters(&self) -> FragmenterCounters {
         let mut sum = self.divided_before;
         if let Some(divider) = &self.divider {
             sum.add(divider.counters());
@@ -131,7 +131,7 @@ impl Path {
         sum
     }
 
-    /// What was counted outside the SecY.
+    /// Counters outside the SecY.
     pub const fn counters(&self) -> &PathCounters {
         &self.counters
     }
@@ -154,12 +154,12 @@ impl Path {
         let next = self.rest_outward(now, pool, burst, out, port);
         // The other port is asked later by as much as that took.
         if self.cell.is_some() {
-            self.ask(time::Instant::now());
+            self.mark_poll_time(time::Instant::now());
         }
         next
     }
 
-    /// What is not of a relation, through the SecY or past it.
+    /// Takes frames of no relation through the SecY, or past it.
     fn rest_outward(
         &mut self,
         now: Instant,
@@ -216,35 +216,35 @@ impl Path {
     pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.secy.take_over(&mut predecessor.secy, carry_over);
         self.counters.add(&mem::take(&mut predecessor.counters));
-        self.divided_before.add(&predecessor.divider_counters());
+        self.divided_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
             self.connect(kay);
         }
         self.cell = predecessor.cell.take();
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
         if let Some(divider) = &mut self.divider {
-            divider.go_on_holding(held_since);
+            divider.resume_holding(held_since);
         }
     }
 
     /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
     /// waiting, at most as long as it would have; without a divider it goes in the next turn.
-    pub fn divide_with(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
+    pub fn replace_fragmenter(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
         let before = self.divider.take();
         if let Some(before) = &before {
             self.divided_before.add(before.counters());
         }
         if let Some(divider) = &mut divider {
-            divider.go_on_holding(before.as_ref().and_then(|before| before.held_since()));
+            divider.resume_holding(before.as_ref().and_then(|before| before.held_since()));
         }
         self.divider = divider;
         before
     }
 
-    /// What was held is gone, with the memory that it was in.
-    pub(crate) fn forget_held(&mut self) {
+    /// Forgets the SDUs that were held: their memory is gone.
+    pub(crate) fn discard_held(&mut self) {
         if let Some(divider) = &mut self.divider {
-            divider.forget_held();
+            divider.discard_held();
         }
     }
 
@@ -263,7 +263,7 @@ impl Path {
             for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
                 let frame = Frame::new(chunk, *start, *len);
                 let division = divisions.get(index).copied().flatten();
-                // What was divided begins with any octets of an SDU: they are no EtherType, and must not pass for one.
+                // A fragment begins with any octets of an SDU: they are no EtherType, and must not pass for one.
                 let bypass = division.is_none()
                     && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
                 verdicts.push(bypass.then_some(MayLeave::Bypass));

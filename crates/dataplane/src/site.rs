@@ -28,8 +28,8 @@ use std::os::fd::RawFd;
 use tunnel::{Forwarding, Mode, Settings};
 use wire::Instant;
 
-use endpoints::{Endpoints, Way};
-use lan::LanSide;
+use endpoints::{Endpoints, WanPort};
+use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
 
@@ -43,7 +43,7 @@ pub use senders::KNOWN as KNOWN_SENDERS;
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
 
-/// Words from the manager that are heeded in a turn, and events that are told.
+/// Limit on commands of the manager that are carried out in a turn, and on events that leave.
 const WORDS_A_TURN: usize = 64;
 
 /// A tunnel gateway's frame path.
@@ -51,7 +51,7 @@ pub struct Site {
     forwarding: Forwarding,
     end: SiteEnd,
     wan: Wan,
-    lan: LanSide,
+    lan: LanPort,
     endpoints: Endpoints,
     /// Of the LAN; empty between turns.
     arrived: Burst,
@@ -72,7 +72,7 @@ impl Site {
             forwarding: Forwarding::new(settings),
             end,
             wan,
-            lan: LanSide::default(),
+            lan: LanPort::default(),
             endpoints: Endpoints::new(modes.iter().copied()),
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp & 0x3f),
@@ -100,8 +100,8 @@ impl Site {
         // Before what comes now: nothing is overtaken.
         self.release(now);
         received += self.outward(now);
-        for way in Way::ALL {
-            received += self.inward(now, way);
+        for wan_port in WanPort::ALL {
+            received += self.inward(now, wan_port);
         }
         received += self.eapol_inward();
         self.lan.flush();
@@ -144,7 +144,7 @@ impl Site {
         }
     }
 
-    /// When the next turn is due even if nothing comes.
+    /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
         self.forwarding.due()
     }
@@ -159,7 +159,7 @@ impl Site {
         self.end.descriptor()
     }
 
-    /// What to poll for readability when there is nothing to do.
+    /// Descriptors to poll for readability when there is nothing to do.
     pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
         self.lan.descriptors().chain(self.wan.descriptors()).chain([self.bell()])
     }
@@ -169,7 +169,7 @@ impl Site {
         &self.wan
     }
 
-    /// How many peers it has had since its start: their numbers are below it.
+    /// Number of peers since its start: their numbers are below it.
     pub const fn peers(&self) -> usize {
         self.forwarding.peers()
     }

@@ -1,4 +1,4 @@
-//! What a link counted, copied out at one moment: the only thing that reports are made of.
+//! Counters and SAs of a link, copied out at one moment: the only source of reports.
 //!
 //! Control allocates a snapshot, the worker fills it between two turns and hands it back; so the counters need no
 //! atomics, and all figures of a snapshot are of one moment.
@@ -25,7 +25,7 @@ pub struct TransmitSaSnapshot {
     pub next_pn: Option<Pn>,
     /// The last PN that is reserved.
     pub reserved: Pn,
-    /// What it sent.
+    /// Counters of its frames.
     pub counters: TransmitSaCounters,
 }
 
@@ -38,7 +38,7 @@ pub struct ReceiveSaSnapshot {
     pub in_use: bool,
     /// The lowest PN that is not late.
     pub lowest_pn: u64,
-    /// What it received.
+    /// Counters of its frames.
     pub counters: ReceiveSaCounters,
 }
 
@@ -60,9 +60,9 @@ pub struct LinkSnapshot {
     pub plain: PortCounters,
     /// The protected port, and those that were closed before it.
     pub protected: PortCounters,
-    /// What went around the SecY.
+    /// Counters of frames that went around the SecY.
     pub path: PathCounters,
-    /// How SDUs were divided.
+    /// Counters of fragmenting and concatenating.
     pub divider: FragmenterCounters,
     /// The SecY's own counters.
     pub secy: SecYCounters,
@@ -86,7 +86,7 @@ impl LinkSnapshot {
         [self.plain, self.protected] = link.port_counters();
         (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
         self.path = *link.path().counters();
-        self.divider = link.path().divider_counters();
+        self.divider = link.path().fragmenter_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
         self.stranger = secy.stranger();

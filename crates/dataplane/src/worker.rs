@@ -1,5 +1,5 @@
-//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two wait-free
-//! rings: jobs come in, events go out, both between turns.
+//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two
+//! wait-free rings: jobs come in, events go out, both between turns.
 //!
 //! ```text
 //!  control ── ring of jobs ──▶ worker ── turn, turn, turn … ──▶ ring of events ── control
@@ -8,7 +8,7 @@
 //! Because a worker owns its SAs, a PN is taken without an atomic and a nonce cannot be used by two threads; and
 //! because tables change only between turns, no frame in flight meets a half-changed one.
 
-pub mod held;
+pub mod manual;
 mod polling;
 
 use std::io;
@@ -21,12 +21,12 @@ use secy::NextAction;
 use suite::{CipherSuite, Key, Sak};
 use wire::Instant;
 
-use netdev::scheduling::{Precedence, Scheduling, pin};
+use netdev::scheduling::{RealTimeBudget, Scheduling, pin};
 use netdev::wake::{self, Waiter, Waker};
 
 use crate::job::{Datapath, Datapaths, Job, Progress};
 use crate::link::Link;
-pub use polling::{IdlePolicy, Polling, Rest, SPIN};
+pub use polling::{IdleAction, IdlePolicy, Polling, SPIN};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
@@ -37,15 +37,15 @@ const RING: usize = 1024;
 /// Links and sites of a worker for which there is room from the start.
 const USUAL_SLOTS: usize = 64;
 
-/// What a worker tells control.
+/// An event for control.
 pub enum WorkerEvent {
     /// A job has run; what it took out and what it found is in it.
     JobDone(Box<dyn Job>),
-    /// What the transmit SA of a link needs has changed.
+    /// The transmit SA of a link needs something else than before.
     Needs {
         /// The link's slot.
         slot: usize,
-        /// What it needs.
+        /// Its need.
         action: NextAction,
     },
 }
@@ -82,13 +82,13 @@ impl WorkerHandle {
             events: event_ring,
             waiter,
             idle: IdlePolicy::new(polling, scheduling),
-            precedence: Precedence::new(scheduling, time::Instant::now()),
+            real_time: RealTimeBudget::new(scheduling, time::Instant::now()),
             control_thread,
             antedated: 0,
         };
         let (started, result) = mpsc::sync_channel(1);
         let thread = thread::Builder::new().name(name).spawn(move || {
-            let placed = cpu.map_or(Ok(()), pin).and_then(|()| scheduling.take());
+            let placed = cpu.map_or(Ok(()), pin).and_then(|()| scheduling.apply());
             let runs = placed.is_ok();
             // Whoever starts it waits for the word.
             let _ = started.send(placed);
@@ -147,7 +147,7 @@ struct Worker {
     events: Producer<WorkerEvent>,
     waiter: Waiter,
     idle: IdlePolicy,
-    precedence: Precedence,
+    real_time: RealTimeBudget,
     control_thread: Thread,
     /// The slot for which a keystream was made last.
     antedated: usize,
@@ -165,7 +165,7 @@ impl Worker {
             let read = time::Instant::now();
             let now = Instant::after_start(read.saturating_duration_since(start));
             self.idle.begin(read);
-            self.precedence.begin(read);
+            self.real_time.begin(read);
             let frames = self.turn(now, read) > 0;
             if frames || self.unfinished.is_some() || !self.jobs.is_empty() {
                 self.idle.busy(frames);
@@ -176,17 +176,17 @@ impl Worker {
                 continue;
             }
             match self.idle.idle(read) {
-                Rest::Look => std::hint::spin_loop(),
-                Rest::Offer => {
+                IdleAction::Look => std::hint::spin_loop(),
+                IdleAction::Yield => {
                     // While it goes first, an offer is one to nobody.
-                    self.precedence.step_back(read);
-                    self.idle.offers(time::Instant::now());
+                    self.real_time.demote(read);
+                    self.idle.yields(time::Instant::now());
                     thread::yield_now();
                 }
-                Rest::Sleep => {
-                    self.precedence.sleep(read);
+                IdleAction::Sleep => {
+                    self.real_time.sleep(read);
                     self.waiter.wait(self.sleep(now));
-                    self.precedence.woke(time::Instant::now());
+                    self.real_time.woke(time::Instant::now());
                     self.silence();
                     self.idle.slept();
                 }
@@ -195,7 +195,7 @@ impl Worker {
         self.datapaths
     }
 
-    /// How long nothing is due.
+    /// Time until something is due.
     fn sleep(&self, now: Instant) -> Duration {
         let due = self.datapaths.iter().filter_map(|datapath| match datapath {
             Datapath::Link(link) => link.due(),
@@ -240,13 +240,13 @@ impl Worker {
             };
             let (frames, action) = link.turn(now, read);
             received += frames;
-            link.path_mut().tend_cell(now);
+            link.path_mut().handle_cell_timeout(now);
             if link.path_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
             // A full ring is not an error: the same need is told again at the next burst.
             if link.is_new_need(action) && self.events.push(WorkerEvent::Needs { slot, action }).is_ok() {
-                link.need_is_told(action);
+                link.mark_need_notified(action);
             }
         }
         received
@@ -281,7 +281,7 @@ impl Worker {
 
     /// Waits for the ports that there are now.
     fn watch(&mut self) {
-        self.waiter.forget();
+        self.waiter.clear();
         for datapath in self.datapaths.iter() {
             match datapath {
                 Datapath::Link(link) => self.waiter.watch(link.poll_descriptors()),

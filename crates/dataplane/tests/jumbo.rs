@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bench::{ENGINES, Engine, Forwarder, exchange};
 use dataplane::open::{Io, OpenPorts, open_ports};
-use netdev::interface::{Allowed, Prepared};
+use netdev::interface::{Prepared, Tolerated};
 use netdev::pool::{ChunkOctets, HEADROOM, TAILROOM};
 use netdev::port::PortError;
 use netns::{Machine, PATIENCE, StateDirectory, frame, in_namespace, run, tagged, wire, wires};
@@ -320,7 +320,7 @@ fn the_larger_mtu_decides_what_is_opened() {
             wire("b0", "protected", 1, mtus[1]);
             let state = StateDirectory::new(&format!("jumbo-{}-{}", mtus[0], mtus[1]));
             let [plain, protected] = ["plain", "protected"]
-                .map(|name| Prepared::named(name, &state.0, Allowed::default()).unwrap());
+                .map(|name| Prepared::named(name, &state.0, Tolerated::default()).unwrap());
             let OpenPorts { ports, fallback } = open_ports([&plain, &protected], Io::Auto).unwrap();
             assert_eq!(ports.pool.chunk_octets(), chunk);
             assert_eq!([ports.plain.description(), ports.protected.description()], descriptions);

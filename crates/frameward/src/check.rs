@@ -21,7 +21,7 @@ use std::path::Path;
 
 use dataplane::fragmenter::FragmentConfig;
 use netdev::interface::{Guard, Interface, InterfaceError};
-use pnstore::Glance;
+use pnstore::StateView;
 use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
@@ -215,8 +215,8 @@ impl<'c> Plan<'c> {
 
     /// Static keys that this box has used for something else before, as far as its state directory can be read.
     pub fn misused_keys(&self) -> Vec<Finding> {
-        let state = Glance::at(&self.config.gateway.state);
-        let found = |state: Glance| {
+        let state = StateView::read(&self.config.gateway.state);
+        let found = |state: StateView| {
             keys::misused(&self.config.file, &self.config.links, &|role, name, key| {
                 state.check_role(role, name, key)
             })

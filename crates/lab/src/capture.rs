@@ -19,7 +19,7 @@ use crate::{Error, Namespace, Task};
 
 /// Octets of frames kept by default.
 const KEPT_OCTETS: usize = 256 << 20;
-/// What stopping may take: reading out what the kernel still holds.
+/// Limit on the time of stopping: the frames that the kernel still holds are read.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
 /// A running capture. Dropping it stops it and throws the frames away.
@@ -63,7 +63,7 @@ impl Shared {
                 self.keep(frame);
             }
         }
-        // What had arrived before the stop belongs to the capture; what goes on arriving does not.
+        // Frames that arrived before the stop belong to the capture; later ones do not.
         let stopped = Instant::now();
         while let Some(frame) = socket.receive_waiting()? {
             self.keep(frame);
@@ -110,7 +110,7 @@ impl Capture {
         }
     }
 
-    /// What was captured so far, from the frame with this index on.
+    /// Frames captured so far, from the one with this index on.
     pub fn since(&self, index: usize) -> Vec<Frame> {
         self.shared.kept().frames.get(index..).unwrap_or_default().to_vec()
     }
@@ -132,7 +132,7 @@ impl Drop for Capture {
     }
 }
 
-/// What a capture saw.
+/// Frames of a capture.
 #[derive(Clone, Debug, Default)]
 pub struct Captured {
     /// The frames, in the order in which they passed.

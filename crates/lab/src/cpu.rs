@@ -1,5 +1,5 @@
-//! What the CPUs have been used for, by some processes and by the kernel's network softirqs; what the hypervisor took of them; and what
-//! memory the processes have.
+//! CPU time of some processes and of the kernel's network softirqs, the time that the hypervisor took, and the memory of the
+//! processes.
 //!
 //! The kernel counts in ticks (mostly of 10 ms): a difference over a second or more is good to about a percent.
 //! Softirqs are those of the whole machine; nobody can tell on whose behalf one ran. A comparison of two cases with
@@ -9,7 +9,8 @@
 //! there and then. Most kernels count such a tick twice, as softirq of the machine and as system time of the process; those
 //! built with `IRQ_TIME_ACCOUNTING` count it once. [`CpuTimes::sum`] counts it once on both. On the former it takes for granted
 //! that softirqs ran within the processes as long as there was system time for them: what ran elsewhere meanwhile, in a machine's
-//! own program, is missing. With gateways that carried TCP a profile found 2 to 5 percent there; bridges, which have no process, miss nothing.
+//! own program, is missing. With gateways that carried TCP a profile found 2 to 5 percent there; bridges, which have no
+//! process, miss nothing.
 
 use std::time::Duration;
 
@@ -47,7 +48,7 @@ impl CpuTimes {
         Ok(Self { user: time(user), system: time(system), softirq: softirq.unwrap_or_default() })
     }
 
-    /// What was used since `earlier`.
+    /// Time used since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user: self.user.saturating_sub(earlier.user),
@@ -67,8 +68,8 @@ impl CpuTimes {
     }
 }
 
-/// Whether the system time of processes has no softirqs in it. A kernel that does not tell how it was built is taken for one of those where
-/// it has: with the other guess everything in softirqs would count twice.
+/// Whether the system time of processes has no softirqs in it. A kernel that does not tell how it was built is taken for one of
+/// those where it has: with the other guess everything in softirqs would count twice.
 fn softirqs_are_apart() -> bool {
     procfs::kernel_config().is_ok_and(|config| {
         matches!(config.get("CONFIG_IRQ_TIME_ACCOUNTING"), Some(procfs::ConfigSetting::Yes))
@@ -96,8 +97,8 @@ impl MachineTimes {
         Ok(Self { all: user + nice + system + idle + others + stolen, stolen })
     }
 
-    /// The percentage of the time since `earlier` in which this machine wanted to run and the hypervisor let others run (steal time); 0 on
-    /// hardware, and under a hypervisor that does not tell.
+    /// The percentage of the time since `earlier` in which this machine wanted to run and the hypervisor let others run (steal
+    /// time); 0 on hardware, and under a hypervisor that does not tell.
     pub fn stolen_since(self, earlier: Self) -> f64 {
         let all = self.all.saturating_sub(earlier.all).max(1);
         100.0 * self.stolen.saturating_sub(earlier.stolen) as f64 / all as f64
@@ -128,7 +129,7 @@ mod tests {
         let own = [std::process::id()];
         let before = CpuTimes::now(&own).unwrap();
         let mut used = Duration::ZERO;
-        // As long as it takes: on a loaded machine a thread gets few ticks a second.
+        // Loops until then: on a loaded machine a thread gets few ticks a second.
         while used.is_zero() {
             std::hint::black_box((0..1_000_000u64).fold(0, |sum, number| sum ^ number));
             used = CpuTimes::now(&own).unwrap().since(before).user;

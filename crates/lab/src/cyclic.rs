@@ -30,9 +30,9 @@ pub fn no_times() -> Histogram<u64> {
 pub const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 /// EtherType of PROFINET RT.
 const PROFINET: [u8; 2] = [0x88, 0x92];
-/// Where a tagged frame of ours carries its number.
+/// Offset of the number in a tagged frame of ours.
 const NUMBER: Range<usize> = 36..44;
-/// What a machine waits for at the most when it is told to stop.
+/// Limit on a machine's wait when it is told to stop.
 const STOP_LIMIT: Duration = Duration::from_secs(10);
 /// Quiet for so long: nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(200);
@@ -44,15 +44,15 @@ pub struct Relation {
     pub stations: [Mac; 2],
     /// The FrameID that each of them sends.
     pub frame_ids: [u16; 2],
-    /// How often each of them sends.
+    /// Cycle in which each of them sends.
     pub cycle: Duration,
     /// Octets behind the FrameID, at least 32.
     pub payload_octets: usize,
 }
 
-/// What a station has heard of its peer.
+/// Frames of its peer that arrived at a station.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Arrivals {
     /// Frames that the peer has sent.
     pub sent: u64,
     /// Frames that arrived, of those with a number that no earlier one had.
@@ -67,14 +67,14 @@ pub struct Heard {
     pub missing: u64,
     /// The longest time between two arrivals.
     pub longest_gap: Duration,
-    /// How far the time between two arrivals was from the cycle, in nanoseconds.
+    /// Deviation of the time between two arrivals from the cycle, in nanoseconds.
     pub jitter: Histogram<u64>,
     /// From the moment that a frame was given to the system to the one at which it was read, in nanoseconds.
     pub delay: Histogram<u64>,
     last: Option<(u64, Instant)>,
 }
 
-impl Heard {
+impl Arrivals {
     fn nothing() -> Self {
         Self {
             sent: 0,
@@ -117,16 +117,16 @@ impl Heard {
 #[derive(Debug)]
 struct Shared {
     relations: Vec<Relation>,
-    /// When it began.
+    /// Moment of its beginning.
     start: Instant,
     /// Senders stop.
     silent: AtomicBool,
     /// Listeners stop when nothing comes any more.
     deaf: AtomicBool,
-    /// What A and B have sent, relation by relation.
+    /// Frames that A and B have sent, relation by relation.
     sent: [Vec<AtomicU64>; 2],
-    /// What A and B have heard, relation by relation.
-    heard: [Mutex<Vec<Heard>>; 2],
+    /// Arrivals at A and B, relation by relation.
+    heard: [Mutex<Vec<Arrivals>>; 2],
 }
 
 /// A PLC and its devices at work. Dropping it stops them.
@@ -143,7 +143,7 @@ impl Exchange {
     /// # Errors
     /// If the sockets cannot be had.
     pub fn start(a: &Machine, b: &Machine, relations: &[Relation]) -> Result<Self, Error> {
-        let nothing = || Mutex::new(vec![Heard::nothing(); relations.len()]);
+        let nothing = || Mutex::new(vec![Arrivals::nothing(); relations.len()]);
         let counts = || relations.iter().map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             relations: relations.to_vec(),
@@ -167,8 +167,8 @@ impl Exchange {
         Ok(Self { shared, senders, listeners })
     }
 
-    /// What each relation's stations have heard so far: A's of B first.
-    pub fn heard(&self) -> Vec<[Heard; 2]> {
+    /// Arrivals so far at each relation's stations: at A first.
+    pub fn heard(&self) -> Vec<[Arrivals; 2]> {
         self.shared.all_heard()
     }
 
@@ -197,7 +197,7 @@ impl Exchange {
     ///
     /// # Errors
     /// If a socket failed, or a machine was too slow for its own traffic: then the figures prove nothing.
-    pub fn stop(mut self) -> Result<Vec<[Heard; 2]>, Error> {
+    pub fn stop(mut self) -> Result<Vec<[Arrivals; 2]>, Error> {
         self.shared.silent.store(true, Ordering::Relaxed);
         for sender in self.senders.drain(..) {
             sender.join(STOP_LIMIT)??;
@@ -221,7 +221,7 @@ impl Drop for Exchange {
 }
 
 impl Shared {
-    fn all_heard(&self) -> Vec<[Heard; 2]> {
+    fn all_heard(&self) -> Vec<[Arrivals; 2]> {
         let side = |side: usize| {
             let mut heard = self.heard[side].lock().unwrap_or_else(PoisonError::into_inner).clone();
             for (heard, sent) in heard.iter_mut().zip(&self.sent[1 - side]) {
@@ -300,13 +300,13 @@ fn frame(relation: &Relation, side: usize, number: u64, time: u64) -> Vec<u8> {
 
 /// Frames of all relations in turn, as fast as they are asked for, whatever the cycle.
 #[derive(Clone, Debug)]
-pub struct Turns {
+pub struct RoundRobin {
     frames: Vec<Vec<u8>>,
     number: u64,
 }
 
-impl Turns {
-    /// What one side's stations send: 0 is A's, 1 is B's.
+impl RoundRobin {
+    /// Frames of one side's stations: 0 is A's, 1 is B's.
     pub fn new(relations: &[Relation], side: usize) -> Self {
         Self { frames: relations.iter().map(|relation| frame(relation, side, 0, 0)).collect(), number: 0 }
     }
@@ -325,7 +325,7 @@ impl Turns {
     }
 }
 
-/// What a frame of ours says of itself.
+/// Contents of a frame of ours.
 struct Said {
     to: Mac,
     from: Mac,
@@ -367,7 +367,7 @@ mod tests {
             cycle: Duration::from_millis(1),
             payload_octets: 44,
         };
-        let mut turns = Turns::new(&[relation(1), relation(2)], 0);
+        let mut turns = RoundRobin::new(&[relation(1), relation(2)], 0);
         let mut frame = Vec::new();
         for (number, device) in [(0, 1), (1, 2), (2, 1)] {
             turns.next_into(&mut frame);
@@ -381,7 +381,7 @@ mod tests {
     fn what_is_missing_doubled_or_changed_is_counted() {
         let start = Instant::now();
         let cycle = Duration::from_millis(1);
-        let mut heard = Heard::nothing();
+        let mut heard = Arrivals::nothing();
         for (number, at, as_sent) in
             [(3, 0, true), (4, 1, true), (7, 5, true), (7, 6, true), (5, 7, true), (8, 8, false)]
         {

@@ -1,4 +1,4 @@
-//! What can go wrong in the laboratory. Each message is one line: what, where, and what to do where we know it.
+//! Errors of the laboratory. Each message is one line: what, where, and what to do where we know it.
 
 use std::io;
 use std::process::ExitStatus;
@@ -23,7 +23,7 @@ pub enum Error {
     Failed {
         /// The command line.
         command: String,
-        /// How it ended.
+        /// Its exit.
         status: ExitStatus,
         /// The last line it wrote to standard error.
         message: String,
@@ -31,7 +31,7 @@ pub enum Error {
     /// Something took longer than it was given.
     #[error("{what}: not done within {limit:?}")]
     Deadline {
-        /// What was waited for.
+        /// The event that was waited for.
         what: String,
         /// The time it had.
         limit: Duration,
@@ -39,12 +39,12 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     System {
-        /// What was being done.
+        /// The step that failed.
         what: String,
         /// The system's reason.
         source: io::Error,
     },
-    /// What arrived is not what was sent, or a program answered something unreadable.
+    /// Other octets arrived than were sent, or a program answered something unreadable.
     #[error("{0}")]
     Unexpected(String),
 }

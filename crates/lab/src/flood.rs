@@ -15,14 +15,14 @@ use crate::{Error, Namespace, PacketSocket, Task};
 
 /// An EtherType for experiments (IEEE 802): the kernel's stack ignores it.
 const EXPERIMENT: u16 = 0x88B5;
-/// How long the flood runs before arrivals are counted.
+/// Time that the flood runs before arrivals are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Frames that a sender which was held up makes up for at once.
 pub(crate) const MOST_BEHIND: u64 = 1024;
-/// How long the sender may take to end.
+/// Limit on the time that the sender takes to end.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// What was sent and what arrived in the same time.
+/// Frames sent and frames that arrived in the same time.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
     /// Frames sent.

@@ -32,9 +32,9 @@ pub const PROGRAM: &str = "linux.uml";
 const MODULES: &str = "/usr/lib/uml/modules";
 /// The first process inside.
 const INIT: &str = include_str!("guest/init.sh");
-/// How long it may take to boot, on a busy machine.
+/// Limit on the time of a boot, on a busy machine.
 const BOOT: Duration = Duration::from_secs(60);
-/// How long one command may take, and a guest's end.
+/// Limit on the time of one command, and of a guest's end.
 const COMMAND: Duration = Duration::from_secs(60);
 const END: Duration = Duration::from_secs(15);
 /// After so many seconds a guest that nobody stopped is asked to end.
@@ -45,15 +45,15 @@ pub const MACSEC: [&str; 5] = ["crypto/ctr", "crypto/gf128mul", "crypto/ghash-ge
 const DRIVER: &str = "drivers/net/macsec";
 /// The cipher of all of its suites, whatever the length of the key, as `/proc/crypto` names it.
 const AEAD: &str = "gcm(aes)";
-/// What that is made of, as the kernel itself has it.
+/// The block cipher under it, as the kernel itself has it.
 const BLOCK_CIPHER: &str = "aes";
-/// How many guests are started at most until one has a tested block cipher.
+/// Limit on the guests that are started until one has a tested block cipher.
 const STARTS: usize = 3;
 
-/// How a guest is started.
+/// Settings of a guest's start.
 #[derive(Debug)]
 pub struct Plan<'p> {
-    /// What the command begins with, such as `ip netns exec NAME`.
+    /// Beginning of the command, such as `ip netns exec NAME`.
     pub prefix: &'p [&'p str],
     /// Shell that puts the descriptors in their places before the guest is started: its console comes as standard
     /// output, and has to be 0, 1 and 2.
@@ -76,7 +76,7 @@ impl Plan<'_> {
 pub struct Guest {
     child: Child,
     console: UnixStream,
-    /// What it has said and nobody has read.
+    /// Output that nobody has read yet.
     said: Vec<u8>,
     /// Tells its processes from all others.
     name: String,
@@ -285,7 +285,7 @@ impl Drop for Guest {
     }
 }
 
-/// Where the program is.
+/// Path of the program.
 pub fn program() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())

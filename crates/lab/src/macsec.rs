@@ -23,11 +23,11 @@ use crate::{Error, Namespace, PacketSocket, Task};
 pub const PREFIX: usize = 28;
 /// Octets of the shortest prepared frame: 64 with the FCS that a wire adds.
 pub const SHORTEST: usize = 60;
-/// How long the flood runs before arrivals are counted.
+/// Time that the flood runs before arrivals are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// How long the sender may take to end.
+/// Limit on the time that the sender takes to end.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long an echo may take.
+/// Limit on the time of an echo.
 const ECHO_WAIT: Duration = Duration::from_secs(1);
 
 /// An interface that sends or receives frames.
@@ -251,7 +251,7 @@ fn send(
 ) -> Result<(), Error> {
     let mut batch = vec![Vec::new(); PacketSocket::BATCH];
     let start = Instant::now();
-    // What the interface did not take goes first the next time: no PN is left out.
+    // Frames that the interface did not take go first the next time: no PN is left out.
     let mut waiting = 0;
     while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
         let count = pace.due().min(batch.len());

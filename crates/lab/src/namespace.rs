@@ -22,9 +22,9 @@ use crate::program::{self, Output, Program};
 
 const PREFIX: &str = "fw-";
 const DIRECTORY: &str = "/run/netns";
-/// What one configuration command may take, also on a busy machine.
+/// Limit on the time of a configuration command, also on a busy machine.
 const COMMAND_LIMIT: Duration = Duration::from_secs(30);
-/// What the processes inside may take to die.
+/// Limit on the time that the processes inside take to die.
 const KILL_LIMIT: Duration = Duration::from_secs(2);
 
 /// A network namespace of our own, with `lo` up and IPv6 off. Dropping it kills the processes inside and removes it.
@@ -169,7 +169,7 @@ impl Namespace {
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             if owner(&name) == Some(std::process::id()) {
-                // What cannot be removed now is swept away by the next laboratory.
+                // The next laboratory removes the rest.
                 let _ = remove(&name);
             }
         }

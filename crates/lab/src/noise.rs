@@ -11,7 +11,7 @@ const QUIC_BIT: u8 = 0x40;
 /// The long form of QUIC's header.
 const LONG_BIT: u8 = 0x80;
 
-/// Who is said to have sent a packet, and where it goes.
+/// Source that a packet claims, and its destination.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
     /// MAC addresses: of the sender, and of the receiving interface.
@@ -22,9 +22,9 @@ pub struct Route {
     pub ports: [u16; 2],
 }
 
-/// What the octets look like.
+/// Shape of the octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Guise {
+pub enum PacketShape {
     /// Data packets: QUIC's bit is clear.
     Data,
     /// QUIC packets: every other one with a short header, the others Initials of version 1 with made-up contents.
@@ -36,13 +36,13 @@ pub enum Guise {
 pub struct Noise {
     headers: Vec<u8>,
     payload: usize,
-    guise: Guise,
+    shape: PacketShape,
     state: u64,
 }
 
 impl Noise {
     /// Packets with `payload` octets of UDP payload, at least 24.
-    pub fn new(route: Route, guise: Guise, payload: usize, seed: u64) -> Noise {
+    pub fn new(route: Route, shape: PacketShape, payload: usize, seed: u64) -> Noise {
         let payload = payload.max(24);
         let mut headers = [&route.macs[1][..], &route.macs[0], &[8, 0, 0x45, 0]].concat();
         let length = |octets: usize| (octets as u16).to_be_bytes();
@@ -58,7 +58,7 @@ impl Noise {
         headers.extend(length(8 + payload));
         // No checksum, which IPv4 allows.
         headers.extend([0, 0]);
-        Noise { headers, payload, guise, state: seed ^ 0x9e37_79b9_7f4a_7c15 }
+        Noise { headers, payload, shape, state: seed ^ 0x9e37_79b9_7f4a_7c15 }
     }
 
     /// Writes the next packet over `frame`, which it makes as long as it has to be.
@@ -73,10 +73,10 @@ impl Noise {
             self.state ^= self.state << 17;
             octets.copy_from_slice(&self.state.to_le_bytes()[..octets.len()]);
         }
-        match self.guise {
-            Guise::Data => payload[0] &= !QUIC_BIT,
-            Guise::Quic if payload[1] & 1 == 0 => payload[0] = (payload[0] | QUIC_BIT) & !LONG_BIT,
-            Guise::Quic => {
+        match self.shape {
+            PacketShape::Data => payload[0] &= !QUIC_BIT,
+            PacketShape::Quic if payload[1] & 1 == 0 => payload[0] = (payload[0] | QUIC_BIT) & !LONG_BIT,
+            PacketShape::Quic => {
                 // Initial, packet number of 4 octets; version 1; 8 octets of destination ID, no source ID, no token.
                 payload[0] = 0xc3;
                 payload[1..6].copy_from_slice(&[0, 0, 0, 1, 8]);
@@ -108,8 +108,8 @@ mod tests {
             addresses: [Ipv4Addr::new(192, 168, 0, 1), Ipv4Addr::new(192, 168, 0, 199)],
             ports: [7787, 7788],
         };
-        for (guise, firsts) in [(Guise::Data, 0x00..=0xbf), (Guise::Quic, 0x40..=0xc3)] {
-            let mut noise = Noise::new(route, guise, 48, 1);
+        for (shape, firsts) in [(PacketShape::Data, 0x00..=0xbf), (PacketShape::Quic, 0x40..=0xc3)] {
+            let mut noise = Noise::new(route, shape, 48, 1);
             let (mut before, mut frame) = (Vec::new(), Vec::new());
             for _ in 0..1000 {
                 noise.next_into(&mut frame);
@@ -120,7 +120,7 @@ mod tests {
                 // With the checksum in its place the sum is nothing.
                 assert_eq!(checksum(&frame[14..34]), [0, 0]);
                 let first = frame[42];
-                assert!(firsts.contains(&first) && (first & QUIC_BIT != 0) == (guise == Guise::Quic));
+                assert!(firsts.contains(&first) && (first & QUIC_BIT != 0) == (shape == PacketShape::Quic));
                 assert_ne!(frame[60..], before[..]);
                 before = frame[60..].to_vec();
             }

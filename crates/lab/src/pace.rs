@@ -1,4 +1,4 @@
-//! When the next frames of a steady stream are due.
+//! Clock of a steady stream: tells when its next frames are due.
 
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl Pace {
         usize::try_from(due.saturating_sub(self.sent)).unwrap_or(usize::MAX)
     }
 
-    /// So many of them were sent.
+    /// Counts frames that were sent.
     pub(crate) fn sent(&mut self, frames: usize) {
         self.sent += frames as u64;
     }

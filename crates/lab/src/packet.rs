@@ -3,7 +3,8 @@
 //! The kernel takes the outer VLAN tag out of a received frame and tells it beside the frame (PACKET_AUXDATA);
 //! it is put back here, with its TPID. What the kernel dropped because nobody read in time is counted
 //! (PACKET_STATISTICS). A frame to be sent has at least 14 octets, and at most the interface's MTU + 14 (+ 4 behind
-//! 0x8100, not behind 0x88A8). Left out on purpose: memory-mapped rings, which need `unsafe`; about 300,000 frames a second do here.
+//! 0x8100, not behind 0x88A8). Left out on purpose: memory-mapped rings, which need `unsafe`; about 300,000 frames a second do
+//! here.
 
 use std::fs;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -24,7 +25,7 @@ use crate::{Error, Namespace};
 pub(crate) const LONGEST: usize = 66_000;
 /// Asked of the kernel for frames not yet read, in octets (each frame costs about 1 KiB more than its length).
 pub(crate) const RECEIVE_BUFFER: usize = 64 << 20;
-/// How long a read waits before it looks whether it shall stop.
+/// Time that a read waits before it looks whether it shall stop.
 const READ_WAIT: i64 = 10_000;
 /// `struct tpacket_auxdata`: status at 0, VLAN TCI at 16, TPID at 18, host order.
 pub(crate) const AUXDATA_LENGTH: usize = 20;
@@ -39,7 +40,7 @@ pub(crate) mod option {
     sockopt_impl!(Statistics, GetOnly, libc::SOL_PACKET, libc::PACKET_STATISTICS, libc::tpacket_stats);
 }
 
-/// Which way a frame went through the interface.
+/// Direction of a frame through the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// It came from the wire.
@@ -51,9 +52,9 @@ pub enum Direction {
 /// A frame as it was on the wire, without its frame check sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// When it was read; later than when it arrived if the reader was behind.
+    /// Moment at which it was read; later than its arrival if the reader was behind.
     pub at: Instant,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// All octets from the destination address on.
     pub octets: Vec<u8>,

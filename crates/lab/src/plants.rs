@@ -37,10 +37,10 @@ pub const BARE: &str = "to-site";
 /// The switch of a LAN: a bridge that learns, and lets EAPOL pass as MACsec-aware switches do.
 pub const SWITCH: &str = "switch";
 
-/// What can be chosen about plants.
+/// Settings of plants.
 #[derive(Clone, Debug)]
 pub struct PlantsShape {
-    /// How many plants, 2 to 9.
+    /// Number of plants, 2 to 9.
     pub plants: u8,
     /// Stations in each LAN, each with its machine, 0 to 9.
     pub stations: u8,

@@ -14,15 +14,15 @@ use nix::unistd::Pid;
 
 use crate::Error;
 
-/// How often a running program is looked at.
+/// Interval at which a running program is looked at.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long an ended program's pipes may stay open (a grandchild may hold them).
+/// Time that an ended program's pipes may stay open (a grandchild may hold them).
 const PIPE_GRACE: Duration = Duration::from_millis(500);
 
-/// What an ended program left.
+/// Output and exit of an ended program.
 #[derive(Debug)]
 pub struct Output {
-    /// How it ended.
+    /// Its exit.
     pub status: ExitStatus,
     /// All it wrote to standard output; invalid UTF-8 is replaced.
     pub stdout: String,
@@ -223,7 +223,7 @@ pub fn run(args: &[&str], limit: Duration) -> Result<Output, Error> {
 mod tests {
     use super::*;
 
-    /// How long a shell may take on a busy machine.
+    /// Limit on the time of a shell on a busy machine.
     const LIMIT: Duration = Duration::from_secs(20);
 
     #[test]

@@ -8,7 +8,7 @@
 //!  one direction: receive up to 64 -> fate of each by its number -> hold back | corrupt | copy -> send in batches
 //! ```
 //!
-//! What becomes of a frame follows from the seed, the direction and the frame's number in that direction alone
+//! A frame's fate follows from the seed, the direction and the frame's number in that direction alone
 //! ([`Impairments`]), so the same traffic meets the same fate again. Time has one part in it only: frames held back
 //! are let go when about 2 ms pass without traffic.
 //!
@@ -24,7 +24,7 @@
 //! Left out on purpose: delay and jitter beyond reordering, bursts of loss, changing impairments while it runs (stop
 //! it and start another), memory-mapped rings (they need `unsafe`).
 
-mod fate;
+mod impairer;
 mod socket;
 
 use std::borrow::Cow;
@@ -34,16 +34,16 @@ use std::time::{Duration, Instant};
 
 use crate::topology::{LEFT, RIGHT, WIRE};
 use crate::{Error, Namespace, Task, Topology};
-use fate::Impairer;
-pub use fate::Impairments;
+use impairer::Impairer;
+pub use impairer::Impairments;
 use socket::{Receiver, Sender, Socket};
 
-/// How long what had arrived before a stop may still pass: longer than all the kernel can hold takes.
+/// Time for frames that arrived before a stop: longer than all that the kernel can hold takes.
 const DRAIN_LIMIT: Duration = Duration::from_secs(5);
-/// What stopping may take.
+/// Limit on the time of stopping.
 const STOP_LIMIT: Duration = Duration::from_secs(20);
 
-/// What one direction did, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
+/// Counters of one direction, since the start. Always `received + duplicated = forwarded + lost + send_failed` plus those
 /// held back at this moment; behind a stop none are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounters {
@@ -66,7 +66,7 @@ pub struct DirectionCounters {
     pub kernel_dropped: u64,
 }
 
-/// What the relay did.
+/// Counters of the relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RelayCounters {
     /// From gateway A to gateway B.
@@ -151,7 +151,7 @@ impl<'t> Relay<'t> {
         Relay::across(&topology.middle, to_right, to_left)
     }
 
-    /// What it has done so far; `kernel_dropped` as of the last pause in the traffic.
+    /// Counters so far; `kernel_dropped` as of the last pause in the traffic.
     pub fn counters(&self) -> RelayCounters {
         let [to_right, to_left] = &self.counters;
         RelayCounters { to_right: *to_right.lock(), to_left: *to_left.lock() }
@@ -236,7 +236,7 @@ impl Way {
             let since = stopping.then(|| *stopped.get_or_insert_with(Instant::now));
             let end = since.is_some_and(|since| idle || since.elapsed() > DRAIN_LIMIT);
             if idle || end {
-                self.impairer.let_go(&mut leaving);
+                self.impairer.release_due(&mut leaving);
                 counters.kernel_dropped += self.from.dropped()?;
             }
             let failed = sender.send(&leaving)?;

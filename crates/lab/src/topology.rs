@@ -29,7 +29,7 @@ use crate::{Error, Namespace};
 /// An Ethernet address.
 pub type Mac = [u8; 6];
 
-/// What can be chosen about a topology.
+/// Settings of a topology.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// MTU of the machines' interfaces and of the gateways' plain sides, in octets.

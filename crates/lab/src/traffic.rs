@@ -1,4 +1,4 @@
-//! What machines do: transfer files, answer datagrams, exchange process data every cycle.
+//! Traffic of machines: they transfer files, answer datagrams, exchange process data every cycle.
 //!
 //! Each runs on threads inside the machines' namespaces and ends by itself: every wait has a deadline. What is sent
 //! carries [`MARKER`], so that a search for it tells whether plaintext is somewhere.
@@ -20,7 +20,7 @@ use crate::packet::Direction;
 use crate::topology::{Mac, Machine};
 use crate::{Error, PacketSocket};
 
-/// What no frame but ours contains: it stands in every segment, datagram and cyclic frame sent here.
+/// Marker that no frame but ours contains: it stands in every segment, datagram and cyclic frame sent here.
 pub const MARKER: &[u8; 16] = b"plaintext-marker";
 
 /// EtherType of PROFINET RT.
@@ -31,14 +31,14 @@ const FRAME_ID: u16 = 0x8001;
 const PATTERN_OCTETS: usize = 65_521;
 /// Octets of the longest datagram that comes back whole.
 const LONGEST_DATAGRAM: usize = 9216;
-/// How long a datagram or a frame may be under way, on a busy machine, before it counts as lost.
+/// Time under way after which a datagram or a frame counts as lost, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// The same where many are expected to be lost.
 const BRIEFLY: Duration = Duration::from_secs(1);
-/// How long anything may take beyond its own duration.
+/// Limit on the time that anything takes beyond its own duration.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Which Internet Protocol.
+/// Version of the Internet Protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ip {
     /// Version 4.
@@ -73,9 +73,9 @@ impl Transfer {
 /// Until when a transfer goes on.
 #[derive(Clone, Copy, Debug)]
 pub enum Until {
-    /// So many octets have been sent.
+    /// Until this number of octets has been sent.
     Octets(u64),
-    /// So much time has passed.
+    /// Until this time has passed.
     Elapsed(Duration),
 }
 
@@ -282,7 +282,7 @@ fn paced_round_trips(
         socket.set_read_timeout(Some(wait))?;
         Ok(socket)
     };
-    // Who echoes looks often enough whether it is over.
+    // The echoing side looks often enough whether it is over.
     let echo = to.namespace.enter(|| bind(to_address, BRIEFLY))?.map_err(failed("open a UDP socket"))?;
     let socket =
         from.namespace.enter(|| bind(from_address, patience))?.map_err(failed("open a UDP socket"))?;
@@ -298,7 +298,7 @@ fn paced_round_trips(
                     break;
                 }
                 if let Ok((octets, peer)) = received {
-                    // What cannot be sent back is a lost round trip, and is seen as one.
+                    // An echo that cannot be sent is a lost round trip, and is seen as one.
                     let _ = echo.send_to(&buffer[..octets], peer);
                 }
             }
@@ -351,7 +351,7 @@ pub struct Cyclic {
     pub received: u64,
     /// Frames that arrived after a later one, or twice.
     pub out_of_order: u64,
-    /// How far the time between two arrivals was from the cycle, in nanoseconds.
+    /// Deviation of the time between two arrivals from the cycle, in nanoseconds.
     pub jitter: Histogram<u64>,
 }
 
@@ -415,7 +415,7 @@ fn cyclic_number(frame: &[u8]) -> Option<u64> {
     if ours { Some(u64::from_be_bytes(frame.get(32..40)?.try_into().ok()?)) } else { None }
 }
 
-/// What `ping` says: round trips of ICMP echoes, lost ones among them.
+/// Result of `ping`: round trips of ICMP echoes, lost ones among them.
 #[derive(Clone, Debug)]
 pub struct Ping {
     /// As its last two lines: packets, and round trips.

@@ -18,12 +18,12 @@ use crate::{Error, Namespace};
 const MOST_BEHIND: u64 = 64;
 /// The port that datagrams go to, where nobody reads them.
 const DISCARD: u16 = 9;
-/// How long nothing may arrive before all that is still under way counts as lost, and how long is waited for that.
+/// Silence after which all that is still under way counts as lost, and the limit on the wait for it.
 const QUIET: Duration = Duration::from_millis(60);
 const MOST_QUIET: Duration = Duration::from_secs(2);
 /// Trials that only tell where to look are so many times shorter.
 const BRIEF: u32 = 4;
-/// How long a sender may take beyond its trial.
+/// Time that a sender may take beyond its trial.
 const GRACE: Duration = Duration::from_secs(10);
 /// Octets of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
@@ -51,14 +51,14 @@ impl Stream {
     }
 }
 
-/// What was sent in a trial, and what arrived of it.
+/// Frames sent in a trial, and those that arrived.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Trial {
     /// Frames that were sent.
     pub sent: u64,
     /// Frames that arrived.
     pub received: u64,
-    /// How long was sent.
+    /// Duration of sending.
     pub elapsed: Duration,
 }
 
@@ -77,10 +77,10 @@ impl Trial {
     }
 }
 
-/// How a rate is searched for.
+/// Settings of a search for a rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Search {
-    /// How long a trial lasts; RFC 2544 wants 60 seconds for a figure of a product, and less is usual in a search.
+    /// Duration of a trial; RFC 2544 wants 60 seconds for a figure of a product, and less is usual in a search.
     pub time: Duration,
     /// The share that may be lost, from 0 to 1.
     pub loss: f64,
@@ -88,9 +88,9 @@ pub struct Search {
     pub precision: f64,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct SearchResult {
     /// Frames each second of the fastest trial that passed; 0 if none did.
     pub rate: f64,
     /// Octets of these frames in the mean, without FCS.
@@ -104,7 +104,7 @@ impl Search {
     ///
     /// # Errors
     /// If sockets or threads fail. Loss is not an error.
-    pub fn run(&self, from: &Machine, to: &Machine, stream: &Stream) -> Result<Found, Error> {
+    pub fn run(&self, from: &Machine, to: &Machine, stream: &Stream) -> Result<SearchResult, Error> {
         // Datagrams that a socket takes and nobody reads are dropped in silence, where an answer would be sent else.
         let _sink = to
             .namespace
@@ -130,7 +130,7 @@ impl Search {
         ends: [(&Namespace, &str); 2],
         octets: usize,
         mut source: impl FnMut() -> W,
-    ) -> Result<Found, Error> {
+    ) -> Result<SearchResult, Error> {
         self.by(octets as f64, |rate, time| trial(ends, source(), rate, time))
     }
 
@@ -139,8 +139,8 @@ impl Search {
         &self,
         mean_octets: f64,
         trial: impl FnMut(Option<u32>, Duration) -> Result<Trial, Error>,
-    ) -> Result<Found, Error> {
-        let found = Found { rate: 0.0, mean_octets, trials: Vec::new() };
+    ) -> Result<SearchResult, Error> {
+        let found = SearchResult { rate: 0.0, mean_octets, trials: Vec::new() };
         let mut hunt = Hunt { search: *self, trial, found };
         let brief = self.time / BRIEF;
         // As many as go; who loses none of them has nothing to be searched for.
@@ -156,7 +156,7 @@ impl Search {
 struct Hunt<T> {
     search: Search,
     trial: T,
-    found: Found,
+    found: SearchResult,
 }
 
 impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
@@ -178,7 +178,7 @@ impl<T: FnMut(Option<u32>, Duration) -> Result<Trial, Error>> Hunt<T> {
     /// Halves with brief trials; returns the highest rate that passed, 0 if none did, and one close by that failed.
     fn guide(&mut self, brief: Duration) -> Result<(f64, f64), Error> {
         let flood = self.found.trials[0];
-        // What arrives of too many may be less than what would arrive of fewer.
+        // Of too many frames fewer may arrive than of a smaller number.
         let (mut passed, mut failed) =
             (0.0, 1.25 * flood.received as f64 / flood.elapsed.as_secs_f64().max(1e-9));
         let least = (failed / 256.0).max(1.0);
@@ -270,7 +270,7 @@ mod tests {
 
     /// A box that passes `capacity` frames a second, under overload only a part of that; every `flaky`th trial loses some
     /// all the same, and a brief one hides the loss of what is up to `hidden` times too much.
-    fn found(capacity: f64, sender: f64, flaky: usize, [under_overload, hidden]: [f64; 2]) -> Found {
+    fn found(capacity: f64, sender: f64, flaky: usize, [under_overload, hidden]: [f64; 2]) -> SearchResult {
         let mut number = 0;
         let trial = |rate: Option<u32>, time: Duration| {
             number += 1;

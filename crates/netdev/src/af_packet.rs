@@ -4,7 +4,7 @@
 //! each frame what offloads left undone (PACKET_VNET_HDR), which on a sending socket would want the same in front
 //! of each frame.
 //!
-//! What the kernel does to frames before they get here, and what becomes of it:
+//! Changes that the kernel makes to frames before they get here, and the remedies:
 //! - it takes the outermost VLAN tag out: put back from the ring's header;
 //! - it leaves the checksum to hardware when the sender is local (veth with `tx on`): completed and counted, as the
 //!   wire that is not there would have had it done. SCTP's CRC-32c is not: `tx-checksum-sctp off` there;
@@ -29,6 +29,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use arrayvec::ArrayVec;
+use nix::sys::socket::{getsockopt, setsockopt};
 
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
@@ -38,6 +39,20 @@ use crate::pool::{HEADROOM, Pool, Slot};
 use crate::port::{self, ETHERNET_HEADER, Port, PortCounters, PortError};
 use received::Received;
 
+mod option {
+    //! Options that nix has no name for; its macro makes them.
+    #![allow(unreachable_pub)]
+    use libc::{c_int, tpacket_req, tpacket_stats};
+    use nix::{getsockopt_impl, setsockopt_impl, sockopt_impl};
+
+    sockopt_impl!(Version, SetOnly, libc::SOL_PACKET, libc::PACKET_VERSION, c_int);
+    sockopt_impl!(IgnoreOutgoing, SetOnly, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, bool);
+    sockopt_impl!(VnetHeader, SetOnly, libc::SOL_PACKET, libc::PACKET_VNET_HDR, bool);
+    sockopt_impl!(QdiscBypass, SetOnly, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, bool);
+    sockopt_impl!(ReceiveRing, SetOnly, libc::SOL_PACKET, libc::PACKET_RX_RING, tpacket_req);
+    sockopt_impl!(Statistics, GetOnly, libc::SOL_PACKET, libc::PACKET_STATISTICS, tpacket_stats);
+}
+
 /// Octets in front of a frame in its place of the ring, at most: header 52, Ethernet 16, rounded up, and the
 /// offload header.
 const PLACE_OVERHEAD: usize = 96;
@@ -45,7 +60,7 @@ const PLACE_OVERHEAD: usize = 96;
 const RING_OCTETS: usize = 8 << 20;
 /// Octets of one of its blocks, which the kernel allocates each in one piece.
 const BLOCK_OCTETS: usize = 128 << 10;
-/// How often the driver is asked again within one burst.
+/// Retries at the driver within one burst.
 const RETRIES: usize = 16;
 /// Turns without a frame between two looks at the socket's error.
 const IDLE_TURNS: u32 = 64;
@@ -198,25 +213,24 @@ impl AfPacket {
 
 /// Maps the receive ring of a socket that is not yet bound.
 fn ring(socket: &OwnedFd, place_octets: usize, places: usize) -> io::Result<Mapping> {
-    let set = |name, value: libc::c_int| packet::set_option(socket, libc::SOL_PACKET, name, &value);
-    set(libc::PACKET_VERSION, libc::tpacket_versions::TPACKET_V2 as libc::c_int)?;
+    setsockopt(socket, option::Version, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
     // Needs Linux 4.20. What we send must not come back to us.
-    set(libc::PACKET_IGNORE_OUTGOING, 1)?;
-    set(libc::PACKET_VNET_HDR, 1)?;
+    setsockopt(socket, option::IgnoreOutgoing, &true)?;
+    setsockopt(socket, option::VnetHeader, &true)?;
     let request = libc::tpacket_req {
         tp_block_size: BLOCK_OCTETS as libc::c_uint,
         tp_block_nr: (RING_OCTETS / BLOCK_OCTETS) as libc::c_uint,
         tp_frame_size: place_octets as libc::c_uint,
         tp_frame_nr: places as libc::c_uint,
     };
-    packet::set_option(socket, libc::SOL_PACKET, libc::PACKET_RX_RING, &request)?;
+    setsockopt(socket, option::ReceiveRing, &request)?;
     Mapping::shared(socket.as_raw_fd(), 0, RING_OCTETS)
 }
 
 /// The socket that sends, and never receives.
 fn sender(interface_index: u32) -> io::Result<OwnedFd> {
     let socket = packet::open()?;
-    packet::set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &1 as &libc::c_int)?;
+    setsockopt(&socket, option::QdiscBypass, &true)?;
     packet::bind(&socket, interface_index, 0)?;
     Ok(socket)
 }
@@ -234,7 +248,7 @@ impl Port for AfPacket {
         }
         if self.idle >= IDLE_TURNS {
             self.idle = 0;
-            packet::clear_error(self.receiver.as_raw_fd());
+            packet::clear_error(&self.receiver);
         }
     }
 
@@ -269,10 +283,7 @@ impl Port for AfPacket {
     }
 
     fn counters(&mut self) -> PortCounters {
-        // SAFETY: two counters, any value of which is valid.
-        let statistics: io::Result<libc::tpacket_stats> =
-            unsafe { packet::option(&self.receiver, libc::SOL_PACKET, libc::PACKET_STATISTICS) };
-        if let Ok(statistics) = statistics {
+        if let Ok(statistics) = getsockopt(&self.receiver, option::Statistics) {
             // The kernel counts from zero again after each question.
             self.counters.rx_kernel_dropped += u64::from(statistics.tp_drops);
         }

@@ -25,7 +25,7 @@ const FUNCTION_REDIRECT_MAP: i32 = 51;
 /// Offset of `rx_queue_index` in `struct xdp_md`.
 const XDP_MD_RX_QUEUE_INDEX: i16 = 16;
 
-/// Where a program can be linked to an interface (`enum bpf_attach_type`).
+/// Hook at which a program can be linked to an interface (`enum bpf_attach_type`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Hook {

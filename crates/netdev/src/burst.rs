@@ -37,7 +37,7 @@ impl Burst {
         self.slots.is_full()
     }
 
-    /// How many further frames fit.
+    /// Number of further frames that fit.
     pub fn room(&self) -> usize {
         self.slots.remaining_capacity()
     }

@@ -1,4 +1,4 @@
-//! A network interface as the engine needs it: what it is, what is wrong with it, what must be changed on it.
+//! A network interface as the engine needs it: its facts, its faults, the changes that it needs.
 //!
 //! [`Interface::open`] looks and refuses; [`Prepared`] changes what breaks raw forwarding, writes down what it
 //! changes, and puts it back. Facts come from one rtnetlink question and two ethtool ioctls, so they are about the
@@ -10,7 +10,6 @@ mod clsact;
 mod control;
 mod info;
 mod link;
-mod netlink;
 mod offload;
 mod owner;
 mod prepared;
@@ -24,12 +23,12 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
-pub use info::{InterfaceInfo, af_xdp_available};
-pub use prepared::{Allowed, Guard, Prepared, guard_here};
+pub use info::InterfaceInfo;
+pub use prepared::{Guard, Prepared, Tolerated, guard_here};
 pub use routes::default_routes;
-pub use watch::{Seen, Watch, look};
+pub use watch::{LinkEvents, LinkState, link_state};
 
-/// How often, and how long apart, it is borne that a previous owner has not quite gone.
+/// Retries while a previous owner has not quite gone, and the pause between them.
 const BUSY_RETRIES: usize = 30;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
@@ -49,7 +48,7 @@ pub struct Interface {
     addresses: Vec<String>,
 }
 
-/// Why an interface cannot be used, or not be changed or put back.
+/// Error of using, changing or restoring an interface.
 #[derive(Debug, thiserror::Error)]
 pub enum InterfaceError {
     /// No interface of that name.
@@ -123,7 +122,7 @@ pub enum InterfaceError {
     Unguarded {
         /// Its name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         why: String,
     },
     /// The state directory cannot be used.
@@ -132,11 +131,11 @@ pub enum InterfaceError {
         path = path.display()
     )]
     Record {
-        /// What was tried: read, write, lock, remove.
+        /// The operation that failed: read, write, lock, remove.
         action: &'static str,
         /// The record.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A record says what no record of ours says.
@@ -155,14 +154,14 @@ pub enum InterfaceError {
     System {
         /// Its name.
         name: String,
-        /// What was tried.
+        /// The step that failed.
         action: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// What to do about an error number, as the end of a line.
+/// Cure of an error number, as the end of a line.
 pub(crate) fn cure(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "; run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
@@ -197,7 +196,7 @@ impl Interface {
             return Err(InterfaceError::NotEthernet { name, hardware_type: link.hardware_type });
         }
         if let Some(master) = link.master {
-            let master = link::query(link::Which::Index(master)).map_or_else(
+            let master = link::query(link::LinkId::Index(master)).map_or_else(
                 |_| format!("interface {master}"),
                 |master| format!("{} {}", master.kind, master.name),
             );
@@ -265,7 +264,7 @@ impl Interface {
 }
 
 fn facts(name: &str) -> Result<link::LinkFacts, InterfaceError> {
-    link::query(link::Which::Name(name)).map_err(|source| match source.raw_os_error() {
+    link::query(link::LinkId::Name(name)).map_err(|source| match source.raw_os_error() {
         // EINVAL and ERANGE: a name that no interface can have.
         Some(libc::ENODEV | libc::EINVAL | libc::ERANGE) => InterfaceError::Missing { name: name.into() },
         _ => system(name, "ask what it is", source),

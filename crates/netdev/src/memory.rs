@@ -30,7 +30,7 @@ pub struct MemoryPort {
 
 impl MemoryPort {
     /// Two ends of a wire that holds `capacity` frames each way, each up to [`MEMORY_FRAME_OCTETS`] long.
-    /// What exceeds that is dropped and counted by the sender.
+    /// The sender drops and counts longer frames.
     pub fn pair(capacity: usize) -> (Self, Self) {
         let (outgoing, there, emptied_there, spare) = direction(capacity);
         let (outgoing_there, incoming, emptied, spare_there) = direction(capacity);

@@ -8,10 +8,10 @@
 //!               start .................................. start + len
 //! ```
 //!
-//! A chunk is always in exactly one of three hands: the pool's (free), a [`Slot`]'s (held), or the kernel's
-//! (lent: in a fill, receive, transmit or completion ring of AF_XDP). The pool keeps the books, so
-//! `free + held + lent = total` holds at every moment, and an address that the kernel hands back is only
-//! believed if that very chunk was lent.
+//! A chunk always has exactly one of three owners: the pool (free), a [`Slot`] (held), or the kernel
+//! (in flight: in a fill, receive, transmit or completion ring of AF_XDP). The pool keeps the books, so
+//! `free + held + in flight = total` holds at every moment. The pool believes an address from the kernel only
+//! if that very chunk was in flight.
 //!
 //! The kernel's own chunks must not exceed a page: to it a chunk of 16,384 is four, its parts (see [`parts`]).
 //!
@@ -72,13 +72,13 @@ impl ChunkOctets {
     }
 }
 
-/// Why a pool could not be made.
+/// Error of making a pool.
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// No chunks asked for, or more than a UMEM can address.
     #[error("a frame pool of {chunks} chunks is impossible; ask for 1 to {most}", most = Pool::MOST_CHUNKS)]
     Chunks {
-        /// What was asked for.
+        /// Number of chunks that was asked for.
         chunks: usize,
     },
     /// The kernel did not give the memory.
@@ -86,7 +86,7 @@ pub enum PoolError {
     Memory {
         /// Size of the region.
         octets: usize,
-        /// What mmap said.
+        /// Error of mmap.
         source: io::Error,
     },
 }
@@ -114,7 +114,7 @@ impl Slot {
         self.len
     }
 
-    /// Says anew where the frame stands. A place beyond the chunk makes the frame empty for [`Pool::frame`], and
+    /// Sets the frame's place anew. A place beyond the chunk makes the frame empty for [`Pool::frame`], and
     /// a port drops and counts it.
     pub fn place(&mut self, start: usize, len: usize) {
         self.start = start;
@@ -134,12 +134,12 @@ pub struct FrameView<'p> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Hand {
+enum Owner {
     Free,
     Held,
-    Lent,
-    /// Lent in parts: a bit for each that the kernel has.
-    LentParts(u8),
+    InFlight,
+    /// In flight by parts: a bit for each that the kernel has.
+    PartsInFlight(u8),
 }
 
 /// A region of chunks and the books about them. Never allocates after [`Pool::new`].
@@ -150,8 +150,8 @@ pub struct Pool {
     chunk_octets: ChunkOctets,
     /// Free chunks, the most recently used on top: its octets are likely still in the cache.
     free: Vec<u32>,
-    hands: Box<[Hand]>,
-    lent: usize,
+    owners: Box<[Owner]>,
+    in_flight: usize,
 }
 
 static NEXT_POOL: AtomicU32 = AtomicU32::new(0);
@@ -172,13 +172,13 @@ impl Pool {
             .expect("invariant: a process makes fewer than 2^32 pools");
         // Lowest chunk on top.
         let free = (0..chunks as u32).rev().collect();
-        Ok(Self { id, region, chunk_octets, free, hands: vec![Hand::Free; chunks].into(), lent: 0 })
+        Ok(Self { id, region, chunk_octets, free, owners: vec![Owner::Free; chunks].into(), in_flight: 0 })
     }
 
     /// Takes a free chunk, if there is one. The frame in it is empty and stands at [`HEADROOM`].
     pub fn take(&mut self) -> Option<Slot> {
         let chunk = self.free.pop()?;
-        self.hands[chunk as usize] = Hand::Held;
+        self.owners[chunk as usize] = Owner::Held;
         Some(Slot { pool: self.id, chunk, start: HEADROOM, len: 0 })
     }
 
@@ -188,7 +188,7 @@ impl Pool {
     /// If another pool made the slot: a bug that would mix two links' frames.
     pub fn give(&mut self, slot: Slot) {
         self.check(&slot);
-        self.hands[slot.chunk as usize] = Hand::Free;
+        self.owners[slot.chunk as usize] = Owner::Free;
         self.free.push(slot.chunk);
     }
 
@@ -251,9 +251,9 @@ impl Pool {
             assert_eq!(slot.pool, id, "invariant: a slot stays with the pool that made it");
             // SAFETY: the chunk is one of this region's, for this pool made the slot and nothing changes the
             // number. No two slots of a pool name the same chunk (take() removes it from the free stack,
-            // reclaim() wants it lent; both mark it held), slots cannot be copied, and each is visited once: the
+            // reclaim() wants it in flight; both mark it held), slots cannot be copied, and each is visited once: the
             // slices are disjoint. They live as long as the borrows of pool and slots do. The kernel writes
-            // lent chunks only.
+            // chunks in flight only.
             let chunk = unsafe { slice::from_raw_parts_mut(base.add(slot.chunk as usize * octets), octets) };
             FrameView { chunk, start: &mut slot.start, len: &mut slot.len }
         })
@@ -264,14 +264,14 @@ impl Pool {
         self.free.len()
     }
 
-    /// Chunks in the kernel's hands.
-    pub fn lent(&self) -> usize {
-        self.lent
+    /// Chunks that the kernel owns.
+    pub fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// All chunks.
     pub fn total(&self) -> usize {
-        self.hands.len()
+        self.owners.len()
     }
 
     /// The size of the chunks.
@@ -289,28 +289,28 @@ impl Pool {
         &self.region
     }
 
-    /// Which pool this is, for a port that must meet the same one at each call.
+    /// Number of this pool, for a port that must meet the same one at each call.
     pub(crate) fn id(&self) -> u32 {
         self.id
     }
 
     /// Hands a chunk to the kernel: the frame's address in the region, in octets from its start. None of it may
     /// be touched until [`Self::reclaim`].
-    pub(crate) fn lend(&mut self, slot: Slot) -> u64 {
+    pub(crate) fn submit(&mut self, slot: Slot) -> u64 {
         self.check(&slot);
-        self.hands[slot.chunk as usize] = Hand::Lent;
-        self.lent += 1;
+        self.owners[slot.chunk as usize] = Owner::InFlight;
+        self.in_flight += 1;
         slot.chunk as u64 * self.chunk_octets.octets() as u64 + slot.start as u64
     }
 
-    /// Believes the kernel that it is done with the chunk at `address`, if that chunk was lent at all. The slot
+    /// Believes the kernel that it is done with the chunk at `address`, if that chunk was in flight. The slot
     /// stands at the address; its frame is empty.
     pub(crate) fn reclaim(&mut self, address: u64) -> Option<Slot> {
         let octets = self.chunk_octets.octets() as u64;
         let chunk = usize::try_from(address / octets).ok()?;
-        let hand = self.hands.get_mut(chunk).filter(|hand| **hand == Hand::Lent)?;
-        *hand = Hand::Held;
-        self.lent -= 1;
+        let hand = self.owners.get_mut(chunk).filter(|hand| **hand == Owner::InFlight)?;
+        *hand = Owner::Held;
+        self.in_flight -= 1;
         Some(Slot { pool: self.id, chunk: chunk as u32, start: (address % octets) as usize, len: 0 })
     }
 
@@ -392,13 +392,13 @@ mod tests {
         let mut pool = Pool::new(ChunkOctets::Octets2048, 4).unwrap();
         let slot = pool.take().unwrap();
         let held = pool.take().unwrap();
-        let address = pool.lend(slot);
-        assert_eq!((address, pool.lent(), pool.free()), (256, 1, 2));
+        let address = pool.submit(slot);
+        assert_eq!((address, pool.in_flight(), pool.free()), (256, 1, 2));
         for wrong in [2048, 3 * 2048, 4 * 2048, u64::MAX] {
             assert!(pool.reclaim(wrong).is_none(), "{wrong}");
         }
         let slot = pool.reclaim(2047).unwrap();
-        assert_eq!((slot.start(), slot.len(), pool.lent()), (2047, 0, 0));
+        assert_eq!((slot.start(), slot.len(), pool.in_flight()), (2047, 0, 0));
         assert!(pool.reclaim(256).is_none(), "twice");
         pool.give(slot);
         pool.give(held);
@@ -438,7 +438,7 @@ mod tests {
                     }
                     Operation::Lend(which) if !held.is_empty() => {
                         let slot = held.swap_remove(which % held.len());
-                        pool.lend(slot);
+                        pool.submit(slot);
                     }
                     Operation::Reclaim(address) => held.extend(pool.reclaim(address)),
                     Operation::Write => {
@@ -452,7 +452,7 @@ mod tests {
                     }
                     Operation::Give(_) | Operation::Lend(_) => {}
                 }
-                prop_assert_eq!(pool.free() + held.len() + pool.lent(), pool.total());
+                prop_assert_eq!(pool.free() + held.len() + pool.in_flight(), pool.total());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What every port can do: take in a burst, send a burst, keep its rings in order, count.
+//! The interface of all ports: receive a burst, send a burst, keep rings in order, count.
 //!
 //! Implementors: [`AfXdp`](crate::af_xdp::AfXdp), [`AfPacket`](crate::af_packet::AfPacket), and the in-memory
 //! twin [`MemoryPort`](crate::memory::MemoryPort). One dynamic dispatch per burst.
@@ -6,9 +6,9 @@
 //! The rhythm of a worker: `receive`, work, `transmit` on the other port, `housekeep` on both; when nothing
 //! came, wait on the poll descriptors of both. All calls with the one pool that the port was opened with.
 //!
-//! What a port cannot put right when the machine at the other end of its wire is a virtual one (`veth`), whose
-//! kernel leaves work to hardware that is not there: on AF_XDP its checksums stay unfilled and its VLAN tags stay
-//! beside the frame, unseen. It needs `ethtool -K IF tx off txvlan off`. AF_PACKET puts both right.
+//! A virtual machine's wire (`veth`) needs `ethtool -K IF tx off txvlan off` with AF_XDP. Its kernel leaves work to hardware
+//! that is not there: checksums stay unfilled, and VLAN tags stay beside the frame, unseen. A port cannot put that right;
+//! AF_PACKET puts both right.
 //!
 //! Left out on purpose: blocking calls, time, addresses; frames of more than one chunk.
 
@@ -35,13 +35,13 @@ pub trait Port: Send {
     /// To be called once per turn of the worker, also when nothing was received. Never blocks; bounded.
     fn housekeep(&mut self, pool: &mut Pool);
 
-    /// What to poll for readability when there is nothing to do; empty for a port in memory.
+    /// Descriptors to poll for readability when there is nothing to do; empty for a port in memory.
     fn poll_descriptors(&self) -> &[RawFd];
 
     /// All counters since the port was opened. One or two system calls per queue: not for the frame path.
     fn counters(&mut self) -> PortCounters;
 
-    /// What this port is, for status and report: `af_xdp native, 4 queues`.
+    /// Description for status and report: `af_xdp native, 4 queues`.
     fn description(&self) -> &str;
 }
 
@@ -90,7 +90,7 @@ wire::counters! {
     }
 }
 
-/// Why a port could not be opened.
+/// Error of opening a port.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
     /// Frames of this MTU do not fit into a chunk of the pool.
@@ -101,7 +101,7 @@ pub enum PortError {
     MtuTooLarge {
         /// The interface.
         interface: String,
-        /// What would receive from it.
+        /// The engine that would receive from it.
         engine: &'static str,
         /// Its MTU.
         mtu: u32,
@@ -121,9 +121,9 @@ pub enum PortError {
     System {
         /// The interface.
         interface: String,
-        /// What was tried.
+        /// The step that failed.
         action: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

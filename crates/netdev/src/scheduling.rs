@@ -1,9 +1,9 @@
-//! Which threads the kernel runs first (sched(7)), and where.
+//! Scheduling of a worker's thread: priority (sched(7)) and CPU.
 //!
-//! A worker under SCHED_FIFO runs as soon as it is woken, before every ordinary thread of the box. It keeps them waiting
-//! meanwhile, among them the thread of the kernel that may have frames for it (ksoftirqd). So it goes first only where that is
-//! short: from its wake-up until it has nothing to do, for a millisecond at most, and for half of the time ([`Precedence`]). While it
-//! looks for more, and in a flood, it is an ordinary thread, until it next sleeps.
+//! A worker under SCHED_FIFO runs as soon as it is woken, before every ordinary thread of the box. Meanwhile these wait, among
+//! them the kernel's thread that may have frames for it (ksoftirqd). So the worker goes first only for a short time
+//! ([`RealTimeBudget`]): from its wake-up until it has nothing to do, for a millisecond at most, and for half of all time. While
+//! it looks for more, and in a flood, it is an ordinary thread, until it next sleeps.
 //!
 //! A worker is pinned only to a CPU that is kept for it. Elsewhere the kernel can move it away from a CPU whose
 //! interrupts keep it busy.
@@ -14,7 +14,10 @@ use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How the kernel chooses a thread.
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Scheduling policy of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Scheduling {
     /// Fairly, among all ordinary threads.
@@ -28,22 +31,23 @@ impl Scheduling {
     /// Whether the kernel would grant it: tries it on the calling thread, which is ordinary again afterwards.
     ///
     /// # Errors
-    /// What the kernel says; EPERM without CAP_SYS_NICE and with too low an RLIMIT_RTPRIO.
+    /// The kernel's error; EPERM without CAP_SYS_NICE and with too low an RLIMIT_RTPRIO.
     pub fn probe(self) -> io::Result<()> {
-        self.take()?;
-        Self::Ordinary.take()
+        self.apply()?;
+        Self::Ordinary.apply()
     }
 
     /// Schedules the calling thread so from now on.
     ///
     /// # Errors
     /// As [`Self::probe`].
-    pub fn take(self) -> io::Result<()> {
+    pub fn apply(self) -> io::Result<()> {
         let (policy, priority) = match self {
             Self::Ordinary => (libc::SCHED_OTHER, 0),
             Self::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
         };
         let parameters = libc::sched_param { sched_priority: priority };
+        // nix has no call for it.
         // SAFETY: the calling thread is alive; the parameters live through the call.
         match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &raw const parameters) } {
             0 => Ok(()),
@@ -55,7 +59,7 @@ impl Scheduling {
 /// Whether a thread may run on this CPU alone: a thread of its own tries it.
 ///
 /// # Errors
-/// What the kernel says; EINVAL if there is no such CPU, or the process's cpuset has it not.
+/// The kernel's error; EINVAL if there is no such CPU, or the process's cpuset has it not.
 pub fn probe_cpu(cpu: usize) -> io::Result<()> {
     thread::scope(|scope| {
         let tried = scope.spawn(|| pin(cpu)).join();
@@ -65,56 +69,47 @@ pub fn probe_cpu(cpu: usize) -> io::Result<()> {
 
 /// Has the calling thread run on one CPU alone.
 pub fn pin(cpu: usize) -> io::Result<()> {
-    if cpu >= libc::CPU_SETSIZE as usize {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    }
-    // SAFETY: a set of no CPU is all zeros.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the set has room for the number, which was compared above.
-    unsafe { libc::CPU_SET(cpu, &mut set) };
-    // SAFETY: 0 is the calling thread; the set lives through the call, and its size is given with it.
-    if unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) } == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::last_os_error())
-    }
+    let mut cpus = CpuSet::new();
+    cpus.set(cpu)?;
+    // 0 is the calling thread.
+    Ok(sched_setaffinity(Pid::from_raw(0), &cpus)?)
 }
 
-/// How long a worker goes first without having slept. Frames that are there when it wakes take a small part of it.
-pub const FIRST_AT_MOST: Duration = Duration::from_millis(1);
+/// Longest time that a worker goes first without having slept. Frames that are there when it wakes take a small part of it.
+pub const MAX_REAL_TIME: Duration = Duration::from_millis(1);
 /// More than this is not owed: a machine that stood still for minutes did not stand in anybody's way.
-const OWED_AT_MOST: Duration = Duration::from_millis(100);
+const MAX_DEBT: Duration = Duration::from_millis(100);
 
 /// Whether a thread goes first just now; it is the calling one always. It may for as long as it did not before: half of the time at
-/// most, and [`FIRST_AT_MOST`] at a stretch.
+/// most, and [`MAX_REAL_TIME`] at a stretch.
 #[derive(Debug)]
-pub struct Precedence {
+pub struct RealTimeBudget {
     scheduling: Scheduling,
     first: bool,
-    /// How long it may go first; below zero where a turn took longer than that. Nanoseconds.
+    /// Time that it may go first, in nanoseconds; below zero where a turn took longer than that.
     credit: i64,
-    /// Up to when that is counted.
+    /// Moment up to which `credit` is counted.
     counted: Instant,
 }
 
-impl Precedence {
+impl RealTimeBudget {
     /// A thread that has taken this scheduling.
     pub fn new(scheduling: Scheduling, now: Instant) -> Self {
         let first = matches!(scheduling, Scheduling::Fifo(_));
-        Self { scheduling, first, credit: nanoseconds(FIRST_AT_MOST), counted: now }
+        Self { scheduling, first, credit: nanoseconds(MAX_REAL_TIME), counted: now }
     }
 
-    /// A turn begins. Whoever has gone first for long enough does not any more.
+    /// A turn begins. A thread that has gone first for long enough does not any more.
     pub fn begin(&mut self, now: Instant) {
         if self.first && nanoseconds(now.saturating_duration_since(self.counted)) >= self.credit {
-            self.step_back(now);
+            self.demote(now);
         }
     }
 
     /// It is an ordinary thread from here on.
-    pub fn step_back(&mut self, now: Instant) {
+    pub fn demote(&mut self, now: Instant) {
         // The kernel lets every thread become ordinary.
-        if self.first && Scheduling::Ordinary.take().is_ok() {
+        if self.first && Scheduling::Ordinary.apply().is_ok() {
             self.count(now, false);
             self.first = false;
         }
@@ -125,9 +120,9 @@ impl Precedence {
         self.count(now, !self.first);
         let may = self.scheduling != Scheduling::Ordinary && self.credit > 0;
         if may && !self.first {
-            self.first = self.scheduling.take().is_ok();
+            self.first = self.scheduling.apply().is_ok();
         } else if self.first && !may {
-            self.step_back(now);
+            self.demote(now);
         }
     }
 
@@ -141,7 +136,7 @@ impl Precedence {
         let passed = nanoseconds(now.saturating_duration_since(self.counted));
         let credit =
             if gains { self.credit.saturating_add(passed) } else { self.credit.saturating_sub(passed) };
-        self.credit = credit.clamp(-nanoseconds(OWED_AT_MOST), nanoseconds(FIRST_AT_MOST));
+        self.credit = credit.clamp(-nanoseconds(MAX_DEBT), nanoseconds(MAX_REAL_TIME));
         self.counted = now;
     }
 }
@@ -168,22 +163,22 @@ mod tests {
             return;
         }
         let mut now = Instant::now();
-        let mut precedence = Precedence::new(Scheduling::Fifo(1), now);
+        let mut real_time = RealTimeBudget::new(Scheduling::Fifo(1), now);
         let mut first = Duration::ZERO;
         // Awake for 9 us out of 10.
         for _ in 0..100_000 {
-            precedence.woke(now);
+            real_time.woke(now);
             now += Duration::from_micros(9);
-            first += if precedence.first { Duration::from_micros(9) } else { Duration::ZERO };
-            precedence.begin(now);
-            precedence.sleep(now);
+            first += if real_time.first { Duration::from_micros(9) } else { Duration::ZERO };
+            real_time.begin(now);
+            real_time.sleep(now);
             now += Duration::from_micros(1);
         }
         assert!(
             first > Duration::from_millis(300) && first < Duration::from_millis(510),
             "{first:?} of a second"
         );
-        Scheduling::Ordinary.take().expect("every thread may be ordinary");
+        Scheduling::Ordinary.apply().expect("every thread may be ordinary");
     }
 
     #[test]

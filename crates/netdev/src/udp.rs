@@ -54,7 +54,7 @@ wire::counters! {
     }
 }
 
-/// What is asked of the kernel, where it can.
+/// Offloads that the kernel is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Offloads {
     /// Packets are sent together and cut by the kernel or the card.
@@ -69,15 +69,15 @@ impl Default for Offloads {
     }
 }
 
-/// Why a UDP port could not be opened.
+/// Error of opening a UDP port.
 #[derive(Debug, thiserror::Error)]
 #[error("UDP {address}: cannot {action}: {source}{}", cure(source, address))]
 pub struct UdpError {
-    /// What it was to be bound to.
+    /// Address to be bound to.
     pub address: SocketAddr,
-    /// What was tried.
+    /// The call that failed.
     pub action: &'static str,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -100,7 +100,7 @@ pub struct UdpPort {
     inbox: Inbox,
     outbox: Outbox,
     counters: UdpCounters,
-    /// What the kernel said last that it had dropped.
+    /// The kernel's last count of packets that it dropped.
     dropped: u32,
     description: String,
 }
@@ -117,7 +117,7 @@ impl UdpPort {
         let inbox = Inbox::new().map_err(failed("find memory for it"))?;
         let socket = OwnedFd::from(socket);
         let merging = offloads.merging && socket::merge_received(&socket);
-        let buffers = socket::enlarge_buffers(&socket, BUFFER_OCTETS as libc::c_int);
+        let buffers = socket::enlarge_buffers(&socket, BUFFER_OCTETS);
         Ok(Self {
             socket,
             address,
@@ -129,7 +129,7 @@ impl UdpPort {
         })
     }
 
-    /// What it is bound to.
+    /// Address that it is bound to.
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
@@ -179,12 +179,12 @@ impl UdpPort {
         self.counters
     }
 
-    /// What this port is, for status and report: `udp, merged receive, buffers 8192 and 4096 KiB of 8192`.
+    /// Description for status and report: `udp, merged receive, buffers 8192 and 4096 KiB of 8192`.
     pub fn description(&self) -> &str {
         &self.description
     }
 
-    /// What to poll for readability.
+    /// Descriptor to poll for readability.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_fd().as_raw_fd()
     }

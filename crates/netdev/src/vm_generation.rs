@@ -11,28 +11,30 @@
 //! change@/devices/platform/VMGENCTR:00 \0 ACTION=change \0 … \0 NEW_VMGENID=1 \0 SEQNUM=… \0
 //! ```
 
-#![allow(unsafe_code)]
-
 use std::io;
-use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::sys::socket::{NetlinkAddr, SockFlag, SockProtocol, recvfrom, setsockopt, sockopt};
+
+use crate::netlink;
 
 /// The kernel's own uevents; those that udev passes on are group 2.
 const KERNEL_GROUP: u32 = 1;
-/// As long as the kernel makes them (UEVENT_BUFFER_SIZE).
+/// Octets of the longest uevent (UEVENT_BUFFER_SIZE).
 const LONGEST: usize = 2048;
 /// The most uevents taken at one question.
 const MOST: usize = 1024;
 /// Room for those that come between two questions.
-const ROOM_OCTETS: libc::c_int = 4 << 20;
+const ROOM_OCTETS: usize = 4 << 20;
 
-/// Hears of it.
+/// A socket that receives the kernel's uevents.
 #[derive(Debug)]
-pub struct Watch(OwnedFd);
+pub struct GenerationMonitor(OwnedFd);
 
-/// What was heard since the last question.
+/// Outcome of a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Heard {
+pub enum GenerationEvent {
     /// Nothing of the kind.
     Nothing,
     /// The machine was brought back, or copied.
@@ -41,65 +43,41 @@ pub enum Heard {
     Lost,
 }
 
-impl Watch {
+impl GenerationMonitor {
     /// Begins to listen, in the calling thread's network namespace.
     ///
     /// # Errors
     /// If there is no such socket to be had.
     pub fn open() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: no pointers.
-        let descriptor = unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_KOBJECT_UEVENT) };
-        if descriptor < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: a new descriptor that nobody else owns.
-        let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
+        let socket = netlink::socket(SockProtocol::NetlinkKObjectUEvent, SockFlag::SOCK_NONBLOCK)?;
         // Needs CAP_NET_ADMIN. With less room more is lost in a storm of uevents, which is told.
-        let _ =
-            crate::packet_socket::set_option(&socket, libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &ROOM_OCTETS);
-        // SAFETY: all zero is a valid address.
-        let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
-        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
-        address.nl_groups = KERNEL_GROUP;
-        crate::packet_socket::bind_to(&socket, &address)?;
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &ROOM_OCTETS);
+        netlink::join(&socket, KERNEL_GROUP)?;
         Ok(Self(socket))
     }
 
-    /// What the kernel has said since the last question. Does not wait; at most [`MOST`] uevents are taken.
-    pub fn heard(&self) -> Heard {
-        let mut heard = Heard::Nothing;
+    /// Takes the uevents since the last call, at most [`MOST`]. Does not wait.
+    pub fn poll(&self) -> GenerationEvent {
+        let mut heard = GenerationEvent::Nothing;
         for _ in 0..MOST {
             match self.next() {
-                Ok(true) => return Heard::Restored,
+                Ok(true) => return GenerationEvent::Restored,
                 Ok(false) => {}
-                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => heard = Heard::Lost,
+                Err(Errno::ENOBUFS) => heard = GenerationEvent::Lost,
                 Err(_) => break,
             }
         }
         heard
     }
 
-    /// Whether the next uevent is the one. `WouldBlock`: there is none.
-    fn next(&self) -> io::Result<bool> {
-        let mut octets = [0_u8; LONGEST];
-        // SAFETY: all zero is a valid address.
-        let mut from: libc::sockaddr_nl = unsafe { mem::zeroed() };
-        let mut from_octets = mem::size_of_val(&from) as libc::socklen_t;
-        // SAFETY: buffer and address are as long as said; what is longer is cut.
-        let received = unsafe {
-            libc::recvfrom(
-                self.0.as_raw_fd(),
-                octets.as_mut_ptr().cast(),
-                octets.len(),
-                0,
-                (&raw mut from).cast(),
-                &raw mut from_octets,
-            )
-        };
-        let received = usize::try_from(received).map_err(|_| io::Error::last_os_error())?;
+    /// Whether the next uevent is the one. EAGAIN: there is none.
+    fn next(&self) -> nix::Result<bool> {
+        let mut octets = [0; LONGEST];
+        // A longer uevent is cut.
+        let (received, from) = recvfrom::<NetlinkAddr>(self.0.as_raw_fd(), &mut octets)?;
         // Only the kernel has 0: nobody else's word counts.
-        Ok(from.nl_pid == 0 && is_restored(octets.get(..received).unwrap_or_default()))
+        let from_kernel = from.is_some_and(|from| from.pid() == 0);
+        Ok(from_kernel && is_restored(octets.get(..received).unwrap_or_default()))
     }
 }
 
@@ -132,6 +110,6 @@ mod tests {
 
     #[test]
     fn nothing_is_heard_where_nothing_was_said() {
-        assert_eq!(Watch::open().unwrap().heard(), Heard::Nothing);
+        assert_eq!(GenerationMonitor::open().unwrap().poll(), GenerationEvent::Nothing);
     }
 }

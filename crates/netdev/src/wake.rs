@@ -47,8 +47,8 @@ impl Waker {
 }
 
 impl Waiter {
-    /// Waits for none of the descriptors any more that it was to watch.
-    pub fn forget(&mut self) {
+    /// Clears the list of descriptors to watch.
+    pub fn clear(&mut self) {
         self.polled.truncate(1);
     }
 

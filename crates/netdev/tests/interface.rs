@@ -98,7 +98,7 @@ fn settings_are_changed_and_put_back() {
         {
             assert!(during.contains(change), "{change} is missing in {during}");
         }
-        assert!(prepared.still_on().is_empty() && prepared.guard() == Guard::Tcx, "{prepared:?}");
+        assert!(prepared.remaining_offloads().is_empty() && prepared.guard() == Guard::Tcx, "{prepared:?}");
         let second = Prepared::apply(Interface::open("plain").unwrap(), &state.0).unwrap_err();
         assert!(matches!(second, InterfaceError::Taken { .. }), "{second}");
         prepared.restore().unwrap();

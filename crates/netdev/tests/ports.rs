@@ -295,7 +295,7 @@ fn af_xdp_falls_back_to_generic_where_native_cannot_be_had() {
         assert_eq!(pool.free(), free, "a failure leaves the pool as it was");
         let (first, _) = AfXdp::open_pair(&plain, &protected, &mut pool, Attach::default()).unwrap();
         assert_eq!(first.description(), "af_xdp generic, 1 queue");
-        assert!(pool.lent() > 0);
+        assert!(pool.in_flight() > 0);
     });
 }
 

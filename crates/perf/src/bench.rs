@@ -28,9 +28,9 @@ pub mod precompute;
 pub mod rivals;
 pub mod samples;
 pub mod small;
-pub mod stand;
 pub mod suites;
 pub mod table;
+pub mod test_bed;
 pub mod tunnel;
 
 use std::fmt::Display;
@@ -41,13 +41,14 @@ use ::bench::Row;
 use crate::demo::pair::PairError;
 use crate::programs::Programs;
 
-/// What a bench needs to know and where it tells.
+/// Settings of a bench, and the receiver of its rows.
 pub struct Bench<'b> {
     /// The programs to be run.
     pub programs: &'b Programs,
-    /// How long and how often is measured.
+    /// Duration and number of measurements.
     pub effort: Effort,
-    /// Texts, one of which a figure of `link` or `tunnel`, or a case of `overload`, must have in its name to be measured; none: all are.
+    /// Texts, one of which a figure of `link` or `tunnel`, or a case of `overload`, must have in its name to be measured; none:
+    /// all are.
     pub only: &'b [String],
     /// Told what is being measured.
     pub progress: &'b mut dyn FnMut(&dyn Display),
@@ -55,12 +56,12 @@ pub struct Bench<'b> {
     pub figure: &'b mut dyn FnMut(Row),
 }
 
-/// How long and how often is measured.
+/// Duration and number of measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Rounds of each comparison.
     pub rounds: usize,
-    /// How long each throughput is measured in each round.
+    /// Duration of each throughput's measurement in each round.
     pub time: Duration,
     /// Round trips in each round.
     pub round_trips: u64,

@@ -30,7 +30,7 @@ use frameward::report::{Counters, GatewayReport, LinkReport};
 use pair::{Choice, Pair, PairError, Scratch};
 pub use tunnel::tunnel;
 
-/// Where the lines of a demo go.
+/// Receiver of a demo's lines.
 type Say<'s> = &'s mut dyn FnMut(&dyn Display);
 
 /// Why a demo failed.
@@ -47,7 +47,7 @@ pub enum DemoError {
     Seen(String),
 }
 
-/// What the link's configuration adds to the default: full-size frames have to fit a network of 1500 octets.
+/// Addition to the link's default configuration: full-size frames have to fit a network of 1500 octets.
 const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 /// Shows a link between two gateways, each running the program `frameward`. Takes about 20 seconds.

@@ -29,7 +29,7 @@ use arguments::{Arguments, Command, Demo, Evidence, EvidenceRun, Measured, PortK
 
 mod arguments;
 
-/// How a command that did not succeed ended; what is wrong has been told.
+/// Exit of a command that did not succeed; the fault has been told.
 enum Failure {
     /// Exit status 1.
     Failed,

@@ -1,5 +1,5 @@
-//! An answer of `frameward plan` as a plot: what a frame may take and what it takes, over its payload; and how many relations there can be, over
-//! the cycle.
+//! An answer of `frameward plan` as a plot: what a frame may take and what it takes, over its payload; and how many relations
+//! there can be, over the cycle.
 
 use std::error::Error;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn draw(answer: &Answer, file: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a frame may take, and what it takes.
+/// The budget of a frame, and its cost.
 fn times(answer: &Answer, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
     let may: Vec<_> = may_take(&budget(answer)?);
     let takes = |of: fn(&Cost) -> f64| {
@@ -85,7 +85,7 @@ fn times(answer: &Answer, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
     legend(&mut chart)
 }
 
-/// What was asked about.
+/// The budget that was asked about.
 fn budget(answer: &Answer) -> Result<Budget, Box<dyn Error>> {
     let cycle = Cycle::new(Duration::from_nanos((answer.cycle_us * 1e3).round() as u64));
     let load = Load::from_millionths((answer.load * 1e6).round() as u32);
@@ -105,7 +105,7 @@ fn may_take(budget: &Budget) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// How many relations there can be.
+/// Number of relations that are possible.
 fn relations(answer: &Answer, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
     let cycle = |answer: &CycleAnswer| answer.cycle_us / 1e3;
     let (first, last) = match (answer.cycles.first(), answer.cycles.last()) {

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Where they are.
+/// Their directory.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The gateway: what is shown and measured.

@@ -175,8 +175,8 @@ fn overloaded(cases: &[(&str, usize)]) {
         assert_eq!(figures(case), curves + others, "{case}: {rows:?}");
     }
     assert_eq!(rows.len(), cases.iter().map(|(_, others)| curves + others).sum::<usize>(), "{rows:?}");
-    // Good frames get through, and the gateways still answer. In a window of some milliseconds beside other tests that is so below the
-    // lossless rate; beyond it a process may not have had a CPU in it.
+    // Good frames get through, and the gateways still answer. In a window of some milliseconds beside other tests that is so
+    // below the lossless rate; beyond it a process may not have had a CPU in it.
     let is_judged =
         |case: &str| ["lossless", "offered", "a quarter alone"].iter().any(|of| case.starts_with(of));
     assert!(rows.iter().filter(|row| is_judged(&row.case)).all(|row| row.value > 0.0), "{rows:?}");

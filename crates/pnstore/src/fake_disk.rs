@@ -122,7 +122,7 @@ pub(super) fn open_at(disk: &SharedDisk, now: u64) -> Result<Store<SharedDisk>, 
     Store::open(disk.clone(), Path::new("state"), Opening { machine: MACHINE, now, max_age: None })
 }
 
-/// Why a state directory is refused.
+/// The error with which a state directory is refused.
 pub(super) fn refusal(disk: &SharedDisk) -> String {
     open(disk).err().map(|error| error.to_string()).unwrap_or_default()
 }

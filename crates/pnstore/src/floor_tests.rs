@@ -266,7 +266,7 @@ fn what_was_received_under_is_not_forgotten_with_the_state() {
     let refused = |state: &Path, by: &str| {
         let judged = open(state).check_role(Role::Send, name(1), &key).unwrap_err();
         let begun = open(state).begin(name(1), Pn::LAST_32, &key).unwrap_err();
-        let glanced = Glance::at(state).unwrap().check_role(Role::Send, name(1), &key).unwrap_err();
+        let glanced = StateView::read(state).unwrap().check_role(Role::Send, name(1), &key).unwrap_err();
         for error in [judged, begun, glanced] {
             assert!(matches!(&error, LeaseError::Received { record } if record.ends_with(by)), "{error}");
         }
@@ -285,7 +285,7 @@ fn what_was_received_under_is_not_forgotten_with_the_state() {
 fn a_glance_at_a_state_directory_needs_none_and_makes_none() {
     let directory = TestDirectory::new("glance");
     let (state, key) = (directory.0.join("state"), directory.0.join("own.key"));
-    let judge = |role| Glance::at(&state).unwrap().check_role(role, name(1), &key);
+    let judge = |role| StateView::read(&state).unwrap().check_role(role, name(1), &key);
     judge(Role::Send).unwrap();
     assert!(!state.exists());
     // Beside the gateway that holds it.
@@ -294,7 +294,7 @@ fn a_glance_at_a_state_directory_needs_none_and_makes_none() {
     judge(Role::Send).unwrap();
     assert!(matches!(judge(Role::Receive), Err(LeaseError::Sent { .. })));
     std::fs::write(state.join("leases"), "no leases").unwrap();
-    assert!(Glance::at(&state).is_none());
+    assert!(StateView::read(&state).is_none());
 }
 
 /// Gateways with a state directory each and one key file, all at once: one begins.

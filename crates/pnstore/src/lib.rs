@@ -1,4 +1,4 @@
-//! What static keys need on disk: packet-number leases, so that no nonce is used twice, and replay floors, so that
+//! State of static keys on disk: packet-number leases, so that no nonce is used twice, and replay floors, so that
 //! what was received before a crash is not accepted after it. Wire formats section 7.
 //!
 //! **Leases.** Before a transmit SA sends a frame with a static key, the block of PNs from which it takes its numbers
@@ -49,7 +49,7 @@ pub mod own_lock;
 mod record;
 mod roles;
 mod store;
-mod used;
+mod use_marks;
 
 use std::fs::File;
 use std::io;
@@ -63,10 +63,10 @@ use wire::{Pn, Sci, Ssci};
 use disk::{Directory, Disk as _};
 use record::MAX_RECORDS;
 pub use record::RecordError;
-use roles::Known;
-pub use roles::{Glance, Role};
+use roles::KnownName;
+pub use roles::{Role, StateView};
 use store::{Opening, Store};
-use used::{Mark, Marks};
+use use_marks::{UseMark, UseMarks};
 
 /// PNs reserved at a time: 2^20.
 ///
@@ -115,7 +115,7 @@ pub struct PnBlock {
 
 /// PNs of a transmit SA that is gone: reserved, and never used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Unused {
+pub struct UnusedPns {
     /// The record on disk.
     pub name: LeaseName,
     /// The PN that the next frame would have had.
@@ -124,7 +124,7 @@ pub struct Unused {
     pub through: Pn,
 }
 
-/// What became of a wish for PNs.
+/// Outcome of a request for PNs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reservation {
     /// These PNs may be used.
@@ -133,7 +133,7 @@ pub enum Reservation {
     Exhausted,
 }
 
-/// Why there is no lease. Every text says what to do.
+/// Error of leases and floors. Every text says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum LeaseError {
     /// The state directory cannot be made or opened.
@@ -141,7 +141,7 @@ pub enum LeaseError {
     Directory {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another process holds the state directory.
@@ -155,7 +155,7 @@ pub enum LeaseError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The records cannot be written; no PN was handed out.
@@ -163,7 +163,7 @@ pub enum LeaseError {
     Write {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Records are damaged, so nobody knows which PNs are used.
@@ -171,7 +171,7 @@ pub enum LeaseError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Its fault.
         reason: RecordError,
     },
     /// The records existed and are gone, so nobody knows which PNs are used.
@@ -196,7 +196,7 @@ pub enum LeaseError {
         path: PathBuf,
         /// Since the last heartbeat.
         age: Duration,
-        /// What is accepted.
+        /// The age that is accepted.
         max_age: Duration,
     },
     /// The key was used before, and the state does not know it: the state is lost as a whole, or the key came from
@@ -253,7 +253,7 @@ pub enum LeaseError {
     Silent {
         /// The state directory.
         path: PathBuf,
-        /// For how long.
+        /// Duration of the silence.
         silent: Duration,
     },
     /// More keys than the file holds.
@@ -264,27 +264,27 @@ pub enum LeaseError {
     },
 }
 
-/// What is to be done when nobody knows which PNs are used.
+/// Cure when nobody knows which PNs are used.
 const ANEW: &str = "change all static keys, then remove leases* and floors* from the state directory";
 
-/// What is to be done when two boxes have each other's names.
+/// Cure when two boxes have each other's names.
 const EXCHANGED: &str = "put them back, or make new keys on both";
 
-/// How a transmit SA begins.
+/// First lease of a transmit SA.
 #[derive(Debug)]
-pub struct Begin {
+pub struct InitialLease {
     /// Its first block.
     pub reservation: Reservation,
     /// If the key has no mark beside it.
-    pub unmarked: Option<Unmarked>,
+    pub unmarked: Option<UnmarkedKey>,
 }
 
 /// A key that has no mark beside it: a loss of the state directory as a whole would go unnoticed.
 #[derive(Debug)]
-pub struct Unmarked {
+pub struct UnmarkedKey {
     /// The key's file.
     pub key_file: PathBuf,
-    /// Why.
+    /// The error of writing it.
     pub error: io::Error,
 }
 
@@ -320,7 +320,7 @@ impl LeaseStore {
         &self.path
     }
 
-    /// How far this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
+    /// Time by which this box's clock was behind the state's heartbeat when it was opened: it is wrong now, or was then.
     pub const fn clock_behind(&self) -> Option<Duration> {
         self.store.clock_behind()
     }
@@ -333,7 +333,7 @@ impl LeaseStore {
     /// `KeyUsed`: the key has a mark and no lease. `Received`: this box has received under the name, and is to send;
     /// `Sent`: the other way round. `Read`.
     pub fn check_role(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
-        let known = Known { sent: self.store.knows(name), received: self.store.received(name) };
+        let known = KnownName { sent: self.store.knows(name), received: self.store.received(name) };
         roles::check_role(&self.path, role, name, known, key_file)
     }
 
@@ -343,12 +343,12 @@ impl LeaseStore {
     /// # Errors
     ///
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
-    pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<Begin, LeaseError> {
+    pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<InitialLease, LeaseError> {
         let locked = lock_marks(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, BLOCK_PNS)?;
-        let unmarked = locked.set(&Mark::sent(name), key_file);
-        Ok(Begin { reservation, unmarked })
+        let unmarked = locked.set(&UseMark::sent(name), key_file);
+        Ok(InitialLease { reservation, unmarked })
     }
 
     /// Writes down that receive SAs with these names may receive from now on, and marks their keys, which stand in these
@@ -358,13 +358,13 @@ impl LeaseStore {
     /// # Errors
     ///
     /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
-    pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<Unmarked>, LeaseError> {
+    pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<UnmarkedKey>, LeaseError> {
         sas.iter().try_for_each(|(name, key_file)| self.check_role(Role::Receive, *name, key_file))?;
         let names: Vec<_> = sas.iter().map(|(name, _)| *name).collect();
         self.store.receive(&names, unix_seconds())?;
         let mut first = None;
         for (name, key_file) in sas {
-            let unmarked = lock_marks(key_file)?.set(&Mark::received(*name, &self.path), key_file);
+            let unmarked = lock_marks(key_file)?.set(&UseMark::received(*name, &self.path), key_file);
             first = first.or(unmarked);
         }
         Ok(first)
@@ -396,7 +396,7 @@ impl LeaseStore {
     /// # Errors
     ///
     /// `Write`; the PNs are then lost, as after a crash.
-    pub fn give_back(&mut self, unused: &[Unused]) -> Result<(), LeaseError> {
+    pub fn give_back(&mut self, unused: &[UnusedPns]) -> Result<(), LeaseError> {
         self.store.give_back(unused)
     }
 
@@ -441,12 +441,12 @@ pub fn condemn(path: &Path) -> Result<(), LeaseError> {
 
 /// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.
 struct LockedMarks {
-    marks: Marks,
+    marks: UseMarks,
     lock: io::Result<File>,
 }
 
 fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
-    let marks = Marks::of(key_file);
+    let marks = UseMarks::of(key_file);
     let marks = marks.map_err(|source| LeaseError::Read { path: key_file.to_owned(), source })?;
     match marks.lock() {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -458,13 +458,13 @@ fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
 
 impl LockedMarks {
     /// Sets a mark unless it is there.
-    fn set(self, mark: &Mark, key_file: &Path) -> Option<Unmarked> {
+    fn set(self, mark: &UseMark, key_file: &Path) -> Option<UnmarkedKey> {
         if self.marks.have(mark).unwrap_or(false) {
             return None;
         }
-        // Where there is no lock, its error says why nothing can be written.
+        // Without a lock, its error says why nothing can be written.
         let set = self.lock.and_then(|_held| self.marks.set(mark));
-        set.err().map(|error| Unmarked { key_file: key_file.to_owned(), error })
+        set.err().map(|error| UnmarkedKey { key_file: key_file.to_owned(), error })
     }
 }
 

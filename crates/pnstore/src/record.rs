@@ -26,7 +26,7 @@ const FLOORS: &[u8; 8] = b"FWFLOOR\0";
 const VERSION: u32 = 1;
 const RECORD_OCTETS: usize = 40;
 
-/// What is wrong with a file of leases or floors.
+/// Fault of a file of leases or floors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RecordError {
     /// The length fits no number of records.

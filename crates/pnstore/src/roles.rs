@@ -1,4 +1,4 @@
-//! Which names were sent under and which were received under: nobody does both.
+//! Roles of names: a box either sends or receives under a name, and never does both.
 //!
 //! A link's two boxes have the same two keys. If their configurations are exchanged, or `sci` and `key_file` alone, each
 //! would send under a name that the other has used, from PN 1 on: every nonce comes twice. And each would take its own
@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 
 use super::record::{Floors, Leases};
 use super::store::{FLOORS, LEASES};
-use super::used::{Mark, Marks};
+use super::use_marks::{UseMark, UseMarks};
 use super::{LeaseError, LeaseName};
 
-/// What an SA does with its name.
+/// Role of an SA under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// A transmit SA's.
@@ -24,9 +24,9 @@ pub enum Role {
     Receive,
 }
 
-/// What a state directory knows of one name.
+/// Knowledge of a state directory about one name.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+pub(super) struct KnownName {
     pub(super) sent: bool,
     pub(super) received: bool,
 }
@@ -36,20 +36,20 @@ pub(super) fn check_role(
     state: &Path,
     role: Role,
     name: LeaseName,
-    known: Known,
+    known: KnownName,
     key_file: &Path,
 ) -> Result<(), LeaseError> {
     let read_error = |path: PathBuf| move |source| LeaseError::Read { path, source };
-    let marks = Marks::of(key_file).map_err(read_error(key_file.to_owned()))?;
+    let marks = UseMarks::of(key_file).map_err(read_error(key_file.to_owned()))?;
     let have = |mark| marks.have(&mark).map_err(read_error(marks.path()));
     match role {
         Role::Receive if known.sent => Err(LeaseError::Sent { record: state.join(LEASES) }),
         Role::Receive => Ok(()),
         Role::Send if known.received => Err(LeaseError::Received { record: state.join(FLOORS) }),
-        Role::Send if have(Mark::received(name, state))? => {
+        Role::Send if have(UseMark::received(name, state))? => {
             Err(LeaseError::Received { record: marks.path() })
         }
-        Role::Send if !known.sent && have(Mark::sent(name))? => Err(LeaseError::KeyUsed {
+        Role::Send if !known.sent && have(UseMark::sent(name))? => Err(LeaseError::KeyUsed {
             key_file: key_file.to_owned(),
             mark: marks.path(),
             path: state.to_owned(),
@@ -58,17 +58,17 @@ pub(super) fn check_role(
     }
 }
 
-/// What a state directory holds, read without holding it: its gateway may run meanwhile.
-pub struct Glance {
+/// Contents of a state directory, read without its lock: its gateway may run meanwhile.
+pub struct StateView {
     path: PathBuf,
     leases: Leases,
     floors: Floors,
 }
 
-impl Glance {
+impl StateView {
     /// Reads the state directory `path`; one that is not there, or not yet used, holds nothing. `None`: this user may not
     /// read it, or it is damaged, which a start says.
-    pub fn at(path: &Path) -> Option<Self> {
+    pub fn read(path: &Path) -> Option<Self> {
         let read = |name| match fs::read(path.join(name)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             other => other.map(Some),
@@ -89,7 +89,7 @@ impl Glance {
     /// # Errors
     /// As there.
     pub fn check_role(&self, role: Role, name: LeaseName, key_file: &Path) -> Result<(), LeaseError> {
-        let known = Known {
+        let known = KnownName {
             sent: self.leases.ends.contains_key(&name.0),
             received: self.floors.lowest.contains_key(&name.0),
         };

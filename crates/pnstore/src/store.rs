@@ -9,7 +9,7 @@ use wire::Pn;
 
 use super::disk::Disk;
 use super::record::{Floors, Leases, MAX_RECORDS, Pns};
-use super::{LeaseError, LeaseName, PnBlock, Reservation, Unused};
+use super::{LeaseError, LeaseName, PnBlock, Reservation, UnusedPns};
 
 /// The oldest that the heartbeat gets while a gateway runs.
 const HEARTBEAT: Duration = Duration::from_secs(60);
@@ -26,7 +26,7 @@ pub(super) const RESTORED_TEXT: &[u8] =
     b"This virtual machine was brought back to an earlier state while a gateway with static keys ran, so packet numbers\n\
     were used that the files leases and floors may not know. Change all static keys; then, and only then, remove all four.\n";
 
-/// When a state directory is opened, and how old it may be.
+/// Time of opening a state directory, and the age that it may have.
 #[derive(Clone, Copy)]
 pub(super) struct Opening {
     /// The machine, as its hash.
@@ -102,7 +102,7 @@ impl<D: Disk> Store<D> {
         Ok(store)
     }
 
-    /// How far the clock was behind the heartbeat when the directory was opened.
+    /// Time by which the clock was behind the heartbeat when the directory was opened.
     pub(super) const fn clock_behind(&self) -> Option<Duration> {
         self.clock_behind
     }
@@ -165,9 +165,9 @@ impl<D: Disk> Store<D> {
 
     /// Takes PNs back that nobody has used and nobody can use any more, unless others were reserved behind them. One
     /// write for all of them.
-    pub(super) fn give_back(&mut self, unused: &[Unused]) -> Result<(), LeaseError> {
+    pub(super) fn give_back(&mut self, unused: &[UnusedPns]) -> Result<(), LeaseError> {
         let mut leases = self.leases.clone();
-        for Unused { name, next, through } in unused {
+        for UnusedPns { name, next, through } in unused {
             // A record is never 0, so a key whose SA has sent nothing loses its first PN.
             let used = (next.number() - 1).max(1);
             match leases.ends.get_mut(&name.0) {

@@ -154,7 +154,7 @@ fn live_through(lives: &[(Option<u32>, u32)], reservations: u64) -> Result<(), T
                     handed_out[sa] = block.last.number();
                     // Every other SA ends in order, having used one PN of its block.
                     let next = Pn::new(block.first.number() + 1).unwrap();
-                    let unused = Unused { name: name(sa as u8), next, through: block.last };
+                    let unused = UnusedPns { name: name(sa as u8), next, through: block.last };
                     if (luck >> round) & 1 == 0 {
                         // A crash on the way may have given them back or not.
                         let _ = store.give_back(&[unused]);
@@ -173,7 +173,7 @@ fn live_through(lives: &[(Option<u32>, u32)], reservations: u64) -> Result<(), T
 fn what_was_not_used_comes_again_and_nothing_else_does() {
     let disk = SharedDisk::default();
     let mut store = open(&disk).unwrap();
-    let unused = |name, next, through| Unused {
+    let unused = |name, next, through| UnusedPns {
         name,
         next: Pn::new(next).unwrap(),
         through: Pn::new(through).unwrap(),

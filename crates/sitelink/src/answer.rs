@@ -1,12 +1,13 @@
 //! Connections that come in: from peers, and from anybody who can send a packet.
 //!
-//! Who has not shown that it knows this site's public key ([`suite::knock`]) is not answered at all. The socket lets through
-//! what has a connection ID of this site, too, which anybody on the way can read; so it is looked at here again.
+//! A caller that has not shown that it knows this site's public key ([`suite::knock`]) is not answered at all. The socket also
+//! lets packets with a connection ID of this site through. Anybody on the way can read that, so the knock is checked here again.
 //!
-//! A handshake costs a few hundred microseconds and some kilobytes before anybody has proved anything. So: few at a
-//! time; as soon as there are several, or many in a second, only who has proved its address (Retry, RFC 9000, 8.1), and
-//! of those a bounded number a second; and when there are too many, the oldest that does not come from where a peer is
-//! gives way.
+//! A handshake costs a few hundred microseconds and some kilobytes before anybody has proved anything. Its limits:
+//! - Few at a time.
+//! - As soon as there are several, or many in a second: only callers that have proved their address (Retry, RFC 9000, 8.1), and
+//!   of those a bounded number a second.
+//! - When there are too many: the oldest that does not come from a peer's address gives way.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -25,7 +26,7 @@ use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::{self, code};
 use super::{Arrival, DriverEvent, Shared};
 
-/// How long a handshake may take.
+/// Limit on the time of a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Handshakes under way from which on an address has to be proved.
 const SEVERAL: usize = 8;
@@ -42,7 +43,7 @@ pub(super) struct Answer {
     pub(super) tls: Tls,
     /// Of this site.
     pub(super) knock: KnockKey,
-    /// What all connections have in common.
+    /// Configuration that all connections have in common.
     pub(super) config: ServerConfig,
     pub(super) shared: Arc<Shared>,
     pub(super) news: mpsc::Sender<DriverEvent>,

@@ -24,7 +24,7 @@ use wire::mkpdu::is_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::Shared;
-use super::mkpdus::{Mkpdus, Put};
+use super::mkpdus::{Mkpdus, PutOutcome};
 use super::transport::FLOOR;
 use dataplane::site::{LanFrame, PACKET_OCTETS};
 
@@ -36,24 +36,24 @@ pub(super) mod kind {
     pub(crate) const FILL: u8 = 3;
 }
 
-/// How often the path is filled.
+/// Interval at which the path is filled.
 const FILL_INTERVAL: Duration = Duration::from_secs(2);
 /// Octets of a fill that are read.
 const FILL_OCTETS: usize = 64 * 1024;
 
 /// Messages that can wait to be written, on each of the two streams.
 const OUTGOING: usize = 64;
-/// What can wait to be heard.
+/// Messages that can wait.
 const INCOMING: usize = 64;
-/// How long the octets of an MKPDU may take: older ones are worth nothing.
+/// Limit on the time for the octets of an MKPDU: older ones are worth nothing.
 const MKPDU_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same for a fill: lost ones are sent again until they arrive in shorter packets.
 const FILL_PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a peer said.
+/// Input from a peer.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum Incoming {
     Message(Message),
     /// A message of a kind that is unknown here.
     Skipped,
@@ -71,7 +71,7 @@ pub(super) struct PeerConnection {
     pub(super) since: Instant,
     /// Whether both sites have greeted each other.
     pub(super) greeted: bool,
-    pub(super) heard: mpsc::Receiver<Heard>,
+    pub(super) incoming: mpsc::Receiver<Incoming>,
     control: mpsc::Sender<Zeroizing<Vec<u8>>>,
     announcements: mpsc::Sender<Zeroizing<Vec<u8>>>,
     mkpdus: Arc<Mkpdus>,
@@ -93,7 +93,7 @@ impl PeerConnection {
         let mkpdus = Arc::new(Mkpdus::default());
         tokio::spawn(Arc::clone(&mkpdus).send(connection.clone(), Arc::clone(&shared.shared_counters)));
         tokio::spawn(fill(connection.clone()));
-        let (ear, heard) = mpsc::channel(INCOMING);
+        let (ear, incoming) = mpsc::channel(INCOMING);
         let reader = Reader {
             ear,
             shared: Arc::clone(shared),
@@ -106,7 +106,7 @@ impl PeerConnection {
             ours,
             since,
             greeted: false,
-            heard,
+            incoming,
             control,
             announcements,
             mkpdus,
@@ -140,9 +140,9 @@ impl PeerConnection {
     pub(super) fn send_mkpdu(&self, frame: LanFrame) {
         let put = self.mkpdus.put(Instant::now(), frame);
         self.shared.shared_counters.count(|counters| match put {
-            Put::Waits => {}
-            Put::Replaces => counters.out_mkpdus_replaced += 1,
-            Put::Refused => counters.out_mkpdus_no_room += 1,
+            PutOutcome::Waits => {}
+            PutOutcome::Replaces => counters.out_mkpdus_replaced += 1,
+            PutOutcome::Refused => counters.out_mkpdus_no_room += 1,
         });
     }
 
@@ -200,7 +200,7 @@ async fn fill(connection: Connection) {
 
 /// Reads all of a peer's streams.
 struct Reader {
-    ear: mpsc::Sender<Heard>,
+    ear: mpsc::Sender<Incoming>,
     shared: Arc<Shared>,
     /// Whether the stream of control was opened, and that of announcements.
     open: [AtomicBool; 2],
@@ -222,8 +222,8 @@ impl Reader {
         self.shared.stir.notify_one();
     }
 
-    async fn hear(&self, heard: Heard) -> bool {
-        let taken = self.ear.send(heard).await.is_ok();
+    async fn hear(&self, incoming: Incoming) -> bool {
+        let taken = self.ear.send(incoming).await.is_ok();
         self.shared.stir.notify_one();
         taken
     }
@@ -258,7 +258,7 @@ impl Reader {
         };
         match LanFrame::try_from(&octets[..]) {
             Ok(frame) if is_eapol_mka(&frame) => {
-                self.hear(Heard::Mkpdu(Box::new(frame))).await;
+                self.hear(Incoming::Mkpdu(Box::new(frame))).await;
             }
             _ => self.shared.shared_counters.count(|counters| counters.in_bad_mkpdus += 1),
         }
@@ -272,20 +272,20 @@ impl Reader {
             }
             let length = usize::from(u16::from_be_bytes(length));
             if length > Message::OCTETS {
-                self.hear(Heard::Malformed(MessageError::TooLong)).await;
+                self.hear(Incoming::Malformed(MessageError::TooLong)).await;
                 return;
             }
             let mut octets = Zeroizing::new(vec![0; length]);
             if stream.read_exact(&mut octets).await.is_err() {
                 return;
             }
-            let heard = match Message::parse(&octets) {
-                Ok(Some(message)) => Heard::Message(message),
-                Ok(None) => Heard::Skipped,
-                Err(error) => Heard::Malformed(error),
+            let incoming = match Message::parse(&octets) {
+                Ok(Some(message)) => Incoming::Message(message),
+                Ok(None) => Incoming::Skipped,
+                Err(error) => Incoming::Malformed(error),
             };
-            let faulty = matches!(heard, Heard::Malformed(_));
-            if !self.hear(heard).await || faulty {
+            let faulty = matches!(incoming, Incoming::Malformed(_));
+            if !self.hear(incoming).await || faulty {
                 return;
             }
         }

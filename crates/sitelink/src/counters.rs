@@ -1,4 +1,4 @@
-//! What the channel counts. Nothing of it is on the frame path.
+//! Counters of the channel. Nothing of it is on the frame path.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -17,14 +17,14 @@ use super::error::DisconnectReason;
 use super::peer::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use super::{Arrival, DriverEvent, Shared, chance};
+use super::{Arrival, DriverEvent, Shared, random};
 
-/// How long an answer is waited for.
+/// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
-/// How long a name may take to be resolved.
+/// Limit on the time of resolving a name.
 const NAME_PATIENCE: Duration = Duration::from_secs(2);
 
-/// What to do about a name that cannot be resolved.
+/// Cure of a name that cannot be resolved.
 const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts NAME' asks it";
 
 /// Everything that a try needs.
@@ -62,9 +62,9 @@ impl Dial {
                 Err(why) => why,
             };
             let pause = if why.silent {
-                chance::between(Duration::ZERO, Duration::from_millis(100))
+                random::between(Duration::ZERO, Duration::from_millis(100))
             } else {
-                chance::between(Duration::from_millis(200), Duration::from_millis(500))
+                random::between(Duration::from_millis(200), Duration::from_millis(500))
             };
             let _ = self.news.send(DriverEvent::Failed { peer: self.peer, why }).await;
             self.shared.stir.notify_one();

@@ -30,14 +30,14 @@ use dataplane::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
 const TURN: Duration = Duration::from_millis(50);
-/// When a ring of the worker's is full.
+/// Pause when a ring of the worker's is full.
 const SOON: Duration = Duration::from_millis(5);
-/// How often the status is renewed.
+/// Interval at which the status is renewed.
 const STATUS: Duration = Duration::from_millis(250);
 /// Events and frames of the worker that are taken in one turn: as many as its rings hold.
 const EVENTS: usize = 1024;
 const FRAMES: usize = 256;
-/// How long the peers are told about the end.
+/// Time for telling the peers about the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Fixed endpoints are resolved again so often; and so soon if they cannot be resolved.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(3);
 /// A stranger is a notice at most so often.
 const STRANGER: Duration = Duration::from_secs(10);
 /// And that somebody where a peer is does not know this site's public key, which anybody can say in its name.
-const UNKNOWING: Duration = Duration::from_secs(60);
+const UNKNOCKED: Duration = Duration::from_secs(60);
 
 /// The loop.
 pub(super) struct Driver<'r> {
@@ -61,12 +61,12 @@ pub(super) struct Driver<'r> {
     news: mpsc::Receiver<DriverEvent>,
     tell: mpsc::Sender<DriverEvent>,
     shared: Arc<Shared>,
-    /// Which peer is the next turn's first.
+    /// The peer that comes first in the next turn.
     first: usize,
     looked: Option<Instant>,
     published: Option<Instant>,
     stranger: Option<Instant>,
-    unknowing: Option<Instant>,
+    unknocked: Option<Instant>,
 }
 
 impl<'r> Driver<'r> {
@@ -117,7 +117,7 @@ impl<'r> Driver<'r> {
             looked: None,
             published: None,
             stranger: None,
-            unknowing: None,
+            unknocked: None,
         };
         driver.renew();
         Ok(driver)
@@ -191,7 +191,7 @@ impl<'r> Driver<'r> {
         while !self.shared.stop.load(Ordering::Relaxed) {
             let _ = timeout(wait, self.shared.stir.notified()).await;
             let rings = self.rings;
-            let turn = guard::unwinding(|| {
+            let turn = guard::catch_panic(|| {
                 let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
                 self.turn(&mut rings)
             });
@@ -202,7 +202,7 @@ impl<'r> Driver<'r> {
         let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
 
-    /// How long there is nothing to do after it.
+    /// Time until there is something to do again.
     fn turn(&mut self, rings: &mut ManagerRings) -> Duration {
         #[cfg(test)]
         assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
@@ -221,12 +221,12 @@ impl<'r> Driver<'r> {
         let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
         if path {
             self.looked = Some(Instant::now());
-            self.tell_of_unknowing();
+            self.report_unknocked();
         }
         // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
-            // As long as the worker is behind, nothing is read that would give it more to do.
+            // While the worker is behind, nothing is read that would give it more to do.
             if rings.commands.is_full() {
                 busy = true;
                 break;
@@ -243,9 +243,9 @@ impl<'r> Driver<'r> {
             busy |= more;
         }
         for peer in late.iter_mut().chain(early) {
-            peer.speak(now);
+            peer.send_messages(now);
             while !rings.commands.is_full() {
-                let Some(word) = peer.next_word() else { break };
+                let Some(word) = peer.next_command() else { break };
                 told |= rings.commands.push(word).is_ok();
             }
         }
@@ -276,7 +276,7 @@ impl<'r> Driver<'r> {
             }
             DriverEvent::Found { peer, addresses } => {
                 if let Some(peer) = self.peer(peer) {
-                    peer.found(&addresses);
+                    peer.addresses_resolved(&addresses);
                 }
             }
             DriverEvent::Stranger { address, key } => {
@@ -292,12 +292,12 @@ impl<'r> Driver<'r> {
     }
 
     /// A peer that does not know this site's key gets no answer, so that here alone it can be told why.
-    fn tell_of_unknowing(&mut self) {
-        if self.unknowing.is_some_and(|last| last.elapsed() < UNKNOWING) {
+    fn report_unknocked(&mut self) {
+        if self.unknocked.is_some_and(|last| last.elapsed() < UNKNOCKED) {
             return;
         }
-        let Some(address) = self.shared.socket.unknowing() else { return };
-        self.unknowing = Some(Instant::now());
+        let Some(address) = self.shared.socket.unknocked() else { return };
+        self.unknocked = Some(Instant::now());
         let (address, own) = (address.to_canonical(), self.settings.identity.public());
         let text = format!(
             "{address}, where a peer is, wants to connect and does not show that it knows this site's public key; if it is that peer, write {own} as public_key there, and bring it to this version"

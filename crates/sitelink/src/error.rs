@@ -7,7 +7,7 @@ use tunnel::PeerFault;
 use super::tls::KeyExchange;
 use super::transport::{DEAD, code};
 
-/// Who ended a handshake, if it was not this site.
+/// The party that ended a handshake, if it was not this site.
 const PEER: &str = "the peer";
 
 /// Why, in one line, and what to do.
@@ -15,7 +15,7 @@ const PEER: &str = "the peer";
 pub(super) struct DisconnectReason {
     /// One line.
     pub(super) text: String,
-    /// What to do about it; empty if there is nothing to say.
+    /// Cure; empty if there is none.
     pub(super) cure: &'static str,
     /// Whether a person has to change something: keys, versions or settings do not fit, or an end does wrong.
     pub(super) refused: bool,
@@ -138,7 +138,7 @@ fn closed(reason: &[u8]) -> String {
     }
 }
 
-/// What a peer says goes to a terminal: short, and nothing that moves a cursor.
+/// Makes a peer's text fit for a terminal: short, and nothing that moves a cursor.
 fn printable(octets: &[u8]) -> String {
     octets
         .iter()

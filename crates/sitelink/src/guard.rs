@@ -1,9 +1,9 @@
-//! What a panic on a thread of QUIC's leaves: nothing that can be touched.
+//! Guard of a thread of QUIC's: after a panic nothing of it can be touched.
 //!
 //! QUIC's tasks share locks. A panic under one of them makes the next use of it panic, in destructors as well; and a
 //! panic in a destructor while a panic is under way ends the process, and with it the frames of all links and sites.
-//! So such a panic is not unwound at all: the thread tells that it has failed, and stands still for ever, with all that
-//! it has. What that costs is bounded by how often another one is started in its place ([`super::thread`]).
+//! Such a panic is not unwound at all: the thread reports that it has failed, and stands still for ever, with all that
+//! it has. The restarts in its place bound the cost ([`super::thread`]).
 //!
 //! It stands in the process's panic hook, so nobody may set another hook afterwards: that would wait for ever.
 
@@ -14,7 +14,7 @@ use std::sync::mpsc::Sender;
 use std::thread::park;
 
 thread_local! {
-    /// Who is told when this thread panics; nobody: its panics are unwound as everywhere.
+    /// Receiver of the notice that this thread has panicked; none: its panics are unwound as everywhere.
     static TOLD: Cell<Option<Sender<Failed>>> = const { Cell::new(None) };
 }
 
@@ -37,12 +37,12 @@ pub(super) fn guard(told: Sender<Failed>) {
 }
 
 /// From here on panics of this thread are unwound again.
-pub(super) fn leave() {
+pub(super) fn unguard() {
     TOLD.set(None);
 }
 
 /// Something that holds what others need, so that a panic in it has to be unwound. Then the thread fails.
-pub(super) fn unwinding<T>(work: impl FnOnce() -> T) -> Option<T> {
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     let told = TOLD.take();
     let done = catch_unwind(AssertUnwindSafe(work));
     TOLD.set(told);
@@ -129,8 +129,8 @@ mod tests {
         let beyond = Arc::clone(&reached);
         std::thread::spawn(move || {
             guard(told);
-            assert_eq!(unwinding(|| 7), Some(7));
-            unwinding(|| {
+            assert_eq!(catch_panic(|| 7), Some(7));
+            catch_panic(|| {
                 let _under = at_work.lock().expect("not poisoned");
                 panic!("as a defect would");
             });
@@ -146,7 +146,7 @@ mod tests {
         let thread = std::thread::spawn(|| {
             let (told, _failed) = channel();
             guard(told);
-            leave();
+            unguard();
             panic!("as a test would");
         });
         assert!(thread.join().is_err());

@@ -1,9 +1,9 @@
-//! How many Initials are looked at in a second. Each costs some ten microseconds, and a handshake three of them: a hello is two packets
-//! long, and the answer is acknowledged.
+//! Rate limit of Initials. Each costs some ten microseconds, and a handshake three of them: a hello is two packets long, and the
+//! answer is acknowledged.
 //!
-//! Who does not know the site's public key has none of them ([`super::socket`]). Who knows it, or has recorded an Initial of
-//! one who does, can send them in the name of anybody. So each address has a share of its own, where peers are a larger one; and an Initial
-//! with a token, which only who receives at that address can have, has another share than one without.
+//! A sender that does not know the site's public key has none of them ([`super::socket`]). One that knows it, or has recorded an
+//! Initial of one that does, can send them in the name of anybody. Therefore each address has a share of its own, that of a peer a
+//! larger one. An Initial with a token has another share than one without: only a receiver at that address can have a token.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -18,10 +18,10 @@ const OF_PEER: u32 = 400;
 /// From all of these: a twelfth of a CPU, and the shares of twenty.
 const OF_PEERS: u32 = 8000;
 
-/// What is left of this second.
+/// Rest of this second's budget.
 #[derive(Debug)]
 pub(super) struct Initials {
-    /// Where peers are, as far as is known.
+    /// Known addresses of the peers.
     pub(super) peers: BTreeSet<IpAddr>,
     strangers: AllowanceByAddress,
     /// Without a token, and with one.

@@ -32,7 +32,6 @@ extern crate self as sitelink;
 
 mod allowance;
 mod answer;
-mod chance;
 mod connection;
 mod counters;
 mod dial;
@@ -43,6 +42,7 @@ mod initials;
 mod mkpdus;
 mod peer;
 mod proof;
+mod random;
 mod roster;
 mod socket;
 #[cfg(test)]
@@ -79,12 +79,12 @@ pub use counters::ChannelCounters;
 pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
 pub use tls::KeyExchange;
 
-/// What the manager is told before it starts.
+/// Settings of a manager.
 #[derive(Clone, Debug)]
 pub struct ManagerSettings {
     /// The site's name, for the thread's.
     pub name: String,
-    /// Who this site is.
+    /// Identity of this site.
     pub identity: Identity,
     /// Its first peers, in the order of their numbers.
     pub peers: Vec<ManagerPeer>,
@@ -92,7 +92,7 @@ pub struct ManagerSettings {
     pub lanes: u8,
     /// W of the windows, as in [`tunnel::Settings`].
     pub window: u64,
-    /// How long an epoch of identifier mode lasts.
+    /// Duration of an epoch of identifier mode.
     pub epoch_life: Duration,
     /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
     pub most_payload: u16,
@@ -103,9 +103,9 @@ pub struct ManagerSettings {
 pub struct ManagerPeer {
     /// `host:port`, or nothing if the peer connects from anywhere. Header encryption and plain peers must have one.
     pub endpoint: Option<String>,
-    /// Who it is; nothing for a plain peer, which has no management channel.
+    /// Its public key; none for a plain peer, which has no management channel.
     pub public_key: Option<PublicKey>,
-    /// How headers are protected.
+    /// Protection of headers.
     pub mode: Mode,
     /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
     pub classical: bool,
@@ -118,7 +118,7 @@ pub struct Manager {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What all tasks of the manager's thread share, and what is asked from outside.
+/// State that all tasks of the manager's thread share, and that others read.
 struct Shared {
     start: std::time::Instant,
     shared_counters: Arc<SharedCounters>,
@@ -133,7 +133,7 @@ struct Shared {
     defect: std::sync::atomic::AtomicBool,
 }
 
-/// What the tasks tell the driver.
+/// Event of a task for the driver.
 #[derive(Debug)]
 enum DriverEvent {
     Arrived(Arrival),
@@ -141,7 +141,7 @@ enum DriverEvent {
         peer: PeerId,
         why: DisconnectReason,
     },
-    /// Where a peer with a fixed endpoint is.
+    /// Addresses of a peer with a fixed endpoint.
     Found {
         peer: PeerId,
         addresses: Vec<SocketAddr>,
@@ -158,7 +158,7 @@ enum DriverEvent {
 struct Arrival {
     peer: PeerId,
     connection: Connection,
-    /// Where the handshake was made with. QUIC may look elsewhere already.
+    /// Address with which the handshake was made. QUIC may look elsewhere already.
     address: SocketAddr,
     /// A stream of it that was accepted already.
     first: Option<RecvStream>,
@@ -203,12 +203,12 @@ impl Manager {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// How the channel is, not older than half a second.
+    /// Status of the channel, not older than half a second.
     pub fn status(&self) -> ManagerStatus {
         self.shared.board.status(self.shared.now(), &self.shared.shared_counters)
     }
 
-    /// What a person should know, since this was asked last; the newest 64.
+    /// Notices for a person since the last call; the newest 64.
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.board.notices()
     }

@@ -29,9 +29,9 @@ pub(super) struct Mkpdus {
     some: Notify,
 }
 
-/// What became of the one that was put.
+/// Outcome of putting an MKPDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Put {
+pub(super) enum PutOutcome {
     Waits,
     Replaces,
     /// There is no room: whoever waits keeps the place.
@@ -49,7 +49,7 @@ fn sender(frame: &LanFrame) -> Option<&[u8]> {
 }
 
 impl Mkpdus {
-    pub(super) fn put(&self, now: Instant, frame: LanFrame) -> Put {
+    pub(super) fn put(&self, now: Instant, frame: LanFrame) -> PutOutcome {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
         if frames.len() == WAITING {
             frames.retain(|older| now.duration_since(older.since) < WORTHLESS);
@@ -59,12 +59,12 @@ impl Mkpdus {
             frames.iter_mut().find(|older| sender(&older.frame) == sender(&waiting.frame))
         {
             *older = waiting;
-            Put::Replaces
+            PutOutcome::Replaces
         } else if frames.len() == WAITING {
-            Put::Refused
+            PutOutcome::Refused
         } else {
             frames.push_back(waiting);
-            Put::Waits
+            PutOutcome::Waits
         };
         self.some.notify_one();
         put
@@ -125,9 +125,9 @@ mod tests {
     #[test]
     fn the_newest_of_a_sender_is_what_waits_in_the_place_of_the_first() {
         let (mkpdus, now) = (Mkpdus::default(), Instant::now());
-        assert_eq!(mkpdus.put(now, frame(1, 1)), Put::Waits);
-        assert_eq!(mkpdus.put(now, frame(2, 1)), Put::Waits);
-        assert_eq!(mkpdus.put(now, frame(1, 2)), Put::Replaces);
+        assert_eq!(mkpdus.put(now, frame(1, 1)), PutOutcome::Waits);
+        assert_eq!(mkpdus.put(now, frame(2, 1)), PutOutcome::Waits);
+        assert_eq!(mkpdus.put(now, frame(1, 2)), PutOutcome::Replaces);
         assert_eq!(mkpdus.next(), Some(frame(1, 2)));
         assert_eq!(mkpdus.next(), Some(frame(2, 1)));
         assert_eq!(mkpdus.next(), None);
@@ -137,14 +137,14 @@ mod tests {
     fn senders_beyond_the_bound_take_nobodys_place() {
         let (mkpdus, begin) = (Mkpdus::default(), Instant::now());
         for sender in 0..WAITING {
-            assert_eq!(mkpdus.put(begin, frame(sender as u8, 0)), Put::Waits);
+            assert_eq!(mkpdus.put(begin, frame(sender as u8, 0)), PutOutcome::Waits);
         }
         let mut other = frame(1, 0);
         other[10] = 1;
-        assert_eq!(mkpdus.put(begin, other.clone()), Put::Refused);
-        assert_eq!(mkpdus.put(begin + WORTHLESS / 2, frame(7, 1)), Put::Replaces);
+        assert_eq!(mkpdus.put(begin, other.clone()), PutOutcome::Refused);
+        assert_eq!(mkpdus.put(begin + WORTHLESS / 2, frame(7, 1)), PutOutcome::Replaces);
         // After a jam that nobody survives the places are free again, but for those who spoke since.
-        assert_eq!(mkpdus.put(begin + WORTHLESS, other.clone()), Put::Waits);
+        assert_eq!(mkpdus.put(begin + WORTHLESS, other.clone()), PutOutcome::Waits);
         assert_eq!([mkpdus.next(), mkpdus.next(), mkpdus.next()], [Some(frame(7, 1)), Some(other), None]);
     }
 }

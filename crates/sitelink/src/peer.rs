@@ -7,28 +7,28 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 
-use super::connection::{Heard, PeerConnection};
+use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
 use super::error::DisconnectReason;
 use super::proof::Proof;
 use super::status::{ConnState, PeerStatus};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
-use super::{Arrival, ManagerPeer, Shared, chance};
+use super::{Arrival, ManagerPeer, Shared, random};
 use dataplane::site::{LanFrame, ToWorker};
 
-/// How long the site with the higher key waits for the other one's connection, before it connects itself.
+/// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
 /// Of two connections that come within this, the caller's stays. Shorter than [`GRACE`]: who has restarted and then
 /// connects is never turned away.
 pub(super) const MEETING: Duration = Duration::from_millis(400);
-/// How long a peer that was refused is left alone.
+/// Pause after a peer was refused.
 const LEFT_ALONE: Duration = Duration::from_secs(2);
-/// How long a new connection's path MTU is not believed if it is smaller than the one before: it is being looked for.
+/// Time for which a smaller path MTU of a new connection is not believed: the search for it still runs.
 const SEARCHING: Duration = Duration::from_secs(5);
 /// An address that moves to and fro is a notice at most so often.
 const MOVES: Duration = Duration::from_secs(5);
-/// Messages that are heeded in one turn.
+/// Messages that are handled in one turn.
 const MESSAGES: usize = 64;
 
 /// A peer.
@@ -39,7 +39,7 @@ pub(super) struct Peer {
     caller: bool,
     mode: Mode,
     session: Option<Session>,
-    line: Option<PeerConnection>,
+    channel: Option<PeerConnection>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
     /// Looks its endpoint up, now and after its name has changed.
@@ -48,15 +48,15 @@ pub(super) struct Peer {
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
     proof: Option<Proof>,
-    /// Where this site is, as the peer sees it; and where the peer was told on this connection that it is.
+    /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
     seen_at: Option<SocketAddr>,
     told_seen: Option<SocketAddr>,
-    /// When a move was told last.
+    /// Moment of the last notice of a move.
     moved: Option<wire::Instant>,
     shared: Arc<Shared>,
 }
 
-/// How its channel is, since when, and why: a reason goes with the state that it explains.
+/// State of its channel, since when, and why: a reason goes with the state that it explains.
 #[derive(Debug)]
 struct Reached {
     reach: ConnState,
@@ -117,7 +117,7 @@ impl Peer {
             caller,
             mode: settings.mode,
             session,
-            line: None,
+            channel: None,
             dial,
             dialling: None,
             following,
@@ -138,7 +138,7 @@ impl Peer {
     fn call(&mut self, delay: Duration) {
         self.hang_up();
         if let Some(dial) = &self.dial {
-            let delay = chance::between(delay, delay + Duration::from_millis(50));
+            let delay = random::between(delay, delay + Duration::from_millis(50));
             self.dialling = Some(tokio::spawn(Arc::clone(dial).dial(delay)).abort_handle());
         }
     }
@@ -155,8 +155,8 @@ impl Peer {
         if let Some(following) = self.following.take() {
             following.abort();
         }
-        if let Some(line) = self.line.take() {
-            line.close(code::REMOVED, "configured otherwise");
+        if let Some(channel) = self.channel.take() {
+            channel.close(code::REMOVED, "configured otherwise");
         }
     }
 
@@ -173,22 +173,22 @@ impl Peer {
     /// A connection with the peer. It replaces the one that is there, or is turned away.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         let Arrival { connection, address, first, ours, .. } = arrival;
-        if let Some(line) = self.line.take() {
+        if let Some(channel) = self.channel.take() {
             let callers = ours == self.caller;
-            let again = ours == line.ours;
-            if !callers && !again && line.ended().is_none() && line.since.elapsed() < MEETING {
+            let again = ours == channel.ours;
+            if !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
                 connection.close(code::SUPERSEDED, b"two connections met");
-                self.line = Some(line);
+                self.channel = Some(channel);
                 return;
             }
-            line.close(code::SUPERSEDED, "another connection");
+            channel.close(code::SUPERSEDED, "another connection");
         }
         self.hang_up();
         let now = self.shared.now();
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
-        self.line = Some(PeerConnection::start(connection, ours, first, &self.shared));
+        self.channel = Some(PeerConnection::start(connection, ours, first, &self.shared));
         (self.proof, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
@@ -202,7 +202,7 @@ impl Peer {
 
     /// A try to connect has failed.
     pub(super) fn failed(&mut self, why: &DisconnectReason) {
-        if self.line.is_some() {
+        if self.channel.is_some() {
             return;
         }
         let known = &self.reached.why;
@@ -231,23 +231,23 @@ impl Peer {
         }
     }
 
-    /// Where a peer with a fixed endpoint is: it stays where it is for as long as its name says so.
-    pub(super) fn found(&mut self, addresses: &[SocketAddr]) {
+    /// Takes the addresses of a peer with a fixed endpoint: it keeps its address for as long as its name has it.
+    pub(super) fn addresses_resolved(&mut self, addresses: &[SocketAddr]) {
         if self.address.is.is_none_or(|address| !addresses.contains(&address)) {
             self.address.is = addresses.first().copied();
         }
     }
 
     /// The connection is gone.
-    fn lose(&mut self, line: PeerConnection, why: DisconnectReason) {
-        let (ours, greeted) = (line.ours, line.greeted);
-        line.close(code::FAULT, &why.text);
+    fn lose(&mut self, channel: PeerConnection, why: DisconnectReason) {
+        let (ours, greeted) = (channel.ours, channel.greeted);
+        channel.close(code::FAULT, &why.text);
         self.shared.shared_counters.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
         }
         self.proof = None;
-        // What a peer is refused for again and again is said once.
+        // A reason for which a peer is refused again and again is said once.
         if !why.superseded && (greeted || self.reached.why != why.text) {
             self.notice(format!("lost: {}", why.advice()));
         }
@@ -275,17 +275,17 @@ impl Peer {
 
     /// An EAPOL frame of the LAN.
     pub(super) fn send_mkpdu(&self, frame: &LanFrame) {
-        if let Some(line) = &self.line {
-            line.send_mkpdu(frame.clone());
+        if let Some(channel) = &self.channel {
+            channel.send_mkpdu(frame.clone());
         }
     }
 
-    /// Looks after connection and session, and after the path if it is time to; MKPDUs go to `lan`. Whether there is
+    /// Turns connection and session, and checks the path if it is time to; MKPDUs go to `lan`. Whether there is
     /// more to do at once.
     pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
-        let Some(mut line) = self.line.take() else { return false };
-        if let Some(error) = line.ended() {
-            self.lose(line, DisconnectReason::of(&error, None));
+        let Some(mut channel) = self.channel.take() else { return false };
+        if let Some(error) = channel.ended() {
+            self.lose(channel, DisconnectReason::of(&error, None));
             return false;
         }
         let Some(session) = &mut self.session else { return false };
@@ -295,8 +295,8 @@ impl Peer {
                 break None;
             }
             left -= 1;
-            let heeded = match line.heard.try_recv() {
-                Ok(Heard::Message(message)) => {
+            let handled = match channel.incoming.try_recv() {
+                Ok(Incoming::Message(message)) => {
                     self.shared.shared_counters.count(|counters| counters.in_messages += 1);
                     if let Message::SeenAt { address } = message
                         && let Some(before) = self.seen_at.replace(address)
@@ -305,7 +305,7 @@ impl Peer {
                     }
                     if let Message::Pong { token } = message
                         && let Some(proof) = self.proof.take()
-                        && proof.is_proved_by(token, line.connection.remote_address())
+                        && proof.is_proved_by(token, channel.connection.remote_address())
                     {
                         moves.extend(self.address.is.map(|before| ("it is now at", before, proof.address)));
                         self.address.is = Some(proof.address);
@@ -314,18 +314,18 @@ impl Peer {
                     }
                     session.handle_message(now, message)
                 }
-                Ok(Heard::Malformed(error)) => Err(session.handle_malformed(now, error)),
-                Ok(Heard::Skipped) => {
+                Ok(Incoming::Malformed(error)) => Err(session.handle_malformed(now, error)),
+                Ok(Incoming::Skipped) => {
                     session.handle_skipped();
                     Ok(())
                 }
-                Ok(Heard::Mkpdu(frame)) => {
+                Ok(Incoming::Mkpdu(frame)) => {
                     lan(*frame);
                     Ok(())
                 }
                 Err(_) => break None,
             };
-            if let Err(fault) = heeded {
+            if let Err(fault) = handled {
                 break Some(fault);
             }
         };
@@ -334,19 +334,19 @@ impl Peer {
         }
         if let Some(fault) = fault {
             self.shared.shared_counters.count(|counters| counters.in_faults += 1);
-            self.lose(line, DisconnectReason::fault(&fault));
+            self.lose(channel, DisconnectReason::fault(&fault));
             return false;
         }
         if path {
-            self.look_at_path(&line);
+            self.look_at_path(&channel);
         }
-        self.line = Some(line);
+        self.channel = Some(channel);
         left == 0
     }
 
-    /// Where the peer is, and what its path carries.
-    fn look_at_path(&mut self, line: &PeerConnection) {
-        let address = line.connection.remote_address();
+    /// Follows the peer's address and the MTU of its path.
+    fn look_at_path(&mut self, channel: &PeerConnection) {
+        let address = channel.connection.remote_address();
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
             // Not believed before it is proved; nor is the path.
             if self.proof.as_ref().is_none_or(|proof| proof.address != address) {
@@ -355,23 +355,23 @@ impl Peer {
             return;
         }
         self.proof = None;
-        let payload = line.connection.stats().path.current_mtu;
+        let payload = channel.connection.stats().path.current_mtu;
         let believed =
-            line.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
+            channel.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
         if believed {
             self.payload.is = Some(payload);
         }
     }
 
-    /// Gives the line what the session has to say, as far as there is room.
-    pub(super) fn speak(&mut self, now: wire::Instant) {
-        let (Some(session), Some(line)) = (&mut self.session, &mut self.line) else { return };
+    /// Sends the session's messages, as far as there is room.
+    pub(super) fn send_messages(&mut self, now: wire::Instant) {
+        let (Some(session), Some(channel)) = (&mut self.session, &mut self.channel) else { return };
         if session.poll_timeout().is_some_and(|due| due <= now) {
             session.handle_timeout(now);
         }
-        while line.has_room() {
+        while channel.has_room() {
             let Some((stream, message)) = session.poll_message() else { break };
-            line.send(stream, &message);
+            channel.send(stream, &message);
         }
         if session.state().channel != ChannelState::Up {
             return;
@@ -381,23 +381,23 @@ impl Peer {
             && let Some(before) = self.address.is
         {
             let sent = self.shared.socket.watch(before);
-            if line.send(Stream::Control, &Message::Ping { token: proof.token }) {
+            if channel.send(Stream::Control, &Message::Ping { token: proof.token }) {
                 proof.elsewhere = Some(sent);
             }
         }
-        let at = canonical(line.connection.remote_address());
-        if self.told_seen != Some(at) && line.send(Stream::Control, &Message::SeenAt { address: at }) {
+        let at = canonical(channel.connection.remote_address());
+        if self.told_seen != Some(at) && channel.send(Stream::Control, &Message::SeenAt { address: at }) {
             self.told_seen = Some(at);
         }
-        if !line.greeted {
-            line.greeted = true;
+        if !channel.greeted {
+            channel.greeted = true;
             self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new() };
             self.notice(format!("connected at {at}"));
         }
     }
 
-    /// The next word for the worker.
-    pub(super) fn next_word(&mut self) -> Option<ToWorker> {
+    /// The next command for the worker.
+    pub(super) fn next_command(&mut self) -> Option<ToWorker> {
         if self.address.is != self.address.told {
             self.address.told = self.address.is;
             return Some(ToWorker::Endpoint { peer: self.id, address: self.address.is });
@@ -414,23 +414,23 @@ impl Peer {
         Some(ToWorker::Tunnel(command))
     }
 
-    /// When the session wants to be called.
+    /// Moment at which the session wants to be called.
     pub(super) fn poll_timeout(&self) -> Option<wire::Instant> {
         self.session.as_ref()?.poll_timeout()
     }
 
     pub(super) fn status(&self) -> PeerStatus {
-        let connected = self.line.as_ref();
+        let connected = self.channel.as_ref();
         PeerStatus {
             peer: self.id,
             reach: self.reached.reach,
             since: self.reached.since,
             reason: self.reached.why.clone(),
             address: self.address.is.map(canonical),
-            round_trip: connected.map(|line| line.connection.rtt()),
+            round_trip: connected.map(|channel| channel.connection.rtt()),
             path_payload: self.payload.is,
             seen_at: connected.and(self.seen_at),
-            key_exchange: connected.map(|line| key_exchange_of(&line.connection)),
+            key_exchange: connected.map(|channel| key_exchange_of(&channel.connection)),
             session: self.session.as_ref().map(Session::state),
         }
     }

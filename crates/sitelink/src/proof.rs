@@ -1,16 +1,16 @@
-//! That a peer is at an address that it has not been at.
+//! Proof that a peer is at an address that is new for it.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::chance;
+use super::random;
 
 /// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
 ///
-/// That the answer comes from there is not enough. Who diverts the peer's packets, and lets ours pass, brings about
-/// that QUIC looks to him, gives up on him, sends the Ping to the peer, and takes the diverted answer as coming from
-/// him. So an answer counts only if since the Ping nothing was sent to the address of before.
+/// An answer from there is not enough. An attacker diverts the peer's packets, and lets ours pass. QUIC then tries his address,
+/// gives up on it, sends the Ping to the peer, and takes the diverted answer as coming from him. So an answer counts only if
+/// nothing was sent to the address of before since the Ping.
 #[derive(Debug)]
 pub(super) struct Proof {
     pub(super) address: SocketAddr,
@@ -21,7 +21,7 @@ pub(super) struct Proof {
 
 impl Proof {
     pub(super) fn new(address: SocketAddr) -> Self {
-        Self { address, token: chance::number(), elsewhere: None }
+        Self { address, token: random::number(), elsewhere: None }
     }
 
     /// Whether this answer, while the peer is at `address`, proves that it is there.

@@ -1,4 +1,4 @@
-//! Who the peers are: what all tasks of the manager's thread know of them, and what is changed from outside.
+//! The peers, as all tasks of the manager's thread know them and others change them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use super::status::PeerStatus;
 pub(super) struct Roster {
     peers: BTreeMap<PeerId, Known>,
     most_payload: u16,
-    /// How often it was changed.
+    /// Number of changes.
     changes: u64,
     /// Addresses have changed since they were told.
     moved: bool,
@@ -22,7 +22,7 @@ pub(super) struct Roster {
 
 struct Known {
     settings: ManagerPeer,
-    /// Where it may be: of its endpoint, and of its connection.
+    /// Addresses at which it may be: those of its endpoint, and that of its connection.
     endpoint: Vec<IpAddr>,
     connection: Option<IpAddr>,
     /// The generation that the worker heard of last.
@@ -50,7 +50,7 @@ impl Roster {
         self.moved = true;
     }
 
-    /// How often it was changed.
+    /// Number of changes.
     pub(super) const fn changes(&self) -> u64 {
         self.changes
     }
@@ -60,7 +60,7 @@ impl Roster {
         self.most_payload
     }
 
-    /// What is configured, in the order of their numbers.
+    /// Settings of the peers, in the order of their numbers.
     pub(super) fn settings(&self) -> BTreeMap<PeerId, ManagerPeer> {
         self.peers.iter().map(|(number, known)| (*number, known.settings.clone())).collect()
     }
@@ -73,7 +73,7 @@ impl Roster {
         self.peers.iter().filter_map(of).collect()
     }
 
-    /// As long as nobody looks after them.
+    /// Statuses of peers that no task has taken over yet.
     pub(super) fn statuses(&self) -> Vec<PeerStatus> {
         self.peers.iter().map(|(number, known)| status_at_first(*number, &known.settings)).collect()
     }
@@ -85,7 +85,7 @@ impl Roster {
         }
     }
 
-    /// Which one it was told last.
+    /// The last generation of a peer.
     pub(super) fn begun(&self, peer: PeerId) -> Generation {
         self.peers.get(&peer).map_or_else(Generation::default, |known| known.begun)
     }
@@ -104,7 +104,7 @@ impl Roster {
         }
     }
 
-    /// Where peers are, if that has changed since it was asked last.
+    /// Addresses of the peers, if they have changed since the last call.
     pub(super) fn expected_anew(&mut self) -> Option<BTreeSet<IpAddr>> {
         let of = |known: &Known| known.endpoint.iter().copied().chain(known.connection).collect::<Vec<_>>();
         std::mem::take(&mut self.moved).then(|| self.peers.values().flat_map(of).collect())

@@ -1,6 +1,6 @@
 //! The socket that QUIC sees: it receives from the worker's ring and sends on a duplicate of the worker's UDP socket.
 //!
-//! What cannot be for this site is dropped here, before QUIC allocates for it: other versions (so nothing is negotiated
+//! Packets that cannot be for this site are dropped here, before QUIC allocates for them: other versions (so nothing is negotiated
 //! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
 //! is dropped here is answered.
 //!
@@ -47,11 +47,11 @@ struct Receiving {
     datagrams: DatagramConsumer,
     waiting: Option<Waker>,
     initials: Initials,
-    /// Where a peer is, and somebody did not know this site's public key.
-    unknowing: Option<IpAddr>,
+    /// Address of a peer from which an Initial without a knock has come.
+    unknocked: Option<IpAddr>,
 }
 
-/// What is dropped unread, or else goes to QUIC.
+/// Verdict on a packet: dropped unread, or for QUIC.
 enum Verdict {
     Take,
     Version,
@@ -70,7 +70,7 @@ impl RingSocket {
         shared_counters: Arc<SharedCounters>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
-        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknowing: None };
+        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknocked: None };
         Self {
             socket,
             dual,
@@ -104,14 +104,14 @@ impl RingSocket {
         sent
     }
 
-    /// Where peers are, as far as is known.
+    /// Sets the known addresses of the peers.
     pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
         self.receiving().initials.peers = peers;
     }
 
-    /// Where a peer is from where an Initial without a knock has come since this was asked last.
-    pub(super) fn unknowing(&self) -> Option<IpAddr> {
-        self.receiving().unknowing.take()
+    /// Address of a peer from which an Initial without a knock has come since the last call.
+    pub(super) fn unknocked(&self) -> Option<IpAddr> {
+        self.receiving().unknocked.take()
     }
 
     fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
@@ -141,7 +141,7 @@ impl RingSocket {
         match (initial, ours || (initial && self.knock.recognises(id))) {
             (true, false) => {
                 if receiving.initials.peers.contains(&from) {
-                    receiving.unknowing = Some(from);
+                    receiving.unknocked = Some(from);
                 }
                 Verdict::Unknowing
             }

@@ -1,4 +1,4 @@
-//! What the channel says of itself.
+//! Status of the channel.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -27,30 +27,30 @@ pub struct ManagerStatus {
 /// One peer.
 #[derive(Clone, Debug)]
 pub struct PeerStatus {
-    /// Which.
+    /// Its number.
     pub peer: PeerId,
-    /// How its channel is.
+    /// State of its channel.
     pub reach: ConnState,
-    /// Since when it is so, on the clock of [`ManagerStatus::now`].
+    /// Begin of that state, on the clock of [`ManagerStatus::now`].
     pub since: wire::Instant,
     /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
     pub reason: String,
-    /// Where its data goes.
+    /// Destination of its data.
     pub address: Option<SocketAddr>,
     /// Round-trip time, smoothed, while connected.
     pub round_trip: Option<Duration>,
     /// Octets of the largest UDP payload on the way to it, as far as that is known.
     pub path_payload: Option<u16>,
-    /// Where this site is, as the peer sees it, while connected: another address than this site's own if a NAT is between
+    /// This site's address as the peer sees it, while connected: another one than this site's own if a NAT is between
     /// them.
     pub seen_at: Option<SocketAddr>,
-    /// How the connection's keys were agreed on, while connected.
+    /// Key exchange of the connection, while connected.
     pub key_exchange: Option<KeyExchange>,
-    /// What both sites have agreed on; `None` without a channel.
+    /// State of the session; `None` without a channel.
     pub session: Option<SessionState>,
 }
 
-/// How the channel to a peer is.
+/// State of the channel to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnState {
     /// There is none: the peer is plain.
@@ -74,7 +74,7 @@ pub struct Notice {
     pub text: String,
 }
 
-/// What the manager's thread writes and others read.
+/// Status that the manager's thread writes and others read.
 #[derive(Debug)]
 pub(super) struct SharedStatus {
     peers: Mutex<Vec<PeerStatus>>,

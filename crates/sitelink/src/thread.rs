@@ -29,10 +29,10 @@ const RESOLVERS: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 const WELL: Duration = Duration::from_secs(3600);
-/// How soon a stop is noticed in a pause.
+/// Delay until a stop is noticed in a pause.
 const NOTICE: Duration = Duration::from_millis(50);
 
-/// What a driver is made of, as often as it is needed.
+/// Parts of a driver, which may be made several times.
 pub(super) struct Parts {
     pub(super) settings: ManagerSettings,
     pub(super) tls: Tls,
@@ -68,7 +68,7 @@ fn conducting(parts: &Arc<Parts>) -> io::Result<DriverThread> {
     let run = move || {
         guard::guard(told);
         let ended = parts.run();
-        guard::leave();
+        guard::unguard();
         ended
     };
     Ok(DriverThread { thread: ThreadBuilder::new().name(name).spawn(run)?, failed })
@@ -152,7 +152,7 @@ mod tests {
         site.manager.as_ref().expect("it runs")
     }
 
-    /// How many instances of its peer a site has met.
+    /// Number of instances of its peer that a site has met.
     fn instances(site: &Site) -> u64 {
         site.status().peers[0].session.map_or(0, |state| state.counters.peer_instances)
     }
@@ -180,7 +180,7 @@ mod tests {
             let told = |text: &str| notices.iter().any(|notice| notice.text.contains(text));
             assert!(told("has failed by a defect") && told("anew in"), "{notices:?}");
         }
-        // What the worker was told to begin was never the same twice.
+        // The worker never got the same generation twice.
         let begun = near.told(|heard| {
             let words = heard.words.iter().filter_map(|word| match word {
                 dataplane::site::ToWorker::Tunnel(tunnel::Command::Begin { generation, .. }) => {

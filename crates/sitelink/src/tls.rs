@@ -25,10 +25,10 @@ use rustls::{
 };
 use suite::identity::{Identity, PublicKey};
 
-/// What both ends must want to speak (ALPN); another version of the channel has another one.
+/// Protocol that both ends must offer (ALPN); another version of the channel has another one.
 const PROTOCOL: &[u8] = b"frameward-site/1";
 
-/// What TLS needs of this site.
+/// This site's part of TLS.
 #[derive(Clone, Debug)]
 pub(super) struct Tls {
     hybrid: Arc<CryptoProvider>,
@@ -37,7 +37,7 @@ pub(super) struct Tls {
     own: Arc<CertifiedKey>,
 }
 
-/// How the keys of a channel were agreed on.
+/// Key exchange of a channel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyExchange {
     /// By X25519 and ML-KEM-768 together.
@@ -56,7 +56,7 @@ impl KeyExchange {
     }
 }
 
-/// Whose key is accepted, and which one was shown last in a handshake, for words to a person.
+/// Key that is accepted, and the one that was shown last in a handshake, for words to a person.
 #[derive(Debug)]
 pub(super) struct Verifier {
     accepted: BTreeSet<PublicKey>,
@@ -142,7 +142,7 @@ pub(super) fn key_of(connection: &quinn::Connection) -> Option<PublicKey> {
     PublicKey::from_spki(shown.first()?)
 }
 
-/// How the keys of an established connection were agreed on.
+/// Key exchange of an established connection.
 pub(super) fn key_exchange_of(connection: &quinn::Connection) -> KeyExchange {
     let data = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
     match data.map(|data| data.negotiated_key_exchange_group) {

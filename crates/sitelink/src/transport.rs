@@ -18,7 +18,7 @@ use quinn_proto::InvalidCid;
 use suite::identity::{PublicKey, RecognitionKey};
 use suite::knock::KnockKey;
 
-use super::chance;
+use super::random;
 
 /// A packet at least so often, so that a NAT does not forget.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
@@ -28,9 +28,9 @@ pub(super) const DEAD: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(DEAD.as_secs() - KEEP_ALIVE.as_secs());
 /// The least UDP payload that a path has to carry (RFC 9000, 14): the floor of what is told to the worker.
 pub(super) const FLOOR: u16 = 1200;
-/// How often a larger path MTU is looked for.
+/// Interval between searches for a larger path MTU.
 const SEARCH: Duration = Duration::from_secs(120);
-/// How long a path that swallowed large packets is not tried again.
+/// Pause before a path that swallowed large packets is tried again.
 const COOL_DOWN: Duration = Duration::from_secs(30);
 /// Streams that the peer may have open: one for control, one for announcements, a fill, the rest with one MKPDU each.
 pub(super) const STREAMS: u32 = 35;
@@ -99,12 +99,12 @@ pub(super) fn client(
 ) -> ClientConfig {
     let mut config = ClientConfig::new(crypto);
     let key = KnockKey::of(site);
-    let knock = move || ConnectionId::new(&key.knock(chance::number().to_le_bytes()));
+    let knock = move || ConnectionId::new(&key.knock(random::number().to_le_bytes()));
     config.transport_config(transport).initial_dst_cid_provider(Arc::new(knock));
     config
 }
 
-/// What all incoming connections share.
+/// Configuration that all incoming connections share.
 pub(super) fn server(
     crypto: Arc<dyn quinn::crypto::ServerConfig>,
     transport: Arc<TransportConfig>,
@@ -174,7 +174,7 @@ impl ConnectionIds {
 
 impl ConnectionIdGenerator for ConnectionIds {
     fn generate_cid(&mut self) -> ConnectionId {
-        ConnectionId::new(&self.of(chance::number().to_le_bytes()))
+        ConnectionId::new(&self.of(random::number().to_le_bytes()))
     }
 
     fn validate(&self, cid: &ConnectionId) -> Result<(), InvalidCid> {

@@ -33,7 +33,7 @@ impl KeyChanges {
     }
 
     /// Carries all of them out.
-    pub(crate) fn carry_out(&mut self, cell: &mut Cell) {
+    pub(crate) fn apply(&mut self, cell: &mut Cell) {
         for (relation, change, names) in &mut self.list {
             if let Some(change) = change.take() {
                 self.out.push(cell.change_keys(*relation, change, *names));
@@ -41,7 +41,7 @@ impl KeyChanges {
         }
     }
 
-    /// What was not carried out.
+    /// The changes that were not made.
     pub(crate) fn left(self) -> impl Iterator<Item = (usize, KeyChange)> {
         self.list.into_iter().filter_map(|(relation, change, _)| Some((relation, change?)))
     }

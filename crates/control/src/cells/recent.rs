@@ -1,4 +1,4 @@
-//! What handshakes counted in the last seconds: what a stranger sent an hour ago explains nothing that fails now.
+//! Counters of handshakes over the last seconds: a stranger's frames of an hour ago do not explain today's fault.
 
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ impl RecentCounters {
         }
     }
 
-    /// What was counted since.
+    /// The counts since then.
     pub(super) const fn of(&self, counters: &HelloCounters) -> HelloCounters {
         counters.since(&self.marks[0])
     }

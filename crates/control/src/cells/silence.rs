@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 /// Between two notices of one cell.
 const PERIOD: Duration = Duration::from_secs(1);
-/// So long the first relation that falls silent waits for those that do so with it.
+/// Wait of the first relation that falls silent for those that do so with it.
 const GATHER: Duration = Duration::from_millis(100);
 
-/// The silences of a cell that nobody was told of.
+/// Silent relations of a cell that were not reported yet.
 #[derive(Debug, Default)]
-pub(super) struct Silences {
+pub(super) struct SilentRelations {
     /// By relation, the longest.
     untold: BTreeMap<usize, Duration>,
-    /// When it was first seen that there are some.
+    /// Moment at which the first of them was seen.
     since: Option<Instant>,
     told: Option<Instant>,
 }
 
-impl Silences {
+impl SilentRelations {
     /// No verified frame of this relation came for so long.
     pub(super) fn add(&mut self, relation: usize, gap: Duration) {
         let longest = self.untold.entry(relation).or_default();
@@ -37,8 +37,8 @@ impl Silences {
         Some((std::mem::take(&mut self.untold).into_keys().collect(), longest))
     }
 
-    /// The same of a cell in which relations have other places, or none.
-    pub(super) fn moved(self, places: &[Option<usize>]) -> Self {
+    /// The same for a cell in which relations have other numbers, or none.
+    pub(super) fn renumbered(self, places: &[Option<usize>]) -> Self {
         let here = |(there, gap): (usize, Duration)| Some((*places.get(there)?.as_ref()?, gap));
         Self { untold: self.untold.into_iter().filter_map(here).collect(), ..self }
     }
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_thousand_relations_that_fall_silent_are_told_at_once() {
-        let (mut silences, start) = (Silences::default(), Instant::now());
+        let (mut silences, start) = (SilentRelations::default(), Instant::now());
         let mut told = Vec::new();
         // A pulled cable: the data path finds a few in each of its looks.
         for now in 0..5000 {
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn however_many_alarms_there_are_one_notice_a_second() {
-        let (mut silences, start) = (Silences::default(), Instant::now());
+        let (mut silences, start) = (SilentRelations::default(), Instant::now());
         let mut told = Vec::new();
         // Relation 3 misses a frame every ten milliseconds, 900 once.
         for now in 0..3050 {
@@ -86,10 +86,10 @@ mod tests {
 
     #[test]
     fn relations_keep_their_silence_when_they_get_other_numbers() {
-        let mut silences = Silences::default();
+        let mut silences = SilentRelations::default();
         let start = Instant::now();
         [0, 1, 2].into_iter().for_each(|relation| silences.add(relation, ms(5)));
-        let mut silences = silences.moved(&[Some(7), None, Some(0)]);
+        let mut silences = silences.renumbered(&[Some(7), None, Some(0)]);
         assert_eq!(silences.due(start), None);
         assert_eq!(silences.due(start + GATHER), Some((vec![0, 7], ms(5))));
     }

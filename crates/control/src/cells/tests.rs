@@ -15,7 +15,7 @@ use super::*;
 use dataplane::job::{Datapath, Datapaths, Progress};
 use dataplane::link::Link;
 use dataplane::path::Path;
-use dataplane::worker::held::Held;
+use dataplane::worker::manual::ManualWorker;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 
@@ -55,7 +55,7 @@ fn settings(side: usize, relations: usize) -> CellSettings {
         master: MasterKey::new(&[5; 32]),
         settings: fieldbus::Settings::new(protection, MTU),
         relations: (0..relations).map(of).collect(),
-        rest: Rest::Drop,
+        rest: OtherFrames::Drop,
     }
 }
 
@@ -68,7 +68,7 @@ fn cyclic(from: usize, number: usize) -> Vec<u8> {
 struct Side {
     control: Box<CellControl>,
     handle: WorkerHandle,
-    held: Held,
+    held: ManualWorker,
     datapaths: Datapaths,
     machine: MemoryPort,
     wire: MemoryPort,
@@ -78,7 +78,7 @@ struct Side {
 impl Side {
     fn start(side: usize, relations: usize, now: Duration) -> Self {
         let (cell, control) = CellControl::make(settings(side, relations)).unwrap();
-        let (handle, held) = WorkerHandle::held().unwrap();
+        let (handle, held) = WorkerHandle::manual().unwrap();
         let secy = secy::Settings {
             protect_frames: true,
             sci_inclusion: SciInclusion::Always,
@@ -109,7 +109,7 @@ impl Side {
         // It does not sleep while there is something to do.
         for _ in 0..TURNS {
             link.turn(moment, start + now);
-            link.path_mut().tend_cell(moment);
+            link.path_mut().handle_cell_timeout(moment);
             if link.due() != Some(wire::Instant::START) {
                 break;
             }

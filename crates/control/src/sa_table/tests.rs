@@ -46,10 +46,10 @@ impl Ends {
     }
 
     /// Carries an event out; returns what the KaY hears.
-    fn carry(&mut self, event: Event) -> Vec<Report> {
-        self.table.carry(event, &mut |told| self.told.push(format!("{told:?}")));
+    fn apply_event(&mut self, event: Event) -> Vec<Report> {
+        self.table.apply_event(event, &mut |told| self.told.push(format!("{told:?}")));
         let Some(mut changes) = self.table.take_changes() else { return vec![] };
-        changes.carry_out(&mut self.path);
+        changes.apply(&mut self.path);
         assert_eq!(changes.refused, None, "control knows the tables");
         changes.reports
     }
@@ -86,19 +86,19 @@ fn path(own: Sci) -> Path {
 fn events_become_sas() {
     use CipherSuite::{GcmAes128, GcmAesXpn256};
     let mut ends = Ends::new();
-    assert_eq!(ends.carry(Event::Install(sak(1, GcmAes128, [1, 2]))), [Report::Installed(ki(1))]);
+    assert_eq!(ends.apply_event(Event::Install(sak(1, GcmAes128, [1, 2]))), [Report::Installed(ki(1))]);
     assert_eq!(ends.installed(), "1 1:1 2:1");
-    assert_eq!(ends.carry(Event::EnableTransmit(ki(1))), [Report::Transmitting(ki(1))]);
+    assert_eq!(ends.apply_event(Event::EnableTransmit(ki(1))), [Report::Transmitting(ki(1))]);
     assert_eq!(ends.installed(), "1* 1:1 2:1");
-    assert_eq!(ends.carry(Event::Install(sak(2, GcmAesXpn256, [1, 2, 3]))), [Report::Installed(ki(2))]);
+    assert_eq!(ends.apply_event(Event::Install(sak(2, GcmAesXpn256, [1, 2, 3]))), [Report::Installed(ki(2))]);
     assert_eq!(ends.installed(), "1* 2 1:1+2 2:1+2 3:2");
     assert_eq!(ends.table.by_an(), [None, Some(ki(1)), Some(ki(2)), None]);
-    ends.carry(Event::EnableTransmit(ki(2)));
-    assert_eq!(ends.carry(Event::Retire(ki(1))), []);
+    ends.apply_event(Event::EnableTransmit(ki(2)));
+    assert_eq!(ends.apply_event(Event::Retire(ki(1))), []);
     assert_eq!(ends.installed(), "2* 1:2 2:2 3:2");
-    ends.carry(Event::Expel(sci(2)));
-    ends.carry(Event::Admit { ki: ki(2), admission: Admission { sci: sci(4), ssci: Some(Ssci(9)) } });
-    ends.carry(Event::RaiseLowest { ki: ki(2), sci: sci(4), lowest_pn: 1000 });
+    ends.apply_event(Event::Expel(sci(2)));
+    ends.apply_event(Event::Admit { ki: ki(2), admission: Admission { sci: sci(4), ssci: Some(Ssci(9)) } });
+    ends.apply_event(Event::RaiseLowest { ki: ki(2), sci: sci(4), lowest_pn: 1000 });
     assert_eq!(ends.installed(), "2* 1:2 3:2 4:2");
     let lowest = ends.path.secy.receive_scs().flat_map(|sc| sc.sas()).map(|sa| sa.window().lowest()).max();
     assert_eq!(lowest, Some(1000));
@@ -110,9 +110,9 @@ fn events_become_sas() {
         Event::RaiseLowest { ki: ki(1), sci: sci(1), lowest_pn: 5 },
         Event::Admit { ki: ki(1), admission: Admission { sci: sci(5), ssci: None } },
     ] {
-        assert_eq!(ends.carry(event), []);
+        assert_eq!(ends.apply_event(event), []);
     }
-    ends.carry(Event::Retire(ki(2)));
+    ends.apply_event(Event::Retire(ki(2)));
     assert_eq!(ends.installed(), "1: 3: 4:");
     assert_eq!(ends.told, [""; 0]);
 }
@@ -122,15 +122,15 @@ fn events_become_sas() {
 fn a_full_table_serves_whom_it_can() {
     let mut ends = Ends::new();
     let room = SecY::RECEIVE_SCS as u8;
-    let reports = ends.carry(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
+    let reports = ends.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
     assert_eq!(reports, [Report::Installed(ki(1))]);
     assert_eq!(ends.path.secy.receive_scs().count(), SecY::RECEIVE_SCS);
     let told: Vec<_> =
         (1..=2).map(|more| format!("{:?}", SaNotice::TooManyPeers(sci(room + more)))).collect();
     assert_eq!(ends.told, told);
     // Who goes makes room.
-    ends.carry(Event::Expel(sci(1)));
-    ends.carry(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
+    ends.apply_event(Event::Expel(sci(1)));
+    ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
     assert!(ends.path.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));
     assert_eq!(ends.told.len(), 2);
 }
@@ -144,12 +144,12 @@ fn a_sak_that_cannot_be_installed_is_told_of_and_left_out() {
     let unsalted = Association { xpn: None, ..*sak(1, CipherSuite::GcmAesXpn128, [1]) };
     let short = Association { suite: CipherSuite::GcmAes256, ..*sak(1, CipherSuite::GcmAes128, [1]) };
     for (sak, why) in [(offset, "offset"), (unsalted, "salt"), (short, "long")] {
-        assert_eq!(ends.carry(Event::Install(Box::new(sak))), []);
+        assert_eq!(ends.apply_event(Event::Install(Box::new(sak))), []);
         assert!(ends.told.pop().is_some_and(|told| told.contains(why)));
         assert_eq!(ends.installed(), "");
     }
     // Our own SCI from somebody else gets no SC.
-    ends.carry(Event::Install(sak(1, CipherSuite::GcmAes128, [0, 1])));
+    ends.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, [0, 1])));
     assert_eq!((ends.installed(), ends.told.len()), ("1 1:1".to_owned(), 1));
 }
 
@@ -169,18 +169,18 @@ fn dividing_follows_the_enabled_sak() {
     ];
     for (kn, (confidentiality, division, divides)) in (1..).zip(rows) {
         let before = ends.path.divides();
-        ends.carry(Event::Install(with(kn, confidentiality, division)));
+        ends.apply_event(Event::Install(with(kn, confidentiality, division)));
         assert_eq!(ends.path.divides(), before, "not before it is enabled");
-        ends.carry(Event::EnableTransmit(ki(kn)));
+        ends.apply_event(Event::EnableTransmit(ki(kn)));
         assert_eq!(ends.path.divides(), divides, "{kn}");
-        ends.carry(Event::Retire(ki(kn - 1)));
+        ends.apply_event(Event::Retire(ki(kn - 1)));
         assert_eq!(ends.path.divides(), divides, "{kn}");
         // Another path goes on so.
         let mut next = path(OWN);
         ends.table.prepare(&mut next).unwrap();
         assert_eq!(next.divides(), divides, "{kn}");
     }
-    ends.carry(Event::Retire(ki(rows.len() as u32)));
+    ends.apply_event(Event::Retire(ki(rows.len() as u32)));
     assert!(!ends.path.divides());
     assert!(ends.table.prepare(&mut path(sci(9))).is_err(), "another SCI");
 }
@@ -190,12 +190,12 @@ fn dividing_follows_the_enabled_sak() {
 fn changes_stay_in_order() {
     let mut ends = Ends::new();
     let mut tell = |_| {};
-    ends.table.carry(Event::Install(sak(1, CipherSuite::GcmAes128, [1])), &mut tell);
+    ends.table.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, [1])), &mut tell);
     let first = ends.table.take_changes().unwrap();
-    ends.table.carry(Event::EnableTransmit(ki(1)), &mut tell);
-    ends.table.put_back(*first);
+    ends.table.apply_event(Event::EnableTransmit(ki(1)), &mut tell);
+    ends.table.requeue(*first);
     let mut all = ends.table.take_changes().unwrap();
-    all.carry_out(&mut ends.path);
+    all.apply(&mut ends.path);
     assert_eq!((all.refused, ends.installed()), (None, "1* 1:1".to_owned()));
     assert_eq!(all.reports, [Report::Installed(ki(1)), Report::Transmitting(ki(1))]);
     assert!(ends.table.take_changes().is_none());

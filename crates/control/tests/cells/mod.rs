@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use control::{CellSettings, CellStatus, Gateway, Notice};
-use dataplane::cell::{CellCounters, Rest};
+use dataplane::cell::{CellCounters, OtherFrames};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::snapshot::LinkSnapshot;
@@ -87,7 +87,7 @@ pub(crate) fn settings(side: usize, relations: std::ops::Range<usize>) -> CellSe
         master: MasterKey::new(&[5; 32]),
         settings: Settings::new(ENCRYPT, MTU),
         relations: relations.map(relation).collect(),
-        rest: Rest::Link,
+        rest: OtherFrames::Link,
     }
 }
 

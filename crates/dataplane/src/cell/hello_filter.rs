@@ -1,4 +1,4 @@
-//! HELLOs on their way to the handshakes: what is forged ends here, for the price of a MAC, and what needs no more than an
+//! Filter of HELLOs in front of the handshakes: a forged one ends here, for the price of a MAC, and one that needs no more than an
 //! answer gets it here.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!                                                           a turn    names another ────────▶ control, few in a second
 //! ```
 //!
-//! So the budget is work of a CPU: [`MACS`] MACs of each share in a turn, behind all of its frames. A worker that has
+//! The budget is CPU work: [`MACS`] MACs of each share in a turn, behind all of its frames. A worker that has
 //! nothing else to do goes on at once with those that wait; one that is busy does so much for each of its bursts. The share of
 //! HELLOs that name a nonce of mine is theirs alone: somebody who does not see what this gateway sends cannot spend it.
 //!
@@ -51,7 +51,7 @@ enum Share {
     Others,
 }
 
-/// What the worker knows of a relation's handshake.
+/// The worker's part of a relation's handshake.
 #[derive(Debug)]
 pub struct HelloFilter {
     line: Line,
@@ -60,7 +60,7 @@ pub struct HelloFilter {
     /// Those that control got last, by their MACs.
     known: ArrayVec<([u8; MAC_OCTETS], Moment), KNOWN>,
     late: Allowance,
-    /// Who waits for an answer.
+    /// Nonce of the peer that waits for an answer.
     answer: Option<HandshakeNonce>,
 }
 
@@ -99,7 +99,7 @@ impl HelloFilters {
     }
 
     /// A frame that looks like a HELLO of a relation.
-    pub(super) fn hear(
+    pub(super) fn queue(
         &mut self,
         relation: usize,
         frame: &[u8],
@@ -176,7 +176,7 @@ impl HelloFilters {
         for &(number, before) in carry_over {
             let (own, there) = (&mut self.filters[number], &mut predecessor.filters[before]);
             std::mem::swap(own, there);
-            // What waits there is asked again.
+            // The relations that wait ask again.
             (own.waiting, own.answer) = ([0; 2], None);
         }
     }

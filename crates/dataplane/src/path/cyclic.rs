@@ -1,4 +1,4 @@
-//! A path's way through its cell: what is of a relation goes first, and alone.
+//! A path through its cell: frames of relations go first, and alone.
 //!
 //! Frames of relations are taken out of a burst, protected or verified, and handed to the port before anything else of that burst
 //! is worked on. So a cyclic frame waits for no more than the burst before its own, whatever that holds, and in its own for
@@ -13,7 +13,7 @@ use fieldbus::{Found, Incoming, Inward, Outgoing, ReceiveDiscard, Way};
 use wire::{Frame, Instant};
 
 use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
-use crate::cell::{Cell, Rest};
+use crate::cell::{Cell, OtherFrames};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -35,7 +35,8 @@ impl Cyclic {
 }
 
 impl Path {
-    /// Puts a cell in the place of the one that there is, or takes it out. Relations that go on are named by their numbers, here and there.
+    /// Puts a cell in the place of the one that there is, or takes it out. Relations that go on are named by their numbers,
+    /// here and there.
     pub fn change_cell(
         &mut self,
         mut cell: Option<Box<Cell>>,
@@ -54,21 +55,21 @@ impl Path {
         self.cell.as_deref_mut()
     }
 
-    /// The ports are about to be asked for frames, and the clock was `read`.
-    pub(crate) fn ask(&mut self, read: time::Instant) {
+    /// The ports are about to be asked for frames; `read` is the time.
+    pub(crate) fn mark_poll_time(&mut self, read: time::Instant) {
         if let Some(cell) = &mut self.cell {
-            cell.ask(read);
+            cell.mark_poll_time(read);
         }
     }
 
-    /// What is due for a cell in a turn beside frames.
-    pub fn tend_cell(&mut self, now: Instant) {
+    /// Does what is due for a cell in a turn beside frames.
+    pub fn handle_cell_timeout(&mut self, now: Instant) {
         if let Some(cell) = &mut self.cell {
             cell.handle_timeout(now);
         }
     }
 
-    /// When a cell's next turn is due even if no frame comes.
+    /// Moment at which a cell's next turn is due even if no frame comes.
     pub(crate) fn cell_due(&self) -> Option<Instant> {
         self.cell.as_ref()?.due()
     }
@@ -100,7 +101,7 @@ impl Path {
         }
     }
 
-    /// What is to be sent by a link without ports, nobody hears.
+    /// Drops the HELLOs of a link without ports.
     pub(crate) fn drain_hellos(&mut self) {
         let Some(cell) = &mut self.cell else { return };
         while cell.next_hello().is_some() {
@@ -108,7 +109,7 @@ impl Path {
         }
     }
 
-    /// Takes what is the cell's out of a burst from the plain port, and sends it. With [`Rest::Drop`] nothing is left.
+    /// Takes the cell's frames out of a burst from the plain port, and sends them. With [`OtherFrames::Drop`] nothing is left.
     pub(super) fn cyclic_outward(
         &mut self,
         pool: &mut Pool,
@@ -119,13 +120,13 @@ impl Path {
         let Some(cell) = &mut self.cell else { return };
         let mut found: ArrayVec<Option<Found>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_outward(pool.frame(slot))).collect();
-        if cell.rest == Rest::Link && found.iter().all(Option::is_none) {
+        if cell.rest == OtherFrames::Link && found.iter().all(Option::is_none) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
         for (slot, found) in burst.drain().zip(found.drain(..)) {
             let Some(found) = found else {
-                if cell.rest == Rest::Link {
+                if cell.rest == OtherFrames::Link {
                     give_refused(rest.push(slot), pool);
                 } else {
                     cell.counters.out_pkts_rest_dropped += 1;
@@ -155,7 +156,8 @@ impl Path {
         cell.protect(pool, &mut cyclic, out, port);
     }
 
-    /// Takes what is the cell's out of a burst from the protected port, and delivers it. With [`Rest::Drop`] nothing is left.
+    /// Takes the cell's frames out of a burst from the protected port, and delivers them. With [`OtherFrames::Drop`] nothing is
+    /// left.
     pub(super) fn cyclic_inward(
         &mut self,
         pool: &mut Pool,
@@ -166,7 +168,7 @@ impl Path {
         let Some(cell) = &mut self.cell else { return };
         let mut found: ArrayVec<Inward, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_inward(pool.frame(slot))).collect();
-        if cell.rest == Rest::Link && found.iter().all(|found| *found == Inward::Rest) {
+        if cell.rest == OtherFrames::Link && found.iter().all(|found| *found == Inward::Rest) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
@@ -176,7 +178,7 @@ impl Path {
                     cyclic.push(slot, found, pool);
                     continue;
                 }
-                Inward::Rest if cell.rest == Rest::Link => {
+                Inward::Rest if cell.rest == OtherFrames::Link => {
                     give_refused(rest.push(slot), pool);
                     continue;
                 }
@@ -187,7 +189,7 @@ impl Path {
                     }
                 }
                 Inward::Rest => cell.counters.in_pkts_rest_dropped += 1,
-                Inward::Hello(found) => cell.hear_hello(found, pool.frame(&slot)),
+                Inward::Hello(found) => cell.queue_hello(found, pool.frame(&slot)),
                 Inward::Foreign(foreign) => cell.counters.count_foreign(foreign),
             }
             pool.give(slot);
@@ -203,7 +205,7 @@ impl Path {
 }
 
 impl Cell {
-    /// Protects frames and sends them; how long they were here is known then.
+    /// Protects frames and sends them; their residence time is known then.
     fn protect(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToProtected, port: &mut dyn Port) {
         let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {
@@ -242,7 +244,7 @@ impl Cell {
         self.left(&sent, Way::Outward);
     }
 
-    /// Verifies frames and delivers them; how long they were here is known then.
+    /// Verifies frames and delivers them; their residence time is known then.
     fn verify(&mut self, pool: &mut Pool, cyclic: &mut Cyclic, out: &mut ToPlain, port: &mut dyn Port) {
         let Cyclic { burst, found } = cyclic;
         if burst.is_empty() {
@@ -261,7 +263,7 @@ impl Cell {
                     places.push((index, start, len));
                 }
             }
-            self.relations.verify(self.asked(), &mut frames);
+            self.relations.verify(self.poll_time(), &mut frames);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
                 verdicts[index] = frame.into_outcome().map(MayEnter::Cyclic);
@@ -286,7 +288,7 @@ impl Cell {
 
     /// Frames of these relations are on their way.
     fn left(&mut self, relations: &[usize], way: Way) {
-        let residence = self.leave();
+        let residence = self.take_residence_time();
         for &relation in relations {
             self.relations.left_after(relation, way, residence);
         }

@@ -1,4 +1,4 @@
-//! A path's way to the KaY and back: EAPOL frames of the protected side, and what the KaY says.
+//! The path between protected port and KaY: EAPOL frames in, MKPDUs out.
 
 use wire::EtherType;
 
@@ -17,13 +17,13 @@ impl Path {
         self.kay = Some(kay);
     }
 
-    /// Whether something has come for the KaY or for a handshake since this was asked last.
+    /// Whether something has come for the KaY or for a handshake since the last call.
     pub fn take_wake_flag(&mut self) -> bool {
         let cell = self.cell_mut().is_some_and(|cell| cell.end.take_wake_flag());
         self.kay.as_mut().is_some_and(LinkEnd::take_wake_flag) || cell
     }
 
-    /// Sends what the KaY says, before any SDU of the same turn: at most [`MKPDUS`] frames, each copied once.
+    /// Sends the KaY's MKPDUs before any SDU of the same turn: at most [`MKPDUS`] frames, each copied once.
     pub(crate) fn send_mkpdus(&mut self, pool: &mut Pool, out: &mut ToProtected, port: &mut dyn Port) {
         let Some(kay) = &mut self.kay else { return };
         for frame in kay.frames().take(MKPDUS) {
@@ -41,7 +41,7 @@ impl Path {
         }
     }
 
-    /// What the KaY says to a link without ports, nobody hears: it would be old when there are ports again.
+    /// Drops the MKPDUs of a link without ports: they would be old when there are ports again.
     pub(crate) fn drain_mkpdus(&mut self) {
         let unheard = self.kay.as_mut().map_or(0, |kay| kay.frames().count());
         self.counters.out_pkts_kay_no_chunk += unheard as u64;

@@ -1,4 +1,4 @@
-//! What leaves a path, collected until a port sends it: a frame is taken only with the proof that it may go there.
+//! Frames that leave a path, collected until a port sends them. Each is taken only with the proof that it may go there.
 
 use secy::{Delivered, Protected};
 
@@ -10,7 +10,7 @@ use netdev::port::Port;
 pub(super) enum MayLeave {
     Protected(Protected),
     Bypass,
-    /// The KaY speaks in clear: what it says has an ICV of its own.
+    /// The KaY speaks in clear: an MKPDU has an ICV of its own.
     Mkpdu,
     Cyclic(fieldbus::Protected),
     /// In clear: its relation is in shadow mode.
@@ -84,7 +84,7 @@ impl ToPlain {
     }
 }
 
-/// Who pushes has looked for room, so nothing is refused; if it were, no chunk is lost.
+/// The caller has looked for room, so nothing is refused; if it were, no chunk is lost.
 pub(super) fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
     if let Err(slot) = pushed {
         pool.give(slot);

@@ -1,4 +1,4 @@
-//! What a site counts outside the tunnel's forwarding half.
+//! Counters of a site outside the tunnel's forwarding half.
 
 wire::counters! {
     /// Frames and packets that were counted outside the forwarding half. "Out" is from the LAN, "in" is towards it.

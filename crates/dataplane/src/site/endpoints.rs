@@ -1,4 +1,4 @@
-//! Where each peer is, by number and by address.
+//! Endpoints of the peers, by number and by address.
 //!
 //! | mode | port | a packet is the peer's |
 //! |---|---|---|
@@ -12,7 +12,7 @@ use tunnel::{Mode, PeerId};
 
 /// One of a site's UDP ports.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Way {
+pub(super) enum WanPort {
     /// Identifier mode, and the management channel.
     Data,
     /// Header encryption.
@@ -21,7 +21,7 @@ pub(super) enum Way {
     Plain,
 }
 
-impl Way {
+impl WanPort {
     pub(super) const ALL: [Self; 3] = [Self::Data, Self::Header, Self::Plain];
 
     pub(super) const fn of(mode: Mode) -> Self {
@@ -33,66 +33,66 @@ impl Way {
     }
 }
 
-/// By what a peer is found: address, and port where it counts.
-type Key = (Way, IpAddr, u16);
+/// Key by which a peer is found: address, and port where it counts.
+type Key = (WanPort, IpAddr, u16);
 
-/// Where the peers are. Allocates when a peer comes, and not else.
+/// Endpoints of the peers. Allocates when a peer comes, and not else.
 #[derive(Debug)]
 pub(super) struct Endpoints {
     /// By number.
-    peers: Vec<(Way, Option<SocketAddr>)>,
+    peers: Vec<(WanPort, Option<SocketAddr>)>,
     /// Sorted. Peers that are found by identifier are not among them.
     by_address: Vec<(Key, PeerId)>,
 }
 
 impl Endpoints {
-    /// Peers of these modes, all nowhere.
+    /// Peers of these modes, none with an address.
     pub(super) fn new(modes: impl Iterator<Item = Mode>) -> Self {
-        let peers: Vec<_> = modes.map(|mode| (Way::of(mode), None)).collect();
+        let peers: Vec<_> = modes.map(|mode| (WanPort::of(mode), None)).collect();
         Self { by_address: Vec::with_capacity(peers.len()), peers }
     }
 
-    /// A peer comes, with the next number, and is nowhere.
+    /// A peer comes, with the next number and without an address.
     pub(super) fn add(&mut self, mode: Mode) {
-        self.peers.push((Way::of(mode), None));
+        self.peers.push((WanPort::of(mode), None));
         self.by_address.reserve(self.peers.len() - self.by_address.len());
     }
 
-    /// Says where a peer is from here on. One that is unknown is nowhere.
+    /// Sets a peer's address. `None`: it is unknown.
     pub(super) fn set(&mut self, peer: PeerId, address: Option<SocketAddr>) {
-        let Some((way, place)) = self.peers.get_mut(peer.index()) else { return };
+        let Some((wan_port, place)) = self.peers.get_mut(peer.index()) else { return };
         let address = address.map(|to| match to {
             // Without flow information and mapped addresses, as received packets are.
             SocketAddr::V6(six) if six.ip().to_ipv4_mapped().is_none() => to,
             _ => SocketAddr::new(to.ip().to_canonical(), to.port()),
         });
         *place = address;
-        let way = *way;
+        let wan_port = *wan_port;
         self.by_address.retain(|&(_, known)| known != peer);
-        let Some(key) = address.and_then(|address| key(way, address)) else { return };
+        let Some(key) = address.and_then(|address| key(wan_port, address)) else { return };
         let at = self.by_address.partition_point(|&entry| entry < (key, peer));
         self.by_address.insert(at, (key, peer));
     }
 
-    /// Through which port a peer is reached, and where it is.
-    pub(super) fn of(&self, peer: PeerId) -> Option<(Way, SocketAddr)> {
-        let (way, address) = *self.peers.get(peer.index())?;
-        Some((way, address?))
+    /// A peer's UDP port here, and its address.
+    pub(super) fn of(&self, peer: PeerId) -> Option<(WanPort, SocketAddr)> {
+        let (wan_port, address) = *self.peers.get(peer.index())?;
+        Some((wan_port, address?))
     }
 
-    /// Whose packet it is that came from an address to a port.
-    pub(super) fn peer_at(&self, way: Way, from: SocketAddr) -> Option<PeerId> {
-        let wanted = key(way, from)?;
+    /// The peer whose packet came from an address to a port.
+    pub(super) fn peer_at(&self, wan_port: WanPort, from: SocketAddr) -> Option<PeerId> {
+        let wanted = key(wan_port, from)?;
         let at = self.by_address.partition_point(|(key, _)| *key < wanted);
         self.by_address.get(at).filter(|(key, _)| *key == wanted).map(|(_, peer)| *peer)
     }
 }
 
-fn key(way: Way, address: SocketAddr) -> Option<Key> {
-    match way {
-        Way::Data => None,
-        Way::Header => Some((way, address.ip(), address.port())),
-        Way::Plain => Some((way, address.ip(), 0)),
+fn key(wan_port: WanPort, address: SocketAddr) -> Option<Key> {
+    match wan_port {
+        WanPort::Data => None,
+        WanPort::Header => Some((wan_port, address.ip(), address.port())),
+        WanPort::Plain => Some((wan_port, address.ip(), 0)),
     }
 }
 
@@ -111,27 +111,27 @@ mod tests {
             assert_eq!(endpoints.of(PeerId(number as u16)), None);
             endpoints.set(PeerId(number as u16), Some(address(place)));
         }
-        assert_eq!(endpoints.of(PeerId(0)), Some((Way::Data, address("192.0.2.1:7787"))));
-        assert_eq!(endpoints.of(PeerId(2)), Some((Way::Header, address("192.0.2.2:7788"))));
+        assert_eq!(endpoints.of(PeerId(0)), Some((WanPort::Data, address("192.0.2.1:7787"))));
+        assert_eq!(endpoints.of(PeerId(2)), Some((WanPort::Header, address("192.0.2.2:7788"))));
         assert_eq!(endpoints.of(PeerId(4)), None);
-        for (way, from, peer) in [
-            (Way::Data, "192.0.2.1:7787", None),
-            (Way::Header, "192.0.2.1:7788", Some(1)),
-            (Way::Header, "192.0.2.1:7787", None),
-            (Way::Header, "192.0.2.2:7788", Some(2)),
-            (Way::Header, "192.0.2.3:4789", None),
-            (Way::Plain, "192.0.2.3:4789", Some(3)),
-            (Way::Plain, "192.0.2.3:50000", Some(3)),
-            (Way::Plain, "192.0.2.1:7788", None),
+        for (wan_port, from, peer) in [
+            (WanPort::Data, "192.0.2.1:7787", None),
+            (WanPort::Header, "192.0.2.1:7788", Some(1)),
+            (WanPort::Header, "192.0.2.1:7787", None),
+            (WanPort::Header, "192.0.2.2:7788", Some(2)),
+            (WanPort::Header, "192.0.2.3:4789", None),
+            (WanPort::Plain, "192.0.2.3:4789", Some(3)),
+            (WanPort::Plain, "192.0.2.3:50000", Some(3)),
+            (WanPort::Plain, "192.0.2.1:7788", None),
         ] {
-            assert_eq!(endpoints.peer_at(way, address(from)), peer.map(PeerId), "{way:?} {from}");
+            assert_eq!(endpoints.peer_at(wan_port, address(from)), peer.map(PeerId), "{wan_port:?} {from}");
         }
         endpoints.set(PeerId(1), Some(address("192.0.2.9:1")));
         endpoints.set(PeerId(9), Some(address("192.0.2.9:2")));
-        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.1:7788")), None);
-        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.9:1")), Some(PeerId(1)));
+        assert_eq!(endpoints.peer_at(WanPort::Header, address("192.0.2.1:7788")), None);
+        assert_eq!(endpoints.peer_at(WanPort::Header, address("192.0.2.9:1")), Some(PeerId(1)));
         endpoints.set(PeerId(1), None);
-        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.9:1")), None);
-        assert_eq!(endpoints.peer_at(Way::Header, address("192.0.2.2:7788")), Some(PeerId(2)));
+        assert_eq!(endpoints.peer_at(WanPort::Header, address("192.0.2.9:1")), None);
+        assert_eq!(endpoints.peer_at(WanPort::Header, address("192.0.2.2:7788")), Some(PeerId(2)));
     }
 }

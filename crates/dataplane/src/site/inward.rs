@@ -14,17 +14,17 @@ use tunnel::{Arrival, Arrived};
 use wire::Instant;
 
 use super::Site;
-use super::endpoints::Way;
+use super::endpoints::WanPort;
 use netdev::burst::BURST_FRAMES;
 
 /// QUIC's fixed bit (RFC 9000, section 17), which no identifier has.
 const QUIC: u8 = 0x40;
 
 impl Site {
-    /// Takes packets of one port to the LAN, at most as many as a burst has, and says how many came.
-    pub(super) fn inward(&mut self, now: Instant, way: Way) -> usize {
+    /// Takes packets of one port to the LAN, at most as many as a burst has. Returns the number that came.
+    pub(super) fn inward(&mut self, now: Instant, wan_port: WanPort) -> usize {
         let Self { forwarding, end, wan, lan, endpoints, counters, wake, .. } = self;
-        let Some(port) = wan.port(way) else { return 0 };
+        let Some(port) = wan.port(wan_port) else { return 0 };
         let mut more = true;
         for received in 0..BURST_FRAMES {
             if more && port.is_empty() {
@@ -32,7 +32,7 @@ impl Site {
             }
             let Some(packet) = port.next_packet() else { return received };
             let octets = packet.octets;
-            let arrival = if way == Way::Data {
+            let arrival = if wan_port == WanPort::Data {
                 if octets.first().is_some_and(|first| first & QUIC != 0) {
                     match end.datagrams.push(packet.from, octets) {
                         Ok(()) => (counters.in_datagrams, *wake) = (counters.in_datagrams + 1, true),
@@ -42,7 +42,7 @@ impl Site {
                 }
                 Arrival::Identifier
             } else {
-                let Some(peer) = endpoints.peer_at(way, packet.from) else {
+                let Some(peer) = endpoints.peer_at(wan_port, packet.from) else {
                     counters.in_pkts_unknown_address += 1;
                     continue;
                 };
@@ -60,7 +60,7 @@ impl Site {
         BURST_FRAMES
     }
 
-    /// Takes EAPOL frames of the management channel to the LAN, and says how many came.
+    /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
     pub(super) fn eapol_inward(&mut self) -> usize {
         let Self { end, lan, counters, .. } = self;
         for received in 0..BURST_FRAMES {

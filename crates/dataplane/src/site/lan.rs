@@ -1,4 +1,4 @@
-//! The LAN side of a site: a port that comes and goes with its interface, and the frames on their way to it.
+//! A site's LAN port, which comes and goes with its interface, and the frames that wait for it.
 
 use std::os::fd::RawFd;
 
@@ -19,9 +19,9 @@ pub struct Lan {
     pub port: Box<dyn Port>,
 }
 
-/// What a frame of the LAN is, by its EtherType. One with a VLAN tag in front is for the tunnel to refuse.
+/// Kind of a frame of the LAN, by its EtherType. The tunnel refuses one with a VLAN tag in front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum LanFrameKind {
     /// EAPOL that carries an MKPDU.
     Mka,
     /// EAPOL of another type: authentication, which ends at a LAN's switch.
@@ -31,7 +31,7 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl LanFrameKind {
     pub(super) fn of(frame: &[u8]) -> Self {
         let Some(&[high, low]) = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS) else { return Self::Other };
         match EtherType(u16::from_be_bytes([high, low])) {
@@ -45,14 +45,14 @@ impl Kind {
 
 /// The port, if there is one, and frames that wait to be sent through it.
 #[derive(Default)]
-pub(super) struct LanSide {
+pub(super) struct LanPort {
     lan: Option<Box<Lan>>,
     leaving: Burst,
-    /// What ports counted that are closed.
+    /// Counters of ports that are closed.
     before: PortCounters,
 }
 
-impl LanSide {
+impl LanPort {
     /// Gives the side a port; the one before, if there was one, is returned.
     pub(super) fn open(&mut self, lan: Box<Lan>) -> Option<Box<Lan>> {
         let before = self.close();
@@ -96,7 +96,7 @@ impl LanSide {
         }
     }
 
-    /// Sends what was put.
+    /// Sends the frames that were put.
     pub(super) fn flush(&mut self) {
         if let Some(Lan { pool, port }) = self.lan.as_deref_mut()
             && !self.leaving.is_empty()
@@ -116,7 +116,7 @@ impl LanSide {
         self.lan.iter().flat_map(|lan| lan.port.poll_descriptors().iter().copied())
     }
 
-    /// What the port counted, those before it included. Asks the kernel.
+    /// Counters of the port and those before it. Asks the kernel.
     pub(super) fn counters(&mut self) -> PortCounters {
         let mut sum = self.before;
         if let Some(lan) = self.lan.as_deref_mut() {
@@ -138,25 +138,29 @@ mod tests {
     #[test]
     fn frames_are_told_apart_by_their_first_ethertype() {
         for (octets, kind) in [
-            ([0x88, 0xe5], Kind::Other),
-            ([0x88, 0x8e], Kind::Eapol),
-            ([0x88, 0x08], Kind::MacControl),
-            ([0x81, 0x00], Kind::Other),
-            ([0x08, 0x00], Kind::Other),
+            ([0x88, 0xe5], LanFrameKind::Other),
+            ([0x88, 0x8e], LanFrameKind::Eapol),
+            ([0x88, 0x08], LanFrameKind::MacControl),
+            ([0x81, 0x00], LanFrameKind::Other),
+            ([0x08, 0x00], LanFrameKind::Other),
         ] {
             let mut frame = [0; 18];
             frame[12..14].copy_from_slice(&octets);
-            assert_eq!(Kind::of(&frame), kind);
-            assert_eq!(Kind::of(&frame[..14]), kind);
-            assert_eq!(Kind::of(&frame[..13]), Kind::Other);
+            assert_eq!(LanFrameKind::of(&frame), kind);
+            assert_eq!(LanFrameKind::of(&frame[..14]), kind);
+            assert_eq!(LanFrameKind::of(&frame[..13]), LanFrameKind::Other);
         }
-        for (packet_type, kind) in
-            [(0, Kind::Eapol), (1, Kind::Eapol), (3, Kind::Eapol), (5, Kind::Mka), (6, Kind::Eapol)]
-        {
+        for (packet_type, kind) in [
+            (0, LanFrameKind::Eapol),
+            (1, LanFrameKind::Eapol),
+            (3, LanFrameKind::Eapol),
+            (5, LanFrameKind::Mka),
+            (6, LanFrameKind::Eapol),
+        ] {
             let mut frame = [0; 18];
             frame[12..16].copy_from_slice(&[0x88, 0x8e, 3, packet_type]);
-            assert_eq!(Kind::of(&frame), kind);
-            assert_eq!(Kind::of(&frame[..15]), Kind::Eapol);
+            assert_eq!(LanFrameKind::of(&frame), kind);
+            assert_eq!(LanFrameKind::of(&frame[..15]), LanFrameKind::Eapol);
         }
     }
 }

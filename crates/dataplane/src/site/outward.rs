@@ -18,14 +18,14 @@ use wire::Instant;
 
 use super::Site;
 use super::counters::SitePathCounters;
-use super::endpoints::Way;
+use super::endpoints::WanPort;
 use super::ends::{SiteEnd, Taken};
-use super::lan::Kind;
+use super::lan::LanFrameKind;
 use super::wan::Wan;
 use netdev::burst::BURST_FRAMES;
 use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
 
-/// What the frames of a turn are sorted by.
+/// Work space in which the frames of a turn are sorted by peer.
 pub(super) struct Outward {
     /// Frames of the burst that go somewhere, by their number in it.
     routes: ArrayVec<(usize, Route), BURST_FRAMES>,
@@ -35,7 +35,7 @@ pub(super) struct Outward {
     there: Vec<bool>,
     /// Peers whose EAPOL goes beside their frames.
     plain: Vec<PeerId>,
-    /// How many peers have a management channel, which carries EAPOL.
+    /// Number of peers with a management channel, which carries EAPOL.
     channels: usize,
     /// The differentiated services code point of all packets.
     dscp: u8,
@@ -102,14 +102,14 @@ impl Site {
         let mut batch = Batch::new(wan, outward.dscp);
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
-            match Kind::of(frame) {
-                Kind::Other => {
+            match LanFrameKind::of(frame) {
+                LanFrameKind::Other => {
                     if let Some(route) = forwarding.route(now, frame) {
                         outward.note(number, route);
                     }
                 }
-                Kind::Eapol => counters.out_eapol_other += 1,
-                Kind::Mka => {
+                LanFrameKind::Eapol => counters.out_eapol_other += 1,
+                LanFrameKind::Mka => {
                     *wake |= outward.channels > 0 && take_mkpdu(now, frame, end, counters);
                     for &peer in &outward.plain {
                         let Some(place) = endpoints.of(peer) else {
@@ -122,7 +122,7 @@ impl Site {
                         }
                     }
                 }
-                Kind::MacControl => counters.out_pkts_mac_control += 1,
+                LanFrameKind::MacControl => counters.out_pkts_mac_control += 1,
             }
         }
         for peer in (0..outward.wanted.len()).map(|number| PeerId(number as u16)) {
@@ -182,20 +182,25 @@ fn take_mkpdu(now: Instant, frame: &[u8], end: &mut SiteEnd, counters: &mut Site
 /// Packets that leave through one port with one system call.
 struct Batch<'b> {
     wan: &'b mut Wan,
-    way: Way,
+    wan_port: WanPort,
     dscp: u8,
     packets: ArrayVec<Outgoing<'b>, SEND_PACKETS>,
 }
 
 impl<'b> Batch<'b> {
     fn new(wan: &'b mut Wan, dscp: u8) -> Self {
-        Self { wan, way: Way::Data, dscp, packets: ArrayVec::new() }
+        Self { wan, wan_port: WanPort::Data, dscp, packets: ArrayVec::new() }
     }
 
-    fn push(&mut self, (way, to): (Way, SocketAddr), head: ArrayVec<u8, HEAD_OCTETS>, body: &'b [u8]) {
-        if way != self.way || self.packets.is_full() {
+    fn push(
+        &mut self,
+        (wan_port, to): (WanPort, SocketAddr),
+        head: ArrayVec<u8, HEAD_OCTETS>,
+        body: &'b [u8],
+    ) {
+        if wan_port != self.wan_port || self.packets.is_full() {
             self.flush();
-            self.way = way;
+            self.wan_port = wan_port;
         }
         self.packets.push(Outgoing { to, dscp: self.dscp, head, body });
     }
@@ -205,8 +210,8 @@ impl<'b> Batch<'b> {
     }
 
     fn flush(&mut self) {
-        // A peer's way has a port, since its mode asked for one.
-        if let Some(port) = self.wan.port(self.way)
+        // The port is there, since the peer's mode asked for it.
+        if let Some(port) = self.wan.port(self.wan_port)
             && !self.packets.is_empty()
         {
             port.send(&self.packets);

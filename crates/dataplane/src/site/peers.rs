@@ -1,4 +1,4 @@
-//! Peers that come and go while the site runs. All memory is made, and dropped, by who asks for it.
+//! Peers that come and go while the site runs. The requester makes and drops all memory.
 
 use tunnel::{Limits, Mode, PeerId, PeerMemory, PeerSettings};
 
@@ -29,7 +29,7 @@ impl PeerChange {
         Self { leave, come: come.iter().map(memory).collect(), wan: Some(wan), left }
     }
 
-    /// How many come.
+    /// Number of peers that come.
     pub fn coming(&self) -> usize {
         self.come.len()
     }

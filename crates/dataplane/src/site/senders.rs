@@ -1,4 +1,4 @@
-//! Whose MKPDUs go to the peers. Anybody on a LAN can say as many as he likes, from as many addresses as he likes; a
+//! Rate limit of MKPDUs from the LAN, by sender. Anybody on a LAN can send any number of them, from any number of addresses. A
 //! station whose MKPDUs are lost for six seconds loses its keys.
 //!
 //! ```text
@@ -11,7 +11,7 @@
 //! addresses that come once each makes none of them known, and a station that begins to speak in it is known by its
 //! second or third MKPDU.
 //!
-//! Left out on purpose: whether an MKPDU is true, for a site has no CAK. So who speaks from a station's own address
+//! Left out on purpose: whether an MKPDU is true, for a site has no CAK. A sender that uses a station's own address
 //! takes that station's share; and [`KNOWN`] addresses that go on speaking keep stations out that were not
 //! known before.
 
@@ -24,11 +24,11 @@ use wire::Instant;
 
 /// Senders that are known at a time.
 pub const KNOWN: usize = 128;
-/// A sender that was silent for so long is forgotten: longer than a KaY is live for others (6 s).
+/// Silence after which a sender is forgotten: longer than a KaY is live for others (6 s).
 const FORGOTTEN: Duration = Duration::from_secs(20);
 /// A second MKPDU makes known if it comes this much later than the first at the earliest, and at the latest.
 const RETURNS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
-/// MKPDUs of one known sender: so many a second, and so many at once. A KaY has some a second, at most, for each CAK.
+/// MKPDUs of one known sender: rate for each second, and burst. A KaY has some a second, at most, for each CAK.
 const EACH: Bucket = Bucket::new(16, 32);
 /// MKPDUs of all others together.
 const OTHERS: Bucket = Bucket::new(16, 64);
@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(100);
 
 type Address = [u8; 6];
 
-/// What is remembered of senders.
+/// Senders that are known, and addresses that are noted.
 pub(super) struct Senders {
     known: ArrayVec<Sender, KNOWN>,
     others: Bucket,
@@ -73,7 +73,7 @@ impl Senders {
         }
     }
 
-    /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at what is noted.
+    /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at the noted addresses.
     pub(super) fn admit(&mut self, now: Instant, address: Address) -> bool {
         if let Some(sender) = self.known.iter_mut().find(|sender| sender.address == address) {
             sender.last = now;
@@ -83,7 +83,7 @@ impl Senders {
             let mut sender = Sender { address, last: now, bucket: EACH };
             sender.bucket.take(now);
             if self.known.is_full() {
-                // Only who is silent gives way.
+                // Only a silent sender gives way.
                 let silent = self.known.iter_mut().find(|sender| now.since(sender.last) > FORGOTTEN);
                 if let Some(silent) = silent {
                     *silent = sender;

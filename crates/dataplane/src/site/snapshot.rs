@@ -1,4 +1,4 @@
-//! What a site counted and learned, copied out at one moment.
+//! Counters, stations and flows of a site, copied out at one moment.
 
 use std::net::SocketAddr;
 
@@ -8,7 +8,7 @@ use wire::Instant;
 
 use super::Site;
 use super::counters::SitePathCounters;
-use super::endpoints::Way;
+use super::endpoints::WanPort;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 
@@ -18,15 +18,15 @@ pub const SHOWN: usize = 1024;
 /// A peer of a site.
 #[derive(Clone, Debug)]
 pub struct SitePeerSnapshot {
-    /// Where its data goes.
+    /// Destination of its data.
     pub endpoint: Option<SocketAddr>,
     /// The epoch that is sent with; 0: none.
     pub transmit_epoch: u32,
     /// The epochs that are received, the older one first.
     pub receive_epochs: ArrayVec<u32, 3>,
-    /// How many flows it has announced.
+    /// Number of flows that it has announced.
     pub announced_flows: usize,
-    /// What was counted for it.
+    /// Its counters.
     pub counters: PeerCounters,
 }
 
@@ -37,7 +37,7 @@ pub struct SiteSnapshot {
     pub at: Instant,
     /// The LAN port, and those that were closed before it.
     pub lan: PortCounters,
-    /// What was counted between the ports and the forwarding half.
+    /// Counters between the ports and the forwarding half.
     pub path: SitePathCounters,
     /// The UDP port of identifier mode and the management channel.
     pub data: Option<UdpCounters>,
@@ -76,7 +76,8 @@ impl SiteSnapshot {
         self.lan = site.lan.counters();
         (self.chunks_free, self.chunks) = site.lan.chunks();
         self.path = site.counters;
-        let [data, header, plain] = Way::ALL.map(|way| site.wan.port(way).map(|port| port.counters()));
+        let [data, header, plain] =
+            WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();

@@ -12,7 +12,7 @@ use std::os::fd::RawFd;
 
 use tunnel::Mode;
 
-use super::endpoints::Way;
+use super::endpoints::WanPort;
 use netdev::udp::{Offloads, UdpError, UdpPort};
 
 /// The port of VXLAN (RFC 7348).
@@ -21,7 +21,7 @@ pub const VXLAN_PORT: u16 = 4789;
 /// A site's UDP ports.
 #[derive(Debug)]
 pub struct Wan {
-    /// In the order of [`Way::ALL`].
+    /// In the order of [`WanPort::ALL`].
     ports: [Option<UdpPort>; 3],
 }
 
@@ -50,18 +50,18 @@ impl Wan {
         offloads: Offloads,
         there: [bool; 3],
     ) -> Result<Self, UdpError> {
-        let wants = |way| modes.iter().any(|mode| Way::of(*mode) == way);
-        let open = |way: Way, wanted: bool, port| {
-            let missing = wanted && !there[way as usize];
+        let wants = |wan_port| modes.iter().any(|mode| WanPort::of(*mode) == wan_port);
+        let open = |wan_port: WanPort, wanted: bool, port| {
+            let missing = wanted && !there[wan_port as usize];
             missing.then(|| UdpPort::open(SocketAddr::new(bind.ip(), port), offloads)).transpose()
         };
         // For tests port 0 is any, and then the other is any other.
         let next = if bind.port() == 0 { 0 } else { bind.port().wrapping_add(1) };
         Ok(Self {
             ports: [
-                open(Way::Data, wants(Way::Data) || wants(Way::Header), bind.port())?,
-                open(Way::Header, wants(Way::Header), next)?,
-                open(Way::Plain, wants(Way::Plain), plain_port)?,
+                open(WanPort::Data, wants(WanPort::Data) || wants(WanPort::Header), bind.port())?,
+                open(WanPort::Header, wants(WanPort::Header), next)?,
+                open(WanPort::Plain, wants(WanPort::Plain), plain_port)?,
             ],
         })
     }
@@ -99,8 +99,8 @@ impl Wan {
         self.ports[2].as_ref()
     }
 
-    pub(super) const fn port(&mut self, way: Way) -> Option<&mut UdpPort> {
-        self.ports[way as usize].as_mut()
+    pub(super) const fn port(&mut self, wan_port: WanPort) -> Option<&mut UdpPort> {
+        self.ports[wan_port as usize].as_mut()
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {

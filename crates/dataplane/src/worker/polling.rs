@@ -1,15 +1,15 @@
-//! How long a worker without frames looks for some before it sleeps.
+//! Idle policy: the time for which a worker without frames looks for some before it sleeps.
 //!
 //! Looking is worth its CPU time only where nobody else wants the CPU. A worker that looks offers its CPU after each look
 //! (sched_yield), and measures for how long it was away: longer than [`AWAY`], and a sleep would have cost it less. Then it does
-//! not look but sleeps at once, as with [`Polling::Interrupt`], for a while that doubles from [`SHY`] to [`SHYEST`] as often as a new try ends
-//! alike, and halves with each that does not.
+//! not look but sleeps at once, as with [`Polling::Interrupt`], for a while that doubles from [`SHY`] to [`SHYEST`] as often as
+//! a new try ends alike, and halves with each that does not.
 
 use std::time::{Duration, Instant};
 
-use netdev::scheduling::{FIRST_AT_MOST, Scheduling};
+use netdev::scheduling::{MAX_REAL_TIME, Scheduling};
 
-/// How a worker waits for frames.
+/// A worker's way of waiting for frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Polling {
     /// Looks again for [`SPIN`] after the last frame, then sleeps: low latency within a burst of traffic, an idle
@@ -23,29 +23,29 @@ pub enum Polling {
     Interrupt,
 }
 
-/// How long a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
+/// Time for which a worker with adaptive polling looks for frames before it sleeps: longer than the gaps of steady traffic
 /// from 10,000 frames/s up, and twice what one sleep and wake-up costs.
 pub const SPIN: Duration = Duration::from_micros(100);
 
-/// What a sleep and a wake-up cost: whoever was away for longer had better slept.
+/// Cost of a sleep and a wake-up. A worker that was away for longer had better slept.
 const AWAY: Duration = Duration::from_micros(50);
 
-/// How long a worker sleeps at once after others wanted its CPU, and how long if they do again and again.
+/// Time without looking after others wanted the CPU: the shortest, and the longest after they did again and again.
 const SHY: Duration = Duration::from_millis(1);
 const SHYEST: Duration = Duration::from_secs(1);
 
-/// What a worker does that has nothing to do.
+/// The next step of a worker that has nothing to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
+pub enum IdleAction {
     /// Looks again at once.
     Look,
     /// Offers its CPU, and looks again when it gets it back.
-    Offer,
+    Yield,
     /// Sleeps.
     Sleep,
 }
 
-/// When to look for frames, and when to sleep. Told of each turn by the thread whose turns they are.
+/// Decides between looking for frames and sleeping. The worker's thread reports each turn to it.
 #[derive(Debug)]
 pub struct IdlePolicy {
     polling: Polling,
@@ -54,7 +54,7 @@ pub struct IdlePolicy {
     idle_since: Option<Instant>,
     /// Frames came since the last sleep. Whoever woke for anything else need not look for more.
     met: bool,
-    /// When the CPU was offered, if it was since the last turn.
+    /// Moment at which the CPU was offered, if it was since the last turn.
     offered: Option<Instant>,
     shy: Duration,
     shy_until: Option<Instant>,
@@ -65,7 +65,7 @@ impl IdlePolicy {
     pub const fn new(polling: Polling, scheduling: Scheduling) -> Self {
         let awake_at_most = match scheduling {
             Scheduling::Ordinary => Duration::MAX,
-            Scheduling::Fifo(_) => FIRST_AT_MOST,
+            Scheduling::Fifo(_) => MAX_REAL_TIME,
         };
         Self {
             polling,
@@ -95,28 +95,28 @@ impl IdlePolicy {
     }
 
     /// The turn that began at `now` had nothing to do. What next?
-    pub fn idle(&mut self, now: Instant) -> Rest {
+    pub fn idle(&mut self, now: Instant) -> IdleAction {
         match self.polling {
-            Polling::Busy => return Rest::Look,
-            Polling::Interrupt => return Rest::Sleep,
+            Polling::Busy => return IdleAction::Look,
+            Polling::Interrupt => return IdleAction::Sleep,
             Polling::Adaptive => {}
         }
         if !self.met || self.shy_until.is_some_and(|until| now < until) {
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
         let since = |moment: Instant| now.saturating_duration_since(moment);
         if since(*self.idle_since.get_or_insert(now)) >= SPIN {
             self.shy = if self.shy > SHY { self.shy / 2 } else { Duration::ZERO };
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
         if self.awake_since.map_or(Duration::ZERO, since) >= self.awake_at_most {
-            return Rest::Sleep;
+            return IdleAction::Sleep;
         }
-        Rest::Offer
+        IdleAction::Yield
     }
 
     /// The CPU is offered to others now.
-    pub const fn offers(&mut self, now: Instant) {
+    pub const fn yields(&mut self, now: Instant) {
         self.offered = Some(now);
     }
 
@@ -140,15 +140,15 @@ mod tests {
             *now += LOOK;
             idle.begin(*now);
             match idle.idle(*now) {
-                Rest::Sleep => {
+                IdleAction::Sleep => {
                     idle.slept();
                     return number;
                 }
-                Rest::Offer => {
-                    idle.offers(*now);
+                IdleAction::Yield => {
+                    idle.yields(*now);
                     *now += away;
                 }
-                Rest::Look => {}
+                IdleAction::Look => {}
             }
         }
         usize::MAX
@@ -175,14 +175,14 @@ mod tests {
         let mut idle = IdlePolicy::new(Polling::Adaptive, Scheduling::Ordinary);
         idle.begin(now);
         idle.busy(false);
-        assert_eq!(idle.idle(now), Rest::Sleep);
+        assert_eq!(idle.idle(now), IdleAction::Sleep);
     }
 
     #[test]
     fn who_goes_first_sleeps_each_millisecond() {
         let mut now = Instant::now();
         for (scheduling, expected) in
-            [(Scheduling::Fifo(10), Rest::Sleep), (Scheduling::Ordinary, Rest::Offer)]
+            [(Scheduling::Fifo(10), IdleAction::Sleep), (Scheduling::Ordinary, IdleAction::Yield)]
         {
             let mut idle = IdlePolicy::new(Polling::Adaptive, scheduling);
             for _ in 0..50 {

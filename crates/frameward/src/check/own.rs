@@ -55,7 +55,7 @@ pub(crate) struct Life {
 pub(crate) fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<Life> {
     let name = &survey.name;
     let session = ssh.filter(|address| carries(survey, address));
-    let what = survey.lives().or_else(|| session.map(|address| format!("the address {address}")))?;
+    let what = survey.host_use().or_else(|| session.map(|address| format!("the address {address}")))?;
     let session =
         session.map_or("", |_| " YOUR SSH SESSION COMES IN OVER IT, and ends when the gateway starts.");
     Some(if allowed {

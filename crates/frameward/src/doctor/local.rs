@@ -5,7 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use netdev::interface::{InterfaceInfo, af_xdp_available};
+use netdev::af_xdp;
+use netdev::interface::InterfaceInfo;
 use nix::unistd::{AccessFlags, access};
 use suite::CipherSuite;
 
@@ -62,7 +63,7 @@ fn kernel(release: &str) -> Finding {
 }
 
 fn engine(io: Io, release: &str) -> Finding {
-    let refused = match af_xdp_available() {
+    let refused = match af_xdp::available() {
         Ok(()) if version(release) >= XDP => return Finding::ok("engine", "AF_XDP is there"),
         Ok(()) => "it needs Linux 5.10".to_owned(),
         Err(error) => error.to_string(),

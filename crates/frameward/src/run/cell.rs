@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use control::{CellSettings, CellStatus, Notice};
-use dataplane::cell::Rest;
+use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
 use wire::fieldbus::Seq;
@@ -35,8 +35,8 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
         },
         relations: relations.collect(),
         rest: match cell.rest {
-            config::Rest::Link => Rest::Link,
-            config::Rest::Drop => Rest::Drop,
+            config::Rest::Link => OtherFrames::Link,
+            config::Rest::Drop => OtherFrames::Drop,
         },
     })
 }
@@ -324,7 +324,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
-            rest: Rest::Drop,
+            rest: OtherFrames::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),
             hello_lately: HelloCounters::default(),

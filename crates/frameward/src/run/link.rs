@@ -8,8 +8,8 @@ use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenPorts, open_ports};
 use dataplane::path::Path;
 use netdev::burst::BURST_FRAMES;
-use netdev::interface::{Allowed, Guard, InterfaceError, Prepared, Seen};
-use pnstore::{LeaseError, PnBlock, Unmarked, Unused};
+use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, Tolerated};
+use pnstore::{LeaseError, PnBlock, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
@@ -42,7 +42,7 @@ pub(super) struct StartedLink {
     /// Behind the ports: they are closed before their interfaces are put back.
     prepared: [Option<Prepared>; 2],
     fallback: Option<String>,
-    unmarked: Option<Unmarked>,
+    unmarked: Option<UnmarkedKey>,
 }
 
 /// Where its keys come from.
@@ -69,7 +69,7 @@ pub(super) struct RunningLink {
     /// Why a side could not be taken down or up, and when that is tried again.
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
-    unmarked: Option<Unmarked>,
+    unmarked: Option<UnmarkedKey>,
 }
 
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
@@ -157,10 +157,10 @@ impl ReadyLink {
 
 impl StartedLink {
     /// The PNs that it has begun with, for it is not to be.
-    pub(super) fn unused(&self) -> Option<Unused> {
+    pub(super) fn unused(&self) -> Option<UnusedPns> {
         let StartedKeys::Static(keys) = &self.keys else { return None };
         let lease = keys.transmit;
-        Some(Unused { name: lease.name, next: self.about.began.1, through: lease.through })
+        Some(UnusedPns { name: lease.name, next: self.about.began.1, through: lease.through })
     }
 
     /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are
@@ -303,7 +303,7 @@ impl RunningLink {
     }
 
     /// Whether its ports are on these interfaces (plain, protected), as they are now.
-    pub(super) fn is_on(&self, seen: [Option<Seen>; 2]) -> bool {
+    pub(super) fn is_on(&self, seen: [Option<LinkState>; 2]) -> bool {
         self.prepared.iter().zip(seen).all(|(prepared, seen)| match (prepared, seen) {
             (Some(prepared), Some(seen)) => {
                 let interface = prepared.interface();
@@ -315,7 +315,7 @@ impl RunningLink {
 
     /// Lets go of interfaces that are not there any more, or are others under the same name; no port may be open on
     /// them. What they need to be put back is done if they are somewhere else.
-    pub(super) fn let_go(&mut self, seen: [Option<Seen>; 2]) {
+    pub(super) fn let_go(&mut self, seen: [Option<LinkState>; 2]) {
         for (slot, seen) in self.prepared.iter_mut().zip(seen) {
             let index = seen.map(|seen| seen.index);
             slot.take_if(|prepared| Some(prepared.interface().index()) != index);
@@ -378,7 +378,7 @@ impl RunningLink {
 
     /// A warning, if a key could not be marked as used.
     pub(super) fn unmarked_key(&self) -> Option<String> {
-        let Unmarked { key_file, error } = self.unmarked.as_ref()?;
+        let UnmarkedKey { key_file, error } = self.unmarked.as_ref()?;
         self.config.static_sas()?;
         Some(format!(
             "warning: link {:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
@@ -388,7 +388,7 @@ impl RunningLink {
     }
 
     /// Its transmit SA has just begun.
-    pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<Unmarked>) {
+    pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<UnmarkedKey>) {
         (self.about.began, self.unmarked) = ((Instant::now(), block.first), unmarked);
     }
 
@@ -451,7 +451,7 @@ impl RunningLink {
                     interface.name()
                 ));
             }
-            for feature in prepared.still_on() {
+            for feature in prepared.remaining_offloads() {
                 tell(&format_args!(
                     "warning: link {name:?}: {} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface",
                     interface.name()
@@ -462,8 +462,8 @@ impl RunningLink {
 }
 
 /// What is borne of a port's interface.
-pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Allowed {
-    Allowed { addresses, unguarded: gateway.unguarded }
+pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Tolerated {
+    Tolerated { addresses, unguarded: gateway.unguarded }
 }
 
 pub(super) const fn io(io: Io) -> open::Io {

@@ -18,7 +18,7 @@
 use std::time::{Duration, Instant};
 
 use control::Gateway;
-use netdev::interface::{Watch, look};
+use netdev::interface::{LinkEvents, link_state};
 use secy::CarryOver;
 
 use super::link::{ReadyLink, RunningLink};
@@ -34,17 +34,17 @@ pub(super) const RETRY: Duration = Duration::from_secs(1);
 /// When to look at the interfaces.
 pub(super) struct InterfaceMonitor {
     /// Without it, once a second must do.
-    watch: Option<Watch>,
+    watch: Option<LinkEvents>,
     next: Instant,
 }
 
 impl InterfaceMonitor {
     pub(super) fn new() -> Self {
-        Self { watch: Watch::open().ok(), next: Instant::now() }
+        Self { watch: LinkEvents::open().ok(), next: Instant::now() }
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.watch.as_ref().is_some_and(Watch::has_changed) || now >= self.next;
+        let due = self.watch.as_ref().is_some_and(LinkEvents::has_changed) || now >= self.next;
         if due {
             self.next = now + LOOK_EVERY;
         }
@@ -81,7 +81,7 @@ impl Running {
     /// Returns what a person should know, if that has changed.
     fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
         // If the kernel does not tell, nothing is known to have changed.
-        let seen = [look(&link.config.plain).ok()?, look(&link.config.protected).ok()?];
+        let seen = [link_state(&link.config.plain).ok()?, link_state(&link.config.protected).ok()?];
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         if link.is_open() {
             if link.is_on(seen) {

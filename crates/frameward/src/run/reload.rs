@@ -31,7 +31,7 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::time::Instant;
 
-use netdev::interface::{InterfaceError, look};
+use netdev::interface::{InterfaceError, link_state};
 use pnstore::LeaseError;
 use secy::CarryOver;
 
@@ -259,7 +259,7 @@ impl Running {
 
     /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.
     fn waits_from_the_start(&self, link: &Link) -> bool {
-        let is_there = |name: &String| look(name).is_ok_and(|seen| seen.is_some());
+        let is_there = |name: &String| link_state(name).is_ok_and(|seen| seen.is_some());
         let absent = |running: &RunningLink| running.config.name == link.name && !running.is_seated;
         self.links.iter().any(absent) && !(is_there(&link.plain) && is_there(&link.protected))
     }
@@ -284,7 +284,7 @@ impl Running {
     /// The MTU of an interface: our own ones have our ports on them, and those that a link waits for had one.
     fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
         if let Some(site) = self.sites.iter().find(|site| site.config.lan == interface) {
-            return match (look(interface)?, site.lan_mtu()) {
+            return match (link_state(interface)?, site.lan_mtu()) {
                 (Some(seen), _) => Ok(seen.mtu as usize),
                 (None, Some(before)) => Ok(before),
                 // It waits, and its MTU is judged when it is there.
@@ -294,7 +294,7 @@ impl Running {
         let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
             return interface_mtu(interface);
         };
-        match look(interface)? {
+        match link_state(interface)? {
             Some(seen) => Ok(seen.mtu as usize),
             None if ours.config.plain == interface => Ok(ours.about.mtus.plain),
             None => Ok(ours.about.mtus.protected),
@@ -475,7 +475,7 @@ impl Running {
 
     /// Starts a link, or has it wait for an interface that was missing before, too.
     fn start_or_wait(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
-        let there = [look(&link.plain)?.is_some(), look(&link.protected)?.is_some()];
+        let there = [link_state(&link.plain)?.is_some(), link_state(&link.protected)?.is_some()];
         if let Some(missing) = missing(&link, there) {
             return Ok(RunningLink::absent(link, missing));
         }

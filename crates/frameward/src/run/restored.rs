@@ -7,19 +7,19 @@
 //!
 //! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
 
-use netdev::vm_generation::{Heard, Watch};
+use netdev::vm_generation::{GenerationEvent, GenerationMonitor};
 
 use super::{RunError, Running, Tell};
 
 /// Hears whether the machine was brought back.
 pub(super) struct Machine {
-    watch: Option<Watch>,
+    watch: Option<GenerationMonitor>,
     told_lost: bool,
 }
 
 impl Machine {
     pub(super) fn watch(tell: Tell<'_>) -> Self {
-        let watch = Watch::open();
+        let watch = GenerationMonitor::open();
         if let Err(error) = &watch {
             tell(&format_args!(
                 "warning: cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
@@ -29,9 +29,9 @@ impl Machine {
     }
 
     pub(super) fn was_restored(&mut self, tell: Tell<'_>) -> bool {
-        match self.watch.as_ref().map(Watch::heard) {
-            Some(Heard::Restored) => true,
-            Some(Heard::Lost) if !self.told_lost => {
+        match self.watch.as_ref().map(GenerationMonitor::poll) {
+            Some(GenerationEvent::Restored) => true,
+            Some(GenerationEvent::Lost) if !self.told_lost => {
                 self.told_lost = true;
                 tell(
                     &"warning: more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway",
@@ -46,7 +46,7 @@ impl Machine {
 impl Running {
     /// Has nothing of what is in memory used any more, and says why the gateway ends.
     pub(super) fn give_up(&mut self) -> RunError {
-        self.control.distrust();
+        self.control.distrust_memory();
         for link in &self.links {
             // A worker that does not answer ends with the process.
             let _ = self.control.close(&link.config.name);

@@ -21,7 +21,7 @@ use std::time::Instant;
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
 use dataplane::site::{ManagerEnd, Site as Forwarding, Wan, ends};
-use netdev::interface::{Guard, InterfaceError, Prepared, Seen, look};
+use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, link_state};
 use netdev::udp::UdpPort;
 use sitelink::{Manager, ManagerStatus};
 use tunnel::{Mode, PeerId};
@@ -212,7 +212,7 @@ impl RunningSite {
                 "warning: site {name:?}: nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
             ));
         }
-        for feature in prepared.still_on() {
+        for feature in prepared.remaining_offloads() {
             tell(&format_args!(
                 "warning: site {name:?}: {lan} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface"
             ));
@@ -228,7 +228,7 @@ impl RunningSite {
         now: Instant,
     ) -> Option<String> {
         // If the kernel does not tell, nothing is known to have changed.
-        let seen = look(&self.config.lan).ok()?;
+        let seen = link_state(&self.config.lan).ok()?;
         if self.waiting.is_none() {
             if self.works.as_ref().is_some_and(|works| works.is_on(seen)) {
                 return None;
@@ -272,7 +272,7 @@ impl RunningSite {
         file: &Path,
         gateway: &Gateway,
         control: &mut Control,
-        seen: Seen,
+        seen: LinkState,
     ) -> Result<(), String> {
         let name = &self.config.name;
         let mtu =
@@ -347,7 +347,7 @@ impl Works {
         self.prepared.as_ref().map_or("", |prepared| prepared.guard().name())
     }
 
-    fn is_on(&self, seen: Option<Seen>) -> bool {
+    fn is_on(&self, seen: Option<LinkState>) -> bool {
         let (Some(prepared), Some(seen)) = (&self.prepared, seen) else { return false };
         let interface = prepared.interface();
         (interface.index(), interface.mtu()) == (seen.index, seen.mtu)

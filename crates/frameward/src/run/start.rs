@@ -14,7 +14,7 @@
 use std::time::Instant;
 
 use control::Gateway;
-use netdev::interface::{Prepared, look};
+use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 
 use super::link::{ReadyLink, RunningLink};
@@ -149,7 +149,7 @@ impl Running {
 
     /// The MTU of a site's LAN; none if its interface is missing.
     fn check_lan(&self, site: &Site, tell: Tell<'_>) -> Result<Option<usize>, RunError> {
-        if look(&site.lan)?.is_none() {
+        if link_state(&site.lan)?.is_none() {
             return Ok(None);
         }
         let mtu = lan_mtu(&self.file, site, &interface_mtu)
@@ -162,7 +162,7 @@ impl Running {
 
     /// Opens a link's interfaces and ports, if its interfaces are there.
     fn open_link(&self, link: Link) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
-        let there = [look(&link.plain)?.is_some(), look(&link.protected)?.is_some()];
+        let there = [link_state(&link.plain)?.is_some(), link_state(&link.protected)?.is_some()];
         if let Some(missing) = missing(&link, there) {
             return Ok((RunningLink::absent(link, missing), None));
         }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use control::{Gateway, ReceiveFloor, TransmitLease};
-use pnstore::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, Unmarked};
+use pnstore::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, UnmarkedKey};
 use secy::{InstallError, ReceiveSa, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
@@ -24,7 +24,7 @@ pub(super) struct Begun {
     pub(super) lease: TransmitLease,
     pub(super) block: PnBlock,
     /// A key that could not be marked as used.
-    pub(super) unmarked: Option<Unmarked>,
+    pub(super) unmarked: Option<UnmarkedKey>,
 }
 
 /// What static keys want of the disk before their first frame; the disk's thread does it.
@@ -39,7 +39,7 @@ pub(super) struct Granted {
     /// Where the receive SAs begin, in the order of the configuration.
     floors: Vec<Pn>,
     reservation: Option<Reservation>,
-    unmarked: Option<Unmarked>,
+    unmarked: Option<UnmarkedKey>,
 }
 
 impl Wanted {

@@ -24,12 +24,12 @@ use crate::{Error, Namespace};
 
 /// Frames read or sent with one system call.
 const BATCH: usize = 64;
-/// How long a read waits, in milliseconds: that is also how long a frame can be held back without traffic. By poll(),
+/// Time that a read waits, in milliseconds: without traffic a frame can be held back for as long. By poll(),
 /// since a receive time-out of the socket would count in ticks of the kernel, up to 10 ms each.
 const READ_WAIT: u8 = 2;
 /// Asked of the kernel for frames not yet sent, in octets: a rate limit shall drop what it cannot queue, not stop us.
 const SEND_BUFFER: usize = 16 << 20;
-/// How often an interface that is full is asked again for one frame.
+/// Retries at a full interface for one frame.
 const RETRIES: u32 = 16;
 /// Octets of a VLAN tag.
 const TAG: usize = 4;

@@ -19,13 +19,13 @@ const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 pub(super) struct Received<'r> {
     /// From the destination address on, without the outermost VLAN tag.
     octets: &'r [u8],
-    /// That tag, as it stood on the wire.
+    /// The outermost tag, as it stood on the wire.
     tag: Option<[u8; VLAN_TAG]>,
     /// The place was too small for it.
     pub(super) cut: bool,
     /// Of several frames, merged or not yet cut apart.
     pub(super) super_frame: bool,
-    /// Where the checksum begins to count and where, from there, it belongs.
+    /// Offset at which the checksum begins to count, and its own offset from there.
     checksum: Option<(usize, usize)>,
 }
 

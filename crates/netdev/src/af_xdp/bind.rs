@@ -15,7 +15,7 @@ const MOST_UNKNOWN_QUEUES: u32 = 64;
 
 /// A port without sockets.
 #[derive(Debug)]
-pub(super) struct Half<'i> {
+pub(super) struct UnboundPort<'i> {
     pub(super) interface: &'i Interface,
     pub(super) map: SocketMap,
     pub(super) link: Link,
@@ -23,15 +23,15 @@ pub(super) struct Half<'i> {
 }
 
 /// The sockets of one port, bound to queues 0, 1, ....
-pub(super) type Bound = Vec<(Socket, Rings)>;
+pub(super) type BoundSockets = Vec<(Socket, Rings)>;
 
-/// Why binding failed, and whether the kernel had chosen zero copy.
+/// Error of binding, and whether the kernel had chosen zero copy.
 pub(super) struct BindFailed {
     pub(super) error: PortError,
     pub(super) zero_copy: bool,
 }
 
-impl<'i> Half<'i> {
+impl<'i> UnboundPort<'i> {
     /// Attaches a program that drops everything, for the map is empty yet. `fragments` as for
     /// [`Program::to_sockets`].
     pub(super) fn attach(
@@ -69,10 +69,10 @@ impl<'i> Half<'i> {
         first: Option<&Socket>,
         depth: usize,
         copy: bool,
-    ) -> Result<Bound, BindFailed> {
+    ) -> Result<BoundSockets, BindFailed> {
         let size = (depth * pool.chunk_octets().parts()).next_power_of_two() as u32;
         let known = self.interface.receive_queues();
-        let mut bound = Bound::new();
+        let mut bound = BoundSockets::new();
         for queue in 0..known.unwrap_or(MOST_UNKNOWN_QUEUES) {
             let umem = match first.or_else(|| bound.first().map(|(socket, _)| socket)) {
                 Some(first) => Umem::Share(first),
@@ -106,18 +106,21 @@ impl<'i> Half<'i> {
 
 /// Binds the sockets of all ports over one region, and says how many chunks each direction of each may hold.
 pub(super) fn bind_all<const N: usize>(
-    halves: &[Half<'_>; N],
+    unbound: &[UnboundPort<'_>; N],
     pool: &Pool,
     copy: bool,
-) -> Result<([Bound; N], usize), BindFailed> {
-    // Where a driver does not tell, the rings are made for one queue and shared out anew below.
-    let known = halves.iter().map(|half| half.interface.receive_queues().unwrap_or(1) as usize).sum();
+) -> Result<([BoundSockets; N], usize), BindFailed> {
+    // The rings of a driver that does not tell are made for one queue, and shared out anew below.
+    let known = unbound
+        .iter()
+        .map(|unbound_port| unbound_port.interface.receive_queues().unwrap_or(1) as usize)
+        .sum();
     let first_depth = depth(pool, known, N)?;
-    let mut ports = [const { Bound::new() }; N];
-    for (number, half) in halves.iter().enumerate() {
+    let mut ports = [const { BoundSockets::new() }; N];
+    for (number, unbound_port) in unbound.iter().enumerate() {
         let (before, port) = ports.split_at_mut(number);
         let first = before.iter().flatten().map(|(socket, _)| socket).next();
-        port[0] = half.bind(pool, first, first_depth, copy)?;
+        port[0] = unbound_port.bind(pool, first, first_depth, copy)?;
     }
     let depth = depth(pool, ports.iter().map(Vec::len).sum(), N)?;
     Ok((ports, depth))

@@ -24,12 +24,12 @@ const FRAME_DESCRIPTORS: usize = 5;
 /// The most descriptors of one call.
 const MOST_DESCRIPTORS: usize = FRAME_DESCRIPTORS * BURST_FRAMES;
 
-/// Where in a chain of descriptors we are.
+/// Progress in a chain of descriptors.
 #[derive(Debug)]
 enum Gather {
     /// The next descriptor begins a frame.
     Between,
-    /// So much of a frame is gathered.
+    /// A frame of which a part is gathered.
     Holding(Slot),
     /// The rest of the chain belongs to a frame that was dropped.
     Skipping,
@@ -37,12 +37,12 @@ enum Gather {
 
 /// Receiving: parts wait in the fill ring, pieces of frames come out of the receive ring.
 #[derive(Debug)]
-pub(super) struct GatherSide {
+pub(super) struct GatherQueue {
     pub(super) fill: Producer<u64>,
     frames: Consumer<Descriptor>,
     gather: Gather,
     /// Whether a part is in the rings, by its number in the region.
-    lent: Box<[bool]>,
+    in_flight: Box<[bool]>,
     /// Parts of ours that are in no ring, the most recently used on top.
     spare: Vec<u64>,
     /// Chunks of the pool that are ours.
@@ -51,13 +51,13 @@ pub(super) struct GatherSide {
     depth: usize,
 }
 
-impl GatherSide {
+impl GatherQueue {
     pub(super) fn new(fill: Producer<u64>, frames: Consumer<Descriptor>, depth: usize, pool: &Pool) -> Self {
         Self {
             fill,
             frames,
             gather: Gather::Between,
-            lent: vec![false; pool.total() * PARTS].into(),
+            in_flight: vec![false; pool.total() * PARTS].into(),
             spare: Vec::with_capacity(depth * PARTS),
             chunks: 0,
             depth,
@@ -70,7 +70,7 @@ impl GatherSide {
         let before = self.spare.len();
         while self.fill.room(1) > 0 {
             let Some(part) = self.spare.pop() else { break };
-            self.lent[part as usize / PART_OCTETS] = true;
+            self.in_flight[part as usize / PART_OCTETS] = true;
             let pushed = self.fill.push(part);
             debug_assert!(pushed, "room was just seen");
         }
@@ -84,7 +84,7 @@ impl GatherSide {
         while self.chunks < self.depth {
             let Some(mut slot) = pool.take() else { break };
             slot.place(0, 0);
-            let address = pool.lend(slot);
+            let address = pool.submit(slot);
             // No more than it was made for.
             self.spare.extend((0..PARTS).map(|part| address + (part * PART_OCTETS) as u64));
             self.chunks += 1;
@@ -135,7 +135,7 @@ impl GatherSide {
                 Some(&mut counters.rx_too_long)
             }
             Gather::Holding(slot) => {
-                let appended = pool.append_lent(slot, descriptor.address, descriptor.len as usize);
+                let appended = pool.append_in_flight(slot, descriptor.address, descriptor.len as usize);
                 (!appended).then_some(&mut counters.bad_descriptors)
             }
             Gather::Between | Gather::Skipping => None,
@@ -167,8 +167,8 @@ impl GatherSide {
     /// Believes the kernel that it is done with a part, if that part was in the rings.
     fn take_part(&mut self, address: u64) -> bool {
         let part = usize::try_from(address / PART_OCTETS as u64).ok();
-        let lent = part.and_then(|part| self.lent.get_mut(part));
-        lent.is_some_and(std::mem::take)
+        let in_flight = part.and_then(|part| self.in_flight.get_mut(part));
+        in_flight.is_some_and(std::mem::take)
     }
 }
 
@@ -200,10 +200,10 @@ mod tests {
         }
     }
 
-    fn side(depth: usize, pool: &Pool, start: u32) -> (GatherSide, Kernel) {
+    fn side(depth: usize, pool: &Pool, start: u32) -> (GatherQueue, Kernel) {
         let (fill, filled) = twin::ring(512, start);
         let (frames, received) = twin::ring(512, start);
-        (GatherSide::new(fill, received, depth, pool), Kernel { filled, frames })
+        (GatherQueue::new(fill, received, depth, pool), Kernel { filled, frames })
     }
 
     fn pool(chunks: usize) -> Pool {
@@ -232,7 +232,7 @@ mod tests {
             let mut pool = pool(8);
             let (mut side, mut kernel) = side(4, &pool, u32::MAX - 3);
             side.refill(&mut pool);
-            assert_eq!((pool.free(), pool.lent()), (4, 4));
+            assert_eq!((pool.free(), pool.in_flight()), (4, 4));
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for (number, &(len, ours)) in descriptors.iter().enumerate() {
                 let more = number + 1 < descriptors.len();
@@ -244,7 +244,7 @@ mod tests {
                 // Also when the chain is seen piece by piece.
                 side.receive(&mut pool, &mut burst, &mut counters);
             }
-            // What follows is a frame of its own.
+            // The next descriptor begins a frame of its own.
             kernel.receives(77, false);
             side.receive(&mut pool, &mut burst, &mut counters);
             let seen: Vec<_> = burst.slots().iter().map(|slot| (slot.start(), slot.len())).collect();
@@ -257,7 +257,7 @@ mod tests {
                 "{descriptors:?}"
             );
             burst.give_all(&mut pool);
-            assert_eq!((pool.free(), pool.lent()), (4, 4));
+            assert_eq!((pool.free(), pool.in_flight()), (4, 4));
         }
     }
 
@@ -306,7 +306,7 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Operation {
-        PutUp,
+        Refill,
         Receives(u32, bool),
         Invents(u64, u32, bool),
         Receive,
@@ -316,7 +316,7 @@ mod tests {
     fn operation() -> impl Strategy<Value = Operation> {
         let len = || prop_oneof![0u32..=3840, any::<u32>()];
         prop_oneof![
-            Just(Operation::PutUp),
+            Just(Operation::Refill),
             (len(), any::<bool>()).prop_map(|(len, more)| Operation::Receives(len, more)),
             (0u32..=3840, any::<bool>()).prop_map(|(len, more)| Operation::Receives(len, more)),
             (prop_oneof![0..9 * 16384u64, any::<u64>()], len(), any::<bool>())
@@ -338,7 +338,7 @@ mod tests {
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for operation in operations {
                 match operation {
-                    Operation::PutUp => side.refill(&mut pool),
+                    Operation::Refill => side.refill(&mut pool),
                     Operation::Receives(len, more) => {
                         if let Some(part) = kernel.filled.pop() {
                             kernel.filled.release();
@@ -351,9 +351,9 @@ mod tests {
                 }
                 let holding = usize::from(matches!(side.gather, Gather::Holding(_)));
                 prop_assert_eq!(pool.free() + burst.len() + holding + 3, 8);
-                prop_assert_eq!(pool.lent(), 3);
-                let lent = side.lent.iter().filter(|lent| **lent).count();
-                prop_assert_eq!(lent + side.spare.len(), 3 * PARTS);
+                prop_assert_eq!(pool.in_flight(), 3);
+                let in_flight = side.in_flight.iter().filter(|in_flight| **in_flight).count();
+                prop_assert_eq!(in_flight + side.spare.len(), 3 * PARTS);
                 let mut spare = side.spare.clone();
                 spare.sort_unstable();
                 spare.dedup();

@@ -29,12 +29,13 @@
 
 mod bind;
 mod gather;
+mod mode;
 mod queue;
 mod ring;
 mod scatter;
-mod side;
 mod socket;
 
+use std::io;
 use std::os::fd::{OwnedFd, RawFd};
 
 use crate::bpf::{Link, SocketMap};
@@ -43,9 +44,9 @@ use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
 use crate::port::{self, Port, PortCounters, PortError, all};
-use bind::{Bound, Half, bind_all, failed};
-use side::{Receiving, Sending};
-use socket::{Socket, Woken};
+use bind::{BoundSockets, UnboundPort, bind_all, failed};
+use mode::{ReceiveMode, TransmitMode};
+use socket::{Socket, WakeOutcome};
 
 /// The most of the kernel's chunks of one direction of one socket.
 const MOST_DEPTH: usize = 2048;
@@ -61,7 +62,7 @@ const MOST_WAKEUPS: usize = 8;
 /// Turns without a frame between two looks at the sockets' errors.
 const IDLE_TURNS: u32 = 64;
 
-/// Where in the kernel frames are taken.
+/// Place in the kernel where frames are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Attach {
     /// Native if the driver can, else generic.
@@ -81,9 +82,9 @@ pub struct AfXdp {
     _map: SocketMap,
     _promiscuous: OwnedFd,
     sockets: Vec<Socket>,
-    receive: Vec<Receiving>,
+    receive: Vec<ReceiveMode>,
     /// Of the first socket.
-    transmit: Sending,
+    transmit: TransmitMode,
     descriptors: Vec<RawFd>,
     pool: u32,
     mtu: u32,
@@ -95,7 +96,7 @@ pub struct AfXdp {
 }
 
 impl AfXdp {
-    /// How many chunks of that size a pool for these ports should have.
+    /// Recommended number of chunks of that size in a pool for these ports.
     pub fn chunks(interfaces: &[&Interface], chunk_octets: ChunkOctets) -> usize {
         // A receiving side a queue, and a sending one.
         let sides = |interface: &&Interface| interface.receive_queues().unwrap_or(1) as usize + 1;
@@ -133,19 +134,19 @@ impl AfXdp {
             check_mtu(interface, pool)?;
         }
         let several = pool.chunk_octets().parts() > 1;
-        let halves = all(interfaces.map(|interface| Half::attach(interface, attach, several)))?;
-        let generic = halves.iter().any(|half| half.mode == "generic");
-        let (bound, depth) = match bind_all(&halves, pool, generic) {
+        let unbound = all(interfaces.map(|interface| UnboundPort::attach(interface, attach, several)))?;
+        let generic = unbound.iter().any(|port| port.mode == "generic");
+        let (bound, depth) = match bind_all(&unbound, pool, generic) {
             // Zero copy on one interface, and not on the other: all must do the same, as they share the region.
             Err(failed) if failed.zero_copy => {
-                bind_all(&halves, pool, true).map_err(|failed| failed.error)?
+                bind_all(&unbound, pool, true).map_err(|failed| failed.error)?
             }
             other => other.map_err(|failed| failed.error)?,
         };
         let mut bound = bound.into_iter();
-        let mut ports = all(halves.map(|half| {
-            let bound = bound.next().expect("invariant: as many as halves");
-            Self::finish(half, bound, depth, pool)
+        let mut ports = all(unbound.map(|port| {
+            let bound = bound.next().expect("invariant: as many as unbound");
+            Self::finish(port, bound, depth, pool)
         }))?;
         for port in &mut ports {
             port.housekeep(pool);
@@ -154,16 +155,21 @@ impl AfXdp {
     }
 
     /// Puts the sockets to work.
-    fn finish(half: Half<'_>, bound: Bound, depth: usize, pool: &Pool) -> Result<Self, PortError> {
-        let interface = half.interface;
+    fn finish(
+        port: UnboundPort<'_>,
+        bound: BoundSockets,
+        depth: usize,
+        pool: &Pool,
+    ) -> Result<Self, PortError> {
+        let interface = port.interface;
         let zero_copy = bound.iter().any(|(socket, _)| socket.is_zero_copy());
         let (mut sockets, mut receive, mut transmit) = (Vec::new(), Vec::new(), None);
         for (queue, (socket, rings)) in bound.into_iter().enumerate() {
-            receive.push(Receiving::new(rings.fill, rings.received, depth, pool));
+            receive.push(ReceiveMode::new(rings.fill, rings.received, depth, pool));
             if let Some(frames) = rings.transmit {
-                transmit = Some(Sending::new(frames, rings.completion, depth, pool));
+                transmit = Some(TransmitMode::new(frames, rings.completion, depth, pool));
             }
-            half.map
+            port.map
                 .set(queue as u32, socket.owned())
                 .map_err(|source| failed(interface, "put a socket into the XSKMAP", source))?;
             sockets.push(socket);
@@ -173,8 +179,8 @@ impl AfXdp {
             .map_err(|source| failed(interface, "make it promiscuous", source))?;
         let queues = sockets.len();
         Ok(Self {
-            _link: half.link,
-            _map: half.map,
+            _link: port.link,
+            _map: port.map,
             _promiscuous: promiscuous,
             descriptors: sockets.iter().map(Socket::raw).collect(),
             sockets,
@@ -187,7 +193,7 @@ impl AfXdp {
             counters: PortCounters::default(),
             description: format!(
                 "af_xdp {}{}{}, {queues} queue{}",
-                half.mode,
+                port.mode,
                 if zero_copy { " zero-copy" } else { "" },
                 if pool.chunk_octets().parts() > 1 { " multi-buffer" } else { "" },
                 if queues == 1 { "" } else { "s" },
@@ -208,13 +214,13 @@ impl AfXdp {
                 return;
             }
             match self.sockets[0].wake_transmit() {
-                Woken::Done => return,
-                Woken::Again => again += 1,
-                Woken::Dropped => {
+                WakeOutcome::Done => return,
+                WakeOutcome::Again => again += 1,
+                WakeOutcome::Dropped => {
                     dropped += 1;
                     self.counters.tx_kernel_dropped += 1;
                 }
-                Woken::Refused => return,
+                WakeOutcome::Refused => return,
             }
         }
     }
@@ -236,7 +242,7 @@ impl Port for AfXdp {
         self.idle = if burst.len() == before { self.idle + 1 } else { 0 };
         if self.idle >= IDLE_TURNS {
             self.idle = 0;
-            self.descriptors.iter().copied().for_each(packet_socket::clear_error);
+            self.sockets.iter().map(Socket::owned).for_each(packet_socket::clear_error);
         }
     }
 
@@ -284,6 +290,14 @@ impl Port for AfXdp {
     fn description(&self) -> &str {
         &self.description
     }
+}
+
+/// Whether this kernel has AF_XDP, and lets this process use it.
+///
+/// # Errors
+/// The kernel's error if not.
+pub fn available() -> io::Result<()> {
+    socket::open().map(drop)
 }
 
 fn check_mtu(interface: &Interface, pool: &Pool) -> Result<(), PortError> {

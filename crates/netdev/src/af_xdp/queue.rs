@@ -4,11 +4,11 @@
 //!            refill                     receive                  transmit                    reclaim
 //!   pool ---------------> fill ring -> receive ring ----> burst ------------> transmit ring -> completion ring ---> pool
 //! ```
-//! A chunk is in exactly one of these places; the pool's books call those in rings lent. Each direction of each
+//! A chunk is in exactly one of these places; those in rings are in flight. Each direction of each
 //! socket has its own bound on how many chunks it may hold, and the bounds together do not exceed the pool: an
 //! interface that takes nothing cannot starve the others.
 //!
-//! The kernel's descriptors are not trusted: an address that was not lent, and a frame that reaches beyond its
+//! The kernel's descriptors are not trusted: an address that was not in flight, and a frame that reaches beyond its
 //! chunk, are dropped and counted.
 
 use crate::burst::{BURST_FRAMES, Burst};
@@ -22,39 +22,39 @@ const LEAST_HEADROOM: usize = 64;
 
 /// Receiving: chunks wait in the fill ring, frames come out of the receive ring.
 #[derive(Debug)]
-pub(super) struct ReceiveSide {
+pub(super) struct ReceiveQueue {
     pub(super) fill: Producer<u64>,
     pub(super) frames: Consumer<Descriptor>,
     /// Chunks in the two rings.
-    lent: usize,
+    in_flight: usize,
     /// The most of them.
     depth: usize,
 }
 
-impl ReceiveSide {
+impl ReceiveQueue {
     pub(super) fn new(fill: Producer<u64>, frames: Consumer<Descriptor>, depth: usize) -> Self {
-        Self { fill, frames, lent: 0, depth }
+        Self { fill, frames, in_flight: 0, depth }
     }
 
-    /// Puts up free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
+    /// Fills the ring with free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
-        let before = self.lent;
-        while self.lent < self.depth && self.fill.room(1) > 0 {
+        let before = self.in_flight;
+        while self.in_flight < self.depth && self.fill.room(1) > 0 {
             let Some(mut slot) = pool.take() else { break };
             // The kernel chooses where in the chunk the frame goes and masks the rest of the address away.
             slot.place(0, 0);
-            let pushed = self.fill.push(pool.lend(slot));
+            let pushed = self.fill.push(pool.submit(slot));
             debug_assert!(pushed, "room was just seen");
-            self.lent += 1;
+            self.in_flight += 1;
         }
-        if self.lent != before {
+        if self.in_flight != before {
             self.fill.publish();
         }
     }
 
-    /// Whether enough chunks are missing that putting them up is worth the other side's cache line.
+    /// Whether enough chunks are missing that a refill is worth the other side's cache line.
     pub(super) fn is_low(&self) -> bool {
-        self.depth - self.lent >= (self.depth / 4).min(BURST_FRAMES)
+        self.depth - self.in_flight >= (self.depth / 4).min(BURST_FRAMES)
     }
 
     /// Takes received frames until the burst is full or none waits.
@@ -69,7 +69,7 @@ impl ReceiveSide {
                 counters.bad_descriptors += 1;
                 continue;
             };
-            self.lent = self.lent.saturating_sub(1);
+            self.in_flight = self.in_flight.saturating_sub(1);
             match accept(slot, descriptor.len as usize, pool, counters) {
                 Ok(slot) => burst.push(slot).expect("invariant: no more frames than there was room"),
                 Err(slot) => pool.give(slot),
@@ -81,7 +81,7 @@ impl ReceiveSide {
     }
 }
 
-/// Says how long the frame in a chunk is, if it stands where a frame of ours may stand.
+/// Sets the length of the frame in a chunk, if it stands where a frame of ours may stand.
 fn accept(mut slot: Slot, len: usize, pool: &Pool, counters: &mut PortCounters) -> Result<Slot, Slot> {
     let (start, chunk) = (slot.start(), pool.chunk_octets().octets());
     if start < LEAST_HEADROOM || len < port::ETHERNET_HEADER || start.saturating_add(len) > chunk {
@@ -100,18 +100,18 @@ fn accept(mut slot: Slot, len: usize, pool: &Pool, counters: &mut PortCounters) 
 
 /// Sending: frames go into the transmit ring, their chunks come back through the completion ring.
 #[derive(Debug)]
-pub(super) struct TransmitSide {
+pub(super) struct TransmitQueue {
     pub(super) frames: Producer<Descriptor>,
     pub(super) completion: Consumer<u64>,
     /// Chunks in the two rings and in the driver.
-    lent: usize,
+    in_flight: usize,
     /// The most of them.
     depth: usize,
 }
 
-impl TransmitSide {
+impl TransmitQueue {
     pub(super) fn new(frames: Producer<Descriptor>, completion: Consumer<u64>, depth: usize) -> Self {
-        Self { frames, completion, lent: 0, depth }
+        Self { frames, completion, in_flight: 0, depth }
     }
 
     /// Puts every frame of the burst into the ring, in order; the rest goes back to the pool and is counted.
@@ -129,15 +129,15 @@ impl TransmitSide {
                 pool.give(slot);
                 continue;
             }
-            if self.lent >= self.depth || self.frames.room(1) == 0 {
+            if self.in_flight >= self.depth || self.frames.room(1) == 0 {
                 counters.tx_dropped += 1;
                 pool.give(slot);
                 continue;
             }
-            let address = pool.lend(slot);
+            let address = pool.submit(slot);
             let pushed = self.frames.push(Descriptor { address, len: len as u32, options: 0 });
             debug_assert!(pushed, "room was just seen");
-            self.lent += 1;
+            self.in_flight += 1;
             counters.tx_frames += 1;
             counters.tx_octets += len as u64;
         }
@@ -152,7 +152,7 @@ impl TransmitSide {
             any = true;
             match pool.reclaim(address) {
                 Some(slot) => {
-                    self.lent = self.lent.saturating_sub(1);
+                    self.in_flight = self.in_flight.saturating_sub(1);
                     pool.give(slot);
                 }
                 None => counters.bad_descriptors += 1,
@@ -165,12 +165,12 @@ impl TransmitSide {
 
     /// Whether so many frames can be taken.
     pub(super) fn has_room(&self, frames: usize) -> bool {
-        self.lent + frames <= self.depth
+        self.in_flight + frames <= self.depth
     }
 
     /// Whether all chunks have come back.
     pub(super) fn is_idle(&self) -> bool {
-        self.lent == 0
+        self.in_flight == 0
     }
 }
 
@@ -188,35 +188,35 @@ mod tests {
     }
 
     /// A receive side and the kernel's ends of its rings.
-    fn receive_side(depth: usize, start: u32) -> (ReceiveSide, Consumer<u64>, Producer<Descriptor>) {
+    fn receive_queue(depth: usize, start: u32) -> (ReceiveQueue, Consumer<u64>, Producer<Descriptor>) {
         let (fill, filled) = twin::ring(32, start);
         let (frames, received) = twin::ring(32, start);
-        (ReceiveSide::new(fill, received, depth), filled, frames)
+        (ReceiveQueue::new(fill, received, depth), filled, frames)
     }
 
     /// A transmit side and the kernel's ends of its rings.
-    fn transmit_side(depth: usize, start: u32) -> (TransmitSide, Consumer<Descriptor>, Producer<u64>) {
+    fn transmit_queue(depth: usize, start: u32) -> (TransmitQueue, Consumer<Descriptor>, Producer<u64>) {
         let (frames, sent) = twin::ring(32, start);
         let (completed, completion) = twin::ring(32, start);
-        (TransmitSide::new(frames, completion, depth), sent, completed)
+        (TransmitQueue::new(frames, completion, depth), sent, completed)
     }
 
     #[test]
     fn descriptors_from_the_kernel_are_checked() {
         let mut pool = pool(4);
-        let (mut side, mut filled, mut frames) = receive_side(2, 0);
+        let (mut side, mut filled, mut frames) = receive_queue(2, 0);
         side.refill(&mut pool);
-        assert_eq!((pool.free(), pool.lent()), (2, 2));
+        assert_eq!((pool.free(), pool.in_flight()), (2, 2));
         let mut chunks: Vec<u64> = std::iter::from_fn(|| filled.pop()).collect();
         chunks.sort_unstable();
         assert_eq!(chunks, [0, CHUNK]);
         let headroom = HEADROOM as u64;
         let room = (CHUNK as usize - HEADROOM) as u32;
-        // Not lent, beyond the region, far beyond it.
+        // Not in flight, beyond the region, far beyond it.
         for address in [2 * CHUNK + headroom, 4 * CHUNK, u64::MAX] {
             frames.push(Descriptor { address, len: 60, options: 0 });
         }
-        // Beyond the chunk; then the same chunk again, which by now is no longer lent; too close to its start.
+        // Beyond the chunk; then the same chunk again, no longer in flight; too close to its start.
         frames.push(Descriptor { address: headroom, len: room + 1, options: 0 });
         frames.push(Descriptor { address: headroom, len: 60, options: 0 });
         frames.push(Descriptor { address: CHUNK + LEAST_HEADROOM as u64 - 1, len: 60, options: 0 });
@@ -225,7 +225,7 @@ mod tests {
         side.receive(&mut pool, &mut burst, &mut counters);
         assert!(burst.is_empty());
         assert_eq!((counters.bad_descriptors, counters.rx_frames), (6, 0));
-        assert_eq!((pool.free(), pool.lent()), (4, 0));
+        assert_eq!((pool.free(), pool.in_flight()), (4, 0));
         // Within the chunk, but into the tailroom; just before it; cut to nothing.
         side.refill(&mut pool);
         let chunks: Vec<u64> = std::iter::from_fn(|| filled.pop()).collect();
@@ -245,7 +245,7 @@ mod tests {
     fn what_the_ring_does_not_take_is_given_back_and_counted() {
         let mut pool = pool(BURST_FRAMES);
         for (depth, taken) in [(5, 5), (100, 32)] {
-            let (mut side, mut sent, mut completed) = transmit_side(depth, u32::MAX - 3);
+            let (mut side, mut sent, mut completed) = transmit_queue(depth, u32::MAX - 3);
             let mut burst = Burst::new();
             while let Some(mut slot) = pool.take() {
                 slot.place(HEADROOM, 60);
@@ -255,13 +255,13 @@ mod tests {
             side.transmit(&mut pool, &mut burst, 1500, &mut counters);
             assert!(burst.is_empty());
             assert_eq!((counters.tx_frames, counters.tx_dropped), (taken, BURST_FRAMES as u64 - taken));
-            assert_eq!(pool.lent(), taken as usize);
+            assert_eq!(pool.in_flight(), taken as usize);
             while let Some(descriptor) = sent.pop() {
                 assert_eq!(descriptor.len, 60);
                 completed.push(descriptor.address);
             }
             sent.release();
-            // One that was never lent, one twice.
+            // One that was never in flight, one twice.
             completed.publish();
             side.reclaim(&mut pool, &mut counters);
             completed.push(7 * CHUNK);
@@ -275,26 +275,26 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Operation {
-        PutUp,
+        Refill,
         /// The kernel takes a chunk from the fill ring and passes a frame of that length, or nonsense.
         KernelReceives(u32),
         KernelInvents(u64, u32),
         Receive,
         Transmit,
         KernelSends,
-        TakeBack,
+        Reclaim,
     }
 
     fn operation() -> impl Strategy<Value = Operation> {
         prop_oneof![
-            Just(Operation::PutUp),
+            Just(Operation::Refill),
             prop_oneof![14u32..1760, any::<u32>()].prop_map(Operation::KernelReceives),
             (prop_oneof![0..40 * CHUNK, any::<u64>()], any::<u32>())
                 .prop_map(|(address, len)| Operation::KernelInvents(address, len)),
             Just(Operation::Receive),
             Just(Operation::Transmit),
             Just(Operation::KernelSends),
-            Just(Operation::TakeBack),
+            Just(Operation::Reclaim),
         ]
     }
 
@@ -305,12 +305,12 @@ mod tests {
             operations in prop::collection::vec(operation(), 0..300),
         ) {
             let mut pool = pool(24);
-            let (mut rx, mut filled, mut frames) = receive_side(8, start);
-            let (mut tx, mut sent, mut completed) = transmit_side(8, start);
+            let (mut rx, mut filled, mut frames) = receive_queue(8, start);
+            let (mut tx, mut sent, mut completed) = transmit_queue(8, start);
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             for operation in operations {
                 match operation {
-                    Operation::PutUp => rx.refill(&mut pool),
+                    Operation::Refill => rx.refill(&mut pool),
                     Operation::KernelReceives(len) => {
                         if let Some(chunk) = filled.pop() {
                             filled.release();
@@ -331,9 +331,9 @@ mod tests {
                             completed.publish();
                         }
                     }
-                    Operation::TakeBack => tx.reclaim(&mut pool, &mut counters),
+                    Operation::Reclaim => tx.reclaim(&mut pool, &mut counters),
                 }
-                prop_assert_eq!(pool.free() + burst.len() + pool.lent(), pool.total());
+                prop_assert_eq!(pool.free() + burst.len() + pool.in_flight(), pool.total());
             }
         }
     }

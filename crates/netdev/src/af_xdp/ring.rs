@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mapping::Mapping;
 
-/// What a ring may hold: plain integers, any octets of which are valid.
+/// Entry of a ring: plain integers, any octets of which are valid.
 ///
 /// # Safety
 /// No padding, no invalid values, no ownership.
@@ -52,7 +52,7 @@ impl Descriptor {
 // SAFETY: three integers without padding between them.
 unsafe impl Entry for Descriptor {}
 
-/// Where in its mapping a ring's parts are, in octets, as XDP_MMAP_OFFSETS says.
+/// Offsets of a ring's parts in its mapping, in octets, as XDP_MMAP_OFFSETS gives them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Layout {
     pub(super) producer: usize,
@@ -63,7 +63,7 @@ pub(super) struct Layout {
 
 const NEED_WAKEUP: u32 = 1;
 
-/// What both ends have.
+/// The part of a ring that both ends have.
 #[derive(Debug)]
 struct Shared<T> {
     mapping: Arc<Mapping>,
@@ -122,7 +122,7 @@ pub(super) struct Producer<T> {
     shared: Shared<T>,
     /// The next entry to write; those from the published index up to here are not yet visible.
     next: u32,
-    /// Where the other side was when we last looked.
+    /// Index of the other side at the last look.
     consumed: u32,
 }
 
@@ -183,7 +183,7 @@ pub(super) struct Consumer<T> {
     shared: Shared<T>,
     /// The next entry to read; those from the published index up to here are read, but not yet given back.
     next: u32,
-    /// Where the other side was when we last looked.
+    /// Index of the other side at the last look.
     produced: u32,
 }
 

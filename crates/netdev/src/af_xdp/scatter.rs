@@ -11,18 +11,18 @@ use super::ring::{Consumer, Descriptor, Producer};
 
 /// Sending: frames go into the transmit ring part by part, the parts come back through the completion ring.
 #[derive(Debug)]
-pub(super) struct ScatterSide {
+pub(super) struct ScatterQueue {
     pub(super) frames: Producer<Descriptor>,
     completion: Consumer<u64>,
     /// Chunks in the two rings and in the driver.
-    lent: usize,
+    in_flight: usize,
     /// The most of them.
     depth: usize,
 }
 
-impl ScatterSide {
+impl ScatterQueue {
     pub(super) fn new(frames: Producer<Descriptor>, completion: Consumer<u64>, depth: usize) -> Self {
-        Self { frames, completion, lent: 0, depth }
+        Self { frames, completion, in_flight: 0, depth }
     }
 
     /// Puts every frame of the burst into the ring, in order; the rest goes back to the pool and is counted.
@@ -41,18 +41,18 @@ impl ScatterSide {
                 continue;
             }
             // Room for all parts: the kernel must never see half a frame.
-            if self.lent >= self.depth || self.frames.room(PARTS as u32) < PARTS as u32 {
+            if self.in_flight >= self.depth || self.frames.room(PARTS as u32) < PARTS as u32 {
                 counters.tx_dropped += 1;
                 pool.give(slot);
                 continue;
             }
-            let parts = pool.lend_parts(slot);
+            let parts = pool.submit_parts(slot);
             let last = parts.len() - 1;
             for (number, part) in parts.into_iter().enumerate() {
                 let pushed = self.frames.push(Descriptor::new(part.address, part.len, number < last));
                 debug_assert!(pushed, "room was just seen");
             }
-            self.lent += 1;
+            self.in_flight += 1;
             counters.tx_frames += 1;
             counters.tx_octets += len as u64;
         }
@@ -65,9 +65,9 @@ impl ScatterSide {
         for _ in 0..self.depth * PARTS {
             let Some(address) = self.completion.pop() else { break };
             any = true;
-            match pool.redeem_part(address) {
+            match pool.reclaim_part(address) {
                 Reclaimed::Whole(slot) => {
-                    self.lent = self.lent.saturating_sub(1);
+                    self.in_flight = self.in_flight.saturating_sub(1);
                     pool.give(slot);
                 }
                 Reclaimed::Part => {}
@@ -81,12 +81,12 @@ impl ScatterSide {
 
     /// Whether so many frames can be taken.
     pub(super) fn has_room(&self, frames: usize) -> bool {
-        self.lent + frames <= self.depth
+        self.in_flight + frames <= self.depth
     }
 
     /// Whether all chunks have come back.
     pub(super) fn is_idle(&self) -> bool {
-        self.lent == 0
+        self.in_flight == 0
     }
 }
 
@@ -102,7 +102,7 @@ mod tests {
             let mut pool = Pool::new(ChunkOctets::Octets16384, 16).unwrap();
             let (frames, mut sent) = twin::ring(8, start);
             let (mut completed, completion) = twin::ring(16, start);
-            let mut side = ScatterSide::new(frames, completion, 10);
+            let mut side = ScatterQueue::new(frames, completion, 10);
             let (mut burst, mut counters) = (Burst::new(), PortCounters::default());
             // Parts 3, 1, 2; then there are two places, too few for what a frame may need.
             for len in [9014, 60, 3841, 60, 9015] {
@@ -113,7 +113,7 @@ mod tests {
             side.transmit(&mut pool, &mut burst, 9000, &mut counters);
             assert_eq!((counters.tx_frames, counters.tx_octets), (3, 9014 + 60 + 3841));
             assert_eq!((counters.tx_dropped, counters.tx_too_long), (1, 1));
-            assert_eq!((pool.free(), pool.lent(), side.is_idle()), (13, 3, false));
+            assert_eq!((pool.free(), pool.in_flight(), side.is_idle()), (13, 3, false));
             let descriptors: Vec<_> = std::iter::from_fn(|| sent.pop()).collect();
             let shapes: Vec<_> = descriptors.iter().map(|one| (one.len, one.is_continued())).collect();
             assert_eq!(
@@ -124,11 +124,11 @@ mod tests {
                 let end = descriptor.address + u64::from(descriptor.len) - 1;
                 assert_eq!(descriptor.address / 4096, end / 4096, "within a chunk of the kernel's");
             }
-            let mut complete = |range: std::ops::Range<usize>, side: &mut ScatterSide, pool: &mut Pool| {
+            let mut complete = |range: std::ops::Range<usize>, side: &mut ScatterQueue, pool: &mut Pool| {
                 descriptors[range].iter().for_each(|one| assert!(completed.push(one.address)));
                 completed.publish();
                 side.reclaim(pool, &mut counters);
-                (pool.free(), pool.lent(), counters.bad_descriptors)
+                (pool.free(), pool.in_flight(), counters.bad_descriptors)
             };
             assert_eq!(complete(0..2, &mut side, &mut pool), (13, 3, 0));
             assert_eq!(complete(1..4, &mut side, &mut pool), (15, 1, 1), "one twice");

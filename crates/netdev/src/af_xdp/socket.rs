@@ -4,20 +4,38 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
-use std::ptr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
 
 use super::ring::{Consumer, Descriptor, Entry, Layout, Producer};
 use crate::mapping::Mapping;
 use crate::packet_socket as packet;
 use crate::pool::Pool;
 
+mod option {
+    //! Options that nix has no name for; its macro makes them.
+    #![allow(unreachable_pub)]
+    use libc::SOL_XDP;
+    use nix::{setsockopt_impl, sockopt_impl};
+
+    const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
+
+    // The kernel keeps the region's pages for as long as the socket lives, and writes into chunks that the rings give it.
+    sockopt_impl!(UmemRegion, SetOnly, SOL_XDP, libc::XDP_UMEM_REG, libc::xdp_umem_reg_v1);
+    sockopt_impl!(FillRing, SetOnly, SOL_XDP, libc::XDP_UMEM_FILL_RING, u32);
+    sockopt_impl!(CompletionRing, SetOnly, SOL_XDP, libc::XDP_UMEM_COMPLETION_RING, u32);
+    sockopt_impl!(ReceiveRing, SetOnly, SOL_XDP, libc::XDP_RX_RING, u32);
+    sockopt_impl!(TransmitRing, SetOnly, SOL_XDP, libc::XDP_TX_RING, u32);
+    sockopt_impl!(TransmitBudget, SetOnly, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, u32);
+}
+
 /// Frames of one transmit wake-up where the kernel lets it be chosen (Linux 6.17; before, always 32).
-const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 const TRANSMIT_BUDGET: u32 = 256;
 /// Octets of frames that the kernel holds for us between a wake-up and the driver's having sent them.
-const SEND_BUFFER: libc::c_int = 4 << 20;
+const SEND_BUFFER: usize = 4 << 20;
 
 /// A socket without rings of ours yet.
 #[derive(Debug)]
@@ -44,7 +62,7 @@ pub(super) struct RingSizes {
     pub(super) transmit: Option<u32>,
 }
 
-/// Where the frames of a socket live.
+/// Memory of a socket's frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Umem<'a> {
     /// The first socket on a pool registers its region.
@@ -53,9 +71,9 @@ pub(super) enum Umem<'a> {
     Share(&'a Socket),
 }
 
-/// What a wake-up of the transmit side came to.
+/// Outcome of a wake-up of the transmit side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeOutcome {
     /// All that was in the ring has been taken.
     Done,
     /// There may be more; call again.
@@ -71,7 +89,7 @@ impl Socket {
     pub(super) fn open(umem: Umem<'_>, sizes: RingSizes) -> io::Result<(Self, Rings)> {
         /// A completion ring is wanted even where nothing is sent.
         const LEAST: u32 = 2;
-        let socket = Self { descriptor: packet::socket(libc::AF_XDP)? };
+        let socket = Self { descriptor: open()? };
         if let Umem::Register(pool) = umem {
             // The first fields of struct xdp_umem_reg, known to every kernel. No headroom of ours: the kernel leaves
             // XDP_PACKET_HEADROOM, 256 octets, in front of each frame, native and generic alike.
@@ -81,21 +99,20 @@ impl Socket {
                 chunk_size: pool.chunk_octets().kernel_chunk_octets() as u32,
                 headroom: 0,
             };
-            socket.set(libc::XDP_UMEM_REG, &region)?;
+            setsockopt(&socket.descriptor, option::UmemRegion, &region)?;
         }
-        socket.set(libc::XDP_UMEM_FILL_RING, &sizes.receive)?;
-        socket.set(libc::XDP_UMEM_COMPLETION_RING, &sizes.transmit.unwrap_or(LEAST))?;
-        socket.set(libc::XDP_RX_RING, &sizes.receive)?;
+        let descriptor = &socket.descriptor;
+        setsockopt(descriptor, option::FillRing, &sizes.receive)?;
+        setsockopt(descriptor, option::CompletionRing, &sizes.transmit.unwrap_or(LEAST))?;
+        setsockopt(descriptor, option::ReceiveRing, &sizes.receive)?;
         if let Some(size) = sizes.transmit {
-            socket.set(libc::XDP_TX_RING, &size)?;
+            setsockopt(descriptor, option::TransmitRing, &size)?;
             // Both are improvements; without them it works as well, with more wake-ups and drops.
-            let _ = socket.set(XDP_MAX_TX_SKB_BUDGET, &TRANSMIT_BUDGET.min(size));
-            let _ =
-                packet::set_option(&socket.descriptor, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_BUFFER);
+            let _ = setsockopt(descriptor, option::TransmitBudget, &TRANSMIT_BUDGET.min(size));
+            let _ = setsockopt(descriptor, sockopt::SndBufForce, &SEND_BUFFER);
         }
         // SAFETY: sixteen integers.
-        let at: libc::xdp_mmap_offsets =
-            unsafe { packet::option(&socket.descriptor, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS) }?;
+        let at: libc::xdp_mmap_offsets = unsafe { socket.option(libc::XDP_MMAP_OFFSETS) }?;
         let fill = socket.map::<u64>(libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, at.fr, sizes.receive)?;
         let completed = sizes.transmit.unwrap_or(LEAST);
         let completion =
@@ -150,46 +167,30 @@ impl Socket {
     /// Whether the driver receives straight into the chunks.
     pub(super) fn is_zero_copy(&self) -> bool {
         // SAFETY: one integer.
-        let options: io::Result<libc::xdp_options> =
-            unsafe { packet::option(&self.descriptor, libc::SOL_XDP, libc::XDP_OPTIONS) };
+        let options: io::Result<libc::xdp_options> = unsafe { self.option(libc::XDP_OPTIONS) };
         options.is_ok_and(|options| options.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
     /// The kernel's counters.
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         // SAFETY: integers only.
-        unsafe { packet::option(&self.descriptor, libc::SOL_XDP, libc::XDP_STATISTICS) }
+        unsafe { self.option(libc::XDP_STATISTICS) }
     }
 
     /// Has the kernel send what is in the transmit ring.
-    pub(super) fn wake_transmit(&self) -> Woken {
-        // SAFETY: no data, no address.
-        let result = unsafe {
-            libc::sendto(self.descriptor.as_raw_fd(), ptr::null(), 0, libc::MSG_DONTWAIT, ptr::null(), 0)
-        };
-        if result >= 0 {
-            return Woken::Done;
-        }
-        match io::Error::last_os_error().raw_os_error() {
-            Some(libc::EAGAIN | libc::EINTR | libc::ENOBUFS) => Woken::Again,
-            Some(libc::EBUSY) => Woken::Dropped,
-            _ => Woken::Refused,
+    pub(super) fn wake_transmit(&self) -> WakeOutcome {
+        match send(self.descriptor.as_raw_fd(), &[], MsgFlags::MSG_DONTWAIT) {
+            Ok(_) => WakeOutcome::Done,
+            Err(Errno::EAGAIN | Errno::EINTR | Errno::ENOBUFS) => WakeOutcome::Again,
+            Err(Errno::EBUSY) => WakeOutcome::Dropped,
+            Err(_) => WakeOutcome::Refused,
         }
     }
 
     /// Has the kernel look at the fill ring.
     pub(super) fn wake_receive(&self) {
-        // SAFETY: no data, no address. The kernel's answer says nothing that the rings do not.
-        unsafe {
-            libc::recvfrom(
-                self.descriptor.as_raw_fd(),
-                ptr::null_mut(),
-                0,
-                libc::MSG_DONTWAIT,
-                ptr::null_mut(),
-                ptr::null_mut(),
-            )
-        };
+        // The kernel's answer says nothing that the rings do not.
+        let _ = recv(self.descriptor.as_raw_fd(), &mut [], MsgFlags::MSG_DONTWAIT);
     }
 
     pub(super) fn owned(&self) -> &OwnedFd {
@@ -200,8 +201,20 @@ impl Socket {
         self.descriptor.as_raw_fd()
     }
 
-    fn set<T: Copy>(&self, name: libc::c_int, value: &T) -> io::Result<()> {
-        packet::set_option(&self.descriptor, libc::SOL_XDP, name, value)
+    /// Reads an option. Old kernels write less of some structures than later ones: the rest is zero.
+    ///
+    /// # Safety
+    /// Any octets, and all zero, are a valid `T`.
+    unsafe fn option<T: Copy>(&self, name: libc::c_int) -> io::Result<T> {
+        // SAFETY: the caller says that zero is valid.
+        let mut value: T = unsafe { mem::zeroed() };
+        let mut octets = mem::size_of::<T>() as libc::socklen_t;
+        let place = std::ptr::from_mut(&mut value).cast();
+        // SAFETY: the kernel writes no further than said.
+        let result = unsafe {
+            libc::getsockopt(self.descriptor.as_raw_fd(), libc::SOL_XDP, name, place, &raw mut octets)
+        };
+        if result < 0 { Err(io::Error::last_os_error()) } else { Ok(value) }
     }
 
     fn map<T: Entry>(
@@ -219,4 +232,15 @@ impl Socket {
         let octets = layout.entries + size as usize * mem::size_of::<T>();
         Ok((Arc::new(Mapping::shared(self.descriptor.as_raw_fd(), offset, octets)?), layout))
     }
+}
+
+/// An AF_XDP socket, a family that nix has no name for.
+pub(super) fn open() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    let descriptor = unsafe { libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0) };
+    if descriptor < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a new descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }

@@ -11,8 +11,8 @@
 
 use std::io;
 
-use super::netlink::{self, Message};
 use crate::bpf::Program;
+use crate::netlink::Message;
 
 const RTM_NEWQDISC: u16 = 36;
 const RTM_DELQDISC: u16 = 37;
@@ -25,7 +25,7 @@ const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_FD: u16 = 6;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_FLAGS: u16 = 8;
-/// What the program returns is the verdict.
+/// The program's return value is the verdict.
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
 /// `ffff:`, the one handle of a `clsact`, and its parent.
@@ -40,7 +40,7 @@ const PRIORITY: u32 = 1;
 
 /// Whether the interface has a `clsact` (or `ingress`) already.
 pub(super) fn exists(index: u32) -> io::Result<bool> {
-    match netlink::ask(qdisc(RTM_GETQDISC, 0, index)) {
+    match qdisc(RTM_GETQDISC, 0, index).execute() {
         Ok(()) => Ok(true),
         // ENOENT: none was ever there; EINVAL: there is none of this handle any more.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(false),
@@ -52,7 +52,7 @@ pub(super) fn exists(index: u32) -> io::Result<bool> {
 pub(super) fn shut(index: u32, program: &Program, made: bool) -> io::Result<()> {
     if made {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-        netlink::ask(qdisc(RTM_NEWQDISC, flags, index).text(TCA_KIND, "clsact"))?;
+        qdisc(RTM_NEWQDISC, flags, index).text(TCA_KIND, "clsact").execute()?;
     }
     for hook in HOOKS {
         let options = Message::attributes()
@@ -61,7 +61,7 @@ pub(super) fn shut(index: u32, program: &Program, made: bool) -> io::Result<()> 
             .number(TCA_BPF_FLAGS, TCA_BPF_FLAG_ACT_DIRECT);
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
         let message = filter(RTM_NEWTFILTER, flags, index, hook).text(TCA_KIND, "bpf");
-        netlink::ask(message.nested(TCA_OPTIONS, &options))?;
+        message.nested(TCA_OPTIONS, &options).execute()?;
     }
     Ok(())
 }
@@ -75,20 +75,19 @@ pub(super) fn open(index: u32, made: bool) -> io::Result<()> {
         other => other,
     };
     if made {
-        return gone(netlink::ask(qdisc(RTM_DELQDISC, 0, index)));
+        return gone(qdisc(RTM_DELQDISC, 0, index).execute());
     }
-    let both =
-        HOOKS.map(|hook| gone(netlink::ask(filter(RTM_DELTFILTER, 0, index, hook).text(TCA_KIND, "bpf"))));
+    let both = HOOKS.map(|hook| gone(filter(RTM_DELTFILTER, 0, index, hook).text(TCA_KIND, "bpf").execute()));
     both.into_iter().collect()
 }
 
 fn qdisc(kind: u16, flags: i32, index: u32) -> Message {
-    Message::new(kind, flags, &header(index, QDISC, PARENT, 0))
+    Message::new(kind, libc::NLM_F_ACK | flags, &header(index, QDISC, PARENT, 0))
 }
 
 fn filter(kind: u16, flags: i32, index: u32, hook: u32) -> Message {
     let protocol = u32::from((libc::ETH_P_ALL as u16).to_be());
-    Message::new(kind, flags, &header(index, FILTER, hook, PRIORITY << 16 | protocol))
+    Message::new(kind, libc::NLM_F_ACK | flags, &header(index, FILTER, hook, PRIORITY << 16 | protocol))
 }
 
 fn header(index: u32, handle: u32, parent: u32, info: u32) -> [u8; 20] {

@@ -2,13 +2,15 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::ptr;
+
+use nix::ifaddrs::getifaddrs;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket};
 
 use super::{InterfaceError, system};
 
@@ -24,13 +26,9 @@ pub(super) struct Control {
 
 impl Control {
     pub(super) fn open(name: &str) -> Result<Self, InterfaceError> {
-        // SAFETY: no pointers.
-        let descriptor = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if descriptor < 0 {
-            return Err(system(name, "open a control socket", io::Error::last_os_error()));
-        }
-        // SAFETY: a new descriptor that nobody else owns.
-        Ok(Self { socket: unsafe { OwnedFd::from_raw_fd(descriptor) }, name: name.into() })
+        let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)
+            .map_err(|errno| system(name, "open a control socket", errno.into()))?;
+        Ok(Self { socket, name: name.into() })
     }
 
     pub(super) fn name(&self) -> &str {
@@ -113,7 +111,7 @@ impl Control {
     }
 }
 
-/// Where the kernel keeps whether the interface speaks IPv6. In the reading thread's network namespace.
+/// File with which the kernel switches IPv6 on an interface. In the reading thread's network namespace.
 fn disable_ipv6_path(name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/sys/net/ipv6/conf/{name}/disable_ipv6"))
 }
@@ -127,51 +125,21 @@ pub(super) fn ipv6_enabled(name: &str) -> io::Result<Option<bool>> {
     }
 }
 
-/// Says whether the host speaks IPv6 on the interface.
+/// Switches the host's IPv6 on the interface on or off.
 pub(super) fn enable_ipv6(name: &str, enable: bool) -> io::Result<()> {
     fs::write(disable_ipv6_path(name), if enable { "0" } else { "1" })
 }
 
 /// IP addresses of an interface, as text. Link-local IPv6 addresses come of themselves and are left out.
 pub(super) fn addresses(name: &str) -> io::Result<Vec<String>> {
-    let mut list: *mut libc::ifaddrs = ptr::null_mut();
-    // SAFETY: getifaddrs makes a list that freeifaddrs, below, releases.
-    if unsafe { libc::getifaddrs(&mut list) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    let mut found = Vec::new();
-    let mut next = list;
-    // SAFETY: list elements are valid until freeifaddrs; their name is a C string.
-    while let Some(entry) = unsafe { next.as_ref() } {
-        next = entry.ifa_next;
-        // SAFETY: as above.
-        if unsafe { CStr::from_ptr(entry.ifa_name) }.to_bytes() == name.as_bytes() {
-            // SAFETY: the address is null or one of its family's size.
-            found.extend(unsafe { ip_text(entry.ifa_addr) });
-        }
-    }
-    // SAFETY: the list came from getifaddrs and nothing of it is kept.
-    unsafe { libc::freeifaddrs(list) };
-    Ok(found)
+    let of_it = getifaddrs()?.filter(|entry| entry.interface_name == name);
+    Ok(of_it.filter_map(|entry| ip_text(&entry.address?)).collect())
 }
 
-/// # Safety
-/// `address` is null or points to a socket address of the size of its family.
-unsafe fn ip_text(address: *const libc::sockaddr) -> Option<String> {
-    // SAFETY: the caller says so.
-    let family = i32::from(unsafe { address.as_ref() }?.sa_family);
-    match family {
-        libc::AF_INET => {
-            // SAFETY: an address of this family is a sockaddr_in; the list may align it less.
-            let address: libc::sockaddr_in = unsafe { ptr::read_unaligned(address.cast()) };
-            Some(std::net::Ipv4Addr::from(u32::from_be(address.sin_addr.s_addr)).to_string())
-        }
-        libc::AF_INET6 => {
-            // SAFETY: as above, for sockaddr_in6.
-            let address: libc::sockaddr_in6 = unsafe { ptr::read_unaligned(address.cast()) };
-            let address = std::net::Ipv6Addr::from(address.sin6_addr.s6_addr);
-            (!address.is_unicast_link_local()).then(|| address.to_string())
-        }
-        _ => None,
+fn ip_text(address: &SockaddrStorage) -> Option<String> {
+    if let Some(address) = address.as_sockaddr_in() {
+        return Some(address.ip().to_string());
     }
+    let address = address.as_sockaddr_in6()?.ip();
+    (!address.is_unicast_link_local()).then(|| address.to_string())
 }

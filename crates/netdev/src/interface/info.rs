@@ -1,13 +1,10 @@
-//! What is true of an interface, good or bad, without touching it: for a diagnosis, where [`Interface::open`] would refuse.
+//! Facts about an interface, good or bad, without touching it: for a diagnosis, where [`Interface::open`] would refuse.
 //!
 //! [`Interface::open`]: super::Interface::open
-
-use std::io;
 
 use super::control::{self, Control};
 use super::offload::harmful;
 use super::{InterfaceError, MacAddress, default_routes, facts, link, system};
-use crate::packet_socket;
 
 /// An interface as it stands. Nothing was changed to find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,7 +57,7 @@ impl InterfaceInfo {
             let name = link.name.clone();
             move |source| system(&name, action, source)
         };
-        let master = link.master.map(|master| match link::query(link::Which::Index(master)) {
+        let master = link.master.map(|master| match link::query(link::LinkId::Index(master)) {
             Ok(master) => format!("{} {}", master.kind, master.name).trim_start().to_owned(),
             Err(_) => format!("interface {master}"),
         });
@@ -93,15 +90,15 @@ impl InterfaceInfo {
         })
     }
 
-    /// How the host itself lives on it, in words: its addresses and default routes; none if it does not. A link-local IPv6
-    /// address, which every interface gets of itself, is no life.
-    pub fn lives(&self) -> Option<String> {
-        lives(&self.addresses, &self.default_routes)
+    /// The host's own use of the interface, in words: addresses and default routes. A link-local IPv6
+    /// address, which every interface gets of itself, is no use.
+    pub fn host_use(&self) -> Option<String> {
+        host_use(&self.addresses, &self.default_routes)
     }
 }
 
-/// See [`InterfaceInfo::lives`].
-pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
+/// See [`InterfaceInfo::host_use`].
+pub(super) fn host_use(addresses: &[String], routes: &[&str]) -> Option<String> {
     let words = match addresses {
         [] => None,
         [only] => Some(format!("the address {only}")),
@@ -112,12 +109,4 @@ pub(super) fn lives(addresses: &[String], routes: &[&str]) -> Option<String> {
         (Some(words), Some(routes)) => Some(format!("{words} and {routes}")),
         (one, other) => one.or(other),
     }
-}
-
-/// Whether this kernel has AF_XDP, and lets this process use it.
-///
-/// # Errors
-/// What the kernel says if not.
-pub fn af_xdp_available() -> io::Result<()> {
-    packet_socket::socket(libc::AF_XDP).map(drop)
 }

@@ -1,25 +1,19 @@
-//! One question to rtnetlink: what is this interface? (RTM_GETLINK, rtnetlink(7).)
+//! Query of an interface's facts at rtnetlink (RTM_GETLINK, rtnetlink(7)).
 //!
 //! ```text
-//! nlmsghdr 16 | ifinfomsg 16 | attributes: { length 2 | type 2 | value, padded to 4 } ...
+//! nlmsghdr 16 | ifinfomsg 16: - 2, type 2, index 4, flags 4, change 4 | attributes
 //! ```
 
-#![allow(unsafe_code)]
-
-use std::ffi::CString;
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use super::MacAddress;
+use crate::netlink::{self, ATTRIBUTE_HEADER, Message};
 
-const NETLINK_HEADER: usize = 16;
 const LINK_HEADER: usize = 16;
-const ATTRIBUTE_HEADER: usize = 4;
 
 const RTM_NEWLINK: u16 = 16;
 const RTM_GETLINK: u16 = 18;
-const NLMSG_ERROR: u16 = 2;
 
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
@@ -33,14 +27,14 @@ const IFLA_XDP_PROG_ID: u16 = 4;
 /// Flags in the upper bits of an attribute's type.
 const ATTRIBUTE_TYPE: u16 = 0x3fff;
 
-/// How to name an interface.
+/// Name or number of an interface.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Which<'a> {
+pub(super) enum LinkId<'a> {
     Name(&'a str),
     Index(u32),
 }
 
-/// What the kernel says of an interface.
+/// The kernel's facts about an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct LinkFacts {
     pub(super) index: u32,
@@ -56,69 +50,32 @@ pub(super) struct LinkFacts {
 }
 
 /// Asks the kernel; ENODEV if there is no such interface.
-pub(super) fn query(which: Which<'_>) -> io::Result<LinkFacts> {
-    // SAFETY: no pointers.
-    let descriptor =
-        unsafe { libc::socket(libc::AF_NETLINK, libc::SOCK_RAW | libc::SOCK_CLOEXEC, libc::NETLINK_ROUTE) };
-    if descriptor < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: a new descriptor that nobody else owns.
-    let socket = unsafe { OwnedFd::from_raw_fd(descriptor) };
-    let request = request(which)?;
-    // SAFETY: the request is as long as said.
-    let sent = unsafe { libc::send(socket.as_raw_fd(), request.as_ptr().cast(), request.len(), 0) };
-    if sent < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // An interface with many virtual functions takes some kilobytes; the kernel sends one message.
-    let mut answer = vec![0u8; 64 * 1024];
-    // SAFETY: the buffer is as long as said.
-    let received = unsafe { libc::recv(socket.as_raw_fd(), answer.as_mut_ptr().cast(), answer.len(), 0) };
-    if received < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    parse(&answer[..received as usize])
+pub(super) fn query(which: LinkId<'_>) -> io::Result<LinkFacts> {
+    parse(&request(which)?.query()?)
 }
 
-fn request(which: Which<'_>) -> io::Result<Vec<u8>> {
+fn request(which: LinkId<'_>) -> io::Result<Message> {
     let (index, name) = match which {
-        Which::Index(index) => (index, None),
-        Which::Name(name) => {
-            let name = CString::new(name).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))?;
-            if name.is_empty() || name.as_bytes_with_nul().len() > libc::IFNAMSIZ {
-                return Err(io::Error::from_raw_os_error(libc::EINVAL));
-            }
-            (0, Some(name))
+        LinkId::Index(index) => (index, None),
+        LinkId::Name(name) if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains('\0') => {
+            return Err(io::Error::from_raw_os_error(libc::EINVAL));
         }
+        LinkId::Name(name) => (0, Some(name)),
     };
-    let mut message = vec![0u8; NETLINK_HEADER + LINK_HEADER];
-    message[4..6].copy_from_slice(&RTM_GETLINK.to_ne_bytes());
-    message[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
-    message[NETLINK_HEADER + 4..NETLINK_HEADER + 8].copy_from_slice(&index.to_ne_bytes());
-    if let Some(name) = name {
-        let value = name.as_bytes_with_nul();
-        message.extend_from_slice(&((ATTRIBUTE_HEADER + value.len()) as u16).to_ne_bytes());
-        message.extend_from_slice(&IFLA_IFNAME.to_ne_bytes());
-        message.extend_from_slice(value);
-        message.resize(message.len().next_multiple_of(4), 0);
-    }
-    let length = message.len() as u32;
-    message[..4].copy_from_slice(&length.to_ne_bytes());
-    Ok(message)
+    let mut fixed = [0; LINK_HEADER];
+    fixed[4..8].copy_from_slice(&index.to_ne_bytes());
+    let message = Message::new(RTM_GETLINK, 0, &fixed);
+    Ok(match name {
+        Some(name) => message.text(IFLA_IFNAME, name),
+        None => message,
+    })
 }
 
 fn parse(answer: &[u8]) -> io::Result<LinkFacts> {
     let short = || io::Error::other("a netlink answer that ends early");
-    let body = answer.get(NETLINK_HEADER..).ok_or_else(short)?;
-    match u16::from_ne_bytes([answer[4], answer[5]]) {
-        RTM_NEWLINK => {}
-        NLMSG_ERROR => {
-            let code = number(body.get(..4).ok_or_else(short)?).ok_or_else(short)? as i32;
-            return Err(io::Error::from_raw_os_error(-code));
-        }
-        _ => return Err(io::Error::other("a netlink answer to another question")),
-    }
+    let (RTM_NEWLINK, body) = netlink::parse(answer)? else {
+        return Err(io::Error::other("a netlink answer to another question"));
+    };
     let header = body.get(..LINK_HEADER).ok_or_else(short)?;
     let mut facts = LinkFacts {
         hardware_type: u16::from_ne_bytes([header[2], header[3]]),
@@ -168,6 +125,7 @@ fn text(value: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::netlink::{HEADER as NETLINK_HEADER, NLMSG_ERROR};
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
         let mut octets = ((ATTRIBUTE_HEADER + value.len()) as u16).to_ne_bytes().to_vec();
@@ -237,11 +195,8 @@ mod tests {
     #[test]
     fn impossible_names_are_refused() {
         for name in ["", "a-name-of-sixteen", "nul\0nul"] {
-            assert_eq!(
-                request(Which::Name(name)).unwrap_err().raw_os_error(),
-                Some(libc::EINVAL),
-                "{name:?}"
-            );
+            let error = request(LinkId::Name(name)).err().expect("refused");
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL), "{name:?}");
         }
     }
 }

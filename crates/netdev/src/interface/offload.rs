@@ -22,7 +22,7 @@ const NAME_OCTETS: usize = 32;
 /// No kernel has nearly as many.
 const MOST_FEATURES: u32 = 4096;
 
-/// What must be off for frames to come through as they were on the wire.
+/// Offloads that must be off for frames to come through as they were on the wire.
 pub(super) const HARMFUL: [&str; 11] = [
     // Merge frames: what comes out exceeds the MTU.
     "rx-gro",

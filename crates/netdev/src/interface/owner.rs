@@ -39,7 +39,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Takes an interface, or waits for half a second until a previous owner has gone.
-    pub(super) fn take(name: &str, index: u32) -> Result<Self, InterfaceError> {
+    pub(super) fn claim(name: &str, index: u32) -> Result<Self, InterfaceError> {
         let failed = |action: &'static str| move |source| system(name, action, source);
         for attempt in 0..=BUSY_RETRIES as u64 {
             if markers(index).map_err(failed("ask who has it"))?.is_empty() {

@@ -12,7 +12,7 @@
 //!
 //! The hooks (tcx, Linux 6.6 and later, else [`clsact`]) stop everything that goes through the host's stack; AF_XDP and a
 //! packet socket that bypasses the queueing disciplines do not. A kernel with neither is for those who allow it
-//! ([`Allowed`]): there the first two rows must do.
+//! ([`Tolerated`]): there the first two rows must do.
 //!
 //! All that is recorded is on disk before it is changed. A killed process leaves the record behind, unlocked; the
 //! next start puts right what it says.
@@ -21,14 +21,14 @@ use std::io;
 use std::path::Path;
 
 use super::control::{self, Control};
-use super::info::lives;
-use super::link::{self, Which};
+use super::info::host_use;
+use super::link::{self, LinkId};
 use super::owner::Owner;
 use super::record::{self, Filters, Record, RecordFile};
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
 
-/// What keeps the host's own stack off an interface.
+/// Guard that keeps the host's own stack off an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guard {
     /// Programs at the tcx hooks; they end with the process.
@@ -50,12 +50,12 @@ impl Guard {
     }
 }
 
-/// What is borne of an interface because its owner wants it so.
+/// Faults of an interface that its owner tolerates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Allowed {
-    /// That the box has addresses or default routes on it, which are cut off.
+pub struct Tolerated {
+    /// The box has addresses or default routes on it, which are cut off.
     pub addresses: bool,
-    /// That nothing keeps the host's stack off it.
+    /// Nothing keeps the host's stack off it.
     pub unguarded: bool,
 }
 
@@ -76,7 +76,7 @@ pub struct Prepared {
     file: RecordFile,
     /// Dropped last: until then nothing of the host gets out.
     guard: Guarding,
-    still_on: Vec<String>,
+    remaining_offloads: Vec<String>,
     held_down: bool,
     restored: bool,
     /// Let go of when everything is put back.
@@ -88,11 +88,11 @@ impl Prepared {
     /// recorded is what was before that one.
     ///
     /// # Errors
-    /// If another running process has prepared it, whatever its state directory, if the record cannot be written (then nothing is changed), or
-    /// if a setting cannot be changed (then what was changed is put back).
+    /// If another running process has prepared it, whatever its state directory, if the record cannot be written (then nothing
+    /// is changed), or if a setting cannot be changed (then what was changed is put back).
     pub fn apply(interface: Interface, state_dir: &Path) -> Result<Self, InterfaceError> {
         // First of all: nothing is changed, nor put right, on an interface that is somebody else's.
-        let owner = Owner::take(interface.name(), interface.index())?;
+        let owner = Owner::claim(interface.name(), interface.index())?;
         let mut file = RecordFile::lock(state_dir, interface.name())?;
         let interface = match file.read()? {
             None => interface,
@@ -114,7 +114,7 @@ impl Prepared {
             record,
             file,
             guard,
-            still_on: Vec::new(),
+            remaining_offloads: Vec::new(),
             held_down: false,
             restored: false,
             _owner: owner,
@@ -127,11 +127,11 @@ impl Prepared {
     ///
     /// # Errors
     /// As [`Interface::open`] and [`Prepared::apply`], and for what is not `allowed`.
-    pub fn named(name: &str, state_dir: &Path, allowed: Allowed) -> Result<Self, InterfaceError> {
+    pub fn named(name: &str, state_dir: &Path, allowed: Tolerated) -> Result<Self, InterfaceError> {
         let interface = Interface::open(name)?;
         let routes = default_routes(interface.name());
         if !allowed.addresses
-            && let Some(what) = lives(interface.addresses(), &routes)
+            && let Some(what) = host_use(interface.addresses(), &routes)
         {
             return Err(InterfaceError::Lived { name: interface.name, what });
         }
@@ -145,7 +145,8 @@ impl Prepared {
     }
 
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
-    /// are left alone, also those with other state directories, and their records stay. To be called at start, for those that are no longer configured.
+    /// are left alone, also those with other state directories, and their records stay. To be called at start, for those that
+    /// are no longer configured.
     ///
     /// # Errors
     /// The first failure; the other records have been seen to nevertheless.
@@ -167,11 +168,11 @@ impl Prepared {
 
     /// Harmful offloads that this interface cannot switch off. With `rx-vlan-hw-parse` among them AF_XDP loses
     /// VLAN tags; AF_PACKET does not.
-    pub fn still_on(&self) -> &[String] {
-        &self.still_on
+    pub fn remaining_offloads(&self) -> &[String] {
+        &self.remaining_offloads
     }
 
-    /// What keeps the host's stack off the interface.
+    /// The guard that keeps the host's stack off the interface.
     pub const fn guard(&self) -> Guard {
         match self.guard {
             Guarding::Tcx { .. } => Guard::Tcx,
@@ -268,7 +269,7 @@ impl Prepared {
         if self.record.was_down {
             control.change_flags(libc::IFF_UP, 0).map_err(failed("bring it up"))?;
         }
-        self.still_on = offload::harmful(&control)
+        self.remaining_offloads = offload::harmful(&control)
             .map_err(failed("read its offloads"))?
             .into_iter()
             .map(|feature| feature.name)
@@ -288,8 +289,8 @@ fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError>
     let mut file = RecordFile::lock(state_dir, name)?;
     if let Some(stale) = file.read()? {
         // Another gateway may have taken it since.
-        let _owner = match link::query(Which::Index(stale.index)) {
-            Ok(facts) if stale.boot == record::this_boot() => Some(Owner::take(&facts.name, stale.index)?),
+        let _owner = match link::query(LinkId::Index(stale.index)) {
+            Ok(facts) if stale.boot == record::this_boot() => Some(Owner::claim(&facts.name, stale.index)?),
             // There is nothing to put right.
             _ => None,
         };
@@ -298,7 +299,7 @@ fn restore_stale_one(state_dir: &Path, name: &str) -> Result<(), InterfaceError>
     file.remove()
 }
 
-/// What of an interface is going to be changed. The guard of tcx stands when this returns; it needs no record.
+/// Plans the changes to an interface. The guard of tcx stands when this returns; it needs no record.
 fn look(interface: &Interface) -> Result<(Record, Guarding), InterfaceError> {
     let name = interface.name();
     let control = Control::open(name)?;
@@ -351,7 +352,7 @@ fn guard(interface_index: u32) -> io::Result<Guarding> {
     }
 }
 
-/// What can keep the host's stack off an interface of this kernel. Nothing is changed to find out.
+/// The guard that this kernel has for an interface. Nothing is changed to find out.
 ///
 /// # Errors
 /// If this process may not ask: it needs CAP_BPF and CAP_NET_ADMIN.
@@ -372,7 +373,7 @@ fn put_back(record: &Record) -> Result<(), InterfaceError> {
     if record.boot != record::this_boot() {
         return Ok(());
     }
-    let facts = match link::query(Which::Index(record.index)) {
+    let facts = match link::query(LinkId::Index(record.index)) {
         Err(error) if error.raw_os_error() == Some(libc::ENODEV) => return Ok(()),
         other => other.map_err(|source| system(&record.name, "ask what it is", source))?,
     };

@@ -1,4 +1,4 @@
-//! What an interface was like before it was changed, on disk, in plain text:
+//! State of an interface before it was changed, on disk, in plain text:
 //!
 //! ```text
 //! # Settings of a network interface before Frameward changed them; put back when it stops or at its next start.
@@ -31,7 +31,7 @@ use super::{InterfaceError, MacAddress};
 
 const HEADING: &str = "# Settings of a network interface before Frameward changed them; put back when it stops or at its next start.";
 
-/// What is added to a record while its interface is held down.
+/// Line that is added to a record while its interface is held down.
 const HELD_DOWN: &[u8] = b"was up\nend\n";
 
 /// The settings to be put back, and which interface they belong to.
@@ -49,7 +49,7 @@ pub(super) struct Record {
     pub(super) features: Vec<String>,
 }
 
-/// What guards an interface and does not end with the process.
+/// Guard of an interface that outlives the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filters {
     /// Our filters in a `clsact` of our own.
@@ -167,7 +167,7 @@ impl RecordFile {
         }
     }
 
-    /// What is written there, if it is complete.
+    /// The record on disk, if it is complete.
     pub(super) fn read(&mut self) -> Result<Option<Record>, InterfaceError> {
         let mut text = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));

@@ -8,16 +8,16 @@
 //!         part 0            part 1            part 2           part 3
 //! ```
 //!
-//! - A frame to be sent stays where it is and is lent part by part; its chunk comes back with the last of them.
-//! - Chunks to receive into are lent whole, for as long as the port lives: it puts up their parts one by one, and
-//!   what is received is copied out of them ([`Pool::append_lent`]). Each of the kernel's fragments stands behind
+//! - A frame to be sent stays where it is and goes into flight part by part; its chunk comes back with the last of them.
+//! - Chunks to receive into are in flight whole, for as long as the port lives: it refills with their parts one by one, and
+//!   received frames are copied out of them ([`Pool::append_in_flight`]). Each of the kernel's fragments stands behind
 //!   256 octets of headroom of its own, so it could not be used in place.
 //!
-//! Left out on purpose: knowing which parts of a chunk lent whole the kernel has at the moment: that is the port's.
+//! Left out on purpose: knowing which parts of a chunk in flight the kernel has at the moment: that is the port's.
 
 use arrayvec::ArrayVec;
 
-use super::{ChunkOctets, FrameView, HEADROOM, Hand, Pool, Slot};
+use super::{ChunkOctets, FrameView, HEADROOM, Owner, Pool, Slot};
 
 /// Octets of a part, and the most that the kernel takes for a chunk (4,096 is a page, or divides it).
 pub(crate) const PART_OCTETS: usize = 4096;
@@ -29,7 +29,7 @@ pub(crate) const PARTS: usize = 4;
 /// first piece of a frame only.
 const LEAST_FIRST_PART: usize = 256;
 
-/// What of a frame lies in one part.
+/// Octets of a frame in one part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     /// Octets from the start of the region.
@@ -38,10 +38,10 @@ pub(crate) struct Part {
     pub(crate) len: u32,
 }
 
-/// What became of an address that the kernel handed back.
+/// Outcome of an address that the kernel handed back.
 #[derive(Debug)]
 pub(crate) enum Reclaimed {
-    /// It names no part that was lent.
+    /// It names no part that was in flight.
     Unknown,
     /// The kernel has other parts of the chunk.
     Part,
@@ -55,7 +55,7 @@ impl ChunkOctets {
         if self.octets() < PART_OCTETS { self.octets() } else { PART_OCTETS }
     }
 
-    /// How many chunks of the kernel's a chunk is: 1 or [`PARTS`].
+    /// Number of the kernel's chunks in a chunk: 1 or [`PARTS`].
     pub(crate) const fn parts(self) -> usize {
         self.octets() / self.kernel_chunk_octets()
     }
@@ -64,7 +64,7 @@ impl ChunkOctets {
 impl Pool {
     /// Hands a chunk to the kernel: those of its parts in which the frame lies, in order. The frame lies within its
     /// chunk and is not empty; if too little of it stood in its first part it is moved to [`HEADROOM`].
-    pub(crate) fn lend_parts(&mut self, mut slot: Slot) -> ArrayVec<Part, PARTS> {
+    pub(crate) fn submit_parts(&mut self, mut slot: Slot) -> ArrayVec<Part, PARTS> {
         let FrameView { chunk, start, len } = self.view(&mut slot);
         if PART_OCTETS - *start % PART_OCTETS < LEAST_FIRST_PART.min(*len) {
             chunk.copy_within(*start..*start + *len, HEADROOM);
@@ -72,50 +72,50 @@ impl Pool {
         }
         let (mut at, end) = (slot.start, slot.start + slot.len);
         let base = slot.chunk as u64 * self.chunk_octets.octets() as u64;
-        let (mut parts, mut lent) = (ArrayVec::new(), 0);
+        let (mut parts, mut in_flight) = (ArrayVec::new(), 0);
         while at < end {
             let part = at / PART_OCTETS;
             let next = end.min((part + 1) * PART_OCTETS);
             parts.push(Part { address: base + at as u64, len: (next - at) as u32 });
-            lent |= 1 << part;
+            in_flight |= 1 << part;
             at = next;
         }
-        self.hands[slot.chunk as usize] = Hand::LentParts(lent);
-        self.lent += 1;
+        self.owners[slot.chunk as usize] = Owner::PartsInFlight(in_flight);
+        self.in_flight += 1;
         parts
     }
 
-    /// Believes the kernel that it is done with the part at `address`, if that very part was lent by
-    /// [`Self::lend_parts`].
-    pub(crate) fn redeem_part(&mut self, address: u64) -> Reclaimed {
+    /// Believes the kernel that it is done with the part at `address`, if that very part went into flight by
+    /// [`Self::submit_parts`].
+    pub(crate) fn reclaim_part(&mut self, address: u64) -> Reclaimed {
         let octets = self.chunk_octets.octets() as u64;
         let Ok(chunk) = usize::try_from(address / octets) else { return Reclaimed::Unknown };
         let part = 1u8 << ((address % octets) / PART_OCTETS as u64);
-        match self.hands.get_mut(chunk) {
-            Some(Hand::LentParts(lent)) if *lent & part != 0 => {
-                *lent &= !part;
-                if *lent != 0 {
+        match self.owners.get_mut(chunk) {
+            Some(Owner::PartsInFlight(in_flight)) if *in_flight & part != 0 => {
+                *in_flight &= !part;
+                if *in_flight != 0 {
                     return Reclaimed::Part;
                 }
             }
             _ => return Reclaimed::Unknown,
         }
-        self.hands[chunk] = Hand::Held;
-        self.lent -= 1;
+        self.owners[chunk] = Owner::Held;
+        self.in_flight -= 1;
         Reclaimed::Whole(Slot { pool: self.id, chunk: chunk as u32, start: HEADROOM, len: 0 })
     }
 
-    /// Appends to the frame of `to` the octets at `address` in a chunk that was lent whole; false, and nothing
+    /// Appends to the frame of `to` the octets at `address` in a chunk that is in flight whole; false, and nothing
     /// changed, if there is no such chunk, if they reach beyond their part, or if `to` has no room for them. The
     /// caller knows that the kernel is done with that part.
     ///
     /// # Panics
     /// If another pool made the slot.
-    pub(crate) fn append_lent(&mut self, to: &mut Slot, address: u64, len: usize) -> bool {
+    pub(crate) fn append_in_flight(&mut self, to: &mut Slot, address: u64, len: usize) -> bool {
         let octets = self.chunk_octets.octets();
         let Ok(address) = usize::try_from(address) else { return false };
-        let lent = self.hands.get(address / octets) == Some(&Hand::Lent);
-        if !lent || address % PART_OCTETS + len > PART_OCTETS {
+        let in_flight = self.owners.get(address / octets) == Some(&Owner::InFlight);
+        if !in_flight || address % PART_OCTETS + len > PART_OCTETS {
             return false;
         }
         // SAFETY: the address lies in a chunk of the region.
@@ -166,11 +166,12 @@ mod tests {
                 .iter_mut()
                 .enumerate()
                 .for_each(|(at, octet)| *octet = filling(at));
-            let lent = pool.lend_parts(slot);
-            let seen: Vec<_> = lent.iter().map(|part| (part.address as usize - 16384, part.len)).collect();
+            let in_flight = pool.submit_parts(slot);
+            let seen: Vec<_> =
+                in_flight.iter().map(|part| (part.address as usize - 16384, part.len)).collect();
             assert_eq!(seen, parts, "{start} {len}");
             let mut octets = Vec::new();
-            for part in &lent {
+            for part in &in_flight {
                 // SAFETY: within the region, which nobody writes here.
                 octets.extend_from_slice(unsafe {
                     std::slice::from_raw_parts(
@@ -180,21 +181,21 @@ mod tests {
                 });
             }
             assert!(octets.iter().enumerate().all(|(at, octet)| *octet == filling(at)), "{start} {len}");
-            assert_eq!((pool.free(), pool.lent()), (0, 1));
+            assert_eq!((pool.free(), pool.in_flight()), (0, 1));
             // Back in any order, each once; the chunk with the last.
-            let (last, others) = lent.split_last().unwrap();
+            let (last, others) = in_flight.split_last().unwrap();
             for part in others.iter().rev() {
-                assert!(matches!(pool.redeem_part(part.address), Reclaimed::Part));
-                assert!(matches!(pool.redeem_part(part.address), Reclaimed::Unknown), "twice");
+                assert!(matches!(pool.reclaim_part(part.address), Reclaimed::Part));
+                assert!(matches!(pool.reclaim_part(part.address), Reclaimed::Unknown), "twice");
             }
-            assert!(matches!(pool.redeem_part(other.chunk.into()), Reclaimed::Unknown), "not lent");
-            assert!(matches!(pool.redeem_part(u64::MAX), Reclaimed::Unknown));
-            assert!(pool.reclaim(last.address).is_none(), "not lent whole");
-            let Reclaimed::Whole(slot) = pool.redeem_part(last.address) else { panic!("the last part") };
-            assert!(matches!(pool.redeem_part(last.address), Reclaimed::Unknown), "twice");
+            assert!(matches!(pool.reclaim_part(other.chunk.into()), Reclaimed::Unknown), "not in flight");
+            assert!(matches!(pool.reclaim_part(u64::MAX), Reclaimed::Unknown));
+            assert!(pool.reclaim(last.address).is_none(), "not in flight whole");
+            let Reclaimed::Whole(slot) = pool.reclaim_part(last.address) else { panic!("the last part") };
+            assert!(matches!(pool.reclaim_part(last.address), Reclaimed::Unknown), "twice");
             pool.give(slot);
             pool.give(other);
-            assert_eq!((pool.free(), pool.lent()), (2, 0));
+            assert_eq!((pool.free(), pool.in_flight()), (2, 0));
         }
     }
 
@@ -203,7 +204,7 @@ mod tests {
         let mut pool = pool(3);
         let mut source = pool.take().unwrap();
         pool.view(&mut source).chunk.fill(7);
-        let base = pool.lend(source);
+        let base = pool.submit(source);
         let base = base - base % 16384;
         let held = pool.take().unwrap();
         let mut slot = pool.take().unwrap();
@@ -215,16 +216,16 @@ mod tests {
             (base + 3 * 16384, 1),
             (u64::MAX, 1),
         ] {
-            assert!(!pool.append_lent(&mut slot, address, len), "{address} {len}");
+            assert!(!pool.append_in_flight(&mut slot, address, len), "{address} {len}");
         }
         assert_eq!(slot.len(), 0);
-        assert!(pool.append_lent(&mut slot, base + 256, 3840));
-        assert!(pool.append_lent(&mut slot, base + 3 * 4096, 4096));
+        assert!(pool.append_in_flight(&mut slot, base + 256, 3840));
+        assert!(pool.append_in_flight(&mut slot, base + 3 * 4096, 4096));
         assert_eq!((slot.start(), slot.len()), (HEADROOM, 7936));
         assert!(pool.frame(&slot).iter().all(|octet| *octet == 7));
-        assert!(pool.append_lent(&mut slot, base, 4096) && pool.append_lent(&mut slot, base, 4064));
+        assert!(pool.append_in_flight(&mut slot, base, 4096) && pool.append_in_flight(&mut slot, base, 4064));
         assert_eq!(slot.len(), pool.room());
-        assert!(!pool.append_lent(&mut slot, base, TAILROOM + 1), "beyond the chunk");
+        assert!(!pool.append_in_flight(&mut slot, base, TAILROOM + 1), "beyond the chunk");
         pool.give(slot);
         pool.give(held);
     }
@@ -268,9 +269,9 @@ mod tests {
                     Operation::LendParts(start, len) => {
                         if let Some(mut slot) = held.pop() {
                             slot.place(start, len.min(16384 - start));
-                            let lent = pool.lend_parts(slot);
-                            prop_assert_eq!(lent.iter().map(|part| part.len as usize).sum::<usize>(), len.min(16384 - start));
-                            parts.extend(lent.iter().map(|part| part.address));
+                            let in_flight = pool.submit_parts(slot);
+                            prop_assert_eq!(in_flight.iter().map(|part| part.len as usize).sum::<usize>(), len.min(16384 - start));
+                            parts.extend(in_flight.iter().map(|part| part.address));
                         }
                         continue;
                     }
@@ -282,12 +283,12 @@ mod tests {
                 let known = parts.iter().position(|&one| part(one) == part(address)).map(|at| parts.swap_remove(at));
                 let chunk = address / 16384;
                 let others = parts.iter().any(|one| one / 16384 == chunk);
-                match (pool.redeem_part(address), known, others) {
+                match (pool.reclaim_part(address), known, others) {
                     (Reclaimed::Unknown, None, _) | (Reclaimed::Part, Some(_), true) => {}
                     (Reclaimed::Whole(slot), Some(_), false) => held.push(slot),
                     other => prop_assert!(false, "{other:?}"),
                 }
-                prop_assert_eq!(pool.free() + held.len() + pool.lent(), pool.total());
+                prop_assert_eq!(pool.free() + held.len() + pool.in_flight(), pool.total());
             }
         }
     }

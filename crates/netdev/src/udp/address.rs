@@ -15,11 +15,11 @@ const IPV4_OCTETS: usize = 16;
 /// An address of either family.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(8))]
-pub(super) struct Name {
+pub(super) struct SockAddr {
     octets: [u8; NAME_OCTETS],
 }
 
-impl Name {
+impl SockAddr {
     /// Room.
     pub(super) const EMPTY: Self = Self { octets: [0; NAME_OCTETS] };
 
@@ -89,15 +89,15 @@ mod tests {
             ("[fe80::7%3]:1", true, NAME_OCTETS),
         ] {
             let address: SocketAddr = text.parse().unwrap();
-            let (name, written) = Name::new(address, six);
+            let (name, written) = SockAddr::new(address, six);
             assert_eq!((name.address(), written), (Some(address), octets), "{text}");
         }
-        assert_eq!(Name::EMPTY.address(), None);
+        assert_eq!(SockAddr::EMPTY.address(), None);
     }
 
     #[test]
     fn an_ipv4_address_stands_where_the_kernel_looks() {
-        let (name, octets) = Name::new("192.0.2.7:258".parse().unwrap(), false);
+        let (name, octets) = SockAddr::new("192.0.2.7:258".parse().unwrap(), false);
         let family = (libc::AF_INET as u16).to_ne_bytes();
         assert_eq!(name.octets[..octets], [family[0], family[1], 1, 2, 192, 0, 2, 7, 0, 0, 0, 0, 0, 0, 0, 0]);
     }

@@ -65,10 +65,10 @@ impl<const ROOM: usize> Ancillary<ROOM> {
         self.octets.as_mut_ptr()
     }
 
-    /// What the kernel wrote, `len` octets: octets of each segment, if the message is several packets.
+    /// Octets of each segment, from the `len` octets that the kernel wrote, if the message is several packets.
     pub(super) fn segment(&self, len: usize) -> Option<usize> {
         let mut rest = self.octets.get(..len)?;
-        // As often as there are headers: each is at least so long.
+        // Once for each header at the most: each entry is at least as long as that.
         while let Some((header, _)) = rest.split_at_checked(HEADER) {
             let length = usize::from_ne_bytes(*header.first_chunk()?);
             let number = |at: usize| header.get(at..at + 4)?.try_into().ok().map(libc::c_int::from_ne_bytes);

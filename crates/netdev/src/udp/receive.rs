@@ -10,7 +10,7 @@ use std::os::fd::RawFd;
 use std::{ptr, slice};
 
 use super::UdpCounters;
-use super::address::{NAME_OCTETS, Name};
+use super::address::{NAME_OCTETS, SockAddr};
 use super::ancillary::{Ancillary, RECEIVED};
 use crate::mapping::Mapping;
 
@@ -24,30 +24,30 @@ const STRIDE: usize = MESSAGE_OCTETS + 5 * 64;
 /// A packet that was received.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'u> {
-    /// Who says to have sent it. Never a mapped IPv4 address.
+    /// Its source address, which may be forged. Never a mapped IPv4 address.
     pub from: SocketAddr,
     /// The UDP payload.
     pub octets: &'u [u8],
 }
 
-/// Where messages are received.
+/// Memory for received messages.
 #[derive(Debug)]
 pub(super) struct Inbox {
     memory: Mapping,
-    places: Box<Places>,
+    places: Box<MessageBuffers>,
     /// Messages that the kernel has filled, and the one whose packets are taken next.
     filled: usize,
     current: usize,
-    /// What is left of the message that is being taken.
+    /// The rest of the message that is being taken.
     rest: Option<Rest>,
 }
 
-/// What the kernel fills beside the octets. `headers` point to the others.
+/// Buffers that the kernel fills beside the octets. `headers` point to the others.
 #[derive(Debug)]
-struct Places {
+struct MessageBuffers {
     headers: [libc::mmsghdr; MESSAGES],
     vectors: [libc::iovec; MESSAGES],
-    names: [Name; MESSAGES],
+    names: [SockAddr; MESSAGES],
     data: [Ancillary<RECEIVED>; MESSAGES],
 }
 
@@ -72,14 +72,14 @@ impl Inbox {
             iov_base: unsafe { memory.base().add(message * STRIDE) }.cast(),
             iov_len: MESSAGE_OCTETS,
         });
-        let mut places = Box::new(Places {
+        let mut places = Box::new(MessageBuffers {
             // SAFETY: all zero is a valid message without an address, octets or ancillary data.
             headers: unsafe { mem::zeroed() },
             vectors,
-            names: [Name::EMPTY; MESSAGES],
+            names: [SockAddr::EMPTY; MESSAGES],
             data: [Ancillary::EMPTY; MESSAGES],
         });
-        let Places { headers, vectors, names, data } = &mut *places;
+        let MessageBuffers { headers, vectors, names, data } = &mut *places;
         for (((header, vector), name), data) in headers.iter_mut().zip(vectors).zip(names).zip(data) {
             header.msg_hdr.msg_iov = ptr::from_mut(vector);
             header.msg_hdr.msg_iovlen = 1;
@@ -95,13 +95,13 @@ impl Inbox {
         self.rest.is_none() && self.current == self.filled
     }
 
-    /// Asks the kernel for messages, once, if every packet was taken. Never blocks. Says whether there may be more than
+    /// Asks the kernel for messages, once, if every packet was taken. Never blocks. Returns whether there may be more than
     /// it gave.
     pub(super) fn fill(&mut self, socket: RawFd) -> bool {
         if !self.is_empty() {
             return true;
         }
-        // What the kernel wrote there is what it found.
+        // The kernel has overwritten these lengths with those it found.
         for header in &mut self.places.headers[..self.filled] {
             header.msg_hdr.msg_namelen = NAME_OCTETS as libc::socklen_t;
             header.msg_hdr.msg_controllen = RECEIVED as _;
@@ -144,7 +144,7 @@ impl Inbox {
         Some(Packet { from, octets })
     }
 
-    /// What a message holds; `None`, and counted, if it is not whole.
+    /// The packets of a message; `None`, and counted, if it is not whole.
     fn message(&self, message: usize, counters: &mut UdpCounters) -> Option<Rest> {
         let header = &self.places.headers[message];
         let cut = header.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;

@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use arrayvec::ArrayVec;
 
 use super::UdpCounters;
-use super::address::Name;
+use super::address::SockAddr;
 use super::ancillary::{Ancillary, SENT};
 
 /// The most packets of one call.
@@ -31,7 +31,7 @@ const MOST_OCTETS: usize = 65_507;
 /// A packet to be sent: its payload is the head and then the body, wherever that lies.
 #[derive(Clone, Debug)]
 pub struct Outgoing<'b> {
-    /// Where to.
+    /// Destination.
     pub to: SocketAddr,
     /// Its differentiated services code point, 6 bits; 0 as without.
     pub dscp: u8,
@@ -47,7 +47,7 @@ impl Outgoing<'_> {
     }
 }
 
-/// What became of the first message that the kernel did not take.
+/// Outcome of the first message that the kernel did not take.
 enum Refused {
     /// It is counted; the next may fare better.
     Dropped,
@@ -154,7 +154,7 @@ impl Outbox {
 struct Group {
     first: usize,
     packets: usize,
-    name: Name,
+    name: SockAddr,
     name_octets: usize,
     data: Ancillary<SENT>,
 }
@@ -180,7 +180,7 @@ impl Group {
         if dscp != 0 {
             data.push_dscp(dscp, to.is_ipv6());
         }
-        let (name, name_octets) = Name::new(to, six);
+        let (name, name_octets) = SockAddr::new(to, six);
         Self { first, packets: count, name, name_octets, data }
     }
 }

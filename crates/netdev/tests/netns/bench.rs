@@ -127,7 +127,7 @@ impl Forwarder {
 
     /// Every chunk is free or in a ring.
     pub fn assert_no_chunk_lost(&self) {
-        assert_eq!(self.pool.free() + self.pool.lent(), self.pool.total());
+        assert_eq!(self.pool.free() + self.pool.in_flight(), self.pool.total());
     }
 }
 

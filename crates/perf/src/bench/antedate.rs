@@ -20,7 +20,7 @@ use lab::traffic::{self, Ip};
 use suite::CipherSuite;
 
 use super::samples::Samples;
-use super::stand::Stand;
+use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
 use frameward::report::GatewayReport;
@@ -44,7 +44,7 @@ struct Case {
     /// The name of the case without antedating.
     ordinary: String,
     antedates: bool,
-    stand: Stand,
+    stand: TestBed,
 }
 
 /// A CPU: its name, and what the gateways have in their environment for it.
@@ -88,12 +88,12 @@ impl Case {
         let (ordinary, name) = (name("ordinary"), name(if antedates { "antedated" } else { "ordinary" }));
         let choice = Choice { suite, gateway: antedate, environment, ..Choice::default() };
         let shape = Shape { static_neighbours: true, ..Shape::default() };
-        let stand = Stand::new(&bench.programs.frameward, &name, &shape, &choice)?;
+        let stand = TestBed::new(&bench.programs.frameward, &name, &shape, &choice)?;
         Ok(Self { name, ordinary, antedates, stand })
     }
 }
 
-/// What the gateway measured of itself at its start.
+/// The gateway's measurement of itself at its start.
 fn antedating(report: &GatewayReport) -> String {
     report.antedating.as_ref().map(ToString::to_string).unwrap_or_default()
 }

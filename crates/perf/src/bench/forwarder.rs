@@ -15,23 +15,23 @@ use std::time::{Duration, Instant};
 
 use dataplane::link::Ports;
 use dataplane::open::{Io, OpenError, OpenPorts, open_ports};
-use dataplane::worker::{IdlePolicy, Polling, Rest};
+use dataplane::worker::{IdleAction, IdlePolicy, Polling};
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Namespace, Program};
 use netdev::burst::Burst;
-use netdev::interface::{Allowed, InterfaceError, Prepared};
+use netdev::interface::{InterfaceError, Prepared, Tolerated};
 use netdev::pool::Pool;
 use netdev::port::Port;
 use netdev::scheduling::Scheduling;
 use netdev::wake::{self, Waiter};
 
-/// How long it may take to open its ports, and to end.
+/// Limit on the time that it takes to open its ports, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest sleep. Nothing depends on it: frames and the end of standard input wake it.
 const SLEEP: Duration = Duration::from_millis(100);
 /// The command that runs one.
 pub const COMMAND: &str = "bare-forwarder";
-/// What it says when it forwards.
+/// Line that it prints when it forwards.
 const READY: &str = "forwards in clear";
 
 /// A running forwarder in a gateway's namespace.
@@ -94,7 +94,7 @@ pub fn run(io: Io, records: &Path) -> Result<(), ForwarderError> {
     if !Namespace::parent_made_this() {
         return Err(ForwarderError::NoBench);
     }
-    let prepare = |name| Prepared::named(name, records, Allowed::default());
+    let prepare = |name| Prepared::named(name, records, Tolerated::default());
     let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
     let ports = open_ports([&plain, &protected], io)?;
     let (waker, waiter) = wake::pair()?;
@@ -131,12 +131,12 @@ fn forward(opened: OpenPorts, mut waiter: Waiter, stop: &AtomicBool) {
             continue;
         }
         match idle.idle(now) {
-            Rest::Look => std::hint::spin_loop(),
-            Rest::Offer => {
-                idle.offers(Instant::now());
+            IdleAction::Look => std::hint::spin_loop(),
+            IdleAction::Yield => {
+                idle.yields(Instant::now());
                 std::thread::yield_now();
             }
-            Rest::Sleep => {
+            IdleAction::Sleep => {
                 waiter.wait(SLEEP);
                 idle.slept();
             }

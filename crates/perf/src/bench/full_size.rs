@@ -22,7 +22,7 @@ use lab::traffic::{self, Ip, Until};
 use lab::{CpuTimes, Machine, Shape};
 
 use super::samples::Samples;
-use super::stand::Stand;
+use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
 
@@ -73,7 +73,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError> {
+fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<TestBed>, BenchError> {
     (bench.progress)(&format_args!("networks for payloads of {payload} octets"));
     let mut stands = Vec::new();
     for Way { name, mtu, link } in WAYS {
@@ -86,19 +86,19 @@ fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<Stand>, BenchError>
         let case = format!("{payload} {name}");
         stands.push(match link {
             Some(link) => {
-                Stand::new(&bench.programs.frameward, &case, &shape, &Choice { link, ..Choice::default() })?
+                TestBed::new(&bench.programs.frameward, &case, &shape, &Choice { link, ..Choice::default() })?
             }
-            None => Stand::bridged(&case, &shape)?,
+            None => TestBed::bridged(&case, &shape)?,
         });
     }
     Ok(stands)
 }
 
-fn machines(stand: &Stand) -> [&Machine; 2] {
+fn machines(stand: &TestBed) -> [&Machine; 2] {
     [&stand.topology.machine_a, &stand.topology.machine_b]
 }
 
-fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
+fn goodput(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> {
     let mut samples: Vec<_> =
         stands.iter().map(|stand| Samples::new(&format!("TCP {}", stand.case))).collect();
     let mut costs: Vec<_> =
@@ -131,7 +131,7 @@ fn goodput(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
     Ok(())
 }
 
-fn round_trips(bench: &mut Bench<'_>, stands: &[Stand], octets: usize) -> Result<(), BenchError> {
+fn round_trips(bench: &mut Bench<'_>, stands: &[TestBed], octets: usize) -> Result<(), BenchError> {
     let mut samples: Vec<_> =
         stands.iter().map(|stand| Samples::new(&format!("round trip of {octets}, {}", stand.case))).collect();
     for _ in 0..bench.effort.rounds {

@@ -27,7 +27,7 @@ use lab::{CpuTimes, Shape};
 use suite::CipherSuite;
 
 use super::samples::Samples;
-use super::stand::Stand;
+use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
 
@@ -69,7 +69,7 @@ struct Plan {
 /// A case with its network.
 struct Case {
     plan: Plan,
-    stand: Stand,
+    stand: TestBed,
 }
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
@@ -162,10 +162,10 @@ fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
     for plan in plans {
         let (program, name) = (&bench.programs.frameward, &plan.name);
         let stand = match &plan.boxes {
-            Boxes::Bridges => Stand::bridged(name, &shape)?,
-            Boxes::Bare(io) => Stand::forwarded(&bench.programs.lab, name, &shape, *io)?,
-            Boxes::Gateways(choice) => Stand::new(program, name, &shape, choice)?,
-            Boxes::OneGateway(choice) => Stand::one_hop(program, name, &shape, choice)?,
+            Boxes::Bridges => TestBed::bridged(name, &shape)?,
+            Boxes::Bare(io) => TestBed::forwarded(&bench.programs.lab, name, &shape, *io)?,
+            Boxes::Gateways(choice) => TestBed::new(program, name, &shape, choice)?,
+            Boxes::OneGateway(choice) => TestBed::one_hop(program, name, &shape, choice)?,
         };
         cases.push(Case { plan, stand });
     }

@@ -5,12 +5,12 @@
 //!   good frames              ^ garbage, replayed and clear frames, towards the second box
 //! ```
 //!
-//! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered. Sender,
-//! both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
-//! figure says more than what it is beside that of something simpler under the same load in the same round: beside links
-//! a forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
-//! same frames: those of 50 relations in turn. What the sender could not reach is
-//! said: `offered` is what it sent, and its ratio the multiple that it reached.
+//! First the highest rate of small frames that is not lost is searched for ([`lab::trial`]); then its multiples are offered.
+//! Sender, both boxes and the receiver share this machine's CPUs, and a sender of many frames takes those of the boxes: so no
+//! figure says more than what it is beside that of something simpler under the same load in the same round: beside links a
+//! forwarder that has nothing between its ports and a bridge, beside sites kernel VXLAN, beside a cell that forwarder with the
+//! same frames: those of 50 relations in turn. What the sender could not reach is said: `offered` is what it sent, and its
+//! ratio the multiple that it reached.
 //!
 //! | figure | how |
 //! |---|---|
@@ -25,9 +25,9 @@
 //! | keystroke | how long one takes to come back in a TCP session on that box, over its loopback interface, at the worst |
 //! | MKPDUs | from one that the box takes to the next, at the worst; they come every 2 s |
 
+mod attacker;
 mod curve;
-mod place;
-mod strange;
+mod network;
 mod witness;
 
 use std::time::{Duration, Instant};
@@ -37,18 +37,18 @@ use dataplane::open::Io;
 use lab::cyclic::Relation;
 use lab::{Shape, Topology};
 
-use self::place::Place;
+use self::network::TestNetwork;
 use self::witness::Longest;
 use super::rivals::Rival;
 use super::samples::Samples;
-use super::stand::Stand;
+use super::test_bed::TestBed;
 use super::tunnel;
 use super::{Bench, BenchError, Effort};
 use crate::demo::cells::{self, CellChoice};
 use crate::demo::pair::{Choice, LinkKeys};
 
+pub use self::attacker::Strange;
 pub use self::curve::{Curve, Way};
-pub use self::strange::Strange;
 
 /// The name of this bench in rows.
 pub const BENCH: &str = "overload";
@@ -111,7 +111,7 @@ struct Beside {
 
 struct Case {
     name: &'static str,
-    place: Place,
+    place: TestNetwork,
     curve: Curve,
     /// A protected frame, if there are such.
     protected: Option<Vec<u8>>,
@@ -123,25 +123,25 @@ struct Case {
 }
 
 /// What is measured: its name, and how it is made.
-type Made = fn(&Bench<'_>, &'static str) -> Result<Place, BenchError>;
+type Made = fn(&Bench<'_>, &'static str) -> Result<TestNetwork, BenchError>;
 const LINKS: [(&str, Made); 4] = [
-    ("Linux bridge", |_, name| Ok(Place::link(Stand::bridged(name, &shape())?))),
+    ("Linux bridge", |_, name| Ok(TestNetwork::link(TestBed::bridged(name, &shape())?))),
     ("bare forwarder", |bench, name| {
-        Ok(Place::link(Stand::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?))
+        Ok(TestNetwork::link(TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?))
     }),
     ("static keys", |bench, name| gateways(bench, name, LinkKeys::Static)),
     ("key agreement", |bench, name| gateways(bench, name, LinkKeys::Agreed)),
 ];
 const SITES: [(&str, Made); 3] = [
-    (VXLAN, |_, _| Ok(Place::tunnel(tunnel::Case::rival(Rival::Vxlan)?))),
+    (VXLAN, |_, _| Ok(TestNetwork::tunnel(tunnel::Case::rival(Rival::Vxlan)?))),
     ("site, header encryption", |bench, name| sites(bench, name, 1)),
     ("site, identifiers", |bench, name| sites(bench, name, 2)),
 ];
 const CELLS: [(&str, Made); 2] = [
     (UNPROTECTED_CELL, |bench, name| {
-        let stand = Stand::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
+        let stand = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
         let relations = relations(&stand.topology);
-        Ok(Place::cell(stand, relations))
+        Ok(TestNetwork::cell(stand, relations))
     }),
     ("cell", |bench, name| {
         let topology = Topology::build(&shape())?;
@@ -149,9 +149,9 @@ const CELLS: [(&str, Made); 2] = [
         let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
         choice.drops = true;
         let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
-        let stand = Stand::running(name, topology, pair);
+        let stand = TestBed::running(name, topology, pair);
         stand.wait_for_cells()?;
-        Ok(Place::cell(stand, relations))
+        Ok(TestNetwork::cell(stand, relations))
     }),
 ];
 /// What stands beside our cell, with the same frames.
@@ -171,14 +171,14 @@ fn shape() -> Shape {
     Shape { static_neighbours: true, ..Shape::default() }
 }
 
-fn gateways(bench: &Bench<'_>, name: &str, keys: LinkKeys) -> Result<Place, BenchError> {
+fn gateways(bench: &Bench<'_>, name: &str, keys: LinkKeys) -> Result<TestNetwork, BenchError> {
     let choice = Choice { keys, ..Choice::default() };
-    Ok(Place::link(Stand::new(&bench.programs.frameward, name, &shape(), &choice)?))
+    Ok(TestNetwork::link(TestBed::new(&bench.programs.frameward, name, &shape(), &choice)?))
 }
 
-fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<Place, BenchError> {
+fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<TestNetwork, BenchError> {
     let (_, mode, whole) = tunnel::OURS[which];
-    Ok(Place::tunnel(tunnel::Case::sites(&bench.programs.frameward, name, mode, whole)?))
+    Ok(TestNetwork::tunnel(tunnel::Case::sites(&bench.programs.frameward, name, mode, whole)?))
 }
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
@@ -214,7 +214,7 @@ fn together(bench: &mut Bench<'_>, wanted: &[&(&'static str, Made)]) -> Result<(
 }
 
 impl Case {
-    fn new(name: &'static str, mut place: Place, effort: &Effort) -> Result<Self, BenchError> {
+    fn new(name: &'static str, mut place: TestNetwork, effort: &Effort) -> Result<Self, BenchError> {
         let curve = Curve::search(name, &mut place, effort)?;
         let protected = place.protected()?;
         let mut beside = Vec::new();

@@ -44,7 +44,7 @@ impl Device {
     }
 }
 
-/// What was measured on one device.
+/// Measurements on one device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Measured {
     /// On what.
@@ -58,7 +58,7 @@ impl Measured {
         Self { device: Device::Host, rows: host::rows(rounds) }
     }
 
-    /// What a file holds.
+    /// Reads a file.
     ///
     /// # Errors
     /// In words.
@@ -75,18 +75,18 @@ impl Measured {
         self.rows.iter().find(|row| (row.what, row.payload, row.template) == (what, payload, template))
     }
 
-    /// What the ordinary computation costs: the faster one of ours and the crate's.
+    /// Cost of the ordinary computation: the faster one of ours and the crate's.
     fn ordinary(&self, row: &Row) -> f64 {
         let by_crate = self.row(What::OrdinaryCrate, row.payload, 0).filter(|_| row.what == What::Both);
         by_crate.map_or(row.ordinary, |other| other.ordinary.min(row.ordinary)) as f64
     }
 
-    /// Which share of the ordinary computation is done before, in per cent.
+    /// Share of the ordinary computation that is done before, in per cent.
     fn saved(&self, row: &Row) -> f64 {
         100.0 * (1.0 - row.online as f64 / self.ordinary(row))
     }
 
-    /// What both phases cost more than the ordinary computation, in per cent of it.
+    /// Extra cost of both phases over the ordinary computation, in per cent of it.
     fn overhead(row: &Row) -> f64 {
         100.0 * ((row.prepare + row.online) as f64 / row.ordinary as f64 - 1.0)
     }
@@ -125,7 +125,7 @@ impl Measured {
         figures
     }
 
-    /// What the online phase ought to be, where that is laid down: on the Cortex-M4.
+    /// Target of the online phase, where that is laid down: on the Cortex-M4.
     fn target(&self, row: &Row) -> Option<Target> {
         let least = match row.what {
             What::Both => 0.95 * self.possible(row)?,
@@ -135,7 +135,7 @@ impl Measured {
         (self.device == Device::CortexM4).then(|| Target { wanted, met: self.saved(row) >= least })
     }
 
-    /// What both phases may cost more than the ordinary computation, where that is laid down.
+    /// Limit on the extra cost of both phases, where that is laid down.
     fn overhead_target(&self, row: &Row) -> Option<Target> {
         let laid_down = self.device == Device::CortexM4
             && matches!(row.what, What::Encryption | What::Both)
@@ -178,7 +178,7 @@ impl Measured {
     }
 }
 
-/// What came out of [`Measured::judge`].
+/// Result of [`Measured::judge`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Judged {
     /// Targets that are met.
@@ -191,7 +191,7 @@ pub struct Judged {
 const MOST_OVERHEAD: f64 = 5.0;
 const OVERHEAD_FROM: usize = 48;
 
-/// What the paper saves, in per cent: its section VI.
+/// Savings of the paper, in per cent: its section VI.
 fn paper_saves(row: &Row) -> Option<f64> {
     PAPER
         .iter()

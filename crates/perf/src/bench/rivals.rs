@@ -29,7 +29,7 @@ const WIREGUARD: u32 = 60;
 
 /// A box with an interface to be bridged into the tunnel and an address that the other box reaches.
 #[derive(Clone, Copy, Debug)]
-pub struct Place<'n> {
+pub struct RivalHost<'n> {
     /// Its namespace.
     pub namespace: &'n Namespace,
     /// Its interface towards the machines.
@@ -40,7 +40,7 @@ pub struct Place<'n> {
     pub number: u8,
 }
 
-impl<'n> From<&'n Plant> for Place<'n> {
+impl<'n> From<&'n Plant> for RivalHost<'n> {
     fn from(plant: &'n Plant) -> Self {
         Self { namespace: &plant.site, lan: LAN, address: plant.ipv4, number: plant.number }
     }
@@ -112,7 +112,12 @@ impl Rival {
     ///
     /// # Errors
     /// If a program does not run or an interface cannot be made.
-    pub fn start(self, [one, two]: [Place<'_>; 2], lan_mtu: u32, path: u32) -> Result<RunningRival, Error> {
+    pub fn start(
+        self,
+        [one, two]: [RivalHost<'_>; 2],
+        lan_mtu: u32,
+        path: u32,
+    ) -> Result<RunningRival, Error> {
         let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
         let mut programs = Vec::new();
         let ends = match self.program() {
@@ -172,8 +177,8 @@ impl Keys {
 /// Starts WireGuard at `own` and waits until its interface is up.
 fn wireguard(
     program: &Path,
-    own: Place<'_>,
-    peer: Place<'_>,
+    own: RivalHost<'_>,
+    peer: RivalHost<'_>,
     keys: &Keys,
     other: &Keys,
     path: u32,
@@ -209,11 +214,11 @@ fn wireguard(
 }
 
 /// The address inside of WireGuard's tunnel.
-fn inner(place: Place<'_>) -> String {
+fn inner(place: RivalHost<'_>) -> String {
     format!("10.88.0.{}", place.number)
 }
 
-fn vxlan(place: Place<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
+fn vxlan(place: RivalHost<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
     let (site, mtu) = (place.namespace, lan_mtu.to_string());
     site.ip(&["link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
     let tunnel =

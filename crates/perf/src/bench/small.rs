@@ -15,7 +15,7 @@ use lab::traffic::{self, Ip};
 use lab::{Shape, flood};
 
 use super::samples::Samples;
-use super::stand::Stand;
+use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
 
@@ -26,7 +26,7 @@ const PAYLOAD: usize = 46;
 const FRAME: u32 = 84;
 /// Bits per second of the wire.
 const WIRE: u64 = 100_000_000;
-/// How long a frame may wait at the wire.
+/// Time that a frame may wait at the wire.
 const QUEUE: Duration = Duration::from_millis(20);
 /// Frames offered to the wire each second, in turn: a little more than it carries of them unprotected (148,810), and
 /// more than concatenation can carry (239,000). The better one counts: a gateway that is offered too many frames also
@@ -46,10 +46,10 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     // 32 octets less, so that gateways without fragmentation run too.
     let shape = Shape { plain_mtu: 1468, protected_mtu: 1500, static_neighbours: true, ..Shape::default() };
     let gateways = |case, link| {
-        Stand::new(&bench.programs.frameward, case, &shape, &Choice { link, ..Choice::default() })
+        TestBed::new(&bench.programs.frameward, case, &shape, &Choice { link, ..Choice::default() })
     };
     let stands = [
-        Stand::bridged("unprotected, bridges", &shape)?,
+        TestBed::bridged("unprotected, bridges", &shape)?,
         gateways("unprotected, our gateways", UNPROTECTED)?,
         gateways("encrypted, one by one", "")?,
         gateways("concatenate", CONCATENATE)?,
@@ -80,7 +80,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
 /// Frames that arrive each second.
 fn rates(
     bench: &mut Bench<'_>,
-    stands: &[Stand],
+    stands: &[TestBed],
     what: &str,
     offers: &[Option<u32>],
 ) -> Result<Vec<Samples>, BenchError> {
@@ -110,7 +110,7 @@ fn rates(
 }
 
 /// What holding costs: the round trip of a lone small datagram.
-fn latency(bench: &mut Bench<'_>, stands: &[Stand]) -> Result<(), BenchError> {
+fn latency(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> {
     let mut samples: Vec<_> = stands
         .iter()
         .map(|stand| Samples::new(&format!("round trip of {DATAGRAM}, {}", stand.case)))

@@ -5,7 +5,8 @@
 //! ```
 //!
 //! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
-//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver share the machine's CPUs.
+//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver
+//! share the machine's CPUs.
 //!
 //! | figure | how |
 //! |---|---|
@@ -28,7 +29,7 @@ use lab::macsec::{self, Port};
 use lab::plants::BARE;
 use lab::{Plants, PlantsShape};
 
-use super::rivals::{Place, Rival, RunningRival};
+use super::rivals::{Rival, RivalHost, RunningRival};
 use super::samples::Samples;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Station;
@@ -54,7 +55,7 @@ pub(super) const OURS: [(&str, &str, u32); 3] = [
     ("our header encryption", "header-encryption", 1458),
     ("our identifiers", "identifier", 1470),
 ];
-/// How long sites may take to find each other and to probe the path.
+/// Limit on the time that sites take to find each other and to probe the path.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A case: two plants and what stands in the sites' boxes.
@@ -79,7 +80,7 @@ enum Inside {
 impl Case {
     pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let places = [0, 1].map(|index| Place::from(&plants.plants[index]));
+        let places = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
         let running = rival.start(places, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
         Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
@@ -145,7 +146,7 @@ impl Case {
         Ok(best)
     }
 
-    /// What the second site says of itself.
+    /// Report of the second site.
     pub(super) fn far(&self) -> Option<&Station> {
         match &self.inside {
             Inside::Sites(sites) => Some(&sites.sites[1]),
@@ -174,7 +175,7 @@ fn shape() -> PlantsShape {
     }
 }
 
-/// What a figure in memory is called that [`Bench::only`] may name.
+/// Name of a figure in memory, for [`Bench::only`].
 const IN_MEMORY: &str = "in memory";
 
 /// Throughputs: what, its unit, what is wanted, octets of the frames.
@@ -240,7 +241,7 @@ fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
     cases.iter().map(|case| Samples::new(&format!("{what}, {}", case.name))).collect()
 }
 
-/// What our protected modes ought to reach, compared with kernel VXLAN over wireguard-go.
+/// Target of our protected modes, compared with kernel VXLAN over wireguard-go.
 #[derive(Clone, Copy)]
 enum Wanted {
     Nothing,

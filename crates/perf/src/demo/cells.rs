@@ -17,10 +17,10 @@ use frameward::keygen::{self, KeyLength};
 use frameward::report::GatewayReport;
 use frameward::report::cell::CellReport;
 
-/// How long sessions may take on a busy machine.
+/// Limit on the time of sessions on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the two configurations say, besides names and keys.
+/// Settings of the two configurations, besides names and keys.
 #[derive(Clone, Debug)]
 pub struct CellChoice {
     /// `io` of the gateways.

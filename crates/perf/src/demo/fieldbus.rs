@@ -12,7 +12,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use lab::cyclic::{Exchange, Heard, no_times};
+use lab::cyclic::{Arrivals, Exchange, no_times};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, MARKER};
 use lab::{Capture, Shape, Topology};
@@ -103,7 +103,7 @@ fn watched(topology: &Topology, pair: &Pair, choice: &CellChoice, say: Say<'_>) 
     Ok(())
 }
 
-fn exchanged(heard: &[[Heard; 2]]) -> Result<String, DemoError> {
+fn exchanged(heard: &[[Arrivals; 2]]) -> Result<String, DemoError> {
     let mut jitter = no_times();
     let (mut sent, mut longest) = (0, Duration::ZERO);
     for heard in heard.iter().flatten() {
@@ -127,7 +127,7 @@ fn exchanged(heard: &[[Heard; 2]]) -> Result<String, DemoError> {
     ))
 }
 
-/// What the gateways measured and counted.
+/// Measurements and counters of the gateways.
 fn figures(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
     for (station, name) in [(&pair.a, "A"), (&pair.b, "B")] {
         let report = station.report()?;

@@ -20,10 +20,10 @@ use frameward::keygen::{self, KeyLength, KeygenError};
 use frameward::report::GatewayReport;
 use frameward::status::{self, RUNTIME_DIR_VARIABLE, StatusError};
 
-/// How long a gateway may take to run, and to stop.
+/// Limit on the time that a gateway takes to run, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What can go wrong with a pair.
+/// Error of a pair.
 #[derive(Debug, thiserror::Error)]
 pub enum PairError {
     /// The laboratory failed.
@@ -40,7 +40,7 @@ pub enum PairError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -97,12 +97,12 @@ fn own_prefix() -> String {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What is left is in the system's temporary directory.
+        // The rest stays in the system's temporary directory.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// Where the keys of a link come from.
+/// Origin of a link's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LinkKeys {
     /// From files, one for each direction.
@@ -112,7 +112,7 @@ pub enum LinkKeys {
     Agreed,
 }
 
-/// What the two configurations say, besides interfaces, names and keys.
+/// Settings of the two configurations, besides interfaces, names and keys.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// `io` of the gateways.
@@ -123,9 +123,9 @@ pub struct Choice {
     pub gateway: &'static str,
     /// Further lines of `[[link]]`.
     pub link: &'static str,
-    /// Where the keys of the link come from.
+    /// Origin of the link's keys.
     pub keys: LinkKeys,
-    /// What the gateways have in their environment, `NAME=value` each.
+    /// Environment of the gateways, `NAME=value` each.
     pub environment: &'static [&'static str],
 }
 
@@ -204,7 +204,7 @@ impl Station {
         Ok(Self { name: name.to_owned(), program, runtime })
     }
 
-    /// What it says of itself now, over its status socket.
+    /// Its present report, over its status socket.
     ///
     /// # Errors
     /// If it does not answer.

@@ -22,7 +22,7 @@ pub const PORT: u16 = 7787;
 /// The network identifier of plain peers.
 const VNI: u32 = 77;
 
-/// What the configurations say, besides interfaces, names and keys.
+/// Settings of the configurations, besides interfaces, names and keys.
 #[derive(Clone, Debug)]
 pub struct SitesChoice {
     /// `io` of all gateways.
@@ -95,12 +95,12 @@ impl Sites {
     }
 }
 
-/// What the site gateway of a plant is called, and its configuration.
+/// Name of a plant's site gateway, and of its configuration.
 pub fn site_name(plant: u8) -> String {
     format!("site-{plant}")
 }
 
-/// What a station is called, and its configuration.
+/// Name of a station, and of its configuration.
 pub fn station_name(plant: u8, station: u8) -> String {
     format!("press-{plant}-{station}")
 }

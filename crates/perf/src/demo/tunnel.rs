@@ -24,9 +24,9 @@ use super::{DemoError, Say, trips_line, value};
 use frameward::report::GatewayReport;
 use frameward::report::site::{SitePeerReport, SiteReport};
 
-/// How long sites may take to find each other, and the kernel to take an ended process's sockets away.
+/// Limit on the time that sites take to find each other, and the kernel to take an ended process's sockets away.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// What a machine's largest ping holds: its MTU of 1438, without 28 octets of IP and ICMP.
+/// Payload of a machine's largest ping: its MTU of 1438, without 28 octets of IP and ICMP.
 const PING_OCTETS: u16 = 1410;
 
 /// Shows two sites, each running the program `frameward`, with a station in each LAN. Takes about 20 seconds.

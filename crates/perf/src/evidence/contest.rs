@@ -42,7 +42,7 @@ use crate::evidence::outcome::{Curve, Outcome};
 
 /// The name of this bench in rows and steps.
 pub const BENCH: &str = "rivals";
-/// What a figure is called in front of the contestant's name.
+/// Name of a figure in front of the contestant's name.
 pub const FIGURES: [&str; 12] = [
     TCP,
     TCP_FOUR,
@@ -66,7 +66,7 @@ const MEMORY: &str = "memory";
 /// The median round trip through two that stand at the same time: a difference of some microseconds is told only by those who share
 /// the machine's moods, which change within the minute between one contestant's turn and the next one's.
 pub const SIDE_BY_SIDE: &str = "round trip p50, side by side";
-/// Who stands side by side.
+/// Contestants that stand side by side.
 const PAIR: [Contestant; 2] = [Contestant::BareForwarder, Contestant::Frameward];
 /// Round trips before the other one's turn.
 const SLICE: u64 = 25;
@@ -74,29 +74,29 @@ const SLICE: u64 = 25;
 const DATAGRAM: usize = 24;
 /// Between two round trips, so that whoever sleeps between frames is asleep when one comes.
 const PAUSE: Duration = Duration::from_millis(1);
-/// What programs do behind their first frame (probing the path, learning addresses) is over by then; none of them says so.
+/// By then programs have done their work behind the first frame (probing the path, learning addresses); none of them says so.
 const SETTLED: Duration = Duration::from_millis(1500);
-/// How long the load beside round trips may last.
+/// Longest duration of the load beside round trips.
 const LOAD_LIMIT: Duration = Duration::from_secs(60);
 /// Percentiles that are kept of round trips.
 const PERCENTILES: [f64; 17] =
     [0.0, 1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 98.0, 99.0, 99.5, 99.9];
 
-/// How long and how often is measured.
+/// Duration and number of measurements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Effort {
     /// Rounds of each contestant.
     pub rounds: usize,
-    /// How long a TCP transfer lasts, in whole seconds.
+    /// Duration of a TCP transfer, in whole seconds.
     pub transfer: Duration,
-    /// How rates are searched for.
+    /// Settings of the search for rates.
     pub search: Search,
     /// Round trips in a round, idle and as many beside the load.
     pub round_trips: u64,
 }
 
 impl Effort {
-    /// What figures are made with: about 40 seconds for a contestant's round.
+    /// The effort of figures: about 40 seconds for a contestant's round.
     pub const FULL: Self = Self {
         rounds: 5,
         transfer: Duration::from_secs(4),

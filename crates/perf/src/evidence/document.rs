@@ -30,9 +30,9 @@ pub struct Document {
     pub effort: String,
     /// The commit that was built, with `+` if the tree had changes.
     pub commit: String,
-    /// When the last step ended, in UTC, as RFC 3339 spells it.
+    /// End of the last step, in UTC, as RFC 3339 spells it.
     pub ended: String,
-    /// What it ran on.
+    /// The machine it ran on.
     pub machine: Machine,
     /// The programs that took part, and the versions that they name.
     pub programs: BTreeMap<String, String>,
@@ -55,7 +55,7 @@ pub struct Machine {
     pub architecture: String,
     /// The model's name.
     pub cpu: String,
-    /// How many CPUs may be used.
+    /// Number of CPUs that may be used.
     pub cpus: usize,
     /// Memory in MiB.
     pub memory_mib: u64,
@@ -72,7 +72,7 @@ pub struct Step {
     pub bench: String,
     /// Its name within the run.
     pub name: String,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
     /// Why there is nothing of it.
     pub gap: Option<String>,
@@ -91,12 +91,12 @@ pub struct Figure {
     /// Divided by another figure of the same bench.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
-    /// What it ought to be.
+    /// Its target.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// How many samples, frames or rounds stand behind it.
+    /// Number of samples, frames or rounds behind it.
     pub samples: u64,
-    /// What was measured in each round.
+    /// Values of the rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
 }

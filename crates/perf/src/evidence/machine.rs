@@ -1,4 +1,4 @@
-//! What a run ran on.
+//! The machine of a run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +28,7 @@ pub fn here() -> Machine {
     }
 }
 
-/// What the programs that take part say of their version. What is not installed is left out.
+/// Versions of the programs that take part. Those that are not installed are left out.
 pub fn programs() -> BTreeMap<String, String> {
     let asked: [(&str, &[&str]); 9] = [
         ("Frameward", &["", env!("CARGO_PKG_VERSION")]),
@@ -59,7 +59,7 @@ fn first_line(program: &str, arguments: &[&str]) -> Option<String> {
     let output = Command::new(program).args(arguments).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
-    // What follows a version is a list of what it was built with.
+    // The text behind a version is a list of features.
     let end = line.find(" [").or_else(|| line.find(" (")).unwrap_or(line.len());
     Some(line[..end].to_owned())
 }

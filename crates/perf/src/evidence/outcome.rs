@@ -1,10 +1,10 @@
-//! What a step of a run leaves: figures, and curves where a figure is not enough.
+//! Results of a step: figures, and curves where a figure is not enough.
 
 use bench::median;
 use bench::{Row, Spread};
 use serde::{Deserialize, Serialize};
 
-/// What one step has measured.
+/// Measurements of one step.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Outcome {
     /// Its figures. Figures of one name out of several steps are rounds of one figure: see [`merge`].
@@ -12,7 +12,7 @@ pub struct Outcome {
     /// Its curves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// What it could not measure, and why.
+    /// Cases that it could not measure, and the reasons.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
@@ -22,7 +22,7 @@ pub struct Outcome {
 pub struct Curve {
     /// The bench.
     pub bench: String,
-    /// What was measured, within the bench.
+    /// Name of the case, within the bench.
     pub case: String,
     /// Percentile and value, in ascending order.
     pub points: Vec<(f64, f64)>,

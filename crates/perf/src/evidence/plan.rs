@@ -1,4 +1,4 @@
-//! What a run consists of: every bench, in steps that are stored one by one.
+//! Plan of a run: every bench, in steps that are stored one by one.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::evidence::contest::{self, Contestant, Daemon};
 use crate::evidence::outcome::Outcome;
 use crate::evidence::scaling;
 
-/// How much is measured.
+/// Extent of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// Figures: about 90 minutes.
@@ -37,11 +37,11 @@ impl Extent {
     }
 }
 
-/// What a step needs.
+/// Inputs of a step.
 pub struct Tools<'t> {
     /// The programs to be run.
     pub programs: &'t Programs,
-    /// Where scripts/precompute.sh has left its rows.
+    /// Directory in which scripts/precompute.sh has left its rows.
     pub precompute: &'t Path,
     /// Told what is being measured.
     pub say: &'t mut dyn FnMut(&dyn Display),
@@ -134,7 +134,8 @@ pub const FIELDBUS: &str = "fieldbus";
 /// One short round of what takes a network.
 const SHORT: Effort = Effort { rounds: 1, time: Duration::from_millis(200), round_trips: 20 };
 
-/// Each round has every contestant once, and two side by side at its end; who begins moves on, so that nobody always comes behind the same one.
+/// Each round has every contestant once, and two side by side at its end; who begins moves on, so that nobody always comes
+/// behind the same one.
 fn rivals(extent: Extent) -> Vec<Step> {
     let effort = match extent {
         Extent::Full => contest::Effort::FULL,
@@ -245,7 +246,7 @@ fn measure_fieldbus(extent: Extent, tools: &mut Tools<'_>) -> Result<Outcome, St
             rows.extend(more);
             Vec::new()
         }
-        // What needs no network is measured all the same.
+        // Benches that need no network are measured all the same.
         Err(error) => vec![format!("end to end: {error}")],
     };
     Ok(Outcome { rows, gaps, ..Outcome::default() })
@@ -284,7 +285,7 @@ mod tests {
         let firsts: BTreeSet<_> =
             rounds.chunks(a_round).map(|round| round[0].split_once(", ").map(|(_, name)| name)).collect();
         assert_eq!(firsts.len(), 5);
-        // What is promised: about 90 minutes with what is built and installed before, and about four.
+        // The promise: about 90 minutes after building and installing, and about four.
         let minutes =
             |extent| super::steps(extent).iter().map(|step| step.expected).sum::<Duration>().as_secs() / 60;
         assert!((80..=95).contains(&minutes(Extent::Full)), "{}", minutes(Extent::Full));

@@ -16,7 +16,7 @@ use crate::evidence::plan::{Extent, Step, Tools};
 use crate::evidence::store::{Finished, Origin, Store};
 use crate::programs::Programs;
 
-/// What is measured now; of all else there is what is stored. Empty: everything is.
+/// Benches that are measured now; of the others the stored results are taken. Empty: all are measured.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Choice<'c> {
     /// Benches.
@@ -53,17 +53,17 @@ impl Choice<'_> {
     }
 }
 
-/// What a run needs.
+/// Settings of a run.
 pub struct Run<'r> {
     /// The programs to be run.
     pub programs: &'r Programs,
-    /// Where scripts/precompute.sh has left its rows.
+    /// Directory in which scripts/precompute.sh has left its rows.
     pub precompute: &'r Path,
-    /// How much is measured.
+    /// Extent of the run.
     pub extent: Extent,
-    /// What is measured now.
+    /// Benches that are measured now.
     pub choice: Choice<'r>,
-    /// Where finished steps are kept.
+    /// Directory of finished steps.
     pub store: &'r Store,
     /// Told each line of progress.
     pub tell: &'r mut dyn FnMut(&dyn Display),
@@ -159,7 +159,7 @@ fn add(all: &mut Outcome, outcome: Outcome) -> Option<String> {
     (!outcome.gaps.is_empty()).then(|| outcome.gaps.join("; "))
 }
 
-/// How long the rest will take, by how long the steps took that were done.
+/// Estimate of the remaining time, by the duration of the steps that are done.
 struct Clock {
     expected_left: Duration,
     expected_done: Duration,

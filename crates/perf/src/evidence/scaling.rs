@@ -1,4 +1,4 @@
-//! What happens when there is more of everything: links of a process, peers and flows of a site, relations.
+//! Scaling with more of everything: links of a process, peers and flows of a site, relations.
 //!
 //! Links are measured with frames through a network. The others are measured in memory, since there the tables that grow
 //! are all there is; on one CPU, with frames of 64 octets.
@@ -31,11 +31,11 @@ pub struct Axis {
     pub name: &'static str,
     /// The figure's title.
     pub title: &'static str,
-    /// What is to be seen.
+    /// The finding.
     pub caption: &'static str,
     /// Of how many the figure is measured.
     pub numbers: &'static [u32],
-    /// What is measured of each.
+    /// The quantity that is measured.
     pub series: &'static [&'static str],
     /// Its unit.
     pub unit: &'static str,
@@ -44,12 +44,12 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// What the figure of so many is called.
+    /// Name of the figure of a number.
     pub fn case(&self, number: u32, series: &str) -> String {
         format!("{series}, {number} {}", self.name)
     }
 
-    /// What would be reached if nothing were lost.
+    /// The ideal: the result if nothing were lost.
     pub fn ideal(&self, first: (f64, f64), at: f64) -> f64 {
         if self.grows { first.1 * at / first.0 } else { first.1 }
     }
@@ -95,7 +95,7 @@ pub const AXES: [Axis; 4] = [
     },
 ];
 
-/// How often and how long each number is measured.
+/// Number and duration of the measurements of each number.
 #[derive(Clone, Copy)]
 struct Effort {
     rounds: usize,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::outcome::Outcome;
 
-/// What has to be the same for a step to be taken over.
+/// Conditions that have to be the same for a step to be taken over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Origin {
     /// Architecture and CPUs.
@@ -27,11 +27,11 @@ pub struct Origin {
 /// A finished step.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Finished {
-    /// Where it comes from.
+    /// Its origin.
     pub origin: Origin,
-    /// How long it took.
+    /// Its duration.
     pub seconds: f64,
-    /// What it measured.
+    /// Its measurements.
     pub outcome: Outcome,
 }
 

@@ -1,6 +1,6 @@
-//! What the comparison with the others comes to: a figure of ours beside the best of theirs, and what it ought to be.
+//! Verdict of a comparison: a figure of ours beside the best of the others, and its target.
 //!
-//! What counts as "the others" is who encrypts, on the same kernel, in the same boxes: limits that protect nothing do not.
+//! "The others" are those that encrypt, on the same kernel, in the same boxes: not limits, which protect nothing.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Verdict {
     pub ratio: f64,
     /// Theirs divided by ours: how many times less ours takes, where less is better.
     pub inverse: f64,
-    /// What ours ought to reach (or not to exceed), in the figure's unit.
+    /// The target of ours (to reach, or not to exceed), in the figure's unit.
     pub limit: f64,
     /// The same in words.
     pub wanted: String,
@@ -32,7 +32,7 @@ pub struct Verdict {
     pub met: bool,
 }
 
-/// Whom ours is compared with.
+/// The others that ours is compared with.
 #[derive(Clone, Copy)]
 enum Beside {
     BestRival,
@@ -47,7 +47,7 @@ struct Wanted {
     beside: Beside,
     /// Whether more is better.
     more: bool,
-    /// What ours ought to be, made of theirs.
+    /// The target of ours, from theirs.
     limit: fn(f64) -> f64,
     words: &'static str,
 }

@@ -64,8 +64,8 @@ impl Hall {
         self.peers[relation].poll_transmit().unwrap().to_vec()
     }
 
-    fn hear(&mut self, relation: usize, frame: &[u8]) {
-        self.filters.hear(relation, frame, self.now, &mut self.counters, &self.end);
+    fn queue(&mut self, relation: usize, frame: &[u8]) {
+        self.filters.queue(relation, frame, self.now, &mut self.counters, &self.end);
     }
 
     fn check_macs(&mut self) {

@@ -13,7 +13,7 @@ use wire::{Instant, MacAddr, Sci};
 
 use super::Path;
 use crate::cell::ends::{ControlEnd, ends};
-use crate::cell::{Cell, HELLO_GAP, HELLOS, HelloFilter, Rest};
+use crate::cell::{Cell, HELLO_GAP, HELLOS, HelloFilter, OtherFrames};
 use crate::link::Link;
 use netdev::burst::BURST_FRAMES;
 use netdev::memory::MemoryPort;
@@ -51,7 +51,7 @@ fn cells() -> [Cell; 2] {
         let relations = Relations::new(Settings::new(PROTECTION, 1532), &relations).unwrap();
         Cell::new(
             relations,
-            Rest::Link,
+            OtherFrames::Link,
             ends(RELATIONS).0,
             (0..RELATIONS).map(|of| filter(side, of)).collect(),
         )
@@ -120,7 +120,7 @@ impl Side {
 
     fn turn_at(&mut self, now: Instant) {
         self.link.turn(now, std::time::Instant::now());
-        self.link.path_mut().tend_cell(now);
+        self.link.path_mut().handle_cell_timeout(now);
     }
 
     fn sent(&mut self) -> Vec<Vec<u8>> {
@@ -249,7 +249,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     let mut settings =
         RelationSettings { relation: relation(0, 0), mode: Mode::Shadow, alarm: Duration::from_secs(1) };
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
-    let mut side = side(Cell::new(relations, Rest::Drop, ends(1).0, [filter(0, 0)].into()));
+    let mut side = side(Cell::new(relations, OtherFrames::Drop, ends(1).0, [filter(0, 0)].into()));
     let (machine, plain) = MemoryPort::pair(16);
     let (wire, protected) = MemoryPort::pair(16);
     let pool = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
@@ -266,7 +266,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     settings.mode = Mode::Protect;
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
     side.link.path_mut().change_cell(
-        Some(Box::new(Cell::new(relations, Rest::Drop, ends(1).0, [filter(0, 0)].into()))),
+        Some(Box::new(Cell::new(relations, OtherFrames::Drop, ends(1).0, [filter(0, 0)].into()))),
         &[(0, 0)],
     );
     assert!(side.machine.inject(&cyclic(0, 0)));

@@ -11,8 +11,8 @@
 //!
 //! Every frame of the time is accounted for: how many were sent, arrived, were lost, came later than the next was due, came out of
 //! order or changed; and of the lost ones, how many no counter between the machines names. Machines and gateways are programs that
-//! want a CPU each millisecond: while the hypervisor gives it to others, queues grow, and where that lasts, overflow. How much of the time
-//! it did is told for each round.
+//! want a CPU each millisecond: while the hypervisor gives it to others, queues grow, and where that lasts, overflow. How much
+//! of the time it did is told for each round.
 
 use std::path::Path;
 use std::time::Duration;
@@ -60,7 +60,7 @@ struct Frames {
 }
 
 /// A network, and what stands in its boxes.
-struct Place {
+struct Setup {
     case: &'static str,
     /// Dropped before the namespaces in which they run.
     gateways: Option<Pair>,
@@ -120,7 +120,7 @@ pub fn measure(
 }
 
 /// Delays of both, and what the gateways add in each round.
-fn rows([bridges, gateways]: &[Place; 2]) -> Vec<Row> {
+fn rows([bridges, gateways]: &[Setup; 2]) -> Vec<Row> {
     let mut rows = Vec::new();
     for ((bridge, gateway), what) in bridges.samples.iter().zip(&gateways.samples).zip(WHAT) {
         rows.push(bridge.row(BENCH, "us", None));
@@ -132,19 +132,19 @@ fn rows([bridges, gateways]: &[Place; 2]) -> Vec<Row> {
     rows
 }
 
-fn place(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Place {
+fn place(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Setup {
     let samples = WHAT.map(|what| Samples::new(&format!("one-way delay {what}, {case}")));
     let stolen = Samples::new(&format!("CPU time stolen from this machine, {case}"));
-    Place { case, gateways, topology, samples, stolen, frames: Frames::default(), time: Duration::ZERO }
+    Setup { case, gateways, topology, samples, stolen, frames: Frames::default(), time: Duration::ZERO }
 }
 
-fn bridges(shape: &Shape) -> Result<Place, BenchError> {
+fn bridges(shape: &Shape) -> Result<Setup, BenchError> {
     let topology = Topology::build(shape)?;
     topology.bridge_gateways()?;
     Ok(place("Linux bridge", topology, None))
 }
 
-fn gateways(frameward: &Path, shape: &Shape) -> Result<Place, BenchError> {
+fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
     let (topology, scratch) = (Topology::build(shape)?, Scratch::new()?);
     keygen::fieldbus(&scratch.path().join("cell.key")).map_err(PairError::from)?;
     let relations = relations(&topology);
@@ -194,7 +194,7 @@ fn configuration(name: &str, scratch: &Scratch, local: &[Mac], relations: &[Rela
     text
 }
 
-impl Place {
+impl Setup {
     /// Cyclic frames for so long; the delays of all relations both ways together.
     fn round(&mut self, time: Duration) -> Result<(), BenchError> {
         let Topology { machine_a, machine_b, .. } = &self.topology;

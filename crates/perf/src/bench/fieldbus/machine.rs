@@ -1,5 +1,5 @@
-//! What the machine did while cells were measured, and a p99.9 is made of: without it nobody can tell a slow gateway from a CPU that
-//! was away, or slower for a while.
+//! The machine's part in a p99.9 of cells: without it nobody can tell a slow gateway from a CPU that was away, or slower for a
+//! while.
 //!
 //! | figure | what it shows |
 //! |---|---|

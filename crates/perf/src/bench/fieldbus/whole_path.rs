@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use control::{CellSettings, Gateway};
-use dataplane::cell::Rest;
+use dataplane::cell::OtherFrames;
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
 use dataplane::worker::Polling;
@@ -132,8 +132,9 @@ impl Work for WholePath {
     }
 }
 
-/// Carries what the gateways say until in all relations each end sends under the key by which the other one listens. An end that can send may
-/// still be asked for another session, if the machine was slow; then only the next HELLOs would bring both together.
+/// Carries what the gateways say until in all relations each end sends under the key by which the other one listens. An end
+/// that can send may still be asked for another session, if the machine was slow; then only the next HELLOs would bring both
+/// together.
 fn agree(gateway: &mut Gateway, wires: &mut [MemoryPort]) -> Result<(), BenchError> {
     let begin = Instant::now();
     let mut look = Instant::now();
@@ -197,7 +198,7 @@ fn settings(side: usize, relations: usize, protection: Protection) -> CellSettin
         master: MasterKey::new(&[0x5a; 32]),
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(relation).collect(),
-        rest: Rest::Drop,
+        rest: OtherFrames::Drop,
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::bench::Target;
 use lab::flood::{self, Flood};
-use lab::trial::{Found, SHORTEST, Search, Stream};
+use lab::trial::{SHORTEST, Search, SearchResult, Stream};
 use lab::{Error, Machine};
 
 use super::{
@@ -19,7 +19,7 @@ pub trait Way {
     ///
     /// # Errors
     /// If sockets or threads fail.
-    fn search(&mut self, search: &Search) -> Result<Found, Error>;
+    fn search(&mut self, search: &Search) -> Result<SearchResult, Error>;
 
     /// Offers so many frames a second one way.
     ///
@@ -36,7 +36,7 @@ pub trait Way {
 
 /// Machines with ordinary frames.
 impl Way for [&Machine; 2] {
-    fn search(&mut self, search: &Search) -> Result<Found, Error> {
+    fn search(&mut self, search: &Search) -> Result<SearchResult, Error> {
         search.run(self[0], self[1], &Stream::new(self[0], self[1], &SHORTEST))
     }
 
@@ -49,8 +49,8 @@ impl Way for [&Machine; 2] {
     }
 }
 
-/// A sample of which nothing was sent says nothing of what stands between: it is taken again, as is a search that found nothing, so often at
-/// most.
+/// A sample of which nothing was sent says nothing of what stands between: it is taken again, as is a search that found
+/// nothing, so often at most.
 const TRIES: usize = 3;
 
 /// Takes a sample until something was sent.
@@ -73,8 +73,8 @@ struct Point {
     sent: Samples,
 }
 
-/// Good frames from one machine to another, whatever stands between them: the lossless rate once, then a sample of each multiple each
-/// round.
+/// Good frames from one machine to another, whatever stands between them: the lossless rate once, then a sample of each
+/// multiple each round.
 #[derive(Debug)]
 pub struct Curve {
     rate: f64,

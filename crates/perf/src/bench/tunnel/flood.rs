@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use ::bench::Target;
 use lab::macsec::{self, Load};
-use lab::noise::{Guise, Noise, Route};
+use lab::noise::{Noise, PacketShape, Route};
 use lab::plants::to;
 
 use super::{BENCH, Case, Inside};
@@ -34,10 +34,10 @@ const INITIAL: usize = 1200;
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// What is sent beside the load.
-const FLOODS: [(&str, Guise, usize); 3] = [
-    ("random packets", Guise::Data, DATA),
-    ("packets like QUIC's", Guise::Quic, DATA),
-    ("packets like QUIC's, of 1200 octets", Guise::Quic, INITIAL),
+const FLOODS: [(&str, PacketShape, usize); 3] = [
+    ("random packets", PacketShape::Data, DATA),
+    ("packets like QUIC's", PacketShape::Quic, DATA),
+    ("packets like QUIC's, of 1200 octets", PacketShape::Quic, INITIAL),
 ];
 
 /// Frames of the legitimate load that arrive each second, alone and beside each flood.
@@ -50,8 +50,8 @@ pub(super) fn measure(bench: &mut Bench<'_>, cases: &mut [Case]) -> Result<(), B
             let most = case.rate(macsec::SHORTEST as u32, bench.effort.time)?;
             let undisturbed = case.load(most, bench.effort.time)?;
             alone.push(undisturbed);
-            for (&(what, guise, octets), samples) in FLOODS.iter().zip(&mut beside) {
-                let flood = case.flood(guise, octets, most, round as u64)?;
+            for (&(what, shape, octets), samples) in FLOODS.iter().zip(&mut beside) {
+                let flood = case.flood(shape, octets, most, round as u64)?;
                 let arrived = case.load(most, bench.effort.time)?;
                 let sent = flood.stop()?;
                 samples.push(arrived);
@@ -83,17 +83,20 @@ impl Case {
     }
 
     /// Half of `most` packets a second to the second site's data port.
-    fn flood(&self, guise: Guise, payload: usize, most: f64, seed: u64) -> Result<Load, BenchError> {
+    fn flood(&self, shape: PacketShape, payload: usize, most: f64, seed: u64) -> Result<Load, BenchError> {
         let [one, two] = [0, 1].map(|index| &self.plants.plants[index]);
         // Data of header encryption has a port of its own; QUIC has that of identifiers in both modes.
-        let port =
-            if self.name.contains("header encryption") && guise == Guise::Data { PORT + 1 } else { PORT };
+        let port = if self.name.contains("header encryption") && shape == PacketShape::Data {
+            PORT + 1
+        } else {
+            PORT
+        };
         let route = Route {
             macs: [[2, 0, 0, 0, two.number, 0xe1], two.wan_mac],
             addresses: [one.ipv4, two.ipv4],
             ports: [port, port],
         };
-        let mut noise = Noise::new(route, guise, payload, seed);
+        let mut noise = Noise::new(route, shape, payload, seed);
         let next = move |packet: &mut Vec<u8>| noise.next_into(packet);
         let device = to(two.number);
         let rate = Some((most * FLOODED) as u32);

@@ -1,10 +1,10 @@
-//! Who takes part, and what it takes to stand in the boxes.
+//! The contestants, and their start in the boxes.
 
 use std::time::{Duration, Instant};
 
 use crate::bench::BenchError;
-use crate::bench::rivals::{Place, Rival, RunningRival, find};
-use crate::bench::stand::Stand;
+use crate::bench::rivals::{Rival, RivalHost, RunningRival, find};
+use crate::bench::test_bed::TestBed;
 use crate::demo::pair::Choice;
 use crate::programs::Programs;
 use dataplane::open::Io;
@@ -17,9 +17,9 @@ use super::kernel::RunningKernel;
 /// Octets of the machines' MTU, and of the network's: room for the headers of all.
 const PLAIN_MTU: u32 = 1500;
 const NETWORK_MTU: u32 = 1700;
-/// How long a tunnel may take until it carries.
+/// Limit on the time until a tunnel carries frames.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What can stand in both boxes.
+/// A contestant that runs in both boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contestant {
     /// Linux bridges: no protection, no tunnel.
@@ -55,7 +55,7 @@ impl Contestant {
         Self::KernelMacsec,
     ];
 
-    /// What it is called in figures.
+    /// Its name in figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bridge => "Linux bridge, unprotected",
@@ -68,7 +68,7 @@ impl Contestant {
         }
     }
 
-    /// What it is set to, for its best.
+    /// Its settings, for its best.
     pub const fn setting(self) -> &'static str {
         match self {
             Self::Bridge => "learning off, no snooping",
@@ -103,7 +103,7 @@ impl Contestant {
         matches!(self, Self::Frameward | Self::Concatenating)
     }
 
-    /// What is not installed, if anything.
+    /// The program that is not installed, if there is one.
     pub fn missing(self) -> Option<&'static str> {
         let own = match self {
             Self::Tunnel(rival) => rival.missing(),
@@ -124,7 +124,7 @@ pub struct Running {
 }
 
 enum Inside {
-    Stand(Box<Stand>),
+    TestBed(Box<TestBed>),
     Tunnel(RunningRival, Box<Topology>),
     Daemon(RunningDaemon, Box<Topology>),
     Kernel(RunningKernel, Box<Topology>),
@@ -145,15 +145,15 @@ impl Running {
         };
         let name = contestant.name();
         let gateways =
-            |link| Stand::new(&programs.frameward, name, &shape, &Choice { link, ..Choice::default() });
+            |link| TestBed::new(&programs.frameward, name, &shape, &Choice { link, ..Choice::default() });
         let inside = match contestant {
-            Contestant::Bridge => Inside::Stand(Stand::bridged(name, &shape)?.into()),
+            Contestant::Bridge => Inside::TestBed(TestBed::bridged(name, &shape)?.into()),
             Contestant::BareForwarder => {
-                Inside::Stand(Stand::forwarded(&programs.lab, name, &shape, Io::AfXdp)?.into())
+                Inside::TestBed(TestBed::forwarded(&programs.lab, name, &shape, Io::AfXdp)?.into())
             }
-            Contestant::Frameward => Inside::Stand(gateways("")?.into()),
+            Contestant::Frameward => Inside::TestBed(gateways("")?.into()),
             Contestant::Concatenating => {
-                Inside::Stand(gateways("fragment = \"on\"\nconcatenate = \"on\"")?.into())
+                Inside::TestBed(gateways("fragment = \"on\"\nconcatenate = \"on\"")?.into())
             }
             Contestant::Tunnel(rival) => {
                 let topology = addressed(&shape)?;
@@ -178,7 +178,7 @@ impl Running {
 
     fn topology(&self) -> &Topology {
         match &self.inside {
-            Inside::Stand(stand) => &stand.topology,
+            Inside::TestBed(stand) => &stand.topology,
             Inside::Tunnel(_, topology) | Inside::Daemon(_, topology) | Inside::Kernel(_, topology) => {
                 topology
             }
@@ -194,7 +194,7 @@ impl Running {
     /// The processes in the boxes; none where the kernel does all.
     pub fn processes(&self) -> Vec<u32> {
         match &self.inside {
-            Inside::Stand(stand) => stand.processes(),
+            Inside::TestBed(stand) => stand.processes(),
             Inside::Tunnel(running, _) => running.processes(),
             Inside::Daemon(running, _) => running.processes(),
             Inside::Kernel(running, _) => running.processes(),
@@ -207,7 +207,7 @@ impl Running {
     /// If it does not end.
     pub fn stop(self) -> Result<(), BenchError> {
         match self.inside {
-            Inside::Stand(stand) => stand.stop(),
+            Inside::TestBed(stand) => stand.stop(),
             Inside::Tunnel(running, _topology) => Ok(running.stop()?),
             Inside::Daemon(running, _topology) => Ok(running.stop()?),
             Inside::Kernel(running, _topology) => Ok(running.stop()?),
@@ -244,8 +244,8 @@ fn addressed(shape: &Shape) -> Result<Topology, Error> {
     Ok(topology)
 }
 
-fn places(topology: &Topology) -> [Place<'_>; 2] {
-    [(&topology.gateway_a, 1), (&topology.gateway_b, 2)].map(|(gateway, number)| Place {
+fn places(topology: &Topology) -> [RivalHost<'_>; 2] {
+    [(&topology.gateway_a, 1), (&topology.gateway_b, 2)].map(|(gateway, number)| RivalHost {
         namespace: &gateway.namespace,
         lan: PLAIN,
         address: [10, 78, 0, number].into(),

@@ -10,13 +10,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::bench::rivals::{Place, find};
+use crate::bench::rivals::{RivalHost, find};
 use crate::demo::pair::Scratch;
 use lab::{Error, Program};
 
 use super::tinc;
 
-/// How long a program may take to answer, to make its interface, and to end.
+/// Limit on the time that a program takes to answer, to make its interface, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The interface that a program makes.
 pub(super) const TAP: &str = "tap0";
@@ -42,7 +42,7 @@ pub(super) struct RunningDaemon {
 }
 
 impl Daemon {
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Fastd => "fastd",
@@ -52,7 +52,7 @@ impl Daemon {
         }
     }
 
-    /// What it is set to.
+    /// Its settings.
     pub const fn setting(self) -> &'static str {
         match self {
             Self::Fastd => "aes128-ctr+umac",
@@ -75,7 +75,7 @@ impl Daemon {
     }
 
     /// Starts it in both boxes and bridges its interfaces.
-    pub(super) fn start(self, places: [Place<'_>; 2]) -> Result<RunningDaemon, Error> {
+    pub(super) fn start(self, places: [RivalHost<'_>; 2]) -> Result<RunningDaemon, Error> {
         let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
         let commands = match self {
             Self::Fastd => fastd(&scratch, places)?,
@@ -106,7 +106,7 @@ impl RunningDaemon {
 }
 
 /// Waits for the interface of a program, and bridges it to the LAN.
-fn bridge(place: Place<'_>, program: &mut Program) -> Result<(), Error> {
+fn bridge(place: RivalHost<'_>, program: &mut Program) -> Result<(), Error> {
     let (site, end) = (place.namespace, Instant::now() + PATIENCE);
     while let Err(error) = site.ip(&["link", "show", TAP]) {
         if !program.is_running() || Instant::now() > end {
@@ -138,7 +138,7 @@ fn run(command: &[&str]) -> Result<String, Error> {
     lab::program::run(command, PATIENCE).map(|output| output.stdout)
 }
 
-fn fastd(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+fn fastd(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let keys = [(); 2].map(|()| run(&["fastd", "--generate-key"]));
     let [one, two] = keys;
     let keys = [one?, two?];
@@ -162,7 +162,7 @@ fn fastd(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], 
     Ok(commands.try_into().expect("invariant: a command for each box"))
 }
 
-fn openvpn(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+fn openvpn(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let file = |index: usize, kind: &str| -> String {
         let file: PathBuf = scratch.path().join(format!("openvpn-{index}.{kind}"));
         file.display().to_string()
@@ -195,7 +195,7 @@ fn openvpn(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2]
     Ok(commands.try_into().expect("invariant: a command for each box"))
 }
 
-fn vpncloud(places: [Place<'_>; 2]) -> [Vec<String>; 2] {
+fn vpncloud(places: [RivalHost<'_>; 2]) -> [Vec<String>; 2] {
     let program = find("vpncloud").map_or("vpncloud".into(), |path| path.display().to_string());
     [(0, 1), (1, 0)].map(|(own, other): (usize, usize)| {
         let [listen, peer] = [own, other].map(|index| format!("{}:3210", places[index].address));

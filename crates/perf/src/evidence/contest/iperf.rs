@@ -5,10 +5,10 @@ use std::time::Duration;
 use lab::{Error, Machine};
 use serde_json::Value;
 
-/// How long it may take beyond its own duration.
+/// Time that it may take beyond its own duration.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// What arrived.
+/// Octets that arrived.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Goodput {
     pub(super) megabits_per_second: f64,

@@ -11,7 +11,7 @@
 //! written in C, without the CPU's instructions for them. So what it carries shows that the arrangement works and what it
 //! adds to frames, and nothing about the speed of macsec in a kernel of its own.
 
-use crate::bench::rivals::Place;
+use crate::bench::rivals::RivalHost;
 use crate::demo::pair::Scratch;
 use lab::guest::{MACSEC, Plan};
 use lab::topology::PROTECTED;
@@ -23,7 +23,7 @@ const LAN: &str = "tap-lan";
 /// The kernel takes 32 octets of the interface below for SecTAG and ICV.
 const MTU: u32 = 1500;
 const NETWORK_MTU: u32 = MTU + 32;
-/// What a bridge needs, in the order in which it does.
+/// Modules of a bridge, in the order in which it needs them.
 const BRIDGE: [&str; 5] =
     ["lib/crc-ccitt", "net/ipv6/ipv6", "net/llc/llc", "net/802/stp", "net/bridge/bridge"];
 
@@ -37,7 +37,7 @@ pub(super) struct RunningKernel {
 
 impl RunningKernel {
     /// Boots a guest in each box, one behind the other, and has it bridge the LAN to its `macsec0`.
-    pub(super) fn start(places: [Place<'_>; 2]) -> Result<Self, Error> {
+    pub(super) fn start(places: [RivalHost<'_>; 2]) -> Result<Self, Error> {
         let mut running = Self { guests: Vec::new(), _scratches: Vec::new() };
         for (own, other) in [(0, 1), (1, 0)] {
             let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
@@ -60,7 +60,7 @@ impl RunningKernel {
 }
 
 /// A guest whose interfaces are joined to the box's.
-fn boot(place: &Place<'_>, scratch: &Scratch) -> Result<Guest, Error> {
+fn boot(place: &RivalHost<'_>, scratch: &Scratch) -> Result<Guest, Error> {
     let namespace = place.namespace;
     join(namespace, "br-net", NETWORK, PROTECTED)?;
     join(namespace, "br-lan", LAN, place.lan)?;

@@ -3,19 +3,19 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::bench::rivals::Place;
+use crate::bench::rivals::RivalHost;
 use crate::demo::pair::Scratch;
 use lab::Error;
 
 use super::daemon::{TAP, words, write};
 
-/// How long a key may take.
+/// Limit on the time of making a key.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// What both hosts say of their tunnel: its fastest cipher and MAC, full frames, nothing done to segments.
+/// Settings of the tunnel at both hosts: its fastest cipher and MAC, full frames, nothing done to segments.
 const TUNNEL: &str =
     "Cipher = aes-128-cbc\nDigest = sha1\nMACLength = 10\nCompression = 0\nClampMSS = no\nPMTU = 1518\n";
 
-pub(super) fn commands(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+pub(super) fn commands(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let failed = |error: std::io::Error| Error::Unexpected(format!("tinc's directories: {error}"));
     let directories = [1, 2].map(|number| scratch.path().join(format!("tinc-{number}")));
     for (index, directory) in directories.iter().enumerate() {
@@ -34,7 +34,7 @@ pub(super) fn commands(scratch: &Scratch, places: [Place<'_>; 2]) -> Result<[Vec
             &format!("Address = {address}\n{TUNNEL}"),
         )?;
         let directory = directory.display().to_string();
-        // Where nobody types, it writes the keys to where they belong.
+        // Without a terminal it writes the keys to where they belong.
         lab::program::run(&["tincd", "-c", &directory, "-K2048"], PATIENCE)?;
     }
     for (own, other) in [(0, 1), (1, 0)] {

@@ -5,7 +5,7 @@ use suite::CipherSuite;
 use super::bars::{Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 
 const BENCH: &str = "antedate";
@@ -29,11 +29,11 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
 }
 
 fn round_trips(document: &Document, cpu: &str, id: &str, title: &str) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let shown = [
         (SUITES[0], "antedated", Kind::Ours),
-        (SUITES[0], "ordinary", Kind::OursToo),
-        (SUITES[1], "antedated", Kind::OursThree),
+        (SUITES[0], "ordinary", Kind::Ours2),
+        (SUITES[1], "antedated", Kind::Ours3),
         (SUITES[1], "ordinary", Kind::OursFour),
     ];
     let series: Vec<Series> = shown
@@ -42,7 +42,7 @@ fn round_trips(document: &Document, cpu: &str, id: &str, title: &str) -> Figure 
             let cases = TEXTS.map(|octets| {
                 (f64::from(octets), format!("round trip p50, {octets} octets, {suite}, {way}, {cpu}"))
             });
-            Series::new(kind, &format!("{suite}, {way}"), pick.points(cases))
+            Series::new(kind, &format!("{suite}, {way}"), query.points(cases))
         })
         .filter(|series| !series.points.is_empty())
         .collect();
@@ -56,18 +56,18 @@ fn round_trips(document: &Document, cpu: &str, id: &str, title: &str) -> Figure 
         source: SOURCE.into(),
         command: command(document, BENCH),
         body: if lines.series.is_empty() { Body::Nothing } else { Body::Lines(lines) },
-        gaps: short(pick.gaps(), document),
+        gaps: short(query.gaps(), document),
     }
 }
 
-/// How often what was made ahead was there when its frame came.
+/// Share of frames whose keystream was ready when they came.
 fn ready(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut groups: Vec<Group> = Vec::new();
     for (cpu, ..) in CPUS {
         for suite in SUITES {
             let case = format!("frames whose keystream was ready, {suite}, antedated, {cpu}");
-            groups.extend(group(&format!("{suite}, {cpu}"), [pick.bar(Kind::Ours, &case)]));
+            groups.extend(group(&format!("{suite}, {cpu}"), [query.bar(Kind::Ours, &case)]));
         }
     }
     let nothing = groups.is_empty();
@@ -89,7 +89,7 @@ fn ready(document: &Document) -> Figure {
                 mark: None,
             })
         },
-        gaps: short(pick.gaps(), document),
+        gaps: short(query.gaps(), document),
     }
 }
 

@@ -5,21 +5,21 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::figure::{Kind, Legend, Table, unit};
-use super::ink::{self, AXIS, Drawn, FAINT, MESH, TEXT, letters, rgb};
+use super::style::{self, AXIS, FAINT, MESH, PlotResult, TEXT, letters, rgb};
 
 /// Bars.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Bars {
     pub(crate) legend: Legend,
-    /// What the axis is called.
+    /// Title of the axis.
     pub(crate) axis: String,
     pub(crate) scale: Scale,
     pub(crate) groups: Vec<Group>,
-    /// What is wanted, as a dashed line across.
+    /// The target, as a dashed line across.
     pub(crate) mark: Option<f64>,
 }
 
-/// How the axis counts.
+/// Scale of the axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scale {
     /// From zero.
@@ -118,7 +118,7 @@ pub(super) fn draw(bars: &Bars, width: u32) -> String {
     let size = (width, layout.height as u32 + AXIS_ROOM);
     // Their share of the axis.
     let numbers = NUMBERS / f64::from(width - if layout.beside { NAMES_BESIDE } else { NAMES_ABOVE });
-    ink::svg(size, |root| match bars.scale {
+    style::svg(size, |root| match bars.scale {
         Scale::Linear => {
             let span = high - lowest;
             let room = span * numbers / (1.0 - numbers);
@@ -129,7 +129,7 @@ pub(super) fn draw(bars: &Bars, width: u32) -> String {
             // The shortest bar is long enough to be seen.
             let first = 10.0_f64.powf((low.min(high) * 0.6).log10().floor());
             let last = high * (high / first).powf(numbers / (1.0 - numbers)).max(1.5);
-            on_axis(bars, &layout, root, ink::logarithmic(first..last), first)
+            on_axis(bars, &layout, root, style::logarithmic(first..last), first)
         }
     })
 }
@@ -140,7 +140,7 @@ fn on_axis<X>(
     root: &DrawingArea<SVGBackend<'_>, plotters::coord::Shift>,
     axis: X,
     first: f64,
-) -> Drawn
+) -> PlotResult
 where
     X: AsRangedCoord<Value = f64>,
     X::CoordDescType: ValueFormatter<f64> + Ranged<ValueType = f64>,
@@ -156,9 +156,9 @@ where
         .disable_y_mesh()
         .disable_y_axis()
         .x_labels(if layout.beside { 8 } else { 5 })
-        .x_label_formatter(&|value| ink::tick(*value))
+        .x_label_formatter(&|value| style::tick(*value))
         .bold_line_style(MESH)
-        .light_line_style(ink::light_mesh(bars.scale == Scale::Logarithmic))
+        .light_line_style(style::light_mesh(bars.scale == Scale::Logarithmic))
         .axis_style(AXIS)
         .x_desc(unit(&bars.axis))
         .axis_desc_style(letters(&FAINT, HPos::Center, VPos::Top))
@@ -177,7 +177,7 @@ where
         root.draw(&Text::new(
             group.name.clone(),
             (x, y),
-            if group.is_ours() { ink::bold(name) } else { name },
+            if group.is_ours() { style::bold(name) } else { name },
         ))?;
         for (number_, bar) in group.bars.iter().enumerate() {
             let top = top + number_ as f64 * (BAR + BETWEEN_BARS);

@@ -8,7 +8,7 @@ use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table, number};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 use crate::evidence::plan::FIELDBUS;
 
@@ -52,7 +52,7 @@ const AT: &str = ", 50 relations at 1 ms";
 
 /// Every frame of the time, accounted for.
 fn frames(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     let whats = [
         "sent",
         "received",
@@ -63,7 +63,7 @@ fn frames(document: &Document) -> Figure {
         "changed",
     ];
     let row = |what: &str| {
-        let mut cell = |place: &str| Some(number(pick.value(&format!("frames {what}, {place}{AT}"))?));
+        let mut cell = |place: &str| Some(number(query.value(&format!("frames {what}, {place}{AT}"))?));
         Some([format!("frames {what}"), cell("Linux bridge")?, cell("gateways")?])
     };
     let rows: Vec<[String; 3]> = whats.into_iter().filter_map(row).collect();
@@ -79,7 +79,7 @@ fn frames(document: &Document) -> Figure {
         } else {
             Body::Table(Table::new(["", "Linux bridges", "gateways"], rows))
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
@@ -155,18 +155,18 @@ fn equations() -> Figure {
 
 /// The whole way through a gateway but for the kernel, beside what a frame may take.
 fn whole_path(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     let mut groups: Vec<Group> = Vec::new();
     for (name, _, [.., most], case) in ROWS {
         let mut bar = |kind, verb: &str, what: &str| {
             let case =
                 format!("{verb} {case}, receive to transmit descriptor, {PAPER_RELATIONS} relations {what}");
-            pick.scaled_bar(kind, &case, 1e-3)
+            query.scaled_bar(kind, &case, 1e-3)
         };
         let bars = [
             bar(Kind::Ours, "protect", "p50"),
-            bar(Kind::OursToo, "verify", "p50"),
-            bar(Kind::OursThree, "protect", "p99.9"),
+            bar(Kind::Ours2, "verify", "p50"),
+            bar(Kind::Ours3, "protect", "p99.9"),
             bar(Kind::OursFour, "verify", "p99.9"),
         ];
         let measured = bars.iter().any(Option::is_some);
@@ -187,8 +187,8 @@ fn whole_path(document: &Document) -> Figure {
             Body::Bars(Bars {
                 legend: [
                     (Kind::Ours, "this run, protect, p50"),
-                    (Kind::OursToo, "this run, verify, p50"),
-                    (Kind::OursThree, "this run, protect, p99.9"),
+                    (Kind::Ours2, "this run, verify, p50"),
+                    (Kind::Ours3, "this run, protect, p99.9"),
                     (Kind::OursFour, "this run, verify, p99.9"),
                     (Kind::Limit, "allowed: t_max"),
                 ]
@@ -200,22 +200,22 @@ fn whole_path(document: &Document) -> Figure {
                 mark: None,
             })
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 /// What p99.9 of single frames is made of: that of loops which do nothing for as long.
 fn tails(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     let empty =
-        pick.points(LOOPS.map(|length| (length as f64, format!("an empty loop of {length} ns p99.9"))));
+        query.points(LOOPS.map(|length| (length as f64, format!("an empty loop of {length} ns p99.9"))));
     let mut frames = |extent: &str, verbs: [&str; 2]| {
         let cases =
             verbs.into_iter().flat_map(|verb| ROWS.map(|(.., case)| format!("{verb} {case}, {extent}")));
         let cases = cases.flat_map(|case| RELATIONS.map(|number| format!("{case}, {number} relations")));
         let point = |case: String| {
-            let middle = pick.value(&format!("{case} p50 of single frames"))?;
-            Some((middle, pick.value(&format!("{case} p99.9"))?))
+            let middle = query.value(&format!("{case} p50 of single frames"))?;
+            Some((middle, query.value(&format!("{case} p99.9"))?))
         };
         let mut points: Vec<_> = cases.filter_map(point).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -226,9 +226,9 @@ fn tails(document: &Document) -> Figure {
     let whole = frames("receive to transmit descriptor", ["protect", "verify"]);
     let mut series = vec![Series::new(Kind::Limit, "an empty loop", empty)];
     for (kind, name, points) in [
-        (Kind::OursThree, "AES-GCM alone", cipher),
+        (Kind::Ours3, "AES-GCM alone", cipher),
         (Kind::Ours, "a cell", cell),
-        (Kind::OursToo, "from receive to transmit descriptor", whole),
+        (Kind::Ours2, "from receive to transmit descriptor", whole),
     ] {
         series.push(Series { scattered: true, ..Series::new(kind, name, points) });
     }
@@ -256,7 +256,7 @@ fn tails(document: &Document) -> Figure {
                 series,
             })
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
@@ -270,7 +270,7 @@ fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> Str
     if told.is_empty() { String::new() } else { format!("{begin}{}.", told.join(", ")) }
 }
 
-/// How many frames were slow, and how many of these stood together, if the run has it.
+/// Number of slow frames, and of those that stood together, if the run has it.
 fn spells(document: &Document) -> String {
     let told = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
         let percent = |what: &str| {
@@ -289,14 +289,14 @@ fn spells(document: &Document) -> String {
 
 /// One-way delay through two gateways, beside bridges in their place.
 fn end_to_end(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     let groups: Vec<Group> = ["p50", "p99.9", "worst"]
         .into_iter()
         .filter_map(|what| {
             let bars = [
-                pick.bar(Kind::Limit, &format!("one-way delay {what}, Linux bridge")),
-                pick.bar(Kind::Ours, &format!("one-way delay {what}, gateways")),
-                pick.bar(Kind::OursToo, &format!("added one-way delay {what}, gateways")),
+                query.bar(Kind::Limit, &format!("one-way delay {what}, Linux bridge")),
+                query.bar(Kind::Ours, &format!("one-way delay {what}, gateways")),
+                query.bar(Kind::Ours2, &format!("added one-way delay {what}, gateways")),
             ];
             group(what, bars)
         })
@@ -325,7 +325,7 @@ fn end_to_end(document: &Document) -> Figure {
                 legend: [
                     (Kind::Limit, "Linux bridges, unprotected"),
                     (Kind::Ours, "Frameward"),
-                    (Kind::OursToo, "added by Frameward, round by round"),
+                    (Kind::Ours2, "added by Frameward, round by round"),
                 ]
                 .map(|(kind, name)| (kind, name.to_owned()))
                 .into(),
@@ -335,24 +335,24 @@ fn end_to_end(document: &Document) -> Figure {
                 mark: None,
             })
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 /// The paper says that the number of relations makes no difference to a frame; it draws nothing of it.
 fn relations(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     type Name = fn(&str, &str, usize) -> String;
     let shown: [(&str, Kind, Name, &str); 3] = [
         ("protect", Kind::Ours, cell, "protect"),
-        ("verify", Kind::OursToo, cell, "verify"),
-        ("AES-GCM alone", Kind::OursThree, cipher, "seal"),
+        ("verify", Kind::Ours2, cell, "verify"),
+        ("AES-GCM alone", Kind::Ours3, cipher, "seal"),
     ];
     let series: Vec<Series> = shown
         .into_iter()
         .map(|(name, kind, case, verb)| {
             let cases = RELATIONS.map(|number| (number as f64, case(verb, "44 octets, encrypt", number)));
-            Series::new(kind, name, pick.points(cases))
+            Series::new(kind, name, query.points(cases))
         })
         .filter(|series| !series.points.is_empty())
         .collect();
@@ -371,7 +371,7 @@ fn relations(document: &Document) -> Figure {
         source: format!("{PAPER}: section IV; no figure"),
         command: command(document, FIELDBUS),
         body: if lines.series.is_empty() { Body::Nothing } else { Body::Lines(lines) },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
@@ -390,17 +390,17 @@ fn table_1() -> Figure {
 }
 
 fn table_2(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, FIELDBUS);
+    let mut query = Query::new(document, FIELDBUS);
     let groups = ROWS
         .into_iter()
         .filter_map(|(name, _, [total, bare, software, most], case)| {
             let ours = [
-                pick.scaled_bar(Kind::Ours, &cipher("seal", case, PAPER_RELATIONS), 1e-3),
-                pick.scaled_bar(Kind::OursToo, &cell("protect", case, PAPER_RELATIONS), 1e-3),
+                query.scaled_bar(Kind::Ours, &cipher("seal", case, PAPER_RELATIONS), 1e-3),
+                query.scaled_bar(Kind::Ours2, &cell("protect", case, PAPER_RELATIONS), 1e-3),
             ];
             let theirs = [
                 (Kind::Paper, total),
-                (Kind::PaperToo, bare),
+                (Kind::Paper2, bare),
                 (Kind::PaperThree, software),
                 (Kind::Limit, most),
             ];
@@ -417,9 +417,9 @@ fn table_2(document: &Document) -> Figure {
         body: Body::Bars(Bars {
             legend: [
                 (Kind::Ours, "this run, AES-GCM alone"),
-                (Kind::OursToo, "this run, all that a cell does to protect"),
+                (Kind::Ours2, "this run, all that a cell does to protect"),
                 (Kind::Paper, "the paper, hardware, t_total"),
-                (Kind::PaperToo, "the paper, hardware, t_bare"),
+                (Kind::Paper2, "the paper, hardware, t_bare"),
                 (Kind::PaperThree, "the paper, software, t_bare"),
                 (Kind::Limit, "allowed: t_max"),
             ]
@@ -430,6 +430,6 @@ fn table_2(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

@@ -1,4 +1,4 @@
-//! What stands on the page: figures, each with what one has to know to believe it.
+//! Figures of the page, each with all that a reader needs to believe it.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -11,20 +11,20 @@ pub(crate) struct Figure {
     /// Its name in links, and its place in the tests.
     pub(crate) id: String,
     pub(crate) title: String,
-    /// What is to be seen, in a sentence or two.
+    /// The finding, in a sentence or two.
     pub(crate) caption: String,
     /// Units of all axes and columns.
     pub(crate) units: String,
     /// The paper and its table, or this run.
     pub(crate) source: String,
-    /// What makes it again.
+    /// The command that makes it again.
     pub(crate) command: String,
     pub(crate) body: Body,
-    /// What is missing in it, and why.
+    /// Gaps in it, and their reasons.
     pub(crate) gaps: Vec<String>,
 }
 
-/// What is drawn.
+/// The body: bars, lines or a table.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Body {
     Bars(Bars),
@@ -66,28 +66,28 @@ impl Table {
     }
 }
 
-/// What a colour stands for. Each has one colour everywhere on the page.
+/// Meaning of a colour. Each has one colour everywhere on the page.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     /// Ours.
     Ours,
     /// Ours in another setting.
-    OursToo,
+    Ours2,
     /// A third setting of ours.
-    OursThree,
+    Ours3,
     /// A fourth one.
     OursFour,
     /// The paper's own figures.
     Paper,
     /// The paper's, of something else.
-    PaperToo,
+    Paper2,
     /// The paper's, of a third thing.
     PaperThree,
     /// Somebody else who protects.
     Rival,
     /// A second one of them, where two have to be told apart.
     RivalToo,
-    /// What protects nothing: a limit.
+    /// A limit: it protects nothing.
     Limit,
     /// A second limit.
     LimitToo,
@@ -100,11 +100,11 @@ impl Kind {
     pub(crate) const fn colour(self) -> (&'static str, (u8, u8, u8)) {
         match self {
             Self::Ours => ("ours", (0x0B, 0x6E, 0x69)),
-            Self::OursToo => ("ours-too", (0x3F, 0xA3, 0x4D)),
-            Self::OursThree => ("ours-three", (0x2A, 0x5C, 0xAA)),
+            Self::Ours2 => ("ours-too", (0x3F, 0xA3, 0x4D)),
+            Self::Ours3 => ("ours-three", (0x2A, 0x5C, 0xAA)),
             Self::OursFour => ("ours-four", (0x7C, 0x7A, 0x10)),
             Self::Paper => ("paper", (0xC2, 0x6A, 0x12)),
-            Self::PaperToo => ("paper-too", (0xE3, 0xA8, 0x57)),
+            Self::Paper2 => ("paper-too", (0xE3, 0xA8, 0x57)),
             Self::PaperThree => ("paper-three", (0x8A, 0x4A, 0x0C)),
             Self::Rival => ("rival", (0x7A, 0x5C, 0x9E)),
             Self::RivalToo => ("rival-too", (0xC0, 0x48, 0x8A)),
@@ -118,12 +118,12 @@ impl Kind {
 impl Kind {
     /// Whether it is a paper's.
     pub(crate) const fn is_paper(self) -> bool {
-        matches!(self, Self::Paper | Self::PaperToo | Self::PaperThree)
+        matches!(self, Self::Paper | Self::Paper2 | Self::PaperThree)
     }
 
     /// Whether it is ours.
     pub(crate) const fn is_ours(self) -> bool {
-        matches!(self, Self::Ours | Self::OursToo | Self::OursThree | Self::OursFour)
+        matches!(self, Self::Ours | Self::Ours2 | Self::Ours3 | Self::OursFour)
     }
 
     /// A number of this kind: those of a paper as it prints them, those that were measured as far as they mean something.
@@ -132,7 +132,7 @@ impl Kind {
     }
 }
 
-/// What colours mean in one figure.
+/// Meanings of the colours in one figure.
 pub(crate) type Legend = Vec<(Kind, String)>;
 
 fn legend(legend: &Legend) -> Markup {
@@ -270,7 +270,7 @@ mod tests {
             (1444.0, "1\u{202f}444"),
             (0.0, "0"),
         ] {
-            assert_eq!(Kind::PaperToo.number(value), text, "{value}");
+            assert_eq!(Kind::Paper2.number(value), text, "{value}");
         }
         assert_eq!(Kind::Ours.number(243.5), "244");
     }

@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 
 const PAPER: &str =
@@ -87,21 +87,21 @@ fn case(device: &str, what: &str, payload: usize, template: usize, phase: &str) 
     format!("{device}, {what}, {payload} octets, template {template}, {phase}")
 }
 
-/// What is saved while the data is there, in per cent of the ordinary way.
-fn saves(pick: &mut Pick<'_>, device: &str, what: &str, payload: usize, template: usize) -> Option<f64> {
-    let online = pick.value(&case(device, what, payload, template, "online"));
-    let ordinary = pick.value(&case(device, what, payload, template, "ordinary"));
+/// Saving while the data is there, in per cent of the ordinary way.
+fn saves(query: &mut Query<'_>, device: &str, what: &str, payload: usize, template: usize) -> Option<f64> {
+    let online = query.value(&case(device, what, payload, template, "online"));
+    let ordinary = query.value(&case(device, what, payload, template, "ordinary"));
     online.zip(ordinary).map(|(online, ordinary)| 100.0 * (1.0 - online / ordinary))
 }
 
-/// Which payloads a Cortex-M4 protects in time.
+/// Payloads that a Cortex-M4 protects in time.
 fn classes(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let milliseconds = |instructions: f64| instructions / (MHZ * 1000.0);
     let mut in_time = |bound: f64, template: usize, phase: &str| -> Option<String> {
         let mut most = None;
         for payload in PAYLOADS.into_iter().filter(|payload| *payload >= template) {
-            let taken = milliseconds(pick.value(&case(MCU, "both", payload, template, phase))?);
+            let taken = milliseconds(query.value(&case(MCU, "both", payload, template, phase))?);
             if taken <= bound {
                 most = Some(payload);
             }
@@ -120,7 +120,7 @@ fn classes(document: &Document) -> Figure {
         let theirs = [name, class, payload, bound, ordinarily, best].map(String::from);
         rows.push([theirs.to_vec(), vec![a, b, c]].concat());
     }
-    let mut gaps = pick.gaps();
+    let mut gaps = query.gaps();
     gaps.truncate(1);
     // Dozens of rows of one file are missing at once, if they are: the file is named instead.
     for gap in &mut gaps {
@@ -147,7 +147,7 @@ fn classes(document: &Document) -> Figure {
 }
 
 fn devices() -> [(&'static str, Kind); 3] {
-    [(MCU, Kind::Ours), (SOFTWARE, Kind::OursToo), ("this host", Kind::OursThree)]
+    [(MCU, Kind::Ours), (SOFTWARE, Kind::Ours2), ("this host", Kind::Ours3)]
 }
 
 /// One line instead of one for each of dozens of points.
@@ -162,14 +162,14 @@ fn device_gaps(missing: &[&str]) -> Vec<String> {
 
 fn over_payloads(
     document: &Document,
-    of: impl Fn(&mut Pick<'_>, &str, usize) -> Option<f64>,
+    of: impl Fn(&mut Query<'_>, &str, usize) -> Option<f64>,
 ) -> (Vec<Series>, Vec<String>) {
     let (mut series, mut missing) = (Vec::new(), Vec::new());
     for (device, kind) in devices() {
-        let mut pick = Pick::new(document, BENCH);
+        let mut query = Query::new(document, BENCH);
         let points: Vec<_> = PAYLOADS
             .into_iter()
-            .filter_map(|payload| Some((payload as f64, of(&mut pick, device, payload)?)))
+            .filter_map(|payload| Some((payload as f64, of(&mut query, device, payload)?)))
             .collect();
         if points.is_empty() {
             missing.push(device);
@@ -182,7 +182,7 @@ fn over_payloads(
 
 fn saved(document: &Document) -> Figure {
     let (mut series, gaps) =
-        over_payloads(document, |pick, device, payload| saves(pick, device, "encryption", payload, 0));
+        over_payloads(document, |query, device, payload| saves(query, device, "encryption", payload, 0));
     series.push(Series { scattered: true, ..Series::new(Kind::Paper, "the paper", SAVED.into()) });
     Figure {
         id: "iot-figure-5-share".into(),
@@ -202,9 +202,10 @@ fn saved(document: &Document) -> Figure {
 }
 
 fn more(document: &Document) -> Figure {
-    let (mut series, gaps) = over_payloads(document, |pick, device, payload| {
-        let of = |pick: &mut Pick<'_>, phase| pick.value(&case(device, "encryption", payload, 0, phase));
-        let (prepare, online, ordinary) = (of(pick, "prepare")?, of(pick, "online")?, of(pick, "ordinary")?);
+    let (mut series, gaps) = over_payloads(document, |query, device, payload| {
+        let of = |query: &mut Query<'_>, phase| query.value(&case(device, "encryption", payload, 0, phase));
+        let (prepare, online, ordinary) =
+            (of(query, "prepare")?, of(query, "online")?, of(query, "ordinary")?);
         Some(100.0 * ((prepare + online) / ordinary - 1.0))
     });
     series.push(Series { scattered: true, ..Series::new(Kind::Paper, "the paper", MORE.into()) });
@@ -227,13 +228,13 @@ fn more(document: &Document) -> Figure {
 
 /// Figure 5 with its own axes. The paper's lines follow from what it saves in ms and in per cent.
 fn times(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut series = Vec::new();
     for (phase, name, kind) in
-        [("ordinary", "Cortex-M4, ordinary", Kind::OursToo), ("online", "Cortex-M4, antedated", Kind::Ours)]
+        [("ordinary", "Cortex-M4, ordinary", Kind::Ours2), ("online", "Cortex-M4, antedated", Kind::Ours)]
     {
         let cases = PAYLOADS.map(|payload| (payload as f64, case(MCU, "encryption", payload, 0, phase)));
-        let points: Vec<_> = pick.points(cases).into_iter().map(|(x, y)| (x, y / (MHZ * 1000.0))).collect();
+        let points: Vec<_> = query.points(cases).into_iter().map(|(x, y)| (x, y / (MHZ * 1000.0))).collect();
         if !points.is_empty() {
             series.push(Series::new(kind, name, points));
         }
@@ -245,7 +246,7 @@ fn times(document: &Document) -> Figure {
     };
     let theirs = [
         (Kind::Paper, "the paper, ordinary", paper(|saved, share| saved / share)),
-        (Kind::PaperToo, "the paper, antedated", paper(|saved, share| saved / share - saved)),
+        (Kind::Paper2, "the paper, antedated", paper(|saved, share| saved / share - saved)),
     ];
     for (kind, name, points) in theirs {
         // To the hundredth, as the paper tells what is saved.
@@ -275,8 +276,8 @@ fn shares(document: &Document, what: &str, points: &[(usize, usize, f64)]) -> (V
     for (payload, template, paper) in points {
         let mut bars = vec![Some(Bar::new(Kind::Paper, *paper))];
         for (device, kind) in devices() {
-            let mut pick = Pick::new(document, BENCH);
-            let share = saves(&mut pick, device, what, *payload, *template);
+            let mut query = Query::new(document, BENCH);
+            let share = saves(&mut query, device, what, *payload, *template);
             if share.is_none() && !missing.contains(&device) {
                 missing.push(device);
             }
@@ -321,7 +322,7 @@ fn templates(document: &Document) -> Figure {
     Figure {
         id: "iot-figure-6".into(),
         title: "Figure 6: what templates save".into(),
-        caption: "Which share of a CBC-MAC is done before the data is there, since the message begins with what is known; more is better. Drawn are the four points of the figure that the text gives.".into(),
+        caption: "Which share of a CBC-MAC is done before the data is there, since the message begins with what is known; more is better. PlotResult are the four points of the figure that the text gives.".into(),
         units: "per cent saved".into(),
         source: source("figure 6, section VI-B"),
         command: made_by(document),

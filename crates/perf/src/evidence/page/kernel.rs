@@ -1,17 +1,17 @@
 //! Apart from the others: the kernel's own macsec, in a kernel that is a process.
 
 use super::figure::{Body, Figure, Table, number};
-use super::pick::{Pick, command};
+use super::query::{Query, command};
 use crate::evidence::contest::{BENCH, Contestant, FIGURES};
 use crate::evidence::document::Document;
 
-/// What it measured, as a table: no bar of it stands beside the others'.
+/// Its measurements, as a table: no bar of it stands beside the others'.
 pub(super) fn figure(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let contestant = Contestant::KernelMacsec;
     let mut rows = Vec::new();
     for figure in FIGURES.into_iter().filter(|figure| contestant.has(figure)) {
-        if let Some(measured) = pick.measured(&format!("{figure}, {}", contestant.name())) {
+        if let Some(measured) = query.measured(&format!("{figure}, {}", contestant.name())) {
             let spread = measured.spread.map_or_else(
                 || "one round".to_owned(),
                 |spread| format!("{} to {}", number(spread.lowest), number(spread.highest)),
@@ -32,6 +32,6 @@ pub(super) fn figure(document: &Document) -> Figure {
         } else {
             Body::Table(Table::new(["", "median", "unit", "lowest to highest"], rows))
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

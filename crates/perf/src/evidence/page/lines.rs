@@ -5,7 +5,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, VPos};
 
 use super::figure::{Kind, Legend, Table, number, unit};
-use super::ink::{self, AXIS, Drawn, FAINT, MESH, letters, rgb};
+use super::style::{self, AXIS, FAINT, MESH, PlotResult, letters, rgb};
 
 /// Lines over a common axis.
 #[derive(Clone, PartialEq, Debug)]
@@ -18,7 +18,7 @@ pub(crate) struct Lines {
     pub(crate) series: Vec<Series>,
 }
 
-/// How the axis across counts.
+/// Scale of the horizontal axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Across {
     /// From zero.
@@ -30,13 +30,13 @@ pub(crate) enum Across {
 }
 
 impl Across {
-    /// Where a value stands, if the axis itself counts evenly or logarithmically.
+    /// Position of a value, if the axis itself is linear or logarithmic.
     fn place(self, value: f64) -> f64 {
         if self == Self::Percentiles { 100.0 / (100.0 - value) } else { value }
     }
 
     fn label(self, place: f64) -> String {
-        if self == Self::Percentiles { ink::tick(100.0 - 100.0 / place) } else { ink::tick(place) }
+        if self == Self::Percentiles { style::tick(100.0 - 100.0 / place) } else { style::tick(place) }
     }
 }
 
@@ -76,12 +76,12 @@ pub(super) fn draw(lines: &Lines, width: u32) -> String {
     let below = |(low, high): (f64, f64)| if low < 0.0 { low - 0.05 * (high - low) } else { 0.0 };
     let linear =
         |(low, high): (f64, f64)| below((low, high))..(high + 0.06 * (high - below((low, high))).max(1e-9));
-    let logarithmic = |(low, high): (f64, f64)| ink::logarithmic(low * 0.8..high * 1.4);
+    let logarithmic = |(low, high): (f64, f64)| style::logarithmic(low * 0.8..high * 1.4);
     let percentiles = |(_, high): (f64, f64)| {
         let numbers = [0.0, 50.0, 90.0, 99.0, 99.9].map(|value| lines.x_axis.place(value));
         (1.0..lines.x_axis.place(high.min(99.99)) * 1.3).log_scale().with_key_points(numbers.into())
     };
-    ink::svg(size, |root| match (lines.x_axis, lines.logarithmic) {
+    style::svg(size, |root| match (lines.x_axis, lines.logarithmic) {
         (Across::Linear, false) => on_axes(lines, root, linear(x), linear(y), width),
         (Across::Linear, true) => on_axes(lines, root, linear(x), logarithmic(y), width),
         (Across::Logarithmic, false) => on_axes(lines, root, logarithmic(x), linear(y), width),
@@ -97,7 +97,7 @@ fn on_axes<X, Y>(
     x: X,
     y: Y,
     width: u32,
-) -> Drawn
+) -> PlotResult
 where
     X: AsRangedCoord<Value = f64>,
     Y: AsRangedCoord<Value = f64>,
@@ -115,11 +115,11 @@ where
         .x_labels(if width < 600 { 5 } else { 9 })
         .y_labels(7)
         .x_label_formatter(&|value| lines.x_axis.label(*value))
-        .y_label_formatter(&|value| ink::tick(*value))
+        .y_label_formatter(&|value| style::tick(*value))
         .x_max_light_lines(if lines.x_axis == Across::Logarithmic { 9 } else { 0 })
         .y_max_light_lines(if lines.logarithmic { 9 } else { 0 })
         .bold_line_style(MESH)
-        .light_line_style(ink::light_mesh(lines.x_axis == Across::Logarithmic || lines.logarithmic))
+        .light_line_style(style::light_mesh(lines.x_axis == Across::Logarithmic || lines.logarithmic))
         .axis_style(AXIS)
         .x_desc(unit(&lines.x))
         .y_desc(unit(&lines.y))

@@ -6,13 +6,13 @@ use crate::bench::overload::{
 
 use super::figure::{Body, Figure, Kind};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command};
+use super::query::{Query, command};
 use crate::evidence::contest::{Contestant, Daemon};
 use crate::evidence::document::Document;
 
 const CASES: [(&str, Kind); 6] = [
     ("static keys", Kind::Ours),
-    ("key agreement", Kind::OursToo),
+    ("key agreement", Kind::Ours2),
     ("bare forwarder", Kind::Limit),
     ("Linux bridge", Kind::LimitToo),
     (Contestant::Daemon(Daemon::OpenVpn).name(), Kind::Rival),
@@ -20,11 +20,11 @@ const CASES: [(&str, Kind); 6] = [
 ];
 
 const SITES: [(&str, Kind); 3] =
-    [("site, header encryption", Kind::Ours), ("site, identifiers", Kind::OursToo), (VXLAN, Kind::Limit)];
+    [("site, header encryption", Kind::Ours), ("site, identifiers", Kind::Ours2), (VXLAN, Kind::Limit)];
 const CELLS: [(&str, Kind); 2] = [("cell", Kind::Ours), (UNPROTECTED_CELL, Kind::Limit)];
 const SHARED: &str = "Sender, both boxes and receiver share this machine's CPUs, so a sender that sends more leaves the boxes less";
 
-/// What a figure of one multiple is called.
+/// Name of a figure of one multiple.
 type Name = fn(f64, &str) -> String;
 
 pub(super) fn figures(document: &Document) -> Vec<Figure> {
@@ -98,14 +98,14 @@ fn curves(
     (times, [sent, arrived]): (&[f64], [Name; 2]),
     caption: String,
 ) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let series: Vec<Series> = cases
         .iter()
         .filter_map(|&(case, kind)| {
-            let most = pick.value(&lossless(case)).filter(|most| *most > 0.0)?;
+            let most = query.value(&lossless(case)).filter(|most| *most > 0.0)?;
             // Over what the sender reached, not over what it was asked for.
             let points = times.iter().map(|&times| {
-                Some((pick.value(&sent(times, case))? / most, pick.value(&arrived(times, case))? / most))
+                Some((query.value(&sent(times, case))? / most, query.value(&arrived(times, case))? / most))
             });
             let mut points: Vec<(f64, f64)> = points.flatten().collect();
             points.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -128,6 +128,6 @@ fn curves(
         source: "this run; no paper".into(),
         command: command(document, BENCH),
         body: if nothing { Body::Nothing } else { Body::Lines(lines) },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

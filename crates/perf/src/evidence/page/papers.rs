@@ -3,14 +3,14 @@
 use maud::{Markup, html};
 
 /// Whether something of a paper is on the page.
-enum Place {
+enum Coverage {
     /// In these figures of the page.
     Drawn(&'static [&'static str]),
     /// Not, and why.
     Not(&'static str),
 }
 
-use Place::{Drawn, Not};
+use Coverage::{Drawn, Not};
 
 const SKETCH: &str = "a sketch of a network or of devices; it has no numbers";
 const FORMAT: &str = "a layout; our frames are described in ARCHITECTURE.md and dissected by tools/";
@@ -20,7 +20,7 @@ const OTHERS: &str = "explains somebody else's protocol; it has no numbers of th
 /// A paper and all that it numbers.
 struct Paper {
     name: &'static str,
-    items: &'static [(&'static str, Place)],
+    items: &'static [(&'static str, Coverage)],
 }
 
 const PAPERS: [Paper; 5] = [

@@ -6,7 +6,7 @@ use super::bars::{Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table};
 use super::kernel;
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::contest::{BENCH, Contestant};
 use crate::evidence::document::Document;
 
@@ -15,7 +15,7 @@ const SOURCE: &str = "this run; no paper: the comparison is ours";
 fn kind(contestant: Contestant) -> Kind {
     match contestant {
         Contestant::Frameward => Kind::Ours,
-        Contestant::Concatenating => Kind::OursToo,
+        Contestant::Concatenating => Kind::Ours2,
         _ if contestant.protects() => Kind::Rival,
         _ => Kind::Limit,
     }
@@ -24,7 +24,7 @@ fn kind(contestant: Contestant) -> Kind {
 fn legend() -> Vec<(Kind, String)> {
     [
         (Kind::Ours, "Frameward, GCM-AES-128"),
-        (Kind::OursToo, "the same, small frames sharing frames"),
+        (Kind::Ours2, "the same, small frames sharing frames"),
         (Kind::Rival, "others that encrypt"),
         (Kind::Limit, "nothing encrypted: limits"),
     ]
@@ -32,7 +32,7 @@ fn legend() -> Vec<(Kind, String)> {
     .into()
 }
 
-/// What each figure of the bench shows: name in rows, title, unit, what is good, and the scale.
+/// Figures of the bench: name in rows, title, unit, good direction, and scale.
 struct Shown {
     figure: &'static str,
     title: &'static str,
@@ -115,7 +115,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
     figures
 }
 
-/// Who takes part, and how.
+/// The contestants and their settings.
 fn settings(document: &Document) -> Figure {
     let rows = Contestant::ALL.map(|contestant| [contestant.name().into(), contestant.setting().into()]);
     Figure {
@@ -131,13 +131,13 @@ fn settings(document: &Document) -> Figure {
 }
 
 fn bars(document: &Document, shown: &Shown) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let groups: Vec<Group> = Contestant::ALL
         .into_iter()
         .filter(|one| !one.in_a_guest())
         .filter_map(|one| {
-            let bar = pick.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
-            // What is all in the kernel has no memory of its own to show.
+            let bar = query.bar(kind(one), &format!("{}, {}", shown.figure, one.name()));
+            // A contestant that is all in the kernel has no memory of its own to show.
             group(one.name(), [bar.filter(|bar| bar.value > 0.0 || shown.figure != "memory")])
         })
         .collect();
@@ -157,7 +157,7 @@ fn bars(document: &Document, shown: &Shown) -> Figure {
         source: SOURCE.into(),
         command: command(document, BENCH),
         body: if nothing { Body::Nothing } else { Body::Bars(bars) },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 

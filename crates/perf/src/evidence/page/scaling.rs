@@ -2,7 +2,7 @@
 
 use super::figure::{Body, Figure, Kind};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command};
+use super::query::{Query, command};
 use crate::evidence::document::Document;
 use crate::evidence::scaling::{AXES, Axis, BENCH};
 
@@ -11,11 +11,11 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
 }
 
 fn figure(document: &Document, axis: &Axis) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut series = Vec::new();
-    for (name, kind) in axis.series.iter().zip([Kind::Ours, Kind::OursToo, Kind::OursThree]) {
+    for (name, kind) in axis.series.iter().zip([Kind::Ours, Kind::Ours2, Kind::Ours3]) {
         let cases = axis.numbers.iter().map(|number| (*number as f64, axis.case(*number, name)));
-        let points = pick.points(cases);
+        let points = query.points(cases);
         if let Some(first) = points.first().copied() {
             let ideal = points.iter().map(|point| (point.0, axis.ideal(first, point.0))).collect();
             if kind == Kind::Ours {
@@ -46,6 +46,6 @@ fn figure(document: &Document, axis: &Axis) -> Figure {
                 series,
             })
         },
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

@@ -1,10 +1,10 @@
-//! What a run comes to: each target with what was reached, drawn beside whom it is compared with.
+//! Summary of a run: each target with its result, drawn beside the rivals.
 
 use maud::{Markup, PreEscaped, html};
 
 use super::bars::{self, Bars, Scale};
 use super::figure::{Body, Figure, Kind, Table, number, unit};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::contest::{BENCH, Contestant};
 use crate::evidence::document::Document;
 use crate::evidence::verdict::{self, Verdict};
@@ -18,7 +18,7 @@ fn verdicts(document: &Document) -> Vec<(&'static str, Verdict)> {
     verdict::names().filter_map(|name| Some((name, judged.remove(name)?))).collect()
 }
 
-/// Where a contestant's figure stands.
+/// Address of a contestant's figure.
 fn case(figure: &str, contestant: &str) -> String {
     format!("{figure}, {contestant}")
 }
@@ -28,7 +28,7 @@ fn unit_of(document: &Document, verdict: &Verdict) -> String {
     figure.map_or(String::new(), |figure| unit(&figure.unit))
 }
 
-/// What was reached, in the words of the target.
+/// The result, in the words of the target.
 fn reached(verdict: &Verdict) -> (String, &'static str) {
     if verdict.beside == Contestant::BareForwarder.name() {
         let more = verdict.ours - verdict.theirs;
@@ -64,7 +64,7 @@ pub(super) fn markup(document: &Document) -> Markup {
 }
 
 fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let theirs = if verdict.beside == Contestant::BareForwarder.name() { Kind::Limit } else { Kind::Rival };
     let beside = if theirs == Kind::Limit {
         verdict.beside.clone()
@@ -72,8 +72,8 @@ fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
         format!("best other: {}", verdict.beside)
     };
     let groups = [
-        group("Frameward", [pick.bar(Kind::Ours, &case(&verdict.figure, Contestant::Frameward.name()))]),
-        group(&beside, [pick.bar(theirs, &case(&verdict.figure, &verdict.beside))]),
+        group("Frameward", [query.bar(Kind::Ours, &case(&verdict.figure, Contestant::Frameward.name()))]),
+        group(&beside, [query.bar(theirs, &case(&verdict.figure, &verdict.beside))]),
     ];
     let bars = Bars {
         legend: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table, number};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use super::tii::trip;
 use crate::evidence::document::Document;
 
@@ -71,7 +71,7 @@ fn ways(what: &str) -> &'static [(Kind, &'static str)] {
     match what {
         "Ethernet" => &[(Kind::Limit, "unprotected, bridges")],
         "MACsec, jumbo frames" => &[(Kind::Ours, "jumbo")],
-        "MACsec, fragments" => &[(Kind::Ours, "fragment"), (Kind::OursToo, "concatenate")],
+        "MACsec, fragments" => &[(Kind::Ours, "fragment"), (Kind::Ours2, "concatenate")],
         _ => &[],
     }
 }
@@ -84,7 +84,7 @@ fn legend() -> Vec<(Kind, String)> {
     [
         (Kind::Paper, "the thesis; whiskers: quartiles"),
         (Kind::Ours, "this run"),
-        (Kind::OursToo, "this run, sharing frames"),
+        (Kind::Ours2, "this run, sharing frames"),
         (Kind::Limit, "this run, Linux bridges, no MACsec"),
     ]
     .map(|(kind, name)| (kind, name.to_owned()))
@@ -92,7 +92,7 @@ fn legend() -> Vec<(Kind, String)> {
 }
 
 fn headers(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "overhead");
+    let mut query = Query::new(document, "overhead");
     let rows = [
         ("jumbo frames", 32.0, "whole"),
         ("fragments of SDUs, sharing frames", 34.79, "divided, sharing frames"),
@@ -102,7 +102,7 @@ fn headers(document: &Document) -> Figure {
     let groups: Vec<Group> = rows
         .into_iter()
         .filter_map(|(name, paper, case)| {
-            let ours = if case.is_empty() { None } else { pick.bar(Kind::Ours, case) };
+            let ours = if case.is_empty() { None } else { query.bar(Kind::Ours, case) };
             group(name, [Some(Bar::new(Kind::Paper, paper)).filter(|bar| bar.value.is_finite()), ours])
         })
         .collect();
@@ -120,13 +120,13 @@ fn headers(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn comparison(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "overhead");
-    let share = pick.value("divided, sharing frames").zip(pick.value("whole"));
+    let mut query = Query::new(document, "overhead");
+    let share = query.value("divided, sharing frames").zip(query.value("whole"));
     let ours =
         share.map_or("\u{2013}".into(), |(divided, whole)| format!("{} %", number(100.0 * divided / whole)));
     let row = |texts: [&str; 6]| texts.map(String::from);
@@ -143,7 +143,7 @@ fn comparison(document: &Document) -> Figure {
         source: source("table 3.2"),
         command: command(document, "overhead"),
         body: Body::Table(Table::new(["approach", "long transfers", "short ones", "cryptography", "latency", "security"], rows)),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
@@ -190,15 +190,17 @@ fn measured(
     ours: f64,
     case: impl Fn(u32, &str) -> String,
 ) -> (Vec<Group>, Vec<String>) {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut groups = Vec::new();
     for (what, payload, quartiles) in of {
-        let own: Vec<_> =
-            ways(what).iter().map(|(kind, way)| pick.scaled_bar(*kind, &case(*payload, way), ours)).collect();
+        let own: Vec<_> = ways(what)
+            .iter()
+            .map(|(kind, way)| query.scaled_bar(*kind, &case(*payload, way), ours))
+            .collect();
         let bars = std::iter::once(paper_bar(*quartiles, paper)).chain(own);
         groups.extend(group(&format!("{what}, {payload}"), bars));
     }
-    (groups, pick.gaps())
+    (groups, query.gaps())
 }
 
 fn round_trips(document: &Document) -> Figure {
@@ -258,15 +260,15 @@ fn megabytes_sent(rate: f64) -> f64 {
 
 /// Figure 5.5 has no table: it is table 7.2 divided by table 7.3, as far as medians can be divided.
 fn megabytes(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut groups = Vec::new();
     for ((what, payload, rate), (.., cpu)) in BANDWIDTH.into_iter().zip(CPU) {
         let paper = Bar::new(Kind::Paper, (megabytes_sent(rate[1]) / cpu[1]).round());
         let own: Vec<_> = ways(what)
             .iter()
             .map(|(kind, way)| {
-                let rate = pick.value(&format!("TCP {payload} {way}"));
-                let cpu = pick.value(&format!("CPU of TCP {payload} {way}"));
+                let rate = query.value(&format!("TCP {payload} {way}"));
+                let cpu = query.value(&format!("CPU of TCP {payload} {way}"));
                 let (rate, cpu) = rate.zip(cpu).filter(|(_, cpu)| *cpu > 0.0)?;
                 Some(Bar::new(*kind, megabytes_sent(rate) / cpu))
             })
@@ -289,6 +291,6 @@ fn megabytes(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

@@ -5,7 +5,7 @@ use suite::CipherSuite;
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table, number};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 
 pub(super) const PAPER: &str =
@@ -79,20 +79,20 @@ pub(super) fn trip(payload: u32, way: &str) -> String {
 }
 
 fn round_trips(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "fragment");
-    let base = pick.value(&trip(1468, "fragment"));
+    let mut query = Query::new(document, "fragment");
+    let base = query.value(&trip(1468, "fragment"));
     // Text: 7 % more in the second scenario than in the first, 3 % more in the third than in the second.
     let paper = [100.0, 107.0, 110.0];
     let mut groups = Vec::new();
     for ((payload, name), paper) in SCENARIOS.into_iter().zip(paper) {
         let mut ours = |kind, way| {
-            let value = pick.value(&trip(payload, way))?;
+            let value = query.value(&trip(payload, way))?;
             Some(Bar::new(kind, 100.0 * value / base?))
         };
         let bars = [
             Some(Bar::new(Kind::Paper, paper)),
             ours(Kind::Ours, "fragment"),
-            ours(Kind::OursToo, "concatenate"),
+            ours(Kind::Ours2, "concatenate"),
         ];
         groups.extend(group(name, bars));
     }
@@ -107,20 +107,20 @@ fn round_trips(document: &Document) -> Figure {
             legend: vec![
                 (Kind::Paper, "the paper".into()),
                 (Kind::Ours, "this run, fragments".into()),
-                (Kind::OursToo, "this run, fragments that share frames".into()),
+                (Kind::Ours2, "this run, fragments that share frames".into()),
             ],
             axis: "per cent".into(),
             scale: Scale::Linear,
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn throughput(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "fragment");
-    let mut share = |payload: u32, way: &str| pick.value(&format!("TCP {payload} {way}"));
+    let mut query = Query::new(document, "fragment");
+    let mut share = |payload: u32, way: &str| query.value(&format!("TCP {payload} {way}"));
     // Per cent of the wire: the paper's is Gigabit Ethernet, ours 100 Mbit/s.
     let paper = [-5.0, 6.0];
     let mut groups = Vec::new();
@@ -132,14 +132,14 @@ fn throughput(document: &Document) -> Figure {
         let bars = [
             Some(Bar::new(Kind::Paper, paper)),
             ours(Kind::Ours, "fragment"),
-            ours(Kind::OursToo, "concatenate"),
+            ours(Kind::Ours2, "concatenate"),
         ];
         groups.extend(group(name, bars));
     }
     Figure {
         id: "tii-figure-4b".into(),
         title: "Figure 4(b): what dividing costs in throughput".into(),
-        caption: "The text gives the differences between scenarios: 50 Mbit/s less, then 60 Mbit/s more, of 1000. Drawn is by how many per cent of the wire TCP gets slower or faster. Absolute figures of the same design stand in the thesis: table 7.2 below.".into(),
+        caption: "The text gives the differences between scenarios: 50 Mbit/s less, then 60 Mbit/s more, of 1000. PlotResult is by how many per cent of the wire TCP gets slower or faster. Absolute figures of the same design stand in the thesis: table 7.2 below.".into(),
         units: "per cent of the wire's rate (the paper: 1000 Mbit/s; this run: 100 Mbit/s)".into(),
         source: source("figure 4(b), section IV-C"),
         command: command(document, "fragment"),
@@ -147,14 +147,14 @@ fn throughput(document: &Document) -> Figure {
             legend: vec![
                 (Kind::Paper, "the paper".into()),
                 (Kind::Ours, "this run, fragments".into()),
-                (Kind::OursToo, "this run, fragments that share frames".into()),
+                (Kind::Ours2, "this run, fragments that share frames".into()),
             ],
             axis: "per cent of the wire".into(),
             scale: Scale::Linear,
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
@@ -246,11 +246,11 @@ fn platforms(document: &Document) -> Figure {
 }
 
 /// Nanoseconds to seal and to open a frame, weighed by table IV.
-fn weighted_cost(pick: &mut Pick<'_>, suite: CipherSuite) -> Option<f64> {
+fn weighted_cost(query: &mut Query<'_>, suite: CipherSuite) -> Option<f64> {
     let mut sum = Some(0.0);
     for (_, weight, text) in WEIGHTS {
         for operation in ["seal", "open"] {
-            let cost = pick.value(&format!("{operation} {text} octets, {suite}"));
+            let cost = query.value(&format!("{operation} {text} octets, {suite}"));
             sum = sum.zip(cost).map(|(sum, cost)| sum + weight * cost);
         }
     }
@@ -259,7 +259,7 @@ fn weighted_cost(pick: &mut Pick<'_>, suite: CipherSuite) -> Option<f64> {
 
 /// Figure 5(a), of which the text gives one number.
 fn relative_latency(document: &Document) -> Figure {
-    let (mut trips, mut costs) = (Pick::new(document, "link"), Pick::new(document, "suites"));
+    let (mut trips, mut costs) = (Query::new(document, "link"), Query::new(document, "suites"));
     let mut trip = |suite| trips.value(&format!("round trip p50, {suite}, af_xdp"));
     let (base, base_cost) = (trip(CipherSuite::GcmAes128), weighted_cost(&mut costs, CipherSuite::GcmAes128));
     let paper = Bar::new(Kind::Paper, 60.0);
@@ -270,7 +270,7 @@ fn relative_latency(document: &Document) -> Figure {
         };
         let bars = [
             per_cent(trip(suite), base, Kind::Ours),
-            per_cent(weighted_cost(&mut costs, suite), base_cost, Kind::OursToo),
+            per_cent(weighted_cost(&mut costs, suite), base_cost, Kind::Ours2),
         ];
         groups.extend(group(suite.name(), bars));
     }
@@ -285,7 +285,7 @@ fn relative_latency(document: &Document) -> Figure {
             legend: vec![
                 (Kind::Paper, "the paper, round trip".into()),
                 (Kind::Ours, "this run, round trip of 64 octets".into()),
-                (Kind::OursToo, "this run, sealing and opening alone, weighed by table IV".into()),
+                (Kind::Ours2, "this run, sealing and opening alone, weighed by table IV".into()),
             ],
             axis: "per cent".into(),
             scale: Scale::Linear,
@@ -297,18 +297,18 @@ fn relative_latency(document: &Document) -> Figure {
 }
 
 fn weighted(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "suites");
+    let mut query = Query::new(document, "suites");
     let mut groups: Vec<Group> = Vec::new();
     for suite in CipherSuite::ALL {
-        let kind = if suite.is_standard() { Kind::Ours } else { Kind::OursToo };
-        groups.extend(group(suite.name(), [weighted_cost(&mut pick, suite).map(|sum| Bar::new(kind, sum))]));
+        let kind = if suite.is_standard() { Kind::Ours } else { Kind::Ours2 };
+        groups.extend(group(suite.name(), [weighted_cost(&mut query, suite).map(|sum| Bar::new(kind, sum))]));
     }
     let weights = WEIGHTS.map(|(octets, weight, _)| format!("{octets}: {weight}")).join(", ");
     Figure {
         id: "tii-table-4".into(),
         title: "Table IV: weighted cost of a frame by cipher".into(),
         caption: format!(
-            "The paper weighs round trips by frame size ({weights}), since industrial frames are short. Drawn is what sealing and opening a frame takes here, with these weights (1468 in place of 1400 and 1518); less is better. A round trip through two gateways has it four times."
+            "The paper weighs round trips by frame size ({weights}), since industrial frames are short. PlotResult is what sealing and opening a frame takes here, with these weights (1468 in place of 1400 and 1518); less is better. A round trip through two gateways has it four times."
         ),
         units: "nanoseconds to seal and open a frame".into(),
         source: source("table IV"),
@@ -316,20 +316,20 @@ fn weighted(document: &Document) -> Figure {
         body: Body::Bars(Bars {
             legend: vec![
                 (Kind::Ours, "standard suites".into()),
-                (Kind::OursToo, "suites beyond the standard".into()),
+                (Kind::Ours2, "suites beyond the standard".into()),
             ],
             axis: "ns".into(),
             scale: Scale::Linear,
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn relative_throughput(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "link");
-    let base = pick.value("TCP, gcm-aes-128, af_xdp");
+    let mut query = Query::new(document, "link");
+    let base = query.value("TCP, gcm-aes-128, af_xdp");
     let mut groups: Vec<Group> = [
         ("AEGIS, platform 2", 184.0),
         ("ChaCha20-Poly1305, platform 2", 173.0),
@@ -341,14 +341,14 @@ fn relative_throughput(document: &Document) -> Figure {
     .filter_map(|(name, value)| group(name, [Some(Bar::new(Kind::Paper, value))]))
     .collect();
     for suite in CipherSuite::ALL {
-        let ours = pick.value(&format!("TCP, {suite}, af_xdp"));
+        let ours = query.value(&format!("TCP, {suite}, af_xdp"));
         let bar = ours.zip(base).map(|(ours, base)| Bar::new(Kind::Ours, 100.0 * ours / base));
         groups.extend(group(suite.name(), [bar]));
     }
     Figure {
         id: "tii-figure-5b".into(),
         title: "Figure 5(b): throughput beside the default cipher".into(),
-        caption: "Throughput of TCP in per cent of that with AES-GCM; more is better. Drawn are all numbers that the text gives. This machine has AES instructions, so it is to be compared with platform 1, where nothing was gained.".into(),
+        caption: "Throughput of TCP in per cent of that with AES-GCM; more is better. PlotResult are all numbers that the text gives. This machine has AES instructions, so it is to be compared with platform 1, where nothing was gained.".into(),
         units: "per cent of the throughput with GCM-AES-128".into(),
         source: source("figure 5(b), section V-C"),
         command: command(document, "link"),
@@ -359,32 +359,32 @@ fn relative_throughput(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn by_size(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, "suites");
+    let mut query = Query::new(document, "suites");
     let shown = [
         (CipherSuite::GcmAes128, Kind::Ours),
-        (CipherSuite::Aegis128L, Kind::OursToo),
+        (CipherSuite::Aegis128L, Kind::Ours2),
         (CipherSuite::Morus1280, Kind::OursFour),
-        (CipherSuite::ChaCha20Poly1305, Kind::OursThree),
+        (CipherSuite::ChaCha20Poly1305, Kind::Ours3),
     ];
     let series = shown
         .map(|(suite, kind)| {
             let cases = TEXTS.map(|text| (text as f64, format!("seal {text} octets, {suite}")));
-            Series::new(kind, suite.name(), pick.points(cases))
+            Series::new(kind, suite.name(), query.points(cases))
         })
         .into();
     Figure {
         id: "tii-figure-6".into(),
         title: "Figure 6: by frame size".into(),
-        caption: "The figure shows round trips by frame size on four platforms as a drawing, and the text gives no numbers of it but one: figure 5(a). Drawn is what sealing a frame takes here with the paper's four ciphers; less is better. The other suites are below, every figure.".into(),
+        caption: "The figure shows round trips by frame size on four platforms as a drawing, and the text gives no numbers of it but one: figure 5(a). PlotResult is what sealing a frame takes here with the paper's four ciphers; less is better. The other suites are below, every figure.".into(),
         units: "nanoseconds over octets of text".into(),
         source: source("figure 6"),
         command: command(document, "suites"),
         body: Body::Lines(Lines { x: "octets".into(), y: "ns".into(), x_axis: Across::Linear, logarithmic: false, series }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

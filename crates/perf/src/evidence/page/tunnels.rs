@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars, Group, Scale};
 use super::figure::{Body, Figure, Kind, Table};
 use super::lines::{Across, Lines, Series};
-use super::pick::{Pick, command, group};
+use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 
 const PAPER: &str =
@@ -65,7 +65,7 @@ fn tables() -> Figure {
 }
 
 fn table_2(document: &Document, latency: bool) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let groups: Vec<Group> = TABLE_2
         .into_iter()
         .filter_map(|(name, trip, rate, case)| {
@@ -76,9 +76,9 @@ fn table_2(document: &Document, latency: bool) -> Figure {
                 spread: Some((paper[0] - paper[1], paper[0] + paper[1])),
             };
             let ours = if latency {
-                pick.scaled_bar(Kind::Ours, &format!("round trip of 64 octets p50, {case}"), 1e-3)
+                query.scaled_bar(Kind::Ours, &format!("round trip of 64 octets p50, {case}"), 1e-3)
             } else {
-                pick.bar(Kind::Ours, &format!("largest whole payload, {case}"))
+                query.bar(Kind::Ours, &format!("largest whole payload, {case}"))
             };
             group(name, [Some(theirs), ours])
         })
@@ -115,39 +115,39 @@ fn table_2(document: &Document, latency: bool) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn by_size(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
-    let kinds = [Kind::Limit, Kind::Rival, Kind::Ours, Kind::OursToo];
+    let mut query = Query::new(document, BENCH);
+    let kinds = [Kind::Limit, Kind::Rival, Kind::Ours, Kind::Ours2];
     let series = TABLE_2
         .into_iter()
         .zip(kinds)
         .map(|((.., case), kind)| {
             let cases = ROUND_TRIPS
                 .map(|octets| (octets as f64, format!("round trip of {octets} octets p50, {case}")));
-            Series::new(kind, case, pick.points(cases))
+            Series::new(kind, case, query.points(cases))
         })
         .filter(|series| !series.points.is_empty())
         .collect();
     Figure {
         id: "tunnel-figure-5a".into(),
         title: "Figure 5(a): round trip by frame size".into(),
-        caption: "The figure is a drawing, and the text gives no numbers of it: only that round trips jump where a frame has to be split, that those over WireGuard are erratic, and that both own approaches are alike. Drawn is this run, up to frames that still go whole.".into(),
+        caption: "The figure is a drawing, and the text gives no numbers of it: only that round trips jump where a frame has to be split, that those over WireGuard are erratic, and that both own approaches are alike. PlotResult is this run, up to frames that still go whole.".into(),
         units: "microseconds over octets of the frame".into(),
         source: source("figure 5(a)"),
         command: command(document, BENCH),
         body: Body::Lines(Lines { x: "octets".into(), y: "us".into(), x_axis: Across::Linear, logarithmic: true, series }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn gains(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let mut ratio = |one: &str, other: &str| {
-        let [one, other] = [one, other].map(|case| pick.value(&format!("LAN payload 1500, {case}")));
+        let [one, other] = [one, other].map(|case| query.value(&format!("LAN payload 1500, {case}")));
         one.zip(other).map(|(one, other)| Bar::new(Kind::Ours, 100.0 * one / other))
     };
     let pairs = [
@@ -174,23 +174,23 @@ fn gains(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }
 
 fn in_memory(document: &Document) -> Figure {
-    let mut pick = Pick::new(document, BENCH);
+    let mut query = Query::new(document, BENCH);
     let ways = [
         ("re-encryption, gcm-aes-128", Kind::Rival),
         ("identifier", Kind::Ours),
-        ("header encryption", Kind::OursToo),
+        ("header encryption", Kind::Ours2),
         ("plain", Kind::Limit),
     ];
     let mut groups = Vec::new();
     for octets in [60, 1484] {
         for verb in ["send", "receive"] {
             let bars =
-                ways.map(|(way, kind)| pick.bar(kind, &format!("{verb} {octets} octets in memory, {way}")));
+                ways.map(|(way, kind)| query.bar(kind, &format!("{verb} {octets} octets in memory, {way}")));
             groups.extend(group(&format!("{verb} {octets} octets"), bars));
         }
     }
@@ -208,6 +208,6 @@ fn in_memory(document: &Document) -> Figure {
             groups,
             mark: None,
         }),
-        gaps: pick.gaps(),
+        gaps: query.gaps(),
     }
 }

@@ -22,7 +22,7 @@ use crate::evidence::plan::Tools;
 
 /// Octets of payload of the smallest Ethernet frame.
 const PAYLOAD: usize = 46;
-/// What loads may outlast what is measured.
+/// Time by which loads may outlast the measurement.
 const GRACE: Duration = Duration::from_secs(20);
 
 pub(super) fn measure(

@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-use lab::cyclic::{Relation, Turns};
+use lab::cyclic::{Relation, RoundRobin};
 use lab::flood::Flood;
 use lab::macsec::{self, Load, Prepared};
 use lab::plants::to;
 use lab::topology::RIGHT;
-use lab::trial::{Found, Search};
+use lab::trial::{Search, SearchResult};
 use lab::{Error, Namespace, PacketSocket, Topology};
 
 use super::PAYLOAD;
+use super::attacker::{Strange, caught};
 use super::curve::Way;
-use super::strange::{Strange, caught};
 use super::witness::Witness;
-use crate::bench::stand::Stand;
+use crate::bench::test_bed::TestBed;
 use crate::bench::{BenchError, tunnel};
 use crate::demo::pair::Station;
 
@@ -22,21 +22,21 @@ use crate::demo::pair::Station;
 const PNS: u32 = 1 << 22;
 
 /// What is measured, with its network.
-pub(super) enum Place {
+pub(super) enum TestNetwork {
     /// Boxes between two machines.
-    Link(Box<Stand>),
+    Link(Box<TestBed>),
     /// Boxes between a PLC and its devices.
-    Cell(Box<Stand>, Vec<Relation>),
+    Cell(Box<TestBed>, Vec<Relation>),
     /// Boxes between two plants.
     Tunnel(Box<tunnel::Case>),
 }
 
-impl Place {
-    pub(super) fn link(stand: Stand) -> Self {
+impl TestNetwork {
+    pub(super) fn link(stand: TestBed) -> Self {
         Self::Link(Box::new(stand))
     }
 
-    pub(super) fn cell(stand: Stand, relations: Vec<Relation>) -> Self {
+    pub(super) fn cell(stand: TestBed, relations: Vec<Relation>) -> Self {
         Self::Cell(Box::new(stand), relations)
     }
 
@@ -74,7 +74,7 @@ impl Place {
             Self::Cell(stand, relations) => {
                 let Topology { machine_a: a, middle, .. } = &stand.topology;
                 let sender = PacketSocket::open(&a.namespace, a.ifname)?;
-                let mut turns = Turns::new(&relations[..1], 0);
+                let mut turns = RoundRobin::new(&relations[..1], 0);
                 let mut frame = Vec::new();
                 let to = relations[0].stations[1];
                 let ethertype = wire::fieldbus::ETHERTYPE.0.to_be_bytes();
@@ -130,7 +130,7 @@ impl Place {
             )?,
             Self::Cell(stand, relations) => {
                 let mut clear = Vec::new();
-                Turns::new(&relations[..1], 0).next_into(&mut clear);
+                RoundRobin::new(&relations[..1], 0).next_into(&mut clear);
                 let next = strange.cyclic(protected, &clear);
                 Load::start_with((&stand.topology.middle, RIGHT), next, Some(rate), limit)?
             }
@@ -150,12 +150,12 @@ impl Place {
     }
 }
 
-impl Way for Place {
-    fn search(&mut self, search: &Search) -> Result<Found, Error> {
+impl Way for TestNetwork {
+    fn search(&mut self, search: &Search) -> Result<SearchResult, Error> {
         match self {
             Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].search(search),
             Self::Cell(stand, relations) => {
-                let octets = Turns::new(relations, 0).mean_octets();
+                let octets = RoundRobin::new(relations, 0).mean_octets();
                 search.run_with(ends(stand), octets, || cyclic(relations, 0))
             }
             Self::Tunnel(case) => {
@@ -209,13 +209,13 @@ impl Way for Place {
 }
 
 /// The machines' interfaces.
-fn ends(stand: &Stand) -> [(&Namespace, &str); 2] {
+fn ends(stand: &TestBed) -> [(&Namespace, &str); 2] {
     let Topology { machine_a, machine_b, .. } = &stand.topology;
     [machine_a, machine_b].map(|machine| (&machine.namespace, machine.ifname))
 }
 
 /// Frames of all relations in turn, from one side.
 fn cyclic(relations: &[Relation], side: usize) -> impl FnMut(&mut Vec<u8>) + Send + use<> {
-    let mut turns = Turns::new(relations, side);
+    let mut turns = RoundRobin::new(relations, side);
     move |frame| turns.next_into(frame)
 }

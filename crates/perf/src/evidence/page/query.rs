@@ -1,21 +1,21 @@
-//! What figures of the page take out of a run, and what they miss there.
+//! Queries of the page's figures to a run, and the cases that they miss there.
 
 use crate::evidence::document::{Document, Figure as Measured};
 
 use super::bars::{Bar, Group};
 use super::figure::Kind;
 
-/// So many missing cases are named; of the others their number is told.
+/// Limit on the missing cases that are named; of the others their number is told.
 const NAMED: usize = 3;
 
 /// Takes figures of one bench out of a document, and remembers what was not there.
-pub(super) struct Pick<'d> {
+pub(super) struct Query<'d> {
     document: &'d Document,
     bench: &'d str,
     missing: Vec<String>,
 }
 
-impl<'d> Pick<'d> {
+impl<'d> Query<'d> {
     pub(super) fn new(document: &'d Document, bench: &'d str) -> Self {
         Self { document, bench, missing: Vec::new() }
     }
@@ -49,7 +49,7 @@ impl<'d> Pick<'d> {
         at.into_iter().filter_map(|(x, case)| Some((x, self.value(&case)?))).collect()
     }
 
-    /// What is missing, with the reasons that the run gives.
+    /// Missing cases, with the reasons that the run gives.
     pub(super) fn gaps(self) -> Vec<String> {
         if self.missing.is_empty() {
             return Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn group(name: &str, bars: impl IntoIterator<Item = Option<Bar>>) -> 
     (!bars.is_empty()).then(|| Group { name: name.into(), bars })
 }
 
-/// What makes a bench's figures again.
+/// The command that makes a bench's figures again.
 pub(super) fn command(document: &Document, bench: &str) -> String {
     let quick = if document.effort == "quick" { " --quick --out target/evidence-quick" } else { "" };
     format!("target/release/frameward-lab evidence run --fresh --only {bench}{quick}")

@@ -1,4 +1,4 @@
-//! How plots are drawn: the same colours and letters everywhere, as SVG that the page's style sheet can recolour.
+//! Style of plots: the same colours and letters everywhere, as SVG that the page's style sheet can recolour.
 //!
 //! Plotters writes colours into each element. The style sheet finds elements by these very colours and gives them those
 //! of the reader's scheme: what is `#1F2933` here is the colour of text there.
@@ -20,8 +20,8 @@ pub(super) const AXIS: RGBColor = RGBColor(0x8A, 0x94, 0x9E);
 /// Size of letters.
 pub(super) const LETTERS: f64 = 14.5;
 
-/// What went wrong in a plot: nothing that a reader of the page could do anything about.
-pub(super) type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// Result of drawing: its error is nothing that a reader of the page could cure.
+pub(super) type PlotResult = Result<(), Box<dyn std::error::Error>>;
 
 pub(super) fn rgb((red, green, blue): (u8, u8, u8)) -> RGBColor {
     RGBColor(red, green, blue)
@@ -38,7 +38,7 @@ pub(super) fn bold(style: TextStyle<'static>) -> TextStyle<'static> {
 /// Draws, and takes off what a page decides: size and background.
 pub(super) fn svg(
     (width, height): (u32, u32),
-    draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> Drawn,
+    draw: impl FnOnce(&DrawingArea<SVGBackend<'_>, plotters::coord::Shift>) -> PlotResult,
 ) -> String {
     let mut text = String::new();
     {

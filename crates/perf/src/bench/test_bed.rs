@@ -13,7 +13,7 @@ use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
 use frameward::report::GatewayReport;
 
 /// A case with its network.
-pub struct Stand {
+pub struct TestBed {
     /// What is measured.
     pub case: String,
     /// Dropped before the namespaces in which it runs.
@@ -34,7 +34,7 @@ enum Inside {
     OneGateway(Station, Scratch),
 }
 
-impl Stand {
+impl TestBed {
     /// A case with gateways; `choice` says how they treat frames.
     ///
     /// # Errors

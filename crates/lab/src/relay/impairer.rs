@@ -1,4 +1,4 @@
-//! What becomes of a frame: decided by seed, direction and number alone, without a clock or a socket.
+//! The fate of a frame: decided by seed, direction and number alone, without a clock or a socket.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::DirectionCounters;
 use crate::Error;
 
-/// How bad the wire is. Each share is a probability from 0 to 1, drawn for each frame by itself. The default is a
+/// Impairments of the wire. Each share is a probability from 0 to 1, drawn for each frame by itself. The default is a
 /// perfect wire.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Impairments {
@@ -44,7 +44,7 @@ impl Impairments {
     }
 }
 
-/// What is drawn for each frame.
+/// The draw for a frame.
 #[derive(Clone, Copy)]
 enum Draw {
     Loss,
@@ -113,7 +113,7 @@ impl Impairer {
     }
 
     /// Appends all that is held back, in the order in which it was due.
-    pub(super) fn let_go(&mut self, leaving: &mut Vec<Cow<'_, [u8]>>) {
+    pub(super) fn release_due(&mut self, leaving: &mut Vec<Cow<'_, [u8]>>) {
         leaving.extend(std::mem::take(&mut self.held).into_values().map(Cow::Owned));
     }
 
@@ -158,7 +158,7 @@ mod tests {
             out.extend(leaving.into_iter().map(Cow::into_owned));
         }
         let mut leaving = Vec::new();
-        impairer.let_go(&mut leaving);
+        impairer.release_due(&mut leaving);
         out.extend(leaving.into_iter().map(Cow::into_owned));
         (out, counters)
     }

@@ -35,20 +35,20 @@ const EXPLANATION: &str = "\
 # directory says up to which packet number. Where that is lost, a new key has to be made, under a new name.
 ";
 
-/// How long others may take for their marks.
+/// Limit on the time that others take for their marks.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The marks beside one key file.
-pub(super) struct Marks {
+pub(super) struct UseMarks {
     directory: PathBuf,
     file: String,
 }
 
 /// One line of them.
 #[derive(PartialEq, Eq)]
-pub(super) struct Mark(String);
+pub(super) struct UseMark(String);
 
-impl Mark {
+impl UseMark {
     /// The key was used for sending under this name.
     pub(super) fn sent(name: LeaseName) -> Self {
         Self(format!("sent {}", hexadecimal(name)))
@@ -69,7 +69,7 @@ fn hexadecimal(name: LeaseName) -> String {
     digits
 }
 
-impl Marks {
+impl UseMarks {
     pub(super) fn of(key_file: &Path) -> io::Result<Self> {
         let directory = key_file.parent().unwrap_or(Path::new("")).join("used");
         let file = key_file.file_name().and_then(|file| file.to_str());
@@ -91,12 +91,12 @@ impl Marks {
     }
 
     /// Whether this mark is there.
-    pub(super) fn have(&self, mark: &Mark) -> io::Result<bool> {
+    pub(super) fn have(&self, mark: &UseMark) -> io::Result<bool> {
         Ok(self.text()?.lines().any(|line| line == mark.0))
     }
 
     /// Sets a mark; durable at return. To be called under the lock.
-    pub(super) fn set(&self, mark: &Mark) -> io::Result<()> {
+    pub(super) fn set(&self, mark: &UseMark) -> io::Result<()> {
         let text = self.text()?;
         let text = if text.is_empty() { EXPLANATION } else { &text };
         let next = format!("{}.new", self.file);

@@ -7,14 +7,14 @@ use super::{
 };
 
 /// The other end of a handle.
-pub struct Held {
+pub struct ManualWorker {
     jobs: Consumer<Box<dyn Job>>,
     // Kept, so that the handle finds somebody at its other ends.
     _events: Producer<WorkerEvent>,
     _waiter: Waiter,
 }
 
-impl Held {
+impl ManualWorker {
     /// The next job, if there is one.
     pub fn job(&mut self) -> Option<Box<dyn Job>> {
         self.jobs.pop().ok()
@@ -26,11 +26,11 @@ impl WorkerHandle {
     ///
     /// # Errors
     /// If no socket pair can be had.
-    pub fn held() -> io::Result<(Self, Held)> {
+    pub fn manual() -> io::Result<(Self, ManualWorker)> {
         let (jobs, job_ring) = RingBuffer::new(RING);
         let (event_ring, events) = RingBuffer::new(RING);
         let (waker, waiter) = wake::pair()?;
-        let held = Held { jobs: job_ring, _events: event_ring, _waiter: waiter };
+        let held = ManualWorker { jobs: job_ring, _events: event_ring, _waiter: waiter };
         Ok((Self { jobs, events, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }

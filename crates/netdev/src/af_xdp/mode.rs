@@ -1,27 +1,27 @@
-//! The two ways of either direction: in place, or by several of the kernel's chunks. Chosen once per burst.
+//! The two modes of either direction: in place, or by several of the kernel's chunks. Chosen once per burst.
 
 use crate::burst::Burst;
 use crate::pool::Pool;
 use crate::port::PortCounters;
 
-use super::gather::GatherSide;
-use super::queue::{ReceiveSide, TransmitSide};
+use super::gather::GatherQueue;
+use super::queue::{ReceiveQueue, TransmitQueue};
 use super::ring::{Consumer, Descriptor, Producer};
-use super::scatter::ScatterSide;
+use super::scatter::ScatterQueue;
 
 /// Receiving from one queue.
 #[derive(Debug)]
-pub(super) enum Receiving {
-    InPlace(ReceiveSide),
-    Gathering(GatherSide),
+pub(super) enum ReceiveMode {
+    InPlace(ReceiveQueue),
+    Gathering(GatherQueue),
 }
 
-impl Receiving {
+impl ReceiveMode {
     pub(super) fn new(fill: Producer<u64>, frames: Consumer<Descriptor>, depth: usize, pool: &Pool) -> Self {
         if pool.chunk_octets().parts() == 1 {
-            Self::InPlace(ReceiveSide::new(fill, frames, depth))
+            Self::InPlace(ReceiveQueue::new(fill, frames, depth))
         } else {
-            Self::Gathering(GatherSide::new(fill, frames, depth, pool))
+            Self::Gathering(GatherQueue::new(fill, frames, depth, pool))
         }
     }
 
@@ -59,12 +59,12 @@ impl Receiving {
 
 /// Sending through one queue.
 #[derive(Debug)]
-pub(super) enum Sending {
-    InPlace(TransmitSide),
-    Scattering(ScatterSide),
+pub(super) enum TransmitMode {
+    InPlace(TransmitQueue),
+    Scattering(ScatterQueue),
 }
 
-impl Sending {
+impl TransmitMode {
     pub(super) fn new(
         frames: Producer<Descriptor>,
         completion: Consumer<u64>,
@@ -72,9 +72,9 @@ impl Sending {
         pool: &Pool,
     ) -> Self {
         if pool.chunk_octets().parts() == 1 {
-            Self::InPlace(TransmitSide::new(frames, completion, depth))
+            Self::InPlace(TransmitQueue::new(frames, completion, depth))
         } else {
-            Self::Scattering(ScatterSide::new(frames, completion, depth))
+            Self::Scattering(ScatterQueue::new(frames, completion, depth))
         }
     }
 
