@@ -22,6 +22,7 @@ fn plan(topology: &Topology, scratch: &Scratch, environment: &str) -> [String; 3
         environment,
         program().to_str().unwrap(),
         "check",
+        "--verbose",
         config.to_str().unwrap(),
     ];
     let output = topology.gateway_a.namespace.run(&command).unwrap();

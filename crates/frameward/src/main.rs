@@ -41,9 +41,10 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
-        Command::Check { offline, config } => check(&config, offline),
+        Command::Check { offline, verbose, config } => check(&config, offline, verbose),
         Command::Status { watch: true, name, .. } => watch_status(name.as_deref()),
-        Command::Status { json, all, name, .. } => show_status(json, all, name.as_deref()),
+        Command::Status { json: true, name, .. } => show_document(name.as_deref()),
+        Command::Status { all, verbose, name, .. } => show_status(all, verbose, name.as_deref()),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Plan(plan) => plan.run(),
@@ -140,7 +141,7 @@ fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn check(file: &Path, offline: bool) -> Result<(), Failure> {
+fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
     let config = load(file)?;
     let plan = Plan::new(&config, if offline { None } else { Some(&interface_mtu) }).map_err(|errors| {
         tell_all("", &errors);
@@ -162,7 +163,8 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
         tell_all("", &refused);
         return Err(Failure::Failed);
     }
-    let plan = plan.with_speeds(suite_speed::measure()).with_antedating().with_workers().with_guard();
+    let plan = plan.with_workers().with_guard();
+    let plan = if verbose { plan.with_speeds(suite_speed::measure()).with_antedating() } else { plan };
     print(&plan.with_line_rates(&interface_mbits))
 }
 
@@ -180,21 +182,28 @@ fn watch_status(name: Option<&str>) -> Result<(), Failure> {
         .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
 }
 
-fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure> {
+fn show_document(name: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
     let found = find(&directory, name)?;
     let name = &found.gateway;
     let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
-    if json && found.part.is_none() {
+    if found.part.is_none() {
         return print(&document);
     }
     let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
     found.narrow(&mut report);
-    if json {
-        return print(&report.document());
-    }
+    print(&report.document())
+}
+
+fn show_status(all: bool, verbose: bool, name: Option<&str>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let found = find(&directory, name)?;
+    let name = &found.gateway;
+    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
+    let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    found.narrow(&mut report);
     let detail = if all { Detail::All } else { Detail::NonZero };
-    print(&StatusText { report: &report, detail })
+    print(&StatusText { report: &report, detail, verbose })
 }
 
 fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {

@@ -139,7 +139,7 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
 #[test]
 fn the_text_shows_what_counted() {
     let report = sample("line");
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     assert_eq!(
         text,
         "gateway line, version 0.1.0, up 1d 02:03:04
@@ -170,14 +170,19 @@ link press
         InPktsLate                   18446744073709551615
 "
     );
-    let all = StatusText { report: &report, detail: Detail::All }.to_string();
+    let quiet = StatusText { report: &report, detail: Detail::NonZero, verbose: false }.to_string();
+    let measured = |line: &&str| ["cipher suites", "antedate", " takes 105 ns"].iter().any(|word| line.contains(word));
+    assert_eq!(text.lines().filter(measured).count(), 3);
+    let others: Vec<_> = text.lines().filter(|line| !measured(line)).collect();
+    assert_eq!(quiet.lines().collect::<Vec<_>>(), others);
+    let all = StatusText { report: &report, detail: Detail::All, verbose: true }.to_string();
     assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
 }
 
 #[test]
 fn key_agreement_as_text() {
     let mut report = agreed("line");
-    let text = |report: &GatewayReport, detail| StatusText { report, detail }.to_string();
+    let text = |report: &GatewayReport, detail| StatusText { report, detail, verbose: true }.to_string();
     let shown = text(&report, Detail::NonZero);
     let (_, part) = shown.split_once("if Frameward stands at both ends\n").unwrap();
     assert_eq!(
@@ -216,7 +221,7 @@ fn a_site_as_text() {
     let mut report = sample("edge");
     report.links.clear();
     report.sites = vec![crate::report::site::tests::sample_site()];
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let site = text.split_once("\nsite ").unwrap().1;
     assert_eq!(
         site,
@@ -257,7 +262,7 @@ fn a_site_as_text() {
     let stations = &mut report.sites[0].stations;
     let one = stations[0].clone();
     stations.extend((0..30).map(|_| one.clone()));
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     assert!(text.contains("    and 12 more: --all shows them\n"), "{text}");
 }
 
@@ -265,7 +270,7 @@ fn a_site_as_text() {
 fn a_cell_as_text() {
     let mut report = sample("line");
     report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let cell = &text[text.find("  fieldbus ").unwrap()..text.find("  SecY ").unwrap()];
     assert_eq!(
         cell,
@@ -287,7 +292,7 @@ fn a_cell_as_text() {
     lone.relations[0].mode = "shadow".into();
     (lone.relations[0].state, lone.relations[0].silent_ns) = ("no session".into(), Some(5_000_000));
     report.links[0].fieldbus = Some(lone);
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     for words in [
         "rest dropped",
         "1 IN SHADOW MODE: IN CLEAR, 1 WITHOUT A SESSION",

@@ -30,6 +30,8 @@ pub struct StatusText<'r> {
     pub report: &'r GatewayReport,
     /// Which counters are shown.
     pub detail: Detail,
+    /// Whether to say what was measured at the start, too: how fast the suites are, and whether it pays to antedate.
+    pub verbose: bool,
 }
 
 impl fmt::Display for StatusText<'_> {
@@ -50,10 +52,10 @@ impl fmt::Display for StatusText<'_> {
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
             writeln!(f, "  {what:<14} {grant}")?;
         }
-        if let Some(speeds) = suite_speeds {
+        if let Some(speeds) = suite_speeds.as_ref().filter(|_| self.verbose) {
             writeln!(f, "  {:<14} {speeds}", "cipher suites")?;
         }
-        if let Some(antedating) = antedating {
+        if let Some(antedating) = antedating.as_ref().filter(|_| self.verbose) {
             writeln!(f, "  {:<14} {antedating}", "antedate")?;
         }
         if let Some(ReloadReport { count, done, lines }) = reload {
@@ -101,7 +103,7 @@ impl StatusText<'_> {
         };
         writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
         // A suite that this release does not know comes from a gateway of another one.
-        if let (Some(speeds), Ok(suite)) = (&self.report.suite_speeds, secy.suite.parse()) {
+        if let (true, Some(speeds), Ok(suite)) = (self.verbose, &self.report.suite_speeds, secy.suite.parse()) {
             writeln!(f, "    {}", Advice::new(speeds, suite))?;
         }
         if let Some(mka) = &link.mka {
