@@ -76,14 +76,16 @@ Examples:
 NAME is a gateway, its unit (frameward@NAME), its configuration file, or one of its links, sites or
 fieldbuses, which is then shown alone. A gateway goes before a file, a file before a link. If
 nothing has the name, the command says what runs. Sockets are searched in /run/frameward, or in the
-directory that FRAMEWARD_RUNTIME_DIR names.
+directory that FRAMEWARD_RUNTIME_DIR names. Root, the gateway's own user and the members of group
+frameward-status may ask.
 
 Examples:
   frameward status                     (the only running gateway)
   frameward status press               (whatever of that name runs here)
   frameward status --all press-line    (also counters that are 0)
   frameward status --json press-line
-  frameward status --watch press-line")]
+  frameward status --watch press-line
+  frameward status --clear press-line  (counters of the whole gateway; its metrics go on)")]
     Status {
         /// Print the report as JSON
         #[arg(long)]
@@ -97,6 +99,9 @@ Examples:
         /// Say also what was measured at the start: how fast the cipher suites are, which would be faster, whether it pays to antedate
         #[arg(long, conflicts_with_all = ["json", "watch"])]
         verbose: bool,
+        /// Have the gateway show its counters from here on; needs to be root, or the gateway's own user
+        #[arg(long, conflicts_with_all = ["json", "watch", "all", "verbose"])]
+        clear: bool,
         /// A gateway, a link, a site, a fieldbus or a configuration; may be left out if only one gateway is running
         name: Option<String>,
     },

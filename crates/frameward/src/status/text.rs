@@ -43,6 +43,7 @@ impl fmt::Display for StatusText<'_> {
             privileges,
             suite_speeds,
             antedating,
+            cleared_seconds,
             reload,
             links,
             sites,
@@ -57,6 +58,9 @@ impl fmt::Display for StatusText<'_> {
         }
         if let Some(antedating) = antedating.as_ref().filter(|_| self.verbose) {
             writeln!(f, "  {:<14} {antedating}", "antedate")?;
+        }
+        if let Some(seconds) = cleared_seconds {
+            writeln!(f, "  {:<14} cleared {} ago", "counters", Uptime(*seconds))?;
         }
         if let Some(ReloadReport { count, done, lines }) = reload {
             let outcome = if *done { "done" } else { "FAILED" };
@@ -103,7 +107,8 @@ impl StatusText<'_> {
         };
         writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
         // A suite that this release does not know comes from a gateway of another one.
-        if let (true, Some(speeds), Ok(suite)) = (self.verbose, &self.report.suite_speeds, secy.suite.parse()) {
+        if let (true, Some(speeds), Ok(suite)) = (self.verbose, &self.report.suite_speeds, secy.suite.parse())
+        {
             writeln!(f, "    {}", Advice::new(speeds, suite))?;
         }
         if let Some(mka) = &link.mka {
