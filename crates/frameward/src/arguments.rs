@@ -115,8 +115,8 @@ Examples:
     #[command(after_help = "\
 Links and sites that stay as they are go on untouched. Keys and settings change between two
 frames; a link whose interfaces, io or mtu change is restarted alone, and so is a site that
-changes at all; links and sites are added and removed; of [gateway], io, http and unguarded change,
-and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
+changes at all; links and sites are added and removed; of [gateway], io, http, log and unguarded
+change, and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
 different, with its old and its new value; keys in files as fingerprints. The same as SIGHUP, with
 an answer. Needs to be root, or the gateway's own user.
 

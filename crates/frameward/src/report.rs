@@ -31,7 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::suite_speed::{Antedating, SuiteSpeeds};
 pub(crate) use baseline::Baseline;
-pub use baseline::Counted;
+pub use baseline::CountedReport;
 use cell::CellReport;
 pub use counters::Counters;
 pub use verdict::{Concern, Level, Verdict};

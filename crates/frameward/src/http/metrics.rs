@@ -27,7 +27,9 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::report::{Counted, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
+use crate::report::{
+    CountedReport, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table,
+};
 
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -35,7 +37,7 @@ pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 type Labels = Vec<(&'static str, String)>;
 
 /// What was counted in the OpenMetrics text format: since each part began, whatever was cleared.
-pub(super) fn metrics(counted: Arc<Counted>) -> String {
+pub(super) fn metrics(counted: Arc<CountedReport>) -> String {
     let mut registry = Registry::with_prefix("frameward");
     registry.register_collector(Box::new(Metrics(counted)));
     let mut out = String::new();
@@ -44,7 +46,7 @@ pub(super) fn metrics(counted: Arc<Counted>) -> String {
 }
 
 #[derive(Debug)]
-struct Metrics(Arc<Counted>);
+struct Metrics(Arc<CountedReport>);
 
 impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {

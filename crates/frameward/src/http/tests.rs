@@ -13,10 +13,10 @@ const LOOPBACK: Http =
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn serve_with(mut ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -> (HttpServer, SocketAddr) {
-    serve_counted(move || ask().map(Counted::from))
+    serve_counted(move || ask().map(CountedReport::from))
 }
 
-fn serve_counted(ask: impl FnMut() -> Option<Counted> + Send + 'static) -> (HttpServer, SocketAddr) {
+fn serve_counted(ask: impl FnMut() -> Option<CountedReport> + Send + 'static) -> (HttpServer, SocketAddr) {
     let listening = Listening::start(Path::new("gw.toml"), LOOPBACK).unwrap();
     let address = listening.listener.local_addr().unwrap();
     (HttpServer::start(listening, ask).unwrap(), address)
@@ -204,7 +204,7 @@ fn cleared_counters_go_on_as_metrics() {
     let (_server, address) = serve_counted(|| {
         let report = sample("line");
         let baseline = Some(Arc::new(Baseline::of(report.clone())));
-        Some(Counted { report, baseline })
+        Some(CountedReport { report, baseline })
     });
     let status = get(address, "/status");
     assert!(status.contains("\"cleared_seconds\": 0") && status.contains("\"InPktsOK\": 0"), "{status}");

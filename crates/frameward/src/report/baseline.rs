@@ -22,20 +22,20 @@ enum Figures<'r> {
 
 /// What a gateway has counted, and since when it is shown.
 #[derive(Clone, Debug)]
-pub struct Counted {
+pub struct CountedReport {
     /// Since each part began.
     pub report: GatewayReport,
     /// What was counted when somebody cleared it.
     pub(crate) baseline: Option<Arc<Baseline>>,
 }
 
-impl From<GatewayReport> for Counted {
+impl From<GatewayReport> for CountedReport {
     fn from(report: GatewayReport) -> Self {
         Self { report, baseline: None }
     }
 }
 
-impl Counted {
+impl CountedReport {
     /// As `status` shows it.
     pub fn shown(&self) -> Cow<'_, GatewayReport> {
         let Some(baseline) = &self.baseline else { return Cow::Borrowed(&self.report) };

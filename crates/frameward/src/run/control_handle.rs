@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::RunError;
 use super::report::without_links;
 use crate::control_socket::{ControlSocket, Reply, Request};
-use crate::report::{Counted, GatewayReport};
+use crate::report::{CountedReport, GatewayReport};
 
 /// How long another thread waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What other threads ask the main thread, and where the answer goes.
 pub(super) enum ControlRequest {
     /// For a report.
-    Report(Sender<Counted>),
+    Report(Sender<CountedReport>),
     /// What somebody asks by the control socket.
     Request(Request, Sender<Reply<GatewayReport>>),
 }
@@ -45,7 +45,7 @@ pub(super) fn open() -> (ControlHandle, RequestQueue) {
 
 impl ControlHandle {
     /// A report; none while the main thread starts or stops.
-    pub(super) fn report(&self) -> Option<Counted> {
+    pub(super) fn report(&self) -> Option<CountedReport> {
         self.ask(PATIENCE, ControlRequest::Report)
     }
 

@@ -26,7 +26,7 @@ use crate::report::mka::Requested;
 use crate::report::site::SiteReport;
 use crate::report::table::OVERRUN;
 use crate::report::{
-    Counted, Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport,
+    CountedReport, Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport,
     StrangerReport, TransmitScReport, Verdict, WaitingReport,
 };
 
@@ -50,7 +50,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
 
 impl Running {
     /// The gateway at this moment.
-    pub(super) fn report(&mut self) -> Counted {
+    pub(super) fn report(&mut self) -> CountedReport {
         let any_cell = self.links.iter().any(|link| link.config.cell.is_some());
         let cells = if any_cell { self.control.cell_statuses() } else { Vec::new() };
         let now = self.started.elapsed();
@@ -74,7 +74,7 @@ impl Running {
             sites,
             ..without_links(&self.gateway.name)
         };
-        Counted { report, baseline: self.baseline.clone() }
+        CountedReport { report, baseline: self.baseline.clone() }
     }
 
     /// The links at this moment, without verdicts.

@@ -23,7 +23,8 @@ fn answers(may: bool, lines: &str) -> Vec<String> {
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let serving = std::thread::spawn(move || converse(&server, may, &answer));
     let mut text = String::new();
-    client.read_to_string(&mut text).unwrap();
+    // What was not read resets the connection.
+    let _ = client.read_to_string(&mut text);
     serving.join().unwrap().unwrap();
     text.lines().map(str::to_owned).collect()
 }
@@ -83,7 +84,7 @@ fn whatever_else_is_said_is_no_request() {
         );
     }
     // No line, or more of one than is read.
-    for line in ["", "{\"request\":\"status\"}", &"[".repeat(1 << 16)] {
+    for line in ["", "{\"request\":\"status\"}", &"[".repeat(1000)] {
         assert_eq!(answers(true, line), Vec::<String>::new());
     }
 }

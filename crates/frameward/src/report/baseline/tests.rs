@@ -58,7 +58,7 @@ fn what_is_cleared_is_shown_as_nothing_and_counts_from_there() {
     assert_eq!(places.len(), found.len(), "each place has a name of its own");
 
     let baseline = Arc::new(Baseline::of(report.clone()));
-    let mut counted = Counted { report, baseline: Some(Arc::clone(&baseline)) };
+    let mut counted = CountedReport { report, baseline: Some(Arc::clone(&baseline)) };
     assert!(figures(&counted.report).iter().any(|value| *value > 0));
     assert!(figures(&counted.shown()).iter().all(|value| *value == 0));
     assert_eq!(counted.shown().cleared_seconds, Some(0));
@@ -87,7 +87,9 @@ fn what_began_anew_counts_from_nothing() {
     again.sites[0].peers[0].counters =
         Counters::new(&["OutPktsTunnelled", "InPktsLate", "InPktsTooShort"], [1, 0, 0]);
     let shown = |baseline: &Baseline, report: &GatewayReport| {
-        Counted { report: report.clone(), baseline: Some(Arc::new(baseline.clone())) }.shown().into_owned()
+        CountedReport { report: report.clone(), baseline: Some(Arc::new(baseline.clone())) }
+            .shown()
+            .into_owned()
     };
     let at_once = shown(&baseline, &again);
     assert_eq!(at_once.links[0].plain.counters.value("RxFrames"), 2);
