@@ -77,6 +77,10 @@ life() {
     is "its filter of system calls" "$(field a Seccomp)" 2
     is "its right to new privileges" "$(field a NoNewPrivs)" 1
     is "its capabilities" "$(field a CapEff)" 0000008000007000
+    is "the group of its socket" "$(stat -c %G /run/frameward/a.sock)" frameward-status
+    runuser -u nobody -- frameward status a >/dev/null 2>&1 && fail "anybody reads the status"
+    runuser -u nobody -G frameward-status -- frameward status a >/dev/null || fail "the group cannot read the status"
+    runuser -u nobody -G frameward-status -- frameward reload a >/dev/null 2>&1 && fail "the group can reload"
     frameward status --json a >status.json
     is "locked memory" "$(jq .privileges.locked_memory.granted status.json)" true
     # Nobody has kept a CPU for its workers, so they are ordinary threads; or there is one CPU.

@@ -95,6 +95,11 @@ while read -r from to kind; do
     [[ $from == frameward-sitelink ]] || breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.kind == null and (.name | IN("quinn", "quinn-proto", "rustls"))) | "\($from) \(.name) normal"' <<<"$metadata")
 
+# Events of the log are made by the program alone: protocol crates and workers log nothing, control and sitelink return notices.
+while read -r from to kind; do
+    [[ $from == frameward ]] || breach "$from must not depend on $to ($kind): the log belongs to frameward"
+done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.name | IN("tracing", "tracing-core", "log")) | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
+
 # Unsafe code: in netdev, and in the C face of antedate, to which C hands pointers; there only where a module allows
 # it by name.
 grep -qE '^unsafe_code = "(deny|forbid)"' Cargo.toml || breach "Cargo.toml: [workspace.lints.rust] must deny unsafe_code"

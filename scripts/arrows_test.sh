@@ -42,6 +42,8 @@ sed -i 's/^wire.workspace = true$/&\naws-lc-rs.workspace = true/' "$copy/crates/
 expect "frameward-secy must not depend on aws-lc-rs (normal): ciphers come through frameward-suite"
 sed -i 's/^wire.workspace = true$/&\nquinn.workspace = true/' "$copy/crates/tunnel/Cargo.toml"
 expect "frameward-tunnel must not depend on quinn (normal): QUIC belongs to frameward-sitelink"
+sed -i 's/^wire.workspace = true$/&\ntracing.workspace = true/' "$copy/crates/dataplane/Cargo.toml"
+expect "frameward-dataplane must not depend on tracing (normal): the log belongs to frameward"
 echo 'pub use aws_lc_rs::aead::AES_128_GCM;' >>"$copy/bench/src/burst.rs"
 expect "a bare cipher outside bench/src/bare.rs"
 echo 'pub fn f() { unsafe { core::hint::unreachable_unchecked() } }' >>"$copy/crates/wire/src/lib.rs"

@@ -32,6 +32,7 @@ mod loss;
 mod mesh;
 mod mka;
 mod neighbours;
+mod operators;
 mod order;
 mod page;
 mod peers;

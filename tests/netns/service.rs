@@ -12,12 +12,15 @@ use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
 use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use perf::demo::sites::{self, SitesChoice, site_name, station_name};
 
+use super::operators::{READERS, with_group};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
 const UNIT: &str = include_str!("../../packaging/frameward@.service");
 const OWN_USER: &str = include_str!("../../packaging/own-user.conf");
 /// Any user but root; Debian's nobody.
 const USER: u32 = 65534;
+/// What the C library calls to change a file's group.
+const CHOWN: &str = if cfg!(target_arch = "x86_64") { "chown" } else { "fchownat" };
 
 /// The words of a setting of the unit, all its lines together.
 fn setting(name: &str) -> Vec<&'static str> {
@@ -299,7 +302,14 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     let topology = Topology::build(&Shape::default()).unwrap();
     let scratch = files();
     let trace = scratch.path().join("trace");
-    let mut a = start(&traced_service(&trace), &topology.gateway_a, &scratch, "a").unwrap();
+    // As a member of the group that may read the status: the socket is given to it.
+    let groups = format!("--groups={READERS}");
+    let traced = traced_service(&trace).into_iter().map(|word| match word.as_str() {
+        "--clear-groups" => groups.clone(),
+        _ => word,
+    });
+    let traced: Vec<String> = with_group(&scratch).into_iter().chain(traced).collect();
+    let mut a = start(&traced, &topology.gateway_a, &scratch, "a").unwrap();
     let service = as_service(&setting("AmbientCapabilities"));
     let b = start(&service, &topology.gateway_b, &scratch, "b").unwrap();
     pass(&topology.machine_a, &topology.machine_b);
@@ -314,7 +324,7 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     wait_for_end(a);
     b.stop().unwrap();
     let (used, allowed) = (within_the_list(&trace, &scratch), allowed_calls());
-    for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync", "sched_setaffinity"] {
+    for call in ["bpf", "ppoll", "mlockall", "clone3", "fsync", "sched_setaffinity", CHOWN] {
         assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
     // The list is worth something.

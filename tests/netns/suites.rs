@@ -22,6 +22,7 @@ fn plan(topology: &Topology, scratch: &Scratch, environment: &str) -> [String; 3
         environment,
         program().to_str().unwrap(),
         "check",
+        "--verbose",
         config.to_str().unwrap(),
     ];
     let output = topology.gateway_a.namespace.run(&command).unwrap();
@@ -41,6 +42,10 @@ fn check_advises_what_is_fast_on_this_cpu() {
     let topology = Topology::build(&Shape::default()).unwrap();
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &Choice { suite: CipherSuite::GcmAes256, ..Choice::default() }).unwrap();
+    let config = scratch.path().join("a.toml");
+    let quiet = [program().to_str().unwrap(), "check", config.to_str().unwrap()];
+    let quiet = topology.gateway_a.namespace.run(&quiet).unwrap().stdout;
+    assert!(quiet.contains("overhead") && !quiet.contains("on this CPU"), "{quiet}");
     let [suites, speed, antedate] = plan(&topology, &scratch, "UNMASKED=1");
     assert!(suites.contains("on this CPU: ") && suites.contains("aegis-256 "), "{suites}");
     assert!(!suites.contains("morus"), "{suites}");

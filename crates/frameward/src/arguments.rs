@@ -51,12 +51,12 @@ Example:
         /// The configuration file (TOML)
         config: PathBuf,
     },
-    /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload, faster suites
+    /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload
     #[command(after_help = "\
 Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do. The
 plan goes to standard output; for each peer of a site, how large a frame of the LAN its path
-carries. Key files are read. How fast the cipher suites are on this CPU is measured, which takes
-less than a tenth of a second.
+carries. Key files are read. With --verbose it measures how fast the cipher suites are on this CPU,
+which takes less than a tenth of a second.
 
 Examples:
   frameward check press-line.toml
@@ -65,6 +65,9 @@ Examples:
         /// Do not look at this machine's interfaces
         #[arg(long)]
         offline: bool,
+        /// Say also how fast the cipher suites are on this CPU, which would be faster, and whether it pays to antedate
+        #[arg(long, conflicts_with = "offline")]
+        verbose: bool,
         /// The configuration file (TOML)
         config: PathBuf,
     },
@@ -73,14 +76,16 @@ Examples:
 NAME is a gateway, its unit (frameward@NAME), its configuration file, or one of its links, sites or
 fieldbuses, which is then shown alone. A gateway goes before a file, a file before a link. If
 nothing has the name, the command says what runs. Sockets are searched in /run/frameward, or in the
-directory that FRAMEWARD_RUNTIME_DIR names.
+directory that FRAMEWARD_RUNTIME_DIR names. Root, the gateway's own user and the members of group
+frameward-status may ask.
 
 Examples:
   frameward status                     (the only running gateway)
   frameward status press               (whatever of that name runs here)
   frameward status --all press-line    (also counters that are 0)
   frameward status --json press-line
-  frameward status --watch press-line")]
+  frameward status --watch press-line
+  frameward status --clear press-line  (counters of the whole gateway; its metrics go on)")]
     Status {
         /// Print the report as JSON
         #[arg(long)]
@@ -91,6 +96,12 @@ Examples:
         /// Show also counters that are 0 (JSON always has them)
         #[arg(long)]
         all: bool,
+        /// Say also what was measured at the start: how fast the cipher suites are, which would be faster, whether it pays to antedate
+        #[arg(long, conflicts_with_all = ["json", "watch"])]
+        verbose: bool,
+        /// Have the gateway show its counters from here on; needs to be root, or the gateway's own user
+        #[arg(long, conflicts_with_all = ["json", "watch", "all", "verbose"])]
+        clear: bool,
         /// A gateway, a link, a site, a fieldbus or a configuration; may be left out if only one gateway is running
         name: Option<String>,
     },
@@ -104,8 +115,8 @@ Examples:
     #[command(after_help = "\
 Links and sites that stay as they are go on untouched. Keys and settings change between two
 frames; a link whose interfaces, io or mtu change is restarted alone, and so is a site that
-changes at all; links and sites are added and removed; of [gateway], io, http and unguarded change,
-and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
+changes at all; links and sites are added and removed; of [gateway], io, http, log and unguarded
+change, and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
 different, with its old and its new value; keys in files as fingerprints. The same as SIGHUP, with
 an answer. Needs to be root, or the gateway's own user.
 

@@ -77,7 +77,7 @@ pub(crate) fn interfaces<'c>(links: &'c [Link], sites: &'c [Site]) -> impl Itera
 /// `[gateway]`
 #[derive(Debug)]
 pub struct Gateway {
-    /// Names the status socket: see [`is_name`].
+    /// Names the control socket: see [`is_name`].
     pub name: String,
     /// The directory of packet-number leases and replay floors.
     pub state: PathBuf,
@@ -97,6 +97,17 @@ pub struct Gateway {
     pub antedate: Antedate,
     /// Where metrics and status are served over HTTP; `None`: nowhere.
     pub http: Option<Http>,
+    /// What a line of the log looks like.
+    pub log: LogFormat,
+}
+
+/// `log`: what a line of the log looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Words for people.
+    Text,
+    /// A JSON object.
+    Json,
 }
 
 /// `http`: where metrics and status are served.

@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
 use crate::config::{Finding, Http};
-use crate::report::GatewayReport;
+use crate::report::CountedReport;
 use answer::Surface;
 #[cfg(doc)]
 use figures::FRESH;
@@ -113,7 +113,7 @@ impl HttpServer {
     /// If a thread cannot be started.
     pub fn start(
         listening: Listening,
-        ask: impl FnMut() -> Option<GatewayReport> + Send + 'static,
+        ask: impl FnMut() -> Option<CountedReport> + Send + 'static,
     ) -> io::Result<Self> {
         let Listening { listener, runtime } = listening;
         let surface = Arc::new(Surface::new(Figures::new(ask)));

@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod config;
+pub mod control_socket;
 pub mod cpus;
 pub mod doctor;
 pub mod http;
@@ -11,12 +12,10 @@ pub mod kay_log;
 pub mod key_file;
 pub mod keygen;
 pub mod lifetime;
-pub mod log_lines;
+pub mod log;
 pub mod plan;
 pub mod privilege;
-pub mod reload;
 pub mod report;
-pub mod request;
 pub mod run;
 pub mod status;
 pub mod suite_speed;

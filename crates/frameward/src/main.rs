@@ -13,16 +13,16 @@ use wire::Ckn;
 
 use frameward::check::{Plan, interface_mtu, own};
 use frameward::config::{self, Config, Finding, reference};
+use frameward::control_socket::client;
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
-use frameward::log_lines::LogLines;
-use frameward::privilege::{self, Place, RunAs};
-use frameward::reload;
-use frameward::request;
+use frameward::log::Log;
+use frameward::privilege::{self, Became, Place, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
 use frameward::suite_speed;
 use pnstore::LeaseError;
+use tracing::{info, warn};
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
@@ -41,9 +41,11 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
-        Command::Check { offline, config } => check(&config, offline),
+        Command::Check { offline, verbose, config } => check(&config, offline, verbose),
+        Command::Status { clear: true, name, .. } => clear_counters(name.as_deref()),
         Command::Status { watch: true, name, .. } => watch_status(name.as_deref()),
-        Command::Status { json, all, name, .. } => show_status(json, all, name.as_deref()),
+        Command::Status { json: true, name, .. } => show_document(name.as_deref()),
+        Command::Status { all, verbose, name, .. } => show_status(all, verbose, name.as_deref()),
         Command::Doctor(doctor) => doctor.run(),
         Command::Inspect(inspect) => inspect.run(),
         Command::Plan(plan) => plan.run(),
@@ -85,9 +87,6 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
     let become_user =
         privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
-    if let Some(line) = become_user {
-        tell(&format_args!("frameward: {line}"));
-    }
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
@@ -103,30 +102,52 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
             .and_then(|()| signal_hook::flag::register(signal, Arc::clone(asked)))
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
-    // Before a key is read: none of it may ever be in the swap.
+    // Before a key is read: none of it may ever be in a dump or in the swap.
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let locked = privilege::lock_memory();
-    let config = load(file)?;
     let cannot = |error| {
         told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
     };
-    let mut lines = LogLines::start(io::stderr()).map_err(cannot)?;
-    let told_line = &mut |line: &dyn Display| lines.tell(&format_args!("frameward: {line}"));
-    let ran = run::run(config, locked, &runtime, &asks, told_line);
-    // Written, before the last words are.
-    drop(lines);
-    ran.map_err(|error| match error {
+    let log = Log::start().map_err(cannot)?;
+    log.install();
+    let loaded = config::load(file);
+    if let Ok((config, _)) = &loaded {
+        log.set_format(config.gateway.log);
+    }
+    match become_user {
+        Some(Became::Root) => warn!(
+            event = "stays-root",
+            "stays root (--keep-user): who takes it over owns every file of this box"
+        ),
+        Some(Became::User(user)) => info!(event = "runs-as-user", "runs as user {user:?}"),
+        None => {}
+    }
+    let (config, warnings) = loaded.map_err(|errors| {
+        errors.iter().for_each(|finding| log.last_words("", finding));
+        Failure::Usage
+    })?;
+    for warning in warnings {
+        warn!(event = "configuration", "{warning}");
+    }
+    let ran = run::run(config, locked, &runtime, &asks, &log);
+    log.flush();
+    ran.map_err(|error| {
         // Each of these lines names file and line itself.
-        run::RunError::Configuration(errors) => {
-            tell_all("", &errors);
-            Failure::Failed
-        }
-        // They stay so until somebody changes the configuration.
-        run::RunError::Misused(errors) => {
-            tell_all("", &errors);
-            Failure::Usage
-        }
-        run::RunError::Lease(error @ LeaseError::Restored { .. }) => told(&error, Failure::Usage),
-        other => told(&other, Failure::Failed),
+        let (errors, failure) = match error {
+            run::RunError::Configuration(errors) => (errors, Failure::Failed),
+            // They stay so until somebody changes the configuration.
+            run::RunError::Misused(errors) => (errors, Failure::Usage),
+            run::RunError::Lease(error @ LeaseError::Restored { .. }) => {
+                log.last_words("frameward: ", &error);
+                return Failure::Usage;
+            }
+            other => {
+                log.last_words("frameward: ", &other);
+                return Failure::Failed;
+            }
+        };
+        errors.iter().for_each(|finding| log.last_words("", finding));
+        failure
     })
 }
 
@@ -140,7 +161,7 @@ fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn check(file: &Path, offline: bool) -> Result<(), Failure> {
+fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
     let config = load(file)?;
     let plan = Plan::new(&config, if offline { None } else { Some(&interface_mtu) }).map_err(|errors| {
         tell_all("", &errors);
@@ -162,7 +183,8 @@ fn check(file: &Path, offline: bool) -> Result<(), Failure> {
         tell_all("", &refused);
         return Err(Failure::Failed);
     }
-    let plan = plan.with_speeds(suite_speed::measure()).with_antedating().with_workers().with_guard();
+    let plan = plan.with_workers().with_guard();
+    let plan = if verbose { plan.with_speeds(suite_speed::measure()).with_antedating() } else { plan };
     print(&plan.with_line_rates(&interface_mbits))
 }
 
@@ -180,33 +202,45 @@ fn watch_status(name: Option<&str>) -> Result<(), Failure> {
         .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
 }
 
-fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure> {
+fn show_document(name: Option<&str>) -> Result<(), Failure> {
     let directory = status::runtime_dir();
     let found = find(&directory, name)?;
     let name = &found.gateway;
     let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
-    if json && found.part.is_none() {
-        return print(&document);
+    match status::parse(name, &document) {
+        Ok(mut report) => {
+            found.narrow(&mut report);
+            print(&report.document())
+        }
+        // Another release's, as it is.
+        Err(_) if found.part.is_none() => print(&format_args!("{document}\n")),
+        Err(error) => Err(told(&error, Failure::Failed)),
     }
+}
+
+fn show_status(all: bool, verbose: bool, name: Option<&str>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let found = find(&directory, name)?;
+    let name = &found.gateway;
+    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
     let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
     found.narrow(&mut report);
-    if json {
-        return print(&report.document());
-    }
     let detail = if all { Detail::All } else { Detail::NonZero };
-    print(&StatusText { report: &report, detail })
+    print(&StatusText { report: &report, detail, verbose })
+}
+
+fn clear_counters(name: Option<&str>) -> Result<(), Failure> {
+    let directory = status::runtime_dir();
+    let gateway = find(&directory, name)?.gateway;
+    client::clear(&directory, &gateway).map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("gateway {gateway}: counters are cleared\n"))
 }
 
 fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
     let directory = status::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
-    let (done, lines) = if dry_run {
-        let tried = request::try_reload(&directory, &gateway);
-        tried.map(|tried| (tried.done, tried.lines)).map_err(|error| told(&error, Failure::Failed))?
-    } else {
-        let report = reload::ask(&directory, &gateway);
-        report.map(|report| (report.done, report.lines)).map_err(|error| told(&error, Failure::Failed))?
-    };
+    let outcome = client::reload(&directory, &gateway, dry_run);
+    let client::Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
     if done {
         lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
     } else {
@@ -221,9 +255,9 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     let failed = |error| told(&error, Failure::Failed);
     let link = match link.or(found.part.as_deref()) {
         Some(link) => link.to_owned(),
-        None => request::only_link(&directory, &found.gateway).map_err(failed)?,
+        None => client::only_link(&directory, &found.gateway).map_err(failed)?,
     };
-    let ki = request::rekey(&directory, &found.gateway, &link).map_err(failed)?;
+    let ki = client::rekey(&directory, &found.gateway, &link).map_err(failed)?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
 }
 

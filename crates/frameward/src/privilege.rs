@@ -26,7 +26,7 @@ use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use crate::config::{Gateway, Polling, Realtime};
 use crate::cpus::{Bringer, Cpus, bringers};
 use crate::report::{Grant, PrivilegeReport};
-pub use user::{GATEWAY_USER, Place, RunAs, become_user, files_owner};
+pub use user::{Became, GATEWAY_USER, Place, RunAs, become_user, files_owner};
 
 /// Above all ordinary threads, below the kernel's interrupt threads (50), which bring the frames.
 pub const PRIORITY: u8 = 10;

@@ -15,12 +15,12 @@
 //! JSON and whatever reads it later share one table. Only figures: no key and nothing derived from one but its
 //! fingerprint.
 
+mod baseline;
 pub mod cell;
 mod counters;
 pub(crate) mod evaluate;
 pub mod mka;
 pub(crate) mod recent;
-mod server;
 pub mod site;
 pub mod table;
 pub(crate) mod verdict;
@@ -30,9 +30,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::suite_speed::{Antedating, SuiteSpeeds};
+pub(crate) use baseline::Baseline;
+pub use baseline::CountedReport;
 use cell::CellReport;
 pub use counters::Counters;
-pub use server::{ServeError, SocketServer};
 pub use verdict::{Concern, Level, Verdict};
 
 /// A gateway.
@@ -59,6 +60,9 @@ pub struct GatewayReport {
     /// Milliseconds since the start, when the figures were taken: rates are differences of two reports.
     #[serde(default)]
     pub uptime_ms: u64,
+    /// Seconds since somebody cleared the counters; none: each counts since its part began. Metrics are never cleared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleared_seconds: Option<u64>,
     /// How the last reload went; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadReport>,

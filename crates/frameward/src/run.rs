@@ -4,10 +4,10 @@
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (dataplane::worker)
 //!  fw-disk         leases and replay floors (control): the main thread waits for no disk
-//!  fw-log          lines for people (crate::log_lines): nor for whoever reads them
+//!  fw-log          writes the log (crate::log): nor for whoever reads it
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
 //!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
-//!  status          answers on the status socket, and on that of requests; asks the main thread
+//!  control         answers on the control socket (crate::control_socket); asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
 //!
@@ -41,11 +41,13 @@ use dataplane::open::OpenError;
 use dataplane::worker;
 use netdev::interface::{InterfaceError, Prepared};
 use pnstore::LeaseError;
+use tracing::{error, info, warn};
 
 use crate::config::{self, Config, Finding, Keys, Outline, Polling};
+use crate::control_socket::{Reply, Request, ServeError};
 use crate::http::Listening;
-use crate::report::{PrivilegeReport, ReloadReport, ServeError};
-use crate::request::{Answer, Request, Tried};
+use crate::log::Log;
+use crate::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use cell::CellNews;
 use control_handle::{ControlRequest, RequestQueue};
@@ -96,7 +98,7 @@ pub enum RunError {
     /// An interface cannot be put back.
     #[error(transparent)]
     Restore(#[from] InterfaceError),
-    /// The status socket cannot be made.
+    /// The control socket cannot be made.
     #[error(transparent)]
     Serve(#[from] ServeError),
     /// `realtime = "on"`, and something is not granted.
@@ -143,7 +145,8 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// Runs the gateway until it is asked to stop. `locked` is what [`privilege::lock_memory`] said; `tell` gets each line that a person should read.
+/// Runs the gateway until it is asked to stop. `locked` is what [`privilege::lock_memory`] said; `log` takes what happens, and gets another format
+/// by a reload.
 ///
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
@@ -152,24 +155,27 @@ pub fn run(
     locked: Result<(), String>,
     runtime_dir: &Path,
     asks: &Asks,
-    tell: Tell<'_>,
+    log: &Log,
 ) -> Result<(), RunError> {
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
-    let leases = start::open_state(&config, tell)?;
+    let leases = start::open_state(&config)?;
     let (control_handle, asked) = control_handle::open();
     let server = control_handle::serve(&name, runtime_dir, &control_handle)?;
     let surface = Surface::start(&control_handle, listening)?;
-    let (running, outcome) = match Running::start(config, leases, locked, surface, tell) {
+    let (running, outcome) = match Running::start(config, leases, locked, surface, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
-            running.advise(tell);
+            running.advise();
             if let Some(http) = http {
-                tell(&format_args!("status and metrics: http://{}/", http.address));
+                info!(event = "http", "status and metrics: http://{}/", http.address);
             }
-            tell(&format_args!("gateway {name} is running: frameward status {name}"));
-            let outcome = running.forward(&asked, asks, tell);
+            if let Some(why) = server.closed_to_group() {
+                warn!(event = "status-group", "{why}");
+            }
+            info!(event = "gateway-running", "gateway {name} is running: frameward status {name}");
+            let outcome = running.forward(&asked, asks);
             (Some(running), outcome)
         }
     };
@@ -191,9 +197,6 @@ pub struct Asks {
     pub reload: Arc<AtomicBool>,
 }
 
-/// Who gets each line that a person should read.
-pub type Tell<'t> = &'t mut dyn FnMut(&dyn fmt::Display);
-
 /// What was measured at the start.
 struct Measured {
     speeds: SuiteSpeeds,
@@ -209,6 +212,8 @@ struct Running {
     privileges: PrivilegeReport,
     measured: Measured,
     reloaded: Option<ReloadReport>,
+    /// What was counted when somebody cleared the counters.
+    baseline: Option<Arc<Baseline>>,
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
@@ -219,74 +224,86 @@ struct Running {
     /// What the configuration says, for the next reload.
     outline: Outline,
     http: Surface,
+    log: Log,
 }
 
 impl Running {
     /// Says how fast the cipher suites are here, whether it pays to make keystreams ahead, and for which links another one is worth a thought.
-    fn advise(&self, tell: Tell<'_>) {
+    fn advise(&self) {
         let Measured { speeds, antedating } = &self.measured;
-        tell(&format_args!("cipher suites, {speeds}"));
-        tell(&format_args!("antedate: {antedating}"));
+        info!(event = "suite-speeds", "cipher suites, {speeds}");
+        info!(event = "antedating", "antedate: {antedating}");
         for RunningLink { config, .. } in &self.links {
             let Some(suite) = config.suite() else { continue };
             let advice = Advice::new(speeds, suite);
             if advice.is_to_change() {
-                tell(&format_args!("link {:?}: {advice}", config.name));
+                info!(event = "suite-advice", link = config.name, "{advice}");
             }
         }
     }
 
     /// The main thread's loop.
-    fn forward(&mut self, asked: &RequestQueue, asks: &Asks, tell: Tell<'_>) -> Result<(), RunError> {
+    fn forward(&mut self, asked: &RequestQueue, asks: &Asks) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
         let mut interface_monitor = InterfaceMonitor::new();
         let mut cells = CellNews::default();
-        let mut machine = Machine::watch(tell);
+        let mut machine = Machine::watch();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
                 // Who asked may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
-                Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.request(&request))),
+                Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.answer(&request))),
                 None => {}
             }
-            if machine.was_restored(tell) {
+            if machine.was_restored() {
                 return Err(self.give_up());
             }
             if asks.reload.swap(false, Ordering::Relaxed) {
-                self.reload(tell);
+                self.reload();
             }
             let now = Instant::now();
             supervisor.alive(now);
-            self.poll_interfaces(&mut interface_monitor, now, tell);
-            self.end_fallbacks(tell);
-            self.attend_cells(&mut cells, now, tell);
+            self.poll_interfaces(&mut interface_monitor, now);
+            self.end_fallbacks();
+            self.attend_cells(&mut cells, now);
             let notices = self.control.turn(now);
-            cell::sessions(&notices).iter().for_each(|line| tell(line));
-            cells.silences(&notices, now).iter().for_each(|line| tell(line));
+            cell::log_sessions(&notices);
+            cells.log_silences(&notices, now);
             notices.iter().for_each(|notice| self.verdicts.handle_notice(now, notice));
-            self.validate(now, tell);
+            self.validate(now);
             for notice in notices {
                 match notice {
                     Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}
                     Notice::WorkerEnded { links } => return Err(RunError::WorkerEnded(links)),
-                    other => tell(&NoticeLine(&other)),
+                    other => log_notice(&other),
                 }
             }
         }
         let signal = i32::try_from(asks.signal.load(Ordering::Relaxed)).ok();
         let signal = signal.and_then(signal_hook::low_level::signal_name);
-        tell(&format_args!("gateway {} stops: {}", self.gateway.name, signal.unwrap_or("it was asked to")));
+        let by = signal.unwrap_or("it was asked to");
+        info!(event = "gateway-stops", signal, "gateway {} stops: {by}", self.gateway.name);
         Ok(())
     }
 
     /// Does what somebody asks for, or says why not.
-    fn request(&mut self, request: &Request) -> Answer {
+    fn answer(&mut self, request: &Request) -> Reply<GatewayReport> {
         match request {
-            Request::Rekey(link) => self.rekey(link).map(|()| Vec::new()),
-            Request::TryReload => {
-                let Tried { done, lines } = self.try_reload();
-                if done { Ok(lines) } else { Err(lines.join("\n")) }
+            Request::Status {} => Reply::Report(self.report().shown().into_owned()),
+            Request::Reload { dry_run: true } => self.try_reload().into(),
+            Request::Reload { dry_run: false } => self.reload().into(),
+            Request::Clear {} => {
+                self.baseline = Some(Arc::new(Baseline::of(self.report().report)));
+                info!(
+                    event = "counters-cleared",
+                    "counters are cleared: status shows them from here on, metrics go on"
+                );
+                Reply::Done(Vec::new())
             }
+            Request::Rekey { link } => match self.rekey(link) {
+                Ok(()) => Reply::Done(Vec::new()),
+                Err(why) => Reply::Refused(vec![why]),
+            },
         }
     }
 
@@ -325,57 +342,63 @@ const fn polling(polling: Polling) -> worker::Polling {
     }
 }
 
-/// A notice as a line for a person.
-struct NoticeLine<'n>(&'n Notice);
-
-impl fmt::Display for NoticeLine<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Notice::ChangeKeySoon { link } => write!(
-                f,
-                "warning: link {link:?}: three quarters of the key's packet numbers are used; change the key at both ends"
-            ),
-            Notice::PnExhausted { link } => write!(
-                f,
-                "error: link {link:?}: all packet numbers of the key are used, so nothing is sent; change the key at both ends"
-            ),
-            Notice::LeaseFailed { link, error } => write!(f, "error: link {link:?}: {error}"),
-            Notice::FloorsFailed { error } => {
-                write!(f, "error: {error}; after a crash, frames recorded before it could be sent again")
-            }
-            Notice::FloorsLate { open } => write!(
-                f,
-                "warning: replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
-                open.as_millis()
-            ),
-            Notice::DiskSilent { path, silent } => write!(
-                f,
-                "error: the disk under {} has not answered for {} s: replay floors are not written, and a static key's packet numbers end with those that are reserved; the kernel's log (dmesg) may say why",
-                path.display(),
-                silent.as_secs()
-            ),
-            Notice::DiskAnswers { path, silent } => {
-                write!(f, "the disk under {} answers again, after {} s", path.display(), silent.as_secs())
-            }
-            Notice::KeyAgreement { link, reason } => match reason.event() {
-                Some(event) => write!(f, "warning: link {link:?}: {event}: {reason}"),
-                None => write!(f, "link {link:?}: {reason}"),
-            },
-            Notice::TooManyPeers { link, sci } => write!(
-                f,
-                "error: link {link:?}: no room for peer {sci}: a link takes {} peers at most; its frames are discarded",
-                secy::SecY::RECEIVE_SCS
-            ),
-            Notice::SakRefused { link, ki, why } => {
-                write!(f, "error: link {link:?}: key {ki} is not used: {why}")
-            }
-            Notice::CyclicSession { cell, relation } => {
-                write!(f, "fieldbus {cell:?}: {relation}: a new session")
-            }
-            Notice::CyclicSilence { cell, relations, gap } => {
-                write!(f, "{}", cell::Silence { cell, relations, gap: *gap })
-            }
-            Notice::WorkerEnded { links } => write!(f, "error: a worker has ended: {}", links.join(", ")),
+/// Logs what control has to say; what it says of cells' frames stands in cell.rs.
+fn log_notice(notice: &Notice) {
+    match notice {
+        Notice::ChangeKeySoon { link } => warn!(
+            event = "pns-run-out",
+            link, "three quarters of the key's packet numbers are used; change the key at both ends"
+        ),
+        Notice::PnExhausted { link } => error!(
+            event = "pns-used-up",
+            link, "all packet numbers of the key are used, so nothing is sent; change the key at both ends"
+        ),
+        Notice::LeaseFailed { link, error } => error!(event = "lease-failed", link, "{error}"),
+        Notice::FloorsFailed { error } => error!(
+            event = "floors-failed",
+            "{error}; after a crash, frames recorded before it could be sent again"
+        ),
+        Notice::FloorsLate { open } => warn!(
+            event = "floors-late",
+            milliseconds = milliseconds(*open),
+            "replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
+            open.as_millis()
+        ),
+        Notice::DiskSilent { path, silent } => error!(
+            event = "disk-silent",
+            seconds = silent.as_secs(),
+            "the disk under {} has not answered for {} s: replay floors are not written, and a static key's packet numbers end with those that are reserved; the kernel's log (dmesg) may say why",
+            path.display(),
+            silent.as_secs()
+        ),
+        Notice::DiskAnswers { path, silent } => info!(
+            event = "disk-answers",
+            seconds = silent.as_secs(),
+            "the disk under {} answers again, after {} s",
+            path.display(),
+            silent.as_secs()
+        ),
+        Notice::KeyAgreement { link, reason } => match reason.event() {
+            Some(event) => warn!(event, link, "{event}: {reason}"),
+            None => info!(event = "key-agreement", link, "{reason}"),
+        },
+        Notice::TooManyPeers { link, sci } => error!(
+            event = "too-many-peers",
+            link,
+            sci = %sci,
+            "no room for peer {sci}: a link takes {} peers at most; its frames are discarded",
+            secy::SecY::RECEIVE_SCS
+        ),
+        Notice::SakRefused { link, ki, why } => {
+            error!(event = "sak-refused", link, ki = %ki, "key {ki} is not used: {why}")
         }
+        Notice::WorkerEnded { links } => {
+            error!(event = "worker-ended", "a worker has ended: {}", links.join(", "))
+        }
+        Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}
     }
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,27 +1,23 @@
-//! The user's side of the status socket, and the report as text.
+//! What a user sees of running gateways: which of them is meant, and its report as text.
 
 mod find;
 mod text;
 mod watch;
 
-use std::io::{self, Read as _};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use crate::control_socket::{Reply, Request, STATUS_GROUP, client};
 use crate::report::GatewayReport;
 pub use find::{Found, find};
 pub use text::{Detail, StatusText};
 pub use watch::watch;
 
-/// The environment variable that names another directory for status sockets.
+/// The environment variable that names another directory for control sockets.
 pub const RUNTIME_DIR_VARIABLE: &str = "FRAMEWARD_RUNTIME_DIR";
 
 const DEFAULT_RUNTIME_DIR: &str = "/run/frameward";
 const SOCKET_SUFFIX: &str = ".sock";
-/// The largest report that is read, in octets.
-const LARGEST_REPORT: u64 = 16 << 20;
-const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -44,7 +40,7 @@ pub enum StatusError {
     #[error("nothing that runs is named {0:?}; what runs: {1}")]
     Unknown(String, String),
     /// The gateway does not answer.
-    #[error("gateway {name} does not answer on {}: {source}; is it running, and may this user ask it?", path.display())]
+    #[error("gateway {name} does not answer on {}: {source}; is it running, and is this run as root, as the gateway's user or by a member of group {STATUS_GROUP}?", path.display())]
     Silent {
         /// The gateway.
         name: String,
@@ -65,7 +61,7 @@ pub enum StatusError {
     },
 }
 
-/// The directory of the status sockets.
+/// The directory of the control sockets.
 pub fn runtime_dir() -> PathBuf {
     std::env::var_os(RUNTIME_DIR_VARIABLE)
         .filter(|directory| !directory.is_empty())
@@ -77,21 +73,19 @@ pub(crate) fn socket_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}{SOCKET_SUFFIX}"))
 }
 
-/// Asks a gateway for its report, as the JSON text that it sends.
+/// Asks a gateway for its report, as the JSON text that it sends: one line.
 ///
 /// # Errors
 ///
 /// `Silent`.
 pub fn ask(directory: &Path, name: &str) -> Result<String, StatusError> {
+    let answer = client::ask(directory, name, &Request::Status {}).and_then(|reply| match reply {
+        Reply::Report(report) => Ok(report.get().to_owned()),
+        Reply::Error(why) => Err(io::Error::other(why)),
+        Reply::Done(_) | Reply::Refused(_) => Err(io::ErrorKind::InvalidData.into()),
+    });
     let path = socket_path(directory, name);
-    let receive = || {
-        let socket = UnixStream::connect(&path)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        let mut document = String::new();
-        socket.take(LARGEST_REPORT).read_to_string(&mut document)?;
-        Ok(document)
-    };
-    receive().map_err(|source| StatusError::Silent { name: name.to_owned(), path: path.clone(), source })
+    answer.map_err(|source| StatusError::Silent { name: name.to_owned(), path, source })
 }
 
 /// Reads what [`ask`] returned.

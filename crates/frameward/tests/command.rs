@@ -290,7 +290,8 @@ fn usage_errors_end_with_2_and_failures_with_1() {
 /// A gateway's answer, sent by this test through a real socket.
 #[test]
 fn status_shows_a_running_gateway() {
-    use frameward::report::{GatewayReport, SocketServer};
+    use frameward::control_socket::{ControlSocket, Reply};
+    use frameward::report::GatewayReport;
     let directory = Directory::new("status");
     let report = || GatewayReport {
         name: "line".into(),
@@ -301,11 +302,13 @@ fn status_shows_a_running_gateway() {
         suite_speeds: None,
         antedating: None,
         uptime_ms: 61_500,
+        cleared_seconds: None,
         reload: None,
         links: vec![],
         sites: vec![],
     };
-    let _server = SocketServer::reports(&directory.0.join("run"), "line", report).unwrap();
+    let _server =
+        ControlSocket::serve(&directory.0.join("run"), "line", move |_| Reply::Report(report())).unwrap();
     let (status, output, errors) = directory.run(&["status"]);
     assert_eq!((status, errors.as_str()), (Some(0), ""));
     assert_eq!(output, "gateway line, version 9, up 00:01:01\n");
@@ -377,11 +380,13 @@ impl Watching {
 
 #[test]
 fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
-    use frameward::report::{GatewayReport, SocketServer};
+    use frameward::control_socket::{ControlSocket, Reply};
+    use frameward::report::GatewayReport;
     let directory = Directory::new("watch");
     let report = r#"{"name":"line","version":"9","uptime_seconds":61,"links":[]}"#;
     let report = || serde_json::from_str::<GatewayReport>(report).unwrap();
-    let serve = || SocketServer::reports(&directory.0.join("run"), "line", report).unwrap();
+    let serve =
+        || ControlSocket::serve(&directory.0.join("run"), "line", move |_| Reply::Report(report())).unwrap();
     let server = serve();
 
     let mut watching = Watching::start(&directory);
@@ -411,7 +416,8 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
 /// Where no terminal is, it prints lines, and ends when nobody reads them.
 #[test]
 fn status_watch_on_a_pipe_prints_lines() {
-    use frameward::report::{GatewayReport, SocketServer};
+    use frameward::control_socket::{ControlSocket, Reply};
+    use frameward::report::GatewayReport;
     let directory = Directory::new("watch-pipe");
     let link = r#"{"name":"press","plain":{"interface":"a","engine":"x","mtu":1500,"counters":{"RxFrames":1}},
         "protected":{"interface":"b","engine":"x","mtu":1500,"counters":{}},
@@ -419,7 +425,9 @@ fn status_watch_on_a_pipe_prints_lines() {
         "replay_window":0,"counters":{"InPktsNoTag":7},"transmit":{"sci":"s","counters":{},"sas":[]},"receive":[]}}"#;
     let report = format!(r#"{{"name":"line","version":"9","uptime_seconds":61,"links":[{link}]}}"#);
     let report: GatewayReport = serde_json::from_str(&report).unwrap();
-    let _server = SocketServer::reports(&directory.0.join("run"), "line", move || report.clone()).unwrap();
+    let _server =
+        ControlSocket::serve(&directory.0.join("run"), "line", move |_| Reply::Report(report.clone()))
+            .unwrap();
     let mut watching = Command::new(env!("CARGO_BIN_EXE_frameward"))
         .args(["status", "--watch", "line"])
         .env("FRAMEWARD_RUNTIME_DIR", directory.0.join("run"))

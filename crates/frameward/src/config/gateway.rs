@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::findings::Findings;
 use super::raw::RawGateway;
-use super::{Antedate, Gateway, Http, Io, Polling, Realtime, is_name};
+use super::{Antedate, Gateway, Http, Io, LogFormat, Polling, Realtime, is_name};
 use crate::cpus::Cpus;
 
 /// Where leases and floors are, unless the configuration says otherwise.
@@ -34,6 +34,8 @@ pub(super) fn validate(
     let cpus = raw.cpus.as_ref().and_then(|value| cpus(value, findings));
     let antedate = [("auto", Antedate::Auto), ("on", Antedate::On), ("off", Antedate::Off)];
     let antedate = findings.choice("", "antedate", &raw.antedate, &antedate, Antedate::Auto);
+    let log = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+    let log = findings.choice("", "log", &raw.log, &log, LogFormat::Text);
     let http = raw.http.as_ref().and_then(|value| http(value, findings));
     let state = state(raw, findings);
     let state_max_age = raw.state_max_age.as_ref().and_then(|value| max_age(value, findings));
@@ -51,7 +53,7 @@ pub(super) fn validate(
     let unguarded = raw.unguarded.as_ref().is_some_and(|allow| *allow.get_ref());
     let name = name.get_ref().clone();
     Some((
-        Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http },
+        Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http, log },
         allow_experimental,
     ))
 }

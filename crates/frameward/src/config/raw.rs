@@ -33,6 +33,7 @@ pub(super) struct RawGateway {
     pub(super) cpus: Text,
     pub(super) allow_experimental: Switch,
     pub(super) http: Text,
+    pub(super) log: Text,
     pub(super) antedate: Text,
     pub(super) unguarded: Switch,
     pub(super) state_max_age: Text,

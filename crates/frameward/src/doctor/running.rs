@@ -38,6 +38,7 @@ const UNDISTURBED: &str = "not looked at: the gateway is running and is not dist
 pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
     let mut findings = vec![Finding::note("path", UNDISTURBED)];
     let Running::Yes(report) = running else { return findings };
+    let since = if report.cleared_seconds.is_some() { "since they were cleared" } else { "since the start" };
     let Some(report) = report.links.iter().find(|report| report.name == link.name) else {
         findings.push(Finding::note(
             "counters",
@@ -45,11 +46,11 @@ pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
         ));
         return findings;
     };
-    findings.extend(of_counters(report));
+    findings.extend(of_counters(report, since));
     findings
 }
 
-fn of_counters(link: &LinkReport) -> Vec<Finding> {
+fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let secy = &link.secy;
     let received = |name: &str| -> u64 {
@@ -95,10 +96,10 @@ fn of_counters(link: &LinkReport) -> Vec<Finding> {
         let count =
             received(name) + if name.starts_with("Out") { value(&secy.transmit.counters, name) } else { 0 };
         if count > 0 {
-            findings.push(Finding::note("counters", format!("{name} {count} since the start: {meaning}")));
+            findings.push(Finding::note("counters", format!("{name} {count} {since}: {meaning}")));
         }
     }
-    let summary = format!("since the start: {sent} frames sent protected, {ok} received and verified");
+    let summary = format!("{since}: {sent} frames sent protected, {ok} received and verified");
     findings.push(match (ok, received("InPktsNotValid") + received("InPktsNoSAError")) {
         (0, 1..) => Finding::problem("counters", format!("{summary}: all that came from a peer was discarded, see above")),
         (0, 0) if sent > 0 => Finding::note(

@@ -59,11 +59,12 @@ impl Surface {
             }
             "/status" => match self.figures.latest().await {
                 None => no_figures(),
-                Some(report) => figures("application/json", report.document()),
+                Some(counted) => figures("application/json", counted.shown().document()),
             },
             "/metrics" => match self.figures.latest().await {
                 None => no_figures(),
-                Some(report) => figures(metrics::MEDIA_TYPE, metrics(report)),
+                // Never cleared: rates are made of counters that only rise.
+                Some(counted) => figures(metrics::MEDIA_TYPE, metrics(counted)),
             },
             _ => plain(StatusCode::NOT_FOUND, "There are /, /status and /metrics.\n"),
         }

@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use crate::report::GatewayReport;
+use crate::report::CountedReport;
 
 /// How long a report is good for all who ask. Making one costs a worker some microseconds between two turns.
 pub(super) const FRESH: Duration = Duration::from_millis(100);
 
-type Ask = Box<dyn FnMut() -> Option<GatewayReport> + Send>;
+type Ask = Box<dyn FnMut() -> Option<CountedReport> + Send>;
 
 /// Who asks the gateway, and what it said last. Never locked by anybody who moves frames.
 pub(super) struct Figures(Arc<Mutex<Last>>);
@@ -18,16 +18,16 @@ pub(super) struct Figures(Arc<Mutex<Last>>);
 struct Last {
     ask: Ask,
     /// The report and when it came; also that none came.
-    answer: Option<(Instant, Option<Arc<GatewayReport>>)>,
+    answer: Option<(Instant, Option<Arc<CountedReport>>)>,
 }
 
 impl Figures {
-    pub(super) fn new(ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -> Self {
+    pub(super) fn new(ask: impl FnMut() -> Option<CountedReport> + Send + 'static) -> Self {
         Self(Arc::new(Mutex::new(Last { ask: Box::new(ask), answer: None })))
     }
 
     /// A report not older than [`FRESH`]; none if the gateway does not answer.
-    pub(super) async fn latest(&self) -> Option<Arc<GatewayReport>> {
+    pub(super) async fn latest(&self) -> Option<Arc<CountedReport>> {
         let last = Arc::clone(&self.0);
         // Judged there and not here: a client that goes away meanwhile must not make another ask once more.
         spawn_blocking(move || last.lock().unwrap_or_else(PoisonError::into_inner).latest()).await.ok()?
@@ -35,7 +35,7 @@ impl Figures {
 }
 
 impl Last {
-    fn latest(&mut self) -> Option<Arc<GatewayReport>> {
+    fn latest(&mut self) -> Option<Arc<CountedReport>> {
         if let Some((at, report)) = &self.answer
             && at.elapsed() < FRESH
         {

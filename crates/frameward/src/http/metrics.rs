@@ -27,31 +27,34 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
+use crate::report::{
+    CountedReport, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table,
+};
 
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 type Labels = Vec<(&'static str, String)>;
 
-/// The report in the OpenMetrics text format.
-pub(super) fn metrics(report: Arc<GatewayReport>) -> String {
+/// What was counted in the OpenMetrics text format: since each part began, whatever was cleared.
+pub(super) fn metrics(counted: Arc<CountedReport>) -> String {
     let mut registry = Registry::with_prefix("frameward");
-    registry.register_collector(Box::new(Report(report)));
+    registry.register_collector(Box::new(Metrics(counted)));
     let mut out = String::new();
     text::encode(&mut out, &registry).expect("invariant: a string takes all that is written to it");
     out
 }
 
 #[derive(Debug)]
-struct Report(Arc<GatewayReport>);
+struct Metrics(Arc<CountedReport>);
 
-impl Collector for Report {
+impl Collector for Metrics {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
         let mut families = Families::default();
-        families.gateway(&self.0);
-        self.0.links.iter().for_each(|link| families.link(link));
-        self.0.sites.iter().for_each(|site| families.site(site));
+        let report = &self.0.report;
+        families.gateway(report);
+        report.links.iter().for_each(|link| families.link(link));
+        report.sites.iter().for_each(|site| families.site(site));
         families.0.iter().try_for_each(|(name, family)| family.encode(name, &mut encoder))
     }
 }

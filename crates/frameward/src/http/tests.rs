@@ -5,13 +5,18 @@ use std::time::Instant;
 
 use super::*;
 use crate::report::tests::sample;
+use crate::report::{Baseline, GatewayReport};
 
 const LOOPBACK: Http =
     Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: 4 };
 /// How long anything may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-fn serve_with(ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -> (HttpServer, SocketAddr) {
+fn serve_with(mut ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -> (HttpServer, SocketAddr) {
+    serve_counted(move || ask().map(CountedReport::from))
+}
+
+fn serve_counted(ask: impl FnMut() -> Option<CountedReport> + Send + 'static) -> (HttpServer, SocketAddr) {
     let listening = Listening::start(Path::new("gw.toml"), LOOPBACK).unwrap();
     let address = listening.listener.local_addr().unwrap();
     (HttpServer::start(listening, ask).unwrap(), address)
@@ -192,4 +197,18 @@ fn an_address_that_cannot_be_had_is_told_with_its_line() {
     // 192.0.2.0/24 is for documents only.
     let absent = told("192.0.2.1:9464".parse().unwrap());
     assert!(absent.contains("no interface has this address"), "{absent}");
+}
+
+#[test]
+fn cleared_counters_go_on_as_metrics() {
+    let (_server, address) = serve_counted(|| {
+        let report = sample("line");
+        let baseline = Some(Arc::new(Baseline::of(report.clone())));
+        Some(CountedReport { report, baseline })
+    });
+    let status = get(address, "/status");
+    assert!(status.contains("\"cleared_seconds\": 0") && status.contains("\"InPktsOK\": 0"), "{status}");
+    let metrics = get(address, "/metrics");
+    let ok = metrics.lines().find(|line| line.starts_with("frameward_receive_sc_in_pkts_ok_total{"));
+    assert!(ok.is_some_and(|line| line.ends_with("} 3")), "{metrics}");
 }

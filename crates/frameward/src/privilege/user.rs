@@ -32,6 +32,15 @@ pub enum RunAs {
     Starter,
 }
 
+/// As whom a process runs that root has started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Became {
+    /// As root, as it was told to.
+    Root,
+    /// As this user.
+    User(String),
+}
+
 /// A directory that the gateway needs, and only root may make where it belongs.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'p> {
@@ -72,18 +81,16 @@ pub fn files_owner(name: Option<&str>) -> Result<Option<(u32, u32)>, String> {
 }
 
 /// Becomes the user that is to run the gateway, and keeps the capabilities, which stay permitted. `places` are made for
-/// that user where they are missing. To be called while the process has one thread, before anything is read. Returns a
-/// line for people, if there is something to say.
+/// that user where they are missing. To be called while the process has one thread, before anything is read. Returns
+/// as whom it runs, if root started it.
 ///
 /// # Errors
 /// In one line with its cure: there is no such user, or the kernel refuses.
-pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<String>, String> {
+pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<Became>, String> {
     let is_root = geteuid().is_root();
     let name = match run_as {
         RunAs::Starter if is_root => {
-            return Ok(Some(
-                "warning: stays root (--keep-user): who takes it over owns every file of this box".into(),
-            ));
+            return Ok(Some(Became::Root));
         }
         RunAs::Starter => return Ok(None),
         RunAs::Default if is_root => GATEWAY_USER,
@@ -107,7 +114,7 @@ pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<String
     change(&account).map_err(|error| {
         format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or say --keep-user")
     })?;
-    Ok((!account.uid.is_root()).then(|| format!("runs as user {name:?}")))
+    Ok((!account.uid.is_root()).then(|| Became::User(name.to_owned())))
 }
 
 fn account(name: &str) -> Result<Account, String> {

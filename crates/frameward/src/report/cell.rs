@@ -134,6 +134,16 @@ impl HistogramReport {
         self.buckets.iter_mut().zip(&other.buckets).for_each(|(own, other)| *own += other);
     }
 
+    /// Takes off what was there before. The longest time stays: what it was since then is not known.
+    pub(crate) fn take_off(&mut self, before: &Self) {
+        self.count = self.count.saturating_sub(before.count);
+        self.sum_ns = self.sum_ns.saturating_sub(before.sum_ns);
+        self.buckets
+            .iter_mut()
+            .zip(&before.buckets)
+            .for_each(|(own, before)| *own = own.saturating_sub(*before));
+    }
+
     /// A time that so many of a thousand do not exceed: the bound of a bucket, or the longest time if that is less.
     pub fn at_permille(&self, permille: u64, bounds_ns: &[u64]) -> u64 {
         let rank = self.count.saturating_mul(permille).div_ceil(1000);

@@ -21,6 +21,13 @@ impl Counters {
         self.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
     }
 
+    /// What was counted since `then`; none if something is less now, so that it began anew.
+    pub(crate) fn since(&self, then: &Self) -> Option<Self> {
+        let more =
+            |(name, now): &(Cow<'static, str>, u64)| Some((name.clone(), now.checked_sub(then.value(name))?));
+        self.0.iter().map(more).collect::<Option<Vec<_>>>().map(Self)
+    }
+
     /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(name, value)| (name.as_ref(), *value))

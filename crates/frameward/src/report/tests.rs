@@ -71,6 +71,7 @@ pub(crate) fn sample(name: &str) -> GatewayReport {
         suite_speeds: Some(speeds(AesInstructions::Present, &[(GcmAes128, 105), (Aegis128L, 51)])),
         antedating: Some(Antedating { configured: Antedate::Auto, on: false, figures: Vec::new() }),
         uptime_ms: 93_784_012,
+        cleared_seconds: None,
         reload: Some(ReloadReport { count: 2, done: false, lines: vec!["gw.toml:7: no".into()] }),
         links: vec![link],
         sites: Vec::new(),

@@ -9,12 +9,13 @@ use secy::reassemble::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};
 use suite::CipherSuite;
 use suite::mka::Cak;
+use tracing::{error, warn};
 use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
 use super::link::{RunningLink, bare_secy, path};
-use super::{Measured, Running, Tell};
+use super::{Measured, Running};
 use crate::check::Mtus;
 use crate::config::{Keys, Link, Mka};
 use crate::kay_log::KayLog;
@@ -102,7 +103,7 @@ impl Running {
     }
 
     /// Leaves every fallback CAK whose time is over, and says so.
-    pub(super) fn end_fallbacks(&mut self, tell: Tell<'_>) {
+    pub(super) fn end_fallbacks(&mut self) {
         let now = SystemTime::now();
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
@@ -111,13 +112,14 @@ impl Running {
                 continue;
             }
             (mka.fallback, mka.fallback_until) = (None, None);
-            tell(&format_args!(
-                "warning: link {:?}: fallback-ended: fallback_until is over, and the fallback CAK is not used any more; \
-                 remove fallback_cak_file and fallback_until",
-                link.config.name
-            ));
+            warn!(
+                event = "fallback-ended",
+                link = link.config.name,
+                "fallback-ended: fallback_until is over, and the fallback CAK is not used any more; \
+                 remove fallback_cak_file and fallback_until"
+            );
             if let Err(error) = self.renew_agreement(link) {
-                tell(&format_args!("error: {error}"));
+                error!(event = "key-agreement-not-changed", "{error}");
             }
         }
         self.links = links;

@@ -8,6 +8,7 @@ use control::{CellSettings, CellStatus, Notice};
 use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
+use tracing::{info, warn};
 use wire::fieldbus::Seq;
 
 use super::Running;
@@ -42,33 +43,33 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
 }
 
 impl Running {
-    /// Gives a link's worker the cell that the link is configured with now, where it had `before`. Returns what a person
-    /// should know.
+    /// Gives a link's worker the cell that the link is configured with now, where it had `before`. Returns the name of the cell that is
+    /// different, and how.
     pub(super) fn renew_cell(
         &mut self,
         link: &RunningLink,
         before: Option<&Cell>,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Option<(String, String)>, String> {
         let name = &link.config.name;
-        let lines = difference(before, link.config.cell.as_deref());
+        let different = difference(before, link.config.cell.as_deref());
         let renewed = match (before, settings(&link.config, link.about.mtus)) {
             (None, None) => Ok(()),
             (None, Some(settings)) => self.control.add_cell(name, settings),
             (Some(_), Some(settings)) => self.control.change_cell(name, settings),
             (Some(_), None) => self.control.remove_cell(name),
         };
-        renewed.map(|()| lines).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
+        renewed.map(|()| different).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
     }
 }
 
-/// What is different, in words.
-fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
+/// The cell that is different, and how, in words.
+fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(String, String)> {
     match (before, now) {
-        (None, None) => Vec::new(),
+        (None, None) => None,
         (None, Some(cell)) => {
-            vec![format!("fieldbus {:?}: started, {} relations", cell.name, cell.relations.len())]
+            Some((cell.name.clone(), format!("started, {} relations", cell.relations.len())))
         }
-        (Some(cell), None) => vec![format!("fieldbus {:?}: stopped", cell.name)],
+        (Some(cell), None) => Some((cell.name.clone(), "stopped".to_owned())),
         (Some(before), Some(cell)) => {
             let of = |cell: &Cell, relation: Relation| {
                 cell.relations.iter().find(|one| one.relation.stations() == relation.stations()).copied()
@@ -96,7 +97,7 @@ fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
             let all = if keys { "; all sessions are made anew" } else { "" };
             let what =
                 if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };
-            vec![format!("fieldbus {:?}: {what}{all}", cell.name)]
+            Some((cell.name.clone(), format!("{what}{all}")))
         }
     }
 }
@@ -104,29 +105,30 @@ fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
 /// New sessions that are told one by one; of more in one turn, their number is.
 const TOLD_ALONE: usize = 8;
 
-/// What a person should know of new sessions.
-pub(super) fn sessions(notices: &[Notice]) -> Vec<String> {
+/// Logs new sessions.
+pub(super) fn log_sessions(notices: &[Notice]) {
     let mut by_cell: BTreeMap<&str, Vec<Relation>> = BTreeMap::new();
     for notice in notices {
         if let Notice::CyclicSession { cell, relation } = notice {
             by_cell.entry(cell).or_default().push(*relation);
         }
     }
-    let lines = |(cell, relations): (&str, Vec<Relation>)| -> Vec<String> {
+    for (cell, relations) in by_cell {
         if relations.len() > TOLD_ALONE {
-            return vec![format!("fieldbus {cell:?}: {} relations have new sessions", relations.len())];
+            info!(event = "cell-session", cell, "{} relations have new sessions", relations.len());
+            continue;
         }
-        relations.iter().map(|relation| format!("fieldbus {cell:?}: {relation}: a new session")).collect()
-    };
-    by_cell.into_iter().flat_map(lines).collect()
+        for relation in relations {
+            info!(event = "cell-session", cell, "{relation}: a new session");
+        }
+    }
 }
 
-/// Relations that have fallen silent, as a line for a person.
-pub(super) struct Silence<'n> {
-    pub(super) cell: &'n str,
+/// Relations that have fallen silent, in words.
+struct Silence<'n> {
     /// In order; at least one.
-    pub(super) relations: &'n [Relation],
-    pub(super) gap: Duration,
+    relations: &'n [Relation],
+    gap: Duration,
 }
 
 /// Silent relations that are named; of more, their number is.
@@ -134,7 +136,7 @@ const NAMED: usize = 3;
 
 impl fmt::Display for Silence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { cell, relations, gap } = self;
+        let Self { relations, gap } = self;
         let ms = gap.as_secs_f64() * 1e3;
         let named: Vec<_> = relations
             .iter()
@@ -144,7 +146,7 @@ impl fmt::Display for Silence<'_> {
                 format!("{frame_id} from {peer}")
             })
             .collect();
-        write!(f, "warning: fieldbus {cell:?}: no verified frame ")?;
+        write!(f, "no verified frame ")?;
         match relations.len() {
             1 => write!(f, "{} for {ms:.1} ms", named[0]),
             all => {
@@ -177,33 +179,33 @@ struct Silent {
 const CALM: Duration = Duration::from_secs(1);
 
 impl CellNews {
-    /// What a person should know of relations that have fallen silent: a line for each cell and second, at the most.
-    pub(super) fn silences(&mut self, notices: &[Notice], now: Instant) -> Vec<String> {
-        let mut lines = Vec::new();
+    /// Logs relations that have fallen silent: a line for each cell and second, at the most.
+    pub(super) fn log_silences(&mut self, notices: &[Notice], now: Instant) {
         for notice in notices {
             if let Notice::CyclicSilence { cell, relations, gap } = notice {
-                lines.push(Silence { cell, relations, gap: *gap }.to_string());
+                warn!(event = "cell-silent", cell, "{}", Silence { relations, gap: *gap });
                 self.silent.entry(cell.clone()).or_insert(Silent { first: now, last: now }).last = now;
             }
         }
-        lines
     }
 
-    /// That all relations of a cell have frames again, once.
-    fn recovered(&mut self, status: &CellStatus, now: Instant) -> Option<String> {
-        let Silent { first, last } = *self.silent.get(&status.name)?;
+    /// Logs that all relations of a cell have frames again, once.
+    fn log_recovery(&mut self, status: &CellStatus, now: Instant) {
+        let Some(Silent { first, last }) = self.silent.get(&status.name).copied() else { return };
         let silent = |relation: &RelationStatus| {
             relation.silent.is_some_and(|silent| silent >= relation.settings.alarm)
         };
         if now.saturating_duration_since(last) < CALM || status.relations.iter().any(silent) {
-            return None;
+            return;
         }
         self.silent.remove(&status.name);
         let seconds = now.saturating_duration_since(first).as_secs();
-        Some(format!(
-            "fieldbus {:?}: verified frames of all relations come again, {seconds} s after the first alarm",
-            status.name
-        ))
+        info!(
+            event = "cell-heard",
+            cell = status.name,
+            seconds,
+            "verified frames of all relations come again, {seconds} s after the first alarm"
+        );
     }
 }
 
@@ -213,8 +215,8 @@ const SHADOW_EVERY: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Running {
-    /// Says what a person has to know of cells.
-    pub(super) fn attend_cells(&mut self, news: &mut CellNews, now: Instant, tell: super::Tell<'_>) {
+    /// Logs what a person has to know of cells.
+    pub(super) fn attend_cells(&mut self, news: &mut CellNews, now: Instant) {
         if self.links.iter().all(|link| link.config.cell.is_none()) {
             return;
         }
@@ -223,29 +225,28 @@ impl Running {
             for cell in self.links.iter().filter_map(|link| link.config.cell.as_ref()) {
                 let shadowed = cell.shadowed().count();
                 if shadowed > 0 {
-                    tell(&format_args!(
-                        "warning: fieldbus {:?}: shadow mode: {shadowed} of {} relations pass in CLEAR; status shows what protection would do",
-                        cell.name,
+                    warn!(
+                        event = "cell-in-clear",
+                        cell = cell.name,
+                        "shadow mode: {shadowed} of {} relations pass in CLEAR; status shows what protection would do",
                         cell.relations.len()
-                    ));
+                    );
                 }
             }
         }
         if news.look_at.is_none_or(|at| now >= at) {
             news.look_at = Some(now + LOOK_EVERY);
-            self.look_at_cells(news, now, tell);
+            self.look_at_cells(news, now);
         }
     }
 
     /// A wrong master key, or another mode, is said once for each cell, and again when it has fitted meanwhile. Silences
     /// that are over are said too.
-    fn look_at_cells(&mut self, news: &mut CellNews, now: Instant, tell: super::Tell<'_>) {
+    fn look_at_cells(&mut self, news: &mut CellNews, now: Instant) {
         let statuses = self.control.cell_statuses();
         news.silent.retain(|cell, _| statuses.iter().any(|(_, status)| status.name == *cell));
         for (link, status) in statuses {
-            if let Some(line) = news.recovered(&status, now) {
-                tell(&line);
-            }
+            news.log_recovery(&status, now);
             let Some(running) = self.links.iter().find(|running| running.config.name == link) else {
                 continue;
             };
@@ -255,10 +256,11 @@ impl Running {
             let known = news.misfits.contains(&report.name);
             match misfit {
                 Some(why) if !known => {
-                    tell(&format_args!(
-                        "warning: fieldbus {:?}: no session with the other gateway: {why}",
-                        report.name
-                    ));
+                    warn!(
+                        event = "cell-no-session",
+                        cell = report.name,
+                        "no session with the other gateway: {why}"
+                    );
                     news.misfits.push(report.name);
                 }
                 None => news.misfits.retain(|name| *name != report.name),
@@ -277,6 +279,7 @@ mod tests {
     use super::*;
     use crate::config;
     use crate::key_file::CellKey;
+    use crate::log::heard_alone;
 
     fn cell(relations: &[(u8, &str)], key: u8) -> Cell {
         let mut text = "[gateway]\nname = \"g\"\n[[fieldbus]]\nname = \"cell-4\"\nplain = \"eth0\"\nprotected = \"eth1\"\nrest = \"drop\"\nmaster_key_file = \"m\"\nlocal = [\"02:00:00:00:01:01\"]\n".to_owned();
@@ -297,6 +300,7 @@ mod tests {
         let notice =
             || Notice::CyclicSession { cell: cell.name.clone(), relation: cell.relations[0].relation };
         let few: Vec<_> = (0..TOLD_ALONE).map(|_| notice()).collect();
+        let sessions = |notices: &[Notice]| heard_alone(|| log_sessions(notices)).1;
         assert_eq!(sessions(&few).len(), TOLD_ALONE);
         let many: Vec<_> = (0..=TOLD_ALONE).map(|_| notice()).collect();
         assert_eq!(sessions(&many), ["fieldbus \"cell-4\": 9 relations have new sessions"]);
@@ -342,7 +346,7 @@ mod tests {
         let said = |news: &mut CellNews, relations: &[Relation], at: u64| {
             let (cell, relations) = (cell.name.clone(), relations.to_vec());
             let notice = Notice::CyclicSilence { cell, relations, gap: Duration::from_micros(12_340) };
-            news.silences(&[notice], ms(at))
+            heard_alone(|| news.log_silences(&[notice], ms(at))).1
         };
         assert_eq!(
             said(&mut news, &relations, 0),
@@ -356,36 +360,40 @@ mod tests {
         );
         let silent = status(&cell, Duration::from_millis(9000));
         let well = status(&cell, Duration::from_micros(900));
-        assert_eq!(news.recovered(&silent, ms(10_000)), None);
-        assert_eq!(news.recovered(&well, ms(1900)), None, "they may be back for a moment");
+        let recovered = |news: &mut CellNews, status: &CellStatus, at: u64| {
+            heard_alone(|| news.log_recovery(status, ms(at))).1.pop()
+        };
+        assert_eq!(recovered(&mut news, &silent, 10_000), None);
+        assert_eq!(recovered(&mut news, &well, 1900), None, "they may be back for a moment");
         assert_eq!(
-            news.recovered(&well, ms(12_100)).unwrap(),
+            recovered(&mut news, &well, 12_100).unwrap(),
             "fieldbus \"cell-4\": verified frames of all relations come again, 12 s after the first alarm"
         );
-        assert_eq!(news.recovered(&well, ms(14_100)), None, "once");
+        assert_eq!(recovered(&mut news, &well, 14_100), None, "once");
     }
 
     #[test]
     fn a_reload_says_what_is_different() {
         let before = cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 1);
-        let rows: [(Option<&Cell>, Option<Cell>, &[&str]); 5] = [
-            (None, None, &[]),
-            (None, Some(before.clone()), &["fieldbus \"cell-4\": started, 3 relations"]),
-            (Some(&before), None, &["fieldbus \"cell-4\": stopped"]),
+        let rows: [(Option<&Cell>, Option<Cell>, Option<&str>); 5] = [
+            (None, None, None),
+            (None, Some(before.clone()), Some("started, 3 relations")),
+            (Some(&before), None, Some("stopped")),
             (
                 Some(&before),
                 Some(cell(&[(1, "protect"), (2, "shadow"), (4, "protect"), (5, "protect")], 1)),
-                &[
-                    "fieldbus \"cell-4\": relations: 2 added, 1 removed, 1 protected from now on, 1 IN CLEAR from now on (shadow)",
-                ],
+                Some(
+                    "relations: 2 added, 1 removed, 1 protected from now on, 1 IN CLEAR from now on (shadow)",
+                ),
             ),
             (
                 Some(&before),
                 Some(cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 2)),
-                &["fieldbus \"cell-4\": changed; all sessions are made anew"],
+                Some("changed; all sessions are made anew"),
             ),
         ];
         for (before, now, expected) in rows {
+            let expected = expected.map(|words| ("cell-4".to_owned(), words.to_owned()));
             assert_eq!(difference(before, now.as_ref()), expected);
         }
     }

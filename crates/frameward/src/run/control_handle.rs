@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::report::without_links;
-use crate::report::{GatewayReport, SocketServer};
-use crate::request::{self, Answer, Request};
+use crate::control_socket::{ControlSocket, Reply, Request};
+use crate::report::{CountedReport, GatewayReport};
 
-/// How long the status thread waits for figures before it answers without links.
-const REPORT_WAIT: Duration = Duration::from_secs(3);
+/// How long another thread waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// How long it waits for a reload: many links with new interfaces.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The least time between two turns. What wakes the main thread comes from the network, too, and a flood of it must leave
 /// the CPU to the workers; with rings of 256 EAPOL frames, those of a quarter of a million frames a second are all heard.
@@ -20,9 +22,9 @@ const PAUSE: Duration = Duration::from_millis(1);
 /// What other threads ask the main thread, and where the answer goes.
 pub(super) enum ControlRequest {
     /// For a report.
-    Report(Sender<GatewayReport>),
-    /// To do something; the answer is what is said of it, or why not.
-    Request(Request, Sender<Answer>),
+    Report(Sender<CountedReport>),
+    /// What somebody asks by the control socket.
+    Request(Request, Sender<Reply<GatewayReport>>),
 }
 
 /// Where the main thread is asked.
@@ -42,12 +44,29 @@ pub(super) fn open() -> (ControlHandle, RequestQueue) {
 }
 
 impl ControlHandle {
-    /// The answer; none while the main thread starts or stops.
-    pub(super) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> ControlRequest) -> Option<T> {
+    /// A report; none while the main thread starts or stops.
+    pub(super) fn report(&self) -> Option<CountedReport> {
+        self.ask(PATIENCE, ControlRequest::Report)
+    }
+
+    fn ask<T>(&self, patience: Duration, question: impl FnOnce(Sender<T>) -> ControlRequest) -> Option<T> {
         let (reply, answer) = mpsc::channel();
         self.requests.send(question(reply)).ok()?;
         self.main.unpark();
-        answer.recv_timeout(REPORT_WAIT).ok()
+        answer.recv_timeout(patience).ok()
+    }
+
+    /// What is answered by the control socket of the gateway `name`.
+    fn answer(&self, name: &str, request: Request) -> Reply<GatewayReport> {
+        let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
+        let asked = request.clone();
+        let reply = self.ask(patience, |reply| ControlRequest::Request(request, reply));
+        reply.unwrap_or_else(|| match asked {
+            Request::Status {} => Reply::Report(without_links(name)),
+            _ => Reply::Error(
+                "it is starting or stopping, or has not said in time how it went; look at its log".into(),
+            ),
+        })
     }
 }
 
@@ -64,19 +83,12 @@ impl RequestQueue {
     }
 }
 
-/// Starts what answers with figures on the status socket, and what takes requests.
+/// Starts what answers on the control socket.
 pub(super) fn serve(
     name: &str,
     runtime_dir: &Path,
     control_handle: &ControlHandle,
-) -> Result<(SocketServer, SocketServer), RunError> {
-    let (nothing, of_reports) = (without_links(name), control_handle.clone());
-    let answer = move || of_reports.ask(ControlRequest::Report).unwrap_or_else(|| nothing.clone());
-    let server = SocketServer::reports(runtime_dir, name, answer)?;
-    let of_requests = control_handle.clone();
-    let answer = move |request| {
-        let answer = of_requests.ask(|reply| ControlRequest::Request(request, reply));
-        answer.unwrap_or_else(|| Err("the gateway is starting or stopping; try again".into()))
-    };
-    Ok((server, request::serve(runtime_dir, name, answer)?))
+) -> Result<ControlSocket, RunError> {
+    let (handle, gateway) = (control_handle.clone(), name.to_owned());
+    Ok(ControlSocket::serve(runtime_dir, name, move |request| handle.answer(&gateway, request))?)
 }

@@ -8,9 +8,10 @@ use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenPorts, open_ports};
 use dataplane::path::Path;
 use netdev::burst::BURST_FRAMES;
-use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, Tolerated};
+use netdev::interface::{Tolerated, Guard, InterfaceError, Prepared, LinkState};
 use pnstore::{LeaseError, PnBlock, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
+use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
 use super::agreement::{key_agreement, recorder};
@@ -376,15 +377,18 @@ impl RunningLink {
         )
     }
 
-    /// A warning, if a key could not be marked as used.
-    pub(super) fn unmarked_key(&self) -> Option<String> {
-        let UnmarkedKey { key_file, error } = self.unmarked.as_ref()?;
-        self.config.static_sas()?;
-        Some(format!(
-            "warning: link {:?}: cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
-            self.config.name,
+    /// Warns if a key could not be marked as used.
+    pub(super) fn warn_of_unmarked_key(&self) {
+        let Some(UnmarkedKey { key_file, error }) = &self.unmarked else { return };
+        if self.config.static_sas().is_none() {
+            return;
+        }
+        warn!(
+            event = "key-not-marked",
+            link = self.config.name,
+            "cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
             key_file.display()
-        ))
+        );
     }
 
     /// Its transmit SA has just begun.
@@ -410,11 +414,15 @@ impl RunningLink {
     }
 
     /// Says what was chosen.
-    pub(super) fn announce(&self, tell: &mut dyn FnMut(&dyn fmt::Display)) {
+    pub(super) fn announce(&self) {
         let link = &self.config;
         let name = &link.name;
         if let Some(reason) = &self.fallback {
-            tell(&format_args!("link {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
+            info!(
+                event = "engine-fallback",
+                link = name,
+                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+            );
         }
         let About { plain_engine, protected_engine, .. } = &self.about;
         let (plain, protected) = (&link.plain, &link.protected);
@@ -423,39 +431,43 @@ impl RunningLink {
         match (cell, &link.keys) {
             // A cell that drops the rest has no link but its own, which no other frame passes.
             (Some((cell, summary)), Keys::None) => {
-                tell(&format_args!("fieldbus {cell:?}: {from_to}, {summary}, bursts of {BURST_FRAMES}"));
+                info!(event = "cell-started", cell, "{from_to}, {summary}, bursts of {BURST_FRAMES}");
             }
             (cell, _) => {
                 let suite = check::keys::suite(link);
-                tell(&format_args!("link {name:?}: {from_to}, {suite}, bursts of {BURST_FRAMES}"));
+                info!(event = "link-started", link = name, "{from_to}, {suite}, bursts of {BURST_FRAMES}");
                 if let Some((cell, summary)) = cell {
-                    tell(&format_args!("fieldbus {cell:?}: in link {name:?}, {summary}"));
+                    info!(event = "cell-started", cell, "in link {name:?}, {summary}");
                 }
             }
         }
-        if let Some(warning) = self.unmarked_key() {
-            tell(&warning);
-        }
+        self.warn_of_unmarked_key();
         for prepared in self.prepared.iter().flatten() {
             let interface = prepared.interface();
             if !interface.addresses().is_empty() {
-                tell(&format_args!(
-                    "warning: link {name:?}: {} has addresses ({}) that nobody can reach while the gateway runs; remove them",
+                warn!(
+                    event = "port-addresses",
+                    link = name,
+                    "{} has addresses ({}) that nobody can reach while the gateway runs; remove them",
                     interface.name(),
                     interface.addresses().join(", ")
-                ));
+                );
             }
             if prepared.guard() == Guard::None {
-                tell(&format_args!(
-                    "warning: link {name:?}: nothing but unguarded = true keeps {} going: this box's own stack may hear and speak there",
+                warn!(
+                    event = "port-unguarded",
+                    link = name,
+                    "nothing but unguarded = true keeps {} going: this box's own stack may hear and speak there",
                     interface.name()
-                ));
+                );
             }
             for feature in prepared.remaining_offloads() {
-                tell(&format_args!(
-                    "warning: link {name:?}: {} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface",
+                warn!(
+                    event = "port-offload",
+                    link = name,
+                    "{} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface",
                     interface.name()
-                ));
+                );
             }
         }
     }

@@ -15,14 +15,16 @@
 //! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
 //! that something has changed, and once a second.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use control::Gateway;
 use netdev::interface::{LinkEvents, link_state};
 use secy::CarryOver;
+use tracing::{error, info};
 
+use super::Running;
 use super::link::{ReadyLink, RunningLink};
-use super::{Running, Tell};
 use crate::check::{interface_mtu, link_mtus};
 use crate::config::{Finding, Keys, Link};
 
@@ -53,33 +55,34 @@ impl InterfaceMonitor {
 }
 
 impl Running {
-    /// Looks at the interfaces of all links and sites, if that is due, and does what they need; tells what sites have to
+    /// Looks at the interfaces of all links and sites, if that is due, and does what they need; logs what sites have to
     /// say.
-    pub(super) fn poll_interfaces(&mut self, monitor: &mut InterfaceMonitor, now: Instant, tell: Tell<'_>) {
+    pub(super) fn poll_interfaces(&mut self, monitor: &mut InterfaceMonitor, now: Instant) {
         let due = monitor.is_due(now);
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
             let changed = if due { self.poll_link(link, now) } else { None };
-            for line in changed.into_iter().chain(forward_loss(link, &mut self.control, now)) {
-                tell(&format_args!("link {:?}: {line}", link.config.name));
+            if let Some(Passage { event, text }) = changed {
+                info!(event, link = link.config.name, "{text}");
             }
+            forward_loss(link, &mut self.control, now);
         }
         self.links = links;
         for site in &mut self.sites {
-            site.notices(tell);
+            site.log_notices();
             let changed = if due {
                 site.poll_interfaces(&self.file, &self.gateway, &mut self.control, now)
             } else {
                 None
             };
-            if let Some(line) = changed {
-                tell(&format_args!("site {:?}: {line}", site.config.name));
+            if let Some(Passage { event, text }) = changed {
+                info!(event, site = site.config.name, "{text}");
             }
         }
     }
 
     /// Returns what a person should know, if that has changed.
-    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<String> {
+    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<Passage> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = [link_state(&link.config.plain).ok()?, link_state(&link.config.protected).ok()?];
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
@@ -111,31 +114,29 @@ impl Running {
             (Ok(()), Some(missing)) => (missing, now),
             // Ports on a side that is down may not open, or be worse ones.
             (Ok(()), None) => match link.why_held().map_or_else(|| self.take_up(link), Err) {
-                Ok(()) => return Some(format!("frames pass again: {}", link.engines())),
+                Ok(()) => return Some(Passage::goes_on(link.engines())),
                 Err(why) if link.loss.held().is_some() => (why, now),
                 Err(why) => (why, now + RETRY),
             },
         };
         let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
-        let line = (!known).then(|| format!("no frame passes: {why}"));
+        let news = (!known).then(|| Passage::ends(&why));
         link.wait(why, try_at);
-        line
+        news
     }
 
     /// Starts a link whose interfaces were missing until now, if both are there.
-    fn start_absent(&mut self, link: &mut RunningLink, there: [bool; 2], now: Instant) -> Option<String> {
+    fn start_absent(&mut self, link: &mut RunningLink, there: [bool; 2], now: Instant) -> Option<Passage> {
         let (why, try_at) = match missing(&link.config, there) {
             Some(missing) => (missing, now),
             None => match self.start_link(link) {
-                Ok(()) => {
-                    return Some(format!("frames pass: {}", link.engines()));
-                }
+                Ok(()) => return Some(Passage::begins(link.engines())),
                 Err(why) => (why, now + RETRY),
             },
         };
         let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
         link.wait(why.clone(), try_at);
-        (!known).then(|| format!("no frame passes: {why}"))
+        (!known).then(|| Passage::ends(&why))
     }
 
     /// Starts a link whose interfaces are there.
@@ -175,30 +176,56 @@ fn lines(findings: Vec<Finding>) -> String {
     lines.join("; ")
 }
 
-/// Takes a side down whose other side has lost its carrier, or up again. Returns what a person should know.
-fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) -> Option<String> {
+/// Takes a side down whose other side has lost its carrier, or up again.
+fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) {
     link.loss.set_rule(link.config.link_loss);
     let carriers = link.carriers;
     link.loss.turn(now, carriers);
     if link.not_held.as_ref().is_some_and(|(_, try_at)| now < *try_at) {
-        return None;
+        return;
     }
     if !link.is_to_hold() {
-        return None;
+        return;
     }
     // That a side is held down is recorded on disk before.
     let written = control.probe_disk().map_err(|error| error.to_string());
     match written.and_then(|()| link.hold_down().map_err(|error| error.to_string())) {
         Ok(()) => {
             link.not_held = None;
-            let ends = || format!("{} and {} are up again", link.config.plain, link.config.protected);
-            Some(link.why_held().map_or_else(ends, |why| format!("no frame passes: {why}")))
+            let Link { name, plain, protected, .. } = &link.config;
+            match link.why_held() {
+                Some(why) => info!(event = "no-frame-passes", link = name, "no frame passes: {why}"),
+                None => info!(event = "loss-over", link = name, "{plain} and {protected} are up again"),
+            }
         }
         Err(text) => {
             let known = link.not_held.as_ref().is_some_and(|(before, _)| *before == text);
             link.not_held = Some((text.clone(), now + RETRY));
-            (!known).then(|| format!("error: {text}"))
+            if !known {
+                error!(event = "loss-not-forwarded", link = link.config.name, "{text}");
+            }
         }
+    }
+}
+
+/// Whether frames pass, where that has changed.
+pub(super) struct Passage {
+    /// The event's name.
+    pub(super) event: &'static str,
+    pub(super) text: String,
+}
+
+impl Passage {
+    pub(super) fn begins(through: impl fmt::Display) -> Self {
+        Self { event: "frames-pass", text: format!("frames pass: {through}") }
+    }
+
+    pub(super) fn goes_on(through: impl fmt::Display) -> Self {
+        Self { event: "frames-pass", text: format!("frames pass again: {through}") }
+    }
+
+    pub(super) fn ends(why: &str) -> Self {
+        Self { event: "no-frame-passes", text: format!("no frame passes: {why}") }
     }
 }
 

@@ -12,6 +12,7 @@
 //! | peers of a site | they come and go: see run/site/peers.rs; one that is changed begins anew |
 //! | anything else about a site, `io` | that site alone is stopped and started: see below |
 //! | `http` | the surface is closed and opened again elsewhere |
+//! | `log` | the lines of the log look otherwise |
 //! | anything else in `[gateway]`, but for `io` and `unguarded` | refused: the gateway has to be restarted |
 //!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
@@ -34,15 +35,18 @@ use std::time::Instant;
 use netdev::interface::{InterfaceError, link_state};
 use pnstore::LeaseError;
 use secy::CarryOver;
+use tracing::{error, info, warn};
 
 use super::link::{About, ReadyLink, RunningLink, path};
 use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
-use super::{RunError, Running, Tell};
+use super::{RunError, Running};
 use crate::check::keys::misused;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
 use crate::config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
+use crate::control_socket::Outcome;
+use crate::log::heard;
 use crate::report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
@@ -102,6 +106,7 @@ fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
         unguarded: _,
         antedate,
         http: _,
+        log: _,
     } = old;
     let same = [
         ("name", *name == new.name),
@@ -125,14 +130,21 @@ struct New {
     io_changes: bool,
 }
 
-/// What is said of a link that is in no step, or in one to start it anew.
-fn stopped(name: &str, again: bool) -> String {
+/// Logs that a link stops which is in no step, or in one to start it anew.
+fn log_stopped(link: &str, again: bool) {
     let again = if again { ", to start with keys of another origin" } else { "" };
-    format!("link {name:?}: stopped{again}")
+    info!(event = "link-stopped", link, "stopped{again}");
+}
+
+/// Logs why a configuration is not taken over.
+fn log_refusal(errors: &[String]) {
+    for error in errors {
+        error!(event = "reload-refused", "{error}");
+    }
 }
 
 /// Which of the old SAs go on as new ones: those with the same key and names.
-fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut Vec<String>) -> CarryOver {
+fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver {
     let same_suite = new.suite == old.suite;
     let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
     let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
@@ -141,11 +153,13 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas, lines: &mut 
         let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
         match before {
             Some(before) if same_suite && before.is_like(sa) => carry_over.receive.push((sa.sci, sa.an)),
-            Some(_) => lines.push(format!(
-                "warning: link {:?}: AN {} of {} has another key: frames that are on their way are lost; \
-                 give a new key another an",
-                link.name, sa.an, sa.sci
-            )),
+            Some(_) => warn!(
+                event = "key-under-same-an",
+                link = link.name,
+                "AN {} of {} has another key: frames that are on their way are lost; give a new key another an",
+                sa.an,
+                sa.sci
+            ),
             None => {}
         }
     }
@@ -158,45 +172,55 @@ fn keeps_sci(new: &Mka, old: &Mka, about: &About) -> bool {
 }
 
 impl Running {
-    /// Reads the configuration again and takes it over, and says how it went.
-    pub(super) fn reload(&mut self, tell: Tell<'_>) {
-        let mut lines = Vec::new();
-        let prepared = self.prepare(&mut lines).and_then(|new| {
+    /// Reads the configuration again and takes it over. Returns whether that was done, and what was said of it.
+    pub(super) fn reload(&mut self) -> Outcome {
+        let (done, lines) = heard(|| {
+            let done = self.take_over();
+            let outcome = if done { "reloaded" } else { "not reloaded" };
+            info!(event = "reload", done, "{}: {outcome}", self.file.display());
+            done
+        });
+        let count = self.reloaded.as_ref().map_or(0, |before| before.count) + 1;
+        self.reloaded = Some(ReloadReport { count, done, lines: lines.clone() });
+        Outcome { done, lines }
+    }
+
+    fn take_over(&mut self) -> bool {
+        let prepared = self.prepare().and_then(|new| {
             let http = self.http.prepare(&self.file, self.gateway.http, new.gateway.http);
             Ok((new, http.map_err(|finding| vec![finding.to_string()])?))
         });
-        let done = match prepared {
+        match prepared {
             Ok((New { gateway, outline, steps, sites, io_changes }, http)) => {
-                lines.extend(self.changes(&outline));
-                lines.extend(self.http.change(http, gateway.http));
+                self.log_changes(&outline);
+                self.http.change(http, gateway.http);
+                self.log.set_format(gateway.log);
                 self.gateway = gateway;
                 self.outline = outline;
-                let sites = self.stop_changed_sites(sites, io_changes, &mut lines);
-                let done = self.carry_out(steps, &mut lines);
-                self.start_sites(sites, &mut lines) && done
+                let sites = self.stop_changed_sites(sites, io_changes);
+                let done = self.carry_out(steps);
+                self.start_sites(sites) && done
             }
             Err(errors) => {
-                lines.extend(errors);
+                log_refusal(&errors);
                 false
             }
-        };
-        let outcome = if done { "reloaded" } else { "not reloaded" };
-        lines.push(format!("{}: {outcome}", self.file.display()));
-        for line in &lines {
-            tell(line);
         }
-        let count = self.reloaded.as_ref().map_or(0, |before| before.count) + 1;
-        self.reloaded = Some(ReloadReport { count, done, lines });
     }
 
-    /// What is different in another configuration, a line each.
-    fn changes(&self, outline: &Outline) -> Vec<String> {
-        let lines = self.outline.changes(outline);
-        if lines.is_empty() { vec!["nothing is different from what runs".into()] } else { lines }
+    /// Logs what is different in another configuration, a line each.
+    fn log_changes(&self, outline: &Outline) {
+        let changes = self.outline.changes(outline);
+        if changes.is_empty() {
+            info!(event = "configuration-unchanged", "nothing is different from what runs");
+        }
+        for change in changes {
+            info!(event = "configuration-changed", "{change}");
+        }
     }
 
     /// Judges the new configuration. Changes nothing.
-    fn prepare(&mut self, lines: &mut Vec<String>) -> Result<New, Vec<String>> {
+    fn prepare(&mut self) -> Result<New, Vec<String>> {
         if let Some(silent) = self.control.disk_silent() {
             let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
             return Err(vec![silent.to_string()]);
@@ -206,7 +230,9 @@ impl Running {
         };
         let (Config { file, gateway, links, sites, outline }, warnings) =
             config::load(&self.file).map_err(as_lines)?;
-        lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+        for warning in warnings {
+            warn!(event = "configuration", "{warning}");
+        }
         let fixed = fixed(&self.gateway, &gateway);
         if !fixed.is_empty() {
             return Err(vec![format!(
@@ -237,8 +263,9 @@ impl Running {
         for site in sites {
             match lan_mtu(&file, &site, &|interface| self.mtu(interface)) {
                 Ok(mtu) => {
-                    let warnings = not_carried(&file, &site, mtu);
-                    lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
+                    for warning in not_carried(&file, &site, mtu) {
+                        warn!(event = "configuration", "{warning}");
+                    }
                     lans.push((site, mtu));
                 }
                 Err(found) => errors.push(found.to_string()),
@@ -252,7 +279,7 @@ impl Running {
         if !moved.is_empty() {
             return Err(moved);
         }
-        let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes, lines));
+        let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes));
         let steps = steps.collect();
         Ok(New { gateway, outline, steps, sites: lans, io_changes })
     }
@@ -301,7 +328,7 @@ impl Running {
         }
     }
 
-    fn step(&self, link: Link, mtus: Mtus, io: bool, lines: &mut Vec<String>) -> Step {
+    fn step(&self, link: Link, mtus: Mtus, io: bool) -> Step {
         let found = self.links.iter().find(|running| running.config.name == link.name);
         let Some(running) = found.filter(|running| running.is_seated) else {
             return Step { link, mtus, what: What::Add };
@@ -314,9 +341,7 @@ impl Running {
         let keys = match (&link.keys, &old.keys) {
             _ if same_path && link.has_keys_like(old) => KeyChange::Keep,
             (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
-            (Keys::Static(sas), Keys::Static(old)) => {
-                KeyChange::Static(static_keys_go_on(&link, sas, old, lines))
-            }
+            (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
             (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
                 KeyChange::Agreed { path: !same_path }
             }
@@ -328,9 +353,9 @@ impl Running {
     }
 
     /// Takes the steps. False if the system refused one.
-    fn carry_out(&mut self, steps: Vec<Step>, lines: &mut Vec<String>) -> bool {
+    fn carry_out(&mut self, steps: Vec<Step>) -> bool {
         let mut errors = Vec::new();
-        self.remove_others(&steps, lines, &mut errors);
+        self.remove_others(&steps, &mut errors);
         // What is closed here leaves its interfaces to whoever has them from now on.
         for step in &steps {
             if let What::Change { reopen: true, .. } = step.what {
@@ -351,12 +376,16 @@ impl Running {
                 (What::Change { keys, reopen }, Some(mut running)) => {
                     match self.change(&mut running, link, mtus, keys) {
                         Ok(of_cell) => {
-                            lines.extend(words.map(|words| format!("link {name:?}: {words}")));
-                            lines.extend(of_cell);
+                            if let Some(words) = words {
+                                info!(event = "link-changed", link = name, "{words}");
+                            }
+                            if let Some((cell, words)) = of_cell {
+                                info!(event = "cell-changed", cell, "{words}");
+                            }
                         }
                         Err(error) => errors.push(error),
                     }
-                    lines.extend(running.unmarked_key());
+                    running.warn_of_unmarked_key();
                     if reopen {
                         errors.extend(self.open(&mut running, mtus).err());
                     }
@@ -366,9 +395,14 @@ impl Running {
                     Ok(started) => {
                         match &started.waiting {
                             Some(waiting) => {
-                                lines.push(format!("link {name:?}: no frame passes: {}", waiting.why))
+                                info!(
+                                    event = "no-frame-passes",
+                                    link = name,
+                                    "no frame passes: {}",
+                                    waiting.why
+                                )
                             }
-                            None => started.announce(&mut |line| lines.push(line.to_string())),
+                            None => started.announce(),
                         }
                         self.links.push(started);
                     }
@@ -377,12 +411,14 @@ impl Running {
             }
         }
         let done = errors.is_empty();
-        lines.extend(errors.into_iter().map(|error| format!("error: {error}")));
+        for error in errors {
+            error!(event = "reload-failed", "{error}");
+        }
         done
     }
 
     /// Stops the links that are in no step.
-    fn remove_others(&mut self, steps: &[Step], lines: &mut Vec<String>, errors: &mut Vec<String>) {
+    fn remove_others(&mut self, steps: &[Step], errors: &mut Vec<String>) {
         let step = |running: &RunningLink| steps.iter().find(|step| step.link.name == running.config.name);
         let stays = |running: &RunningLink| step(running).is_some_and(|step| !matches!(step.what, What::Add));
         let (stay, go) = std::mem::take(&mut self.links).into_iter().partition(stays);
@@ -396,18 +432,18 @@ impl Running {
             errors.extend(self.control.remove(&name).map(drop).err().map(|error| error.to_string()));
             let again = step(&running).is_some();
             errors.extend(running.restore().err().map(|error| error.to_string()));
-            lines.push(stopped(&name, again));
+            log_stopped(&name, again);
         }
     }
 
-    /// Changes keys and settings of a link; if that fails it has those before.
+    /// Changes keys and settings of a link; if that fails it has those before. Returns as [`Self::renew_cell`].
     fn change(
         &mut self,
         running: &mut RunningLink,
         link: Link,
         mtus: Mtus,
         keys: KeyChange,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Option<(String, String)>, String> {
         match (keys, &link.keys) {
             (KeyChange::Static(carry_over), Keys::Static(sas)) => {
                 if let Some(Begun { block, unmarked, .. }) =
@@ -427,7 +463,7 @@ impl Running {
         running.about.mtus = mtus;
         self.renew_agreement(running)?;
         if same_cell {
-            return Ok(Vec::new());
+            return Ok(None);
         }
         let renewed = self.renew_cell(running, before.cell.as_deref());
         if renewed.is_err() {

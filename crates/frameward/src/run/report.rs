@@ -26,8 +26,8 @@ use crate::report::mka::Requested;
 use crate::report::site::SiteReport;
 use crate::report::table::OVERRUN;
 use crate::report::{
-    Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, StrangerReport,
-    TransmitScReport, Verdict, WaitingReport,
+    CountedReport, Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport,
+    StrangerReport, TransmitScReport, Verdict, WaitingReport,
 };
 
 /// The report of a gateway that has no figures yet, or no more.
@@ -41,6 +41,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         suite_speeds: None,
         antedating: None,
         uptime_ms: 0,
+        cleared_seconds: None,
         reload: None,
         links: Vec::new(),
         sites: Vec::new(),
@@ -49,7 +50,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
 
 impl Running {
     /// The gateway at this moment.
-    pub(super) fn report(&mut self) -> GatewayReport {
+    pub(super) fn report(&mut self) -> CountedReport {
         let any_cell = self.links.iter().any(|link| link.config.cell.is_some());
         let cells = if any_cell { self.control.cell_statuses() } else { Vec::new() };
         let now = self.started.elapsed();
@@ -61,7 +62,7 @@ impl Running {
             self.verdicts.of_site(now, site);
         }
         let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
-        GatewayReport {
+        let report = GatewayReport {
             configuration: Some(file.display().to_string()),
             privileges: Some(self.privileges.clone()),
             suite_speeds: Some(self.measured.speeds.clone()),
@@ -72,7 +73,8 @@ impl Running {
             links,
             sites,
             ..without_links(&self.gateway.name)
-        }
+        };
+        CountedReport { report, baseline: self.baseline.clone() }
     }
 
     /// The links at this moment, without verdicts.

@@ -8,8 +8,9 @@
 //! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
 
 use netdev::vm_generation::{GenerationEvent, GenerationMonitor};
+use tracing::warn;
 
-use super::{RunError, Running, Tell};
+use super::{RunError, Running};
 
 /// Hears whether the machine was brought back.
 pub(super) struct Machine {
@@ -18,23 +19,25 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    pub(super) fn watch(tell: Tell<'_>) -> Self {
+    pub(super) fn watch() -> Self {
         let watch = GenerationMonitor::open();
         if let Err(error) = &watch {
-            tell(&format_args!(
-                "warning: cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
-            ));
+            warn!(
+                event = "snapshots-not-heard",
+                "cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
+            );
         }
         Self { watch: watch.ok(), told_lost: false }
     }
 
-    pub(super) fn was_restored(&mut self, tell: Tell<'_>) -> bool {
+    pub(super) fn was_restored(&mut self) -> bool {
         match self.watch.as_ref().map(GenerationMonitor::poll) {
             Some(GenerationEvent::Restored) => true,
             Some(GenerationEvent::Lost) if !self.told_lost => {
                 self.told_lost = true;
-                tell(
-                    &"warning: more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway",
+                warn!(
+                    event = "snapshots-not-heard",
+                    "more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway"
                 );
                 false
             }

@@ -3,7 +3,7 @@
 //! ```text
 //!  fw-worker-N    moves the frames: dataplane::site::Site
 //!  fw-site-NAME   the management channel: sitelink::Manager
-//!  main thread    this file: starts and stops both, looks after the LAN's interface, tells their notices
+//!  main thread    this file: starts and stops both, looks after the LAN's interface, logs their notices
 //! ```
 //!
 //! The LAN's interface is prepared and put back as a link's are. While it is not there the site goes on without it: the
@@ -21,14 +21,14 @@ use std::time::Instant;
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
 use dataplane::site::{ManagerEnd, Site as Forwarding, Wan, ends};
-use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, link_state};
+use netdev::interface::{Guard, InterfaceError, Prepared, LinkState, link_state};
 use netdev::udp::UdpPort;
 use sitelink::{Manager, ManagerStatus};
+use tracing::{info, warn};
 use tunnel::{Mode, PeerId};
 
-use super::Tell;
 use super::link::{Waiting, allowed, io};
-use super::link_monitor::RETRY;
+use super::link_monitor::{Passage, RETRY};
 pub(crate) use super::report::peer_report;
 use crate::check::site::lan_mtu;
 use crate::config::{Gateway, Site, SitePeer};
@@ -151,8 +151,8 @@ impl RunningSite {
         }
     }
 
-    /// Tells what a person should know, since this was asked last.
-    pub(super) fn notices(&self, tell: Tell<'_>) {
+    /// Logs what there is to be said since the last time.
+    pub(super) fn log_notices(&self) {
         let told = match self.works.as_ref().map(|works| &works.channel) {
             Some(Channel::Quic(manager)) => {
                 manager.notices().into_iter().map(|notice| (notice.peer, notice.text)).collect()
@@ -163,12 +163,10 @@ impl RunningSite {
         let site = &self.config.name;
         for (peer, text) in told {
             match peer.map(|peer| self.peer(peer)) {
-                Some(Some(SitePeer { name, .. })) => {
-                    tell(&format_args!("site {site:?}: peer {name:?}: {text}"))
-                }
+                Some(Some(SitePeer { name, .. })) => info!(event = "site-peer", site, peer = name, "{text}"),
                 // It has left.
                 Some(None) => {}
-                None => tell(&format_args!("site {site:?}: {text}")),
+                None => info!(event = "site-channel", site, "{text}"),
             }
         }
     }
@@ -186,11 +184,15 @@ impl RunningSite {
     }
 
     /// Says what was chosen.
-    pub(super) fn announce(&self, tell: Tell<'_>) {
+    pub(super) fn announce(&self) {
         let Site { name, lan, peers, .. } = &self.config;
         let Some(Works { about, prepared, fallback, .. }) = &self.works else { return };
         if let Some(reason) = fallback {
-            tell(&format_args!("site {name:?}: AF_XDP cannot be had here, so AF_PACKET is used: {reason}"));
+            info!(
+                event = "engine-fallback",
+                site = name,
+                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+            );
         }
         let bound: Vec<_> = about
             .udp
@@ -198,24 +200,30 @@ impl RunningSite {
             .map(|port| format!("UDP {} ({}; {})", port.address, port.what, port.how))
             .collect();
         let (engine, bound) = (&about.engine, bound.join(", "));
-        tell(&format_args!("site {name:?}: {lan} ({engine}), {bound}, peers: {}", peers.len()));
-        peers.iter().for_each(|peer| warn_if_plain(name, peer, tell));
+        info!(event = "site-started", site = name, "{lan} ({engine}), {bound}, peers: {}", peers.len());
+        peers.iter().for_each(|peer| warn_if_plain(name, peer));
         let Some(prepared) = prepared else { return };
         if !prepared.interface().addresses().is_empty() {
-            tell(&format_args!(
-                "warning: site {name:?}: {lan} has addresses ({}) that nobody can reach while the gateway runs; remove them",
+            warn!(
+                event = "port-addresses",
+                site = name,
+                "{lan} has addresses ({}) that nobody can reach while the gateway runs; remove them",
                 prepared.interface().addresses().join(", ")
-            ));
+            );
         }
         if prepared.guard() == Guard::None {
-            tell(&format_args!(
-                "warning: site {name:?}: nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
-            ));
+            warn!(
+                event = "port-unguarded",
+                site = name,
+                "nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
+            );
         }
         for feature in prepared.remaining_offloads() {
-            tell(&format_args!(
-                "warning: site {name:?}: {lan} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface"
-            ));
+            warn!(
+                event = "port-offload",
+                site = name,
+                "{lan} cannot switch {feature} off; if VLAN tags or frames are lost, use another interface"
+            );
         }
     }
 
@@ -226,7 +234,7 @@ impl RunningSite {
         gateway: &Gateway,
         control: &mut Control,
         now: Instant,
-    ) -> Option<String> {
+    ) -> Option<Passage> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = link_state(&self.config.lan).ok()?;
         if self.waiting.is_none() {
@@ -256,14 +264,14 @@ impl RunningSite {
             Ok(()) => {
                 self.waiting = None;
                 let engine = self.works.as_ref().map_or("", |works| &works.about.engine);
-                return Some(format!("frames pass again: {} ({engine})", self.config.lan));
+                return Some(Passage::goes_on(format_args!("{} ({engine})", self.config.lan)));
             }
             Err(why) => (why, if seen.is_some() { now + RETRY } else { now }),
         };
         let known = self.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
-        let line = (!known).then(|| format!("no frame passes: {why}"));
+        let news = (!known).then(|| Passage::ends(&why));
         self.wait(why, try_at);
-        line
+        news
     }
 
     /// Opens the LAN port on the interface, which is there; starts the site anew if its MTU is another.
@@ -296,11 +304,13 @@ impl RunningSite {
 }
 
 /// Says that a peer's frames are in sight of everybody.
-fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer, tell: Tell<'_>) {
+fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer) {
     if let Mode::Plain { vni } = mode {
-        tell(&format_args!(
-            "warning: site {site:?}: peer {name:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
-        ));
+        warn!(
+            event = "peer-plain",
+            site,
+            "peer {name:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
+        );
     }
 }
 

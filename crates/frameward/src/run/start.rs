@@ -16,6 +16,7 @@ use std::time::Instant;
 use control::Gateway;
 use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
+use tracing::{info, warn};
 
 use super::link::{ReadyLink, RunningLink};
 use super::link_monitor::missing;
@@ -23,28 +24,31 @@ use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
 use super::verdicts::Verdicts;
-use super::{Measured, RunError, Running, Tell, polling};
+use super::{Measured, RunError, Running, polling};
 use crate::check::interface_mtu;
 use crate::check::keys::misused;
 use crate::check::link_mtus;
 use crate::check::site::{lan_mtu, not_carried};
 use crate::config::{Config, Link, Site, StaticSas, interfaces};
+use crate::log::Log;
 use crate::privilege;
 use crate::suite_speed::{self, Antedating};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
 /// interfaces.
-pub(super) fn open_state(config: &Config, tell: Tell<'_>) -> Result<LeaseStore, RunError> {
+pub(super) fn open_state(config: &Config) -> Result<LeaseStore, RunError> {
     let Config { file, gateway, links, .. } = config;
     // Without static keys there is no heartbeat, and nothing that could be too old.
     let max_age = gateway.state_max_age.filter(|_| links.iter().any(|link| link.static_sas().is_some()));
     let leases = LeaseStore::open(&gateway.state, max_age)?;
     if let Some(behind) = leases.clock_behind() {
-        tell(&format_args!(
-            "warning: this box's clock is {} s behind the state in {}; correct the clock",
+        warn!(
+            event = "clock-behind",
+            seconds = behind.as_secs(),
+            "this box's clock is {} s behind the state in {}; correct the clock",
             behind.as_secs(),
             gateway.state.display()
-        ));
+        );
     }
     let found = misused(file, links, &|role, name, key| leases.check_role(role, name, key));
     if !found.is_empty() {
@@ -61,7 +65,7 @@ impl Running {
         leases: LeaseStore,
         locked: Result<(), String>,
         http: Surface,
-        tell: Tell<'_>,
+        log: &Log,
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
         let (started, datapaths) = (Instant::now(), links.len() + sites.len());
@@ -69,7 +73,7 @@ impl Running {
         let (placement, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
-            tell(&format_args!("{what}: {grant}"));
+            info!(event = "privilege", granted = grant.granted, "{what}: {grant}");
         }
         // Before any interface is touched: frames would wait for it.
         let measured =
@@ -85,30 +89,32 @@ impl Running {
             privileges,
             measured,
             reloaded: None,
+            baseline: None,
             control,
             links: Vec::new(),
             sites: Vec::new(),
             verdicts: Verdicts::default(),
             outline,
             http,
+            log: log.clone(),
         };
-        let begun = running.start_all(links, sites, tell);
+        let begun = running.start_all(links, sites);
         match begun {
             Ok(()) => Ok(running),
             Err(error) => running.stop().and(Err(error)),
         }
     }
 
-    fn start_all(&mut self, links: Vec<Link>, sites: Vec<Site>, tell: Tell<'_>) -> Result<(), RunError> {
-        let lans = sites.iter().map(|site| self.check_lan(site, tell)).collect::<Result<Vec<_>, _>>()?;
+    fn start_all(&mut self, links: Vec<Link>, sites: Vec<Site>) -> Result<(), RunError> {
+        let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
         let links = links.into_iter().map(|link| self.open_link(link)).collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = RunningSite::start(&self.gateway, site, lan, &mut self.control);
             let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
             match (lan, fallen) {
                 (Some(_), Some(why)) => return Err(RunError::Site(format!("site {name:?}: {why}"))),
-                (None, Some(why)) => tell(&format_args!("site {name:?}: no frame passes: {why}")),
-                (_, None) => site.announce(tell),
+                (None, Some(why)) => info!(event = "no-frame-passes", site = name, "no frame passes: {why}"),
+                (_, None) => site.announce(),
             }
             self.sites.push(site);
         }
@@ -134,11 +140,11 @@ impl Running {
             let given = match started {
                 None => {
                     let why = running.waiting.as_ref().map_or("", |waiting| &waiting.why);
-                    tell(&format_args!("link {:?}: no frame passes: {why}", running.config.name));
+                    info!(event = "no-frame-passes", link = running.config.name, "no frame passes: {why}");
                     Ok(())
                 }
                 Some(started) => {
-                    started.give_to(&mut running, &mut self.control).map(|()| running.announce(tell))
+                    started.give_to(&mut running, &mut self.control).map(|()| running.announce())
                 }
             };
             self.links.push(running);
@@ -148,15 +154,15 @@ impl Running {
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.
-    fn check_lan(&self, site: &Site, tell: Tell<'_>) -> Result<Option<usize>, RunError> {
+    fn check_lan(&self, site: &Site) -> Result<Option<usize>, RunError> {
         if link_state(&site.lan)?.is_none() {
             return Ok(None);
         }
         let mtu = lan_mtu(&self.file, site, &interface_mtu)
             .map_err(|found| RunError::Configuration(vec![found]))?;
-        not_carried(&self.file, site, mtu)
-            .iter()
-            .for_each(|warning| tell(&format_args!("warning: {warning}")));
+        for warning in not_carried(&self.file, site, mtu) {
+            warn!(event = "configuration", "{warning}");
+        }
         Ok(Some(mtu))
     }
 

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
+use tracing::{error, info};
+
 use super::RunError;
-use super::control_handle::{ControlHandle, ControlRequest};
+use super::control_handle::ControlHandle;
 use crate::config::{Finding, Http};
 use crate::http::{HttpServer, Listening};
 
@@ -36,9 +38,7 @@ impl Surface {
         // The one before has ended when the next begins.
         self.server = None;
         let control_handle = self.control_handle.clone();
-        let server = listening.map(|listening| {
-            HttpServer::start(listening, move || control_handle.ask(ControlRequest::Report))
-        });
+        let server = listening.map(|listening| HttpServer::start(listening, move || control_handle.report()));
         self.server = server.transpose()?;
         Ok(())
     }
@@ -80,16 +80,17 @@ impl Surface {
         Listening::start(file, new).map(drop)
     }
 
-    /// Takes over what was prepared. Returns what a person should know.
-    pub(super) fn change(&mut self, to: Move, http: Option<Http>) -> Option<String> {
-        let Move::To(listening) = to else { return None };
+    /// Takes over what was prepared.
+    pub(super) fn change(&mut self, to: Move, http: Option<Http>) {
+        let Move::To(listening) = to else { return };
         let was = self.server.is_some();
         match (self.serve(listening), http) {
             (Err(error), _) => {
-                Some(format!("error: http: cannot start a thread: {error}; raise the limit of tasks"))
+                error!(event = "http", "http: cannot start a thread: {error}; raise the limit of tasks");
             }
-            (Ok(()), Some(http)) => Some(format!("status and metrics: http://{}/", http.address)),
-            (Ok(()), None) => was.then(|| "status and metrics: no more over HTTP".to_owned()),
+            (Ok(()), Some(http)) => info!(event = "http", "status and metrics: http://{}/", http.address),
+            (Ok(()), None) if was => info!(event = "http", "status and metrics: no more over HTTP"),
+            (Ok(()), None) => {}
         }
     }
 }

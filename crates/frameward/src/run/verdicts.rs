@@ -4,13 +4,15 @@
 //! sessions and silences have lines of the log of their own (`cell.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{Gateway as Control, Notice};
+use tracing::{info, warn};
 
+use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
-use super::{Running, Tell};
 use crate::report::cell::CellReport;
 use crate::report::evaluate::{self, Facts};
 use crate::report::recent::{Counted, CountedSc, RecentCounters, Seen};
@@ -190,12 +192,15 @@ impl Verdicts {
 
 impl Running {
     /// Looks at what links and sites count, if that is due, and tells verdicts that have changed.
-    pub(super) fn validate(&mut self, at: Instant, tell: Tell<'_>) {
+    pub(super) fn validate(&mut self, at: Instant) {
         if !self.verdicts.is_due(at) {
             return;
         }
         let now = self.started.elapsed();
-        let (links, sites) = (self.link_reports(&[]), self.site_reports());
+        let (mut links, mut sites) = (self.link_reports(&[]), self.site_reports());
+        if let Some(baseline) = &mut self.baseline {
+            Arc::make_mut(baseline).forget_renewed(&mut links, &mut sites);
+        }
         let verdicts = &mut self.verdicts;
         verdicts.links.retain(|name, _| links.iter().any(|link| link.name == *name));
         verdicts.sites.retain(|name, _| sites.iter().any(|site| site.name == *name));
@@ -205,7 +210,7 @@ impl Running {
             let watched = verdicts.links.entry(link.name.clone()).or_default();
             if watched.log.is_news(now, &link.verdict, link.concerns.is_empty()) {
                 let Verdict { state, text, .. } = &link.verdict;
-                tell(&format_args!("link {:?}: {state}: {text}", link.name));
+                info!(event = "verdict", link = link.name, state, "{state}: {text}");
             }
         }
         for mut site in sites {
@@ -217,14 +222,14 @@ impl Running {
                 watched.lately.look(now, of_peer(peer));
                 for (event, count) in watched.events(now) {
                     let (name, text) = (event.name(), event.text(&peer.name, count));
-                    tell(&format_args!("warning: site {:?}: {name}: {text}", site.name));
+                    warn!(event = name, site = site.name, count, "{name}: {text}");
                 }
             }
             verdicts.of_site(now, &mut site);
             let watched = verdicts.sites.entry(site.name.clone()).or_default();
             if watched.log.is_news(now, &site.verdict, site.concerns.is_empty()) {
                 let Verdict { state, text, .. } = &site.verdict;
-                tell(&format_args!("site {:?}: {state}: {text}", site.name));
+                info!(event = "verdict", site = site.name, state, "{state}: {text}");
             }
         }
     }

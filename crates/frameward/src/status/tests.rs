@@ -1,20 +1,30 @@
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::control_socket::{ControlSocket, ServeError};
 use crate::report::tests::{agreed, sample};
 use crate::report::{GatewayReport, LinkReport};
-use crate::report::{ServeError, SocketServer};
 use crate::test_directory::TestDirectory;
+
+/// A gateway of this report.
+fn serve(
+    directory: &Path,
+    name: &str,
+    report: impl Fn() -> GatewayReport + Send + Sync + 'static,
+) -> Result<ControlSocket, ServeError> {
+    ControlSocket::serve(directory, name, move |_| Reply::Report(report()))
+}
 
 #[test]
 fn a_report_goes_round_through_a_real_socket() {
     let directory = TestDirectory::new("status-round");
     let runtime = directory.path().join("run");
-    let mut asked = 0;
-    let server = SocketServer::reports(&runtime, "line", move || {
-        asked += 1;
-        crate::report::GatewayReport { uptime_seconds: asked, ..sample("line") }
+    let asked = AtomicU64::new(1);
+    let server = serve(&runtime, "line", move || GatewayReport {
+        uptime_seconds: asked.fetch_add(1, Ordering::Relaxed),
+        ..sample("line")
     })
     .unwrap();
     let mode = std::fs::metadata(socket_path(&runtime, "line")).unwrap().permissions().mode();
@@ -25,7 +35,7 @@ fn a_report_goes_round_through_a_real_socket() {
         assert_eq!(report.uptime_seconds, expected);
         assert_eq!(report.links, sample("line").links);
     }
-    let second = SocketServer::reports(&runtime, "line", || sample("line"));
+    let second = serve(&runtime, "line", || sample("line"));
     assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
     drop(server);
     assert!(matches!(find(&runtime, None), Err(StatusError::None(_))));
@@ -37,7 +47,7 @@ fn a_dead_gateways_socket_is_replaced() {
     let directory = TestDirectory::new("status-stale");
     drop(UnixListener::bind(socket_path(directory.path(), "line")).unwrap());
     assert!(matches!(ask(directory.path(), "line"), Err(StatusError::Silent { .. })));
-    let _server = SocketServer::reports(directory.path(), "line", || sample("line")).unwrap();
+    let _server = serve(directory.path(), "line", || sample("line")).unwrap();
     assert!(ask(directory.path(), "line").is_ok());
 }
 
@@ -47,7 +57,7 @@ fn a_client_that_does_not_read_holds_up_nobody_for_long() {
     // Some hundred kilobytes: more than a socket holds.
     let many =
         || crate::report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
-    let _server = SocketServer::reports(directory.path(), "line", many).unwrap();
+    let _server = serve(directory.path(), "line", many).unwrap();
     let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
     let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();
     assert_eq!(report.links.len(), 200);
@@ -90,7 +100,7 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
         let one = report.links[0].clone();
         report.links = links.iter().map(|name| LinkReport { name: (*name).into(), ..one.clone() }).collect();
         change(&mut report);
-        SocketServer::reports(&runtime, name, move || report.clone()).unwrap()
+        serve(&runtime, name, move || report.clone()).unwrap()
     };
     let other = Path::new("/etc/frameward/other.toml");
     let _servers = [
@@ -139,7 +149,7 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
 #[test]
 fn the_text_shows_what_counted() {
     let report = sample("line");
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     assert_eq!(
         text,
         "gateway line, version 0.1.0, up 1d 02:03:04
@@ -170,14 +180,20 @@ link press
         InPktsLate                   18446744073709551615
 "
     );
-    let all = StatusText { report: &report, detail: Detail::All }.to_string();
+    let quiet = StatusText { report: &report, detail: Detail::NonZero, verbose: false }.to_string();
+    let measured =
+        |line: &&str| ["cipher suites", "antedate", " takes 105 ns"].iter().any(|word| line.contains(word));
+    assert_eq!(text.lines().filter(measured).count(), 3);
+    let others: Vec<_> = text.lines().filter(|line| !measured(line)).collect();
+    assert_eq!(quiet.lines().collect::<Vec<_>>(), others);
+    let all = StatusText { report: &report, detail: Detail::All, verbose: true }.to_string();
     assert!(all.contains("OutPktsUntagged") && all.contains("TxFrames"));
 }
 
 #[test]
 fn key_agreement_as_text() {
     let mut report = agreed("line");
-    let text = |report: &GatewayReport, detail| StatusText { report, detail }.to_string();
+    let text = |report: &GatewayReport, detail| StatusText { report, detail, verbose: true }.to_string();
     let shown = text(&report, Detail::NonZero);
     let (_, part) = shown.split_once("if Frameward stands at both ends\n").unwrap();
     assert_eq!(
@@ -216,7 +232,7 @@ fn a_site_as_text() {
     let mut report = sample("edge");
     report.links.clear();
     report.sites = vec![crate::report::site::tests::sample_site()];
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let site = text.split_once("\nsite ").unwrap().1;
     assert_eq!(
         site,
@@ -257,7 +273,7 @@ fn a_site_as_text() {
     let stations = &mut report.sites[0].stations;
     let one = stations[0].clone();
     stations.extend((0..30).map(|_| one.clone()));
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     assert!(text.contains("    and 12 more: --all shows them\n"), "{text}");
 }
 
@@ -265,7 +281,7 @@ fn a_site_as_text() {
 fn a_cell_as_text() {
     let mut report = sample("line");
     report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let cell = &text[text.find("  fieldbus ").unwrap()..text.find("  SecY ").unwrap()];
     assert_eq!(
         cell,
@@ -287,7 +303,7 @@ fn a_cell_as_text() {
     lone.relations[0].mode = "shadow".into();
     (lone.relations[0].state, lone.relations[0].silent_ns) = ("no session".into(), Some(5_000_000));
     report.links[0].fieldbus = Some(lone);
-    let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     for words in [
         "rest dropped",
         "1 IN SHADOW MODE: IN CLEAR, 1 WITHOUT A SESSION",

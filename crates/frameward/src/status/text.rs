@@ -30,6 +30,8 @@ pub struct StatusText<'r> {
     pub report: &'r GatewayReport,
     /// Which counters are shown.
     pub detail: Detail,
+    /// Whether to say what was measured at the start, too: how fast the suites are, and whether it pays to antedate.
+    pub verbose: bool,
 }
 
 impl fmt::Display for StatusText<'_> {
@@ -41,6 +43,7 @@ impl fmt::Display for StatusText<'_> {
             privileges,
             suite_speeds,
             antedating,
+            cleared_seconds,
             reload,
             links,
             sites,
@@ -50,11 +53,14 @@ impl fmt::Display for StatusText<'_> {
         for (what, grant) in privileges.iter().flat_map(PrivilegeReport::named) {
             writeln!(f, "  {what:<14} {grant}")?;
         }
-        if let Some(speeds) = suite_speeds {
+        if let Some(speeds) = suite_speeds.as_ref().filter(|_| self.verbose) {
             writeln!(f, "  {:<14} {speeds}", "cipher suites")?;
         }
-        if let Some(antedating) = antedating {
+        if let Some(antedating) = antedating.as_ref().filter(|_| self.verbose) {
             writeln!(f, "  {:<14} {antedating}", "antedate")?;
+        }
+        if let Some(seconds) = cleared_seconds {
+            writeln!(f, "  {:<14} cleared {} ago", "counters", Uptime(*seconds))?;
         }
         if let Some(ReloadReport { count, done, lines }) = reload {
             let outcome = if *done { "done" } else { "FAILED" };
@@ -101,7 +107,8 @@ impl StatusText<'_> {
         };
         writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
         // A suite that this release does not know comes from a gateway of another one.
-        if let (Some(speeds), Ok(suite)) = (&self.report.suite_speeds, secy.suite.parse()) {
+        if let (true, Some(speeds), Ok(suite)) = (self.verbose, &self.report.suite_speeds, secy.suite.parse())
+        {
             writeln!(f, "    {}", Advice::new(speeds, suite))?;
         }
         if let Some(mka) = &link.mka {

@@ -7,7 +7,7 @@ pub(super) const GATEWAY: Section = Section {
     path: &["gateway"],
     many: false,
     needed: true,
-    meaning: "What concerns the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `io`, `http` and `unguarded`; all else needs a restart.",
+    meaning: "What concerns the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `io`, `http`, `log` and `unguarded`; all else needs a restart.",
     keys: &[
         Key {
             name: "name",
@@ -77,6 +77,13 @@ pub(super) const GATEWAY: Section = Section {
             absent: Means("no HTTP"),
             meaning: "Address of the status page, of `/metrics` and of `/status.json`. There is no password: use a loopback address unless all that reach the address may read the status.",
             example: r#"http = "127.0.0.1:9464""#,
+        },
+        Key {
+            name: "log",
+            kind: Kind::Choice(&["text", "json"]),
+            absent: Is(r#""text""#),
+            meaning: "What the lines on standard error look like. `text`: words for people. `json`: an object a line with `time`, `level`, `event`, the names it is about, and `message`. Under systemd each line has its level in front, which the journal takes off.",
+            example: r#"log = "json""#,
         },
         Key {
             name: "unguarded",

@@ -5,7 +5,7 @@ use crate::report::tests::{agreed, sample};
 fn a_report_as_metrics() {
     let mut report = sample("press-line");
     report.links[0].last_valid_seconds = Some(7);
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     for line in [
         "# HELP frameward_port_rx_frames Frames handed to the worker.",
         "# TYPE frameward_port_rx_frames counter",
@@ -33,7 +33,7 @@ fn a_report_as_metrics() {
     assert!(text.ends_with("# EOF\n"));
     let mut report = sample("press-line");
     report.links[0].plain.guard = "none".into();
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     let line = "frameward_port_guarded{link=\"press\",side=\"plain\",interface=\"eth0\"} 0";
     assert!(text.lines().any(|known| known == line), "{text}");
 }
@@ -43,7 +43,7 @@ fn a_report_as_metrics() {
 fn families_stand_together() {
     let mut report = sample("g");
     report.links.push(LinkReport { name: "oven".into(), ..report.links[0].clone() });
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     let mut types: Vec<_> = text.lines().filter(|line| line.starts_with("# TYPE ")).collect();
     let all = types.len();
     types.sort_unstable();
@@ -54,7 +54,7 @@ fn families_stand_together() {
 
 #[test]
 fn key_agreement_as_metrics() {
-    let text = metrics(Arc::new(agreed("press-line")));
+    let text = metrics(Arc::new(agreed("press-line").into()));
     for line in [
         "frameward_mka_secured{link=\"press\"} 1",
         "frameward_mka_under_fallback{link=\"press\"} 0",
@@ -71,14 +71,14 @@ fn key_agreement_as_metrics() {
     }
     // MIs and KIs change for ever: they are no labels.
     assert!(!text.contains("000102030405060708090a0b"));
-    assert!(!metrics(Arc::new(sample("press-line"))).contains("mka"));
+    assert!(!metrics(Arc::new(sample("press-line").into())).contains("mka"));
 }
 
 #[test]
 fn a_site_as_metrics() {
     let mut report = sample("edge");
     report.sites = vec![crate::report::site::tests::sample_site()];
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     for line in [
         "frameward_site_protecting{site=\"dresden\"} 1",
         "frameward_site_verdict{site=\"dresden\",state=\"protecting\"} 0",
@@ -106,7 +106,7 @@ fn a_site_as_metrics() {
 fn a_cell_as_metrics() {
     let mut report = sample("line");
     report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
-    let text = metrics(Arc::new(report.clone()));
+    let text = metrics(Arc::new(report.clone().into()));
     let relation = "fieldbus=\"cell-4\",own=\"02:00:00:00:01:01\",peer=\"02:00:00:00:01:02\",sends=\"0x8001\",receives=\"0x8002\"";
     for line in [
         "frameward_fieldbus_out_pkts_rest_dropped_total{fieldbus=\"cell-4\"} 12".to_owned(),
@@ -142,7 +142,7 @@ fn a_cell_as_metrics() {
         let mut second = cell.relations[0].clone();
         second.peer = "02:00:00:00:01:03".into();
         cell.relations.push(second);
-        metrics(Arc::new(report))
+        metrics(Arc::new(report.into()))
     };
     for line in [
         "frameward_fieldbus_jitter_seconds_count{fieldbus=\"cell-4\"} 2000",
@@ -156,7 +156,7 @@ fn a_cell_as_metrics() {
     let mut cell = crate::report::cell::tests::sample_cell();
     cell.rest = "drop".into();
     report.links[0].fieldbus = Some(cell);
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     assert!(!text.contains("_secy") && !text.contains("transmit_sc") && text.contains("frameward_port_"));
 }
 
@@ -172,7 +172,7 @@ fn crowd(relations: u16) -> String {
     }
     report.links[0].fieldbus = Some(cell);
     let start = std::time::Instant::now();
-    let text = metrics(Arc::new(report));
+    let text = metrics(Arc::new(report.into()));
     let samples = text.lines().filter(|line| !line.starts_with('#')).count();
     println!("{relations} relations: {samples} series, {} octets, {:?}", text.len(), start.elapsed());
     text

@@ -1,6 +1,8 @@
 //! Sites of another configuration: those that are as they were go on, peers come and go, the others are stopped and
 //! started.
 
+use tracing::{error, info};
+
 use super::super::Running;
 use super::super::site::RunningSite;
 use crate::config::Site;
@@ -49,12 +51,7 @@ impl Fate {
 
 impl Running {
     /// Stops the sites that are gone or changed; returns those that are to run, with the ones that go on.
-    pub(super) fn stop_changed_sites(
-        &mut self,
-        new: Vec<(Site, usize)>,
-        io_changes: bool,
-        lines: &mut Vec<String>,
-    ) -> Vec<NewSite> {
+    pub(super) fn stop_changed_sites(&mut self, new: Vec<(Site, usize)>, io_changes: bool) -> Vec<NewSite> {
         let mut before = std::mem::take(&mut self.sites);
         let mut sites: Vec<NewSite> = Vec::new();
         for (config, lan_mtu) in new {
@@ -71,9 +68,9 @@ impl Running {
                     NewSite::ChangePeers { running: Box::new(running), config: Box::new(config), lan_mtu }
                 }
                 (_, running) => {
-                    let stopped = running.map(|running| running.stop(&mut self.control));
-                    let error = stopped.and_then(Result::err).map(|error| format!("error: {error}"));
-                    lines.extend(error);
+                    if let Some(running) = running {
+                        self.stop_site(running);
+                    }
                     NewSite::Start { config: Box::new(config), lan_mtu, what }
                 }
             };
@@ -81,71 +78,63 @@ impl Running {
         }
         for gone in before {
             let name = gone.config.name.clone();
-            lines.extend(gone.stop(&mut self.control).err().map(|error| format!("error: {error}")));
-            lines.push(format!("site {name:?}: stopped"));
+            self.stop_site(gone);
+            info!(event = "site-stopped", site = name, "stopped");
         }
         sites
     }
 
+    fn stop_site(&mut self, site: RunningSite) {
+        let name = site.config.name.clone();
+        if let Err(error) = site.stop(&mut self.control) {
+            error!(event = "reload-failed", site = name, "{error}");
+        }
+    }
+
     /// Starts the sites that are to be started. False if the system refused one, which is then tried each second.
-    pub(super) fn start_sites(&mut self, sites: Vec<NewSite>, lines: &mut Vec<String>) -> bool {
+    pub(super) fn start_sites(&mut self, sites: Vec<NewSite>) -> bool {
         let mut done = true;
         for site in sites {
             match site {
                 NewSite::CarryOver(running) => self.sites.push(*running),
                 NewSite::ChangePeers { running, config, lan_mtu } => {
-                    done &= self.change_peers(*running, *config, lan_mtu, lines);
+                    done &= self.change_peers(*running, *config, lan_mtu);
                 }
-                NewSite::Start { config, lan_mtu, what } => {
-                    done &= self.start_site(*config, lan_mtu, what, lines)
-                }
+                NewSite::Start { config, lan_mtu, what } => done &= self.start_site(*config, lan_mtu, what),
             }
         }
         done
     }
 
     /// A site whose peers cannot be changed is started anew: what its worker knows of them is uncertain then.
-    fn change_peers(
-        &mut self,
-        mut running: RunningSite,
-        config: Site,
-        lan_mtu: usize,
-        lines: &mut Vec<String>,
-    ) -> bool {
-        let changed =
-            running.change_peers(&config, &mut self.control, &mut |line| lines.push(line.to_string()));
-        match changed {
+    fn change_peers(&mut self, mut running: RunningSite, config: Site, lan_mtu: usize) -> bool {
+        match running.change_peers(&config, &mut self.control) {
             Ok(()) => {
                 running.config = config;
                 self.sites.push(running);
                 true
             }
             Err(why) => {
-                lines.push(format!(
-                    "error: site {:?}: its peers cannot be changed while it runs: {why}",
-                    config.name
-                ));
-                lines.extend(running.stop(&mut self.control).err().map(|error| format!("error: {error}")));
-                self.start_site(config, lan_mtu, "restarted; its peers agree on keys anew", lines)
+                error!(
+                    event = "reload-failed",
+                    site = config.name,
+                    "its peers cannot be changed while it runs: {why}"
+                );
+                self.stop_site(running);
+                self.start_site(config, lan_mtu, "restarted; its peers agree on keys anew")
             }
         }
     }
 
-    fn start_site(
-        &mut self,
-        config: Site,
-        lan_mtu: usize,
-        what: &'static str,
-        lines: &mut Vec<String>,
-    ) -> bool {
+    fn start_site(&mut self, config: Site, lan_mtu: usize, what: &'static str) -> bool {
         let running = RunningSite::start(&self.gateway, config, Some(lan_mtu), &mut self.control);
         let name = &running.config.name;
         let fallen = running.fallen();
         if let Some(why) = fallen {
-            lines.push(format!("error: site {name:?}: {why}; tried again every second"));
+            error!(event = "reload-failed", site = name, "{why}; tried again every second");
         } else {
-            running.announce(&mut |line| lines.push(line.to_string()));
-            lines.push(format!("site {name:?}: {what}"));
+            running.announce();
+            info!(event = "site-changed", site = name, "{what}");
         }
         let done = fallen.is_none();
         self.sites.push(running);

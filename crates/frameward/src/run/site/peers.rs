@@ -5,12 +5,12 @@
 
 use control::Gateway as Control;
 use dataplane::site::PeerChange;
+use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
 use super::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
 use crate::config::{Site, SitePeer};
-use crate::run::Tell;
 
 impl RunningSite {
     /// Whether the site needs no other start to become as `config` says: it runs, nothing but peers is different, and
@@ -32,7 +32,6 @@ impl RunningSite {
         &mut self,
         config: &Site,
         control: &mut Control,
-        tell: Tell<'_>,
     ) -> Result<(), String> {
         let Some(works) = &mut self.works else { return Ok(()) };
         let (before, site) = (&self.config.peers, &config.name);
@@ -57,13 +56,13 @@ impl RunningSite {
         }
         works.numbered += come.len();
         for peer in before.iter().filter(|old| !config.peers.iter().any(|peer| peer.name == old.name)) {
-            tell(&format_args!("site {site:?}: peer {:?} has left", peer.name));
+            info!(event = "peer-removed", site, "peer {:?} has left", peer.name);
         }
         for (_, peer) in come {
             let again = before.iter().any(|old| old.name == peer.name);
             let what = if again { "begins anew" } else { "has come" };
-            tell(&format_args!("site {site:?}: peer {:?} {what}", peer.name));
-            warn_if_plain(site, peer, tell);
+            info!(event = "peer-added", site, "peer {:?} {what}", peer.name);
+            warn_if_plain(site, peer);
         }
         works.numbers = numbers;
         Ok(())
