@@ -10,6 +10,7 @@ use std::time;
 use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
+use crate::checksums::ChecksumSample;
 use crate::path::{Path, ToPlain, ToProtected};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
@@ -36,6 +37,8 @@ pub struct Link {
     to_plain: ToPlain,
     /// What ports counted that are closed: plain, protected.
     before: [PortCounters; 2],
+    /// The machine's checksums, now and then.
+    checksums: ChecksumSample,
     /// What control was told last of the transmit SA.
     told: NextAction,
 }
@@ -58,6 +61,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
+            checksums: ChecksumSample::default(),
             told: NextAction::GoOn,
         }
     }
@@ -114,7 +118,7 @@ impl Link {
     /// One turn: what the KaY and handshakes say, and at most one burst from either side through the path. It is `now`, and that is
     /// what the clock was `read` for. Returns how many frames came in, and what the transmit SA needs.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
+        let Self { ports, path, waiting, burst, to_protected, to_plain, checksums, .. } = self;
         let Some(ports) = ports else {
             path.drain_mkpdus();
             path.drain_hellos();
@@ -126,6 +130,9 @@ impl Link {
         path.ask(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
+        if checksums.is_open() {
+            waiting.slots()[held..].iter().for_each(|slot| checksums.look(pool.frame(slot)));
+        }
         let mut next = NextAction::GoOn;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
@@ -167,13 +174,17 @@ impl Link {
         sides.flat_map(|port| port.poll_descriptors().iter().copied())
     }
 
-    /// What plain and protected port counted, those before these included. Asks the kernel.
+    /// What plain and protected port counted, those before these included. Asks the kernel. Some frames of the machine are
+    /// looked at before the next time.
     pub fn port_counters(&mut self) -> [PortCounters; 2] {
         let mut sums = self.before;
         if let Some(Ports { plain, protected, .. }) = self.ports.as_deref_mut() {
             sums[0].add(&plain.counters());
             sums[1].add(&protected.counters());
         }
+        sums[0].rx_checksums_sampled += self.checksums.sampled;
+        sums[0].rx_checksums_unfilled += self.checksums.unfilled;
+        self.checksums.reopen();
         sums
     }
 

@@ -24,7 +24,7 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
-pub use info::{InterfaceInfo, af_xdp_available};
+pub use info::{InterfaceInfo, VethPeer, af_xdp_available};
 pub use prepared::{Allowed, Guard, Prepared, guard_here};
 pub use routes::default_routes;
 pub use watch::{Seen, Watch, look};
