@@ -129,7 +129,13 @@ mod tests {
     }
 
     /// And whether its checksum is right, be it by chance.
-    fn frame_and_luck(tags: usize, version: u8, protocol: u8, payload: &[u8], filled: bool) -> (Vec<u8>, bool) {
+    fn frame_and_luck(
+        tags: usize,
+        version: u8,
+        protocol: u8,
+        payload: &[u8],
+        filled: bool,
+    ) -> (Vec<u8>, bool) {
         let (place, header) = if protocol == TCP { (TCP_CHECKSUM, 20) } else { (UDP_CHECKSUM, 8) };
         let mut segment = vec![0x11; header];
         segment.extend_from_slice(payload);

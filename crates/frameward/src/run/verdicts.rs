@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use control::{Gateway as Control, Notice};
+use netdev::interface::VethPeer;
 
 use super::link::RunningLink;
 use super::report::requested;
@@ -160,8 +161,10 @@ impl Verdicts {
             seen.discards.extend(of_cell.discards.clone());
         }
         report.last_valid_seconds = seen.valid.map(|ago| ago.as_secs());
+        let machine_end = seen.unfilled.and_then(|_| VethPeer::of(&running.config.plain)).map(|end| end.name);
         let facts = Facts {
             seen,
+            machine_end,
             cell: of_cell,
             without_carrier: running.carriers.map(|there| !there),
             requested: requested(running, control),
@@ -249,6 +252,7 @@ fn of_link(link: &LinkReport) -> Counted {
         sent: transmit.value("OutPktsProtected") + transmit.value("OutPktsEncrypted"),
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
+        unfilled: link.plain.counters.value("RxChecksumsUnfilled"),
         ..Counted::default()
     };
     for sc in &secy.receive {
