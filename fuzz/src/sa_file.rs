@@ -33,7 +33,7 @@ pub fn run(octets: &[u8]) {
             if let Keys::Sas(sas) = &parsed {
                 assert!(sas.iter().all(|sa| (1..=lines).contains(&sa.line)));
             }
-            for keyed in keys::keyed(parsed, Overrides::default()) {
+            for keyed in keys::keyed(parsed, Overrides::default()).sas {
                 assert_eq!(keyed.sa.xpn.is_some(), keyed.suite.is_xpn());
                 assert_eq!(keyed.sa.key.octets().len(), keyed.suite.key_octets());
             }

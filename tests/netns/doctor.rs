@@ -43,7 +43,7 @@ impl Clinic {
     }
 }
 
-fn start(namespace: &Namespace, scratch: &Scratch, name: &str, more: &[&str]) -> Program {
+pub(super) fn start(namespace: &Namespace, scratch: &Scratch, name: &str, more: &[&str]) -> Program {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let config = scratch.path().join(format!("{name}.toml")).display().to_string();
     let mut command = vec!["env", &variable, program().to_str().unwrap(), "doctor", "--json"];

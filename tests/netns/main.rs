@@ -14,6 +14,7 @@
 
 mod antedate;
 mod cells;
+mod checksums;
 mod crowd;
 mod disk;
 mod division;

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cell;
+mod checksums;
 pub mod eapol;
 pub mod fragmenter;
 pub mod job;

@@ -10,6 +10,7 @@ use std::time;
 use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
+use crate::checksums::ChecksumSample;
 use crate::path::{Path, ToPlain, ToProtected};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
@@ -38,6 +39,8 @@ pub struct Link {
     before: [PortCounters; 2],
     /// The need of the transmit SA that control was told last.
     notified: NextAction,
+    /// The machine's checksums, now and then.
+    checksums: ChecksumSample,
 }
 
 impl Link {
@@ -59,6 +62,7 @@ impl Link {
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
             notified: NextAction::GoOn,
+            checksums: ChecksumSample::default(),
         }
     }
 
@@ -114,7 +118,7 @@ impl Link {
     /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the path. `now` is protocol time, and `read`
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        let Self { ports, path, waiting, burst, to_protected, to_plain, .. } = self;
+        let Self { ports, path, waiting, burst, to_protected, to_plain, checksums, .. } = self;
         let Some(ports) = ports else {
             path.drain_mkpdus();
             path.drain_hellos();
@@ -126,6 +130,9 @@ impl Link {
         path.mark_poll_time(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
+        if checksums.is_open() {
+            waiting.slots()[held..].iter().for_each(|slot| checksums.look(pool.frame(slot)));
+        }
         let mut next = NextAction::GoOn;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
@@ -168,12 +175,16 @@ impl Link {
     }
 
     /// Counters of plain and protected port, those before these included. Asks the kernel.
+    /// A sample of the machine's frames is looked at before the next call.
     pub fn port_counters(&mut self) -> [PortCounters; 2] {
         let mut sums = self.before;
         if let Some(Ports { plain, protected, .. }) = self.ports.as_deref_mut() {
             sums[0].add(&plain.counters());
             sums[1].add(&protected.counters());
         }
+        sums[0].rx_checksums_sampled += self.checksums.sampled;
+        sums[0].rx_checksums_unfilled += self.checksums.unfilled;
+        self.checksums.reopen();
         sums
     }
 

@@ -13,7 +13,7 @@ pub(crate) mod inspect;
 pub(crate) mod plan;
 
 #[derive(Parser)]
-#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "frameward", version, about, after_help = AFTER_HELP, arg_required_else_help = true, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -165,6 +165,16 @@ Examples:
         #[arg(long, value_enum, default_value = "json")]
         format: ReferenceFormat,
     },
+    /// Print the help of a command
+    #[command(after_help = "\
+Examples:
+  frameward help
+  frameward help inspect
+  frameward help init link")]
+    Help {
+        /// The command, and one of its own if it has some
+        command: Vec<String>,
+    },
     /// Print the release
     Version,
     /// Print completions for a shell; the package installs them
@@ -182,10 +192,10 @@ Example:
         directory: PathBuf,
     },
     /// Make the configuration and the keys of a first link, cell or site, and what the other box needs
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Init(init::Init),
     /// Make keys
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Keygen(Keygen),
 }
 

@@ -149,6 +149,7 @@ fn of_link(
                 Ok(seen) => {
                     figures = evaluate::figures(&seen.outcome);
                     findings.extend(evaluate::path(link, mtus, &seen));
+                    findings.extend(local::unfilled(link, config.gateway.io, seen.unfilled));
                 }
                 Err(finding) => findings.push(finding),
             },

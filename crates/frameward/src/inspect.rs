@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! capture ──▶ anatomy ──▶ copies ──▶ receiver: the product's own SecY ──▶ words, diagnose ──▶ frame report
-//!                                                                                 └──▶ trail: the summary
+//!                            │            ▲ SAs                                   └──▶ trail: the summary
+//!                            └──▶ overheard: key agreement, with a CAK
 //! ```
 //!
 //! Without keys frames are taken apart. With keys each goes through the SecY of its SA, as a receiver at the place of
@@ -17,6 +18,8 @@ pub mod decrypted;
 pub mod diagnose;
 pub mod frame_report;
 pub mod keys;
+pub mod mkpdu_report;
+pub mod overheard;
 pub mod receiver;
 pub mod replay;
 pub mod text;
@@ -28,28 +31,33 @@ use std::io::Read;
 use std::time::Duration;
 
 use secy::{Outbox, ReceiveDiscard};
-use wire::{Instant, Pn};
+use wire::mkpdu::{Mkpdu, is_eapol_mka};
+use wire::{EtherType, Instant, Pn};
 
 use anatomy::{Anatomy, Macsec};
 use capture::{CaptureError, CaptureReader, Captured, ETHERNET};
 use copies::Copies;
 use diagnose::{Diagnoses, Patient};
 use frame_report::{FrameReport, SduReport, Verdict};
-use keys::KeyedSa;
+use keys::{KeyedSa, Keyring};
+use mkpdu_report::MkpduReport;
+use overheard::{Heard, Overheard};
 use receiver::{Outcome, Receiver, Sdu, Trial};
-use trail::{Passing, Summary};
+use trail::{Passing, SakSummary, Summary};
 use words::Standing;
 
 /// Interfaces with receivers of their own; further ones share the last.
 const INTERFACES: usize = 16;
 /// The longest frame whose SDUs are taken apart.
 const FRAME_OCTETS: usize = 1 << 16;
+/// SAs of SAKs that were handed out; then the oldest makes room.
+const AGREED_SAS: usize = 512;
 
 /// How a capture is looked at.
 #[derive(Debug)]
 pub struct Options {
-    /// The SAs; none to read headers only.
-    pub keys: Option<Vec<KeyedSa>>,
+    /// SAs and CAKs; none to read headers only.
+    pub keys: Option<Keyring>,
     /// The same octets within this time are a copy.
     pub copies: Duration,
     /// Frames end with an FCS of 4 octets, whatever the file says.
@@ -74,7 +82,10 @@ pub struct Inspected<'i> {
 /// Looks at a capture, frame by frame.
 #[derive(Debug)]
 pub struct Inspector {
-    options: Options,
+    /// Frames end with an FCS.
+    fcs: bool,
+    /// The SAs, if there are keys; those of the file first.
+    keys: Option<Agreeing>,
     receivers: BTreeMap<(usize, usize), Receiver>,
     copies: Copies,
     diagnoses: Diagnoses,
@@ -87,13 +98,14 @@ impl Inspector {
     /// An inspector that has seen nothing.
     pub fn new(options: Options) -> Self {
         Self {
+            fcs: options.fcs,
+            keys: options.keys.map(Agreeing::new),
             receivers: BTreeMap::new(),
             copies: Copies::new(options.copies),
             diagnoses: Diagnoses::default(),
             outbox: Outbox::new(1, FRAME_OCTETS),
             first: None,
             summary: Summary::default(),
-            options,
         }
     }
 
@@ -147,7 +159,7 @@ impl Inspector {
 
     fn without_fcs<'i>(&self, captured: Captured<'i>) -> Captured<'i> {
         let told = captured.place().map_or(0, |interface| interface.fcs);
-        let fcs = if self.options.fcs { 4 } else { told };
+        let fcs = if self.fcs { 4 } else { told };
         let original = captured.original.saturating_sub(fcs);
         Captured { original, octets: &captured.octets[..captured.octets.len().min(original)], ..captured }
     }
@@ -160,9 +172,18 @@ impl Inspector {
         since_first: Option<Duration>,
         report: &mut FrameReport,
     ) -> Vec<Sdu> {
+        if is_eapol_mka(captured.octets) {
+            self.mkpdu(captured, report);
+            return Vec::new();
+        }
         let (Some(header), Some(macsec)) = (&anatomy.header, &anatomy.macsec) else {
             match anatomy.header {
-                Some(_) => report.verdict = Verdict::Clear,
+                Some(header) => {
+                    report.verdict = Verdict::Clear;
+                    if header.ethertype == EtherType::EAPOL && header.vlan_tags > 0 {
+                        report.notes.push("EAPOL behind a VLAN tag: a KaY takes no tagged one".into());
+                    }
+                }
                 None => {
                     let why = words::discard(ReceiveDiscard::TooShort, Standing::default());
                     self.discard(report, "InPktsTooShort", why);
@@ -193,12 +214,10 @@ impl Inspector {
         let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
         if let Some(first) = copy {
             report.verdict = Verdict::Copy;
-            report
-                .notes
-                .push(format!("the same octets as frame {first}: captured twice, or replayed at once"));
+            report.notes.push(copy_of(first));
             return Vec::new();
         }
-        let Some(keys) = &self.options.keys else {
+        let Some(keys) = &self.keys else {
             if let Err(error) = macsec.segments {
                 self.discard(report, "InPktsMalformed", words::malformed(error));
             }
@@ -219,7 +238,50 @@ impl Inspector {
         for (counter, by) in moved {
             self.summary.count(counter, by);
         }
+        if let Some(sak) = &report.sak {
+            self.summary.verified_by(sak);
+        }
         sdus
+    }
+
+    /// Sets the verdict on an MKPDU, and takes the SAs that come of it.
+    fn mkpdu(&mut self, captured: &Captured<'_>, report: &mut FrameReport) {
+        report.verdict = Verdict::Clear;
+        let mkpdu = match Mkpdu::parse(captured.octets) {
+            Ok(mkpdu) => mkpdu,
+            Err(_) if captured.octets.len() < captured.original => {
+                report.notes.push(
+                    "the capture did not keep the whole MKPDU: capture whole frames (tcpdump -s 0)".into(),
+                );
+                return;
+            }
+            Err(error) => return self.discard(report, "MkpdusMalformed", words::bad_mkpdu(error)),
+        };
+        report.mkpdu = Some(MkpduReport::new(&mkpdu));
+        let Some(keys) = self.keys.as_mut().filter(|keys| keys.overheard.has_caks()) else { return };
+        let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
+        if let Some(first) = copy {
+            report.verdict = Verdict::Copy;
+            report.notes.push(copy_of(first));
+            return;
+        }
+        let Heard { refusal, note, new_sak, sas } = keys.overheard.hear(captured.interface, &mkpdu);
+        report.notes.extend(note);
+        keys.take(sas, &mut self.receivers);
+        if let Some(sak) = new_sak {
+            self.summary.hand_out(SakSummary {
+                sak: sak.ki.to_string(),
+                ckn: sak.ckn.to_string(),
+                an: sak.an.number(),
+                suite: sak.suite.name(),
+                frame: captured.number,
+                verified: 0,
+            });
+        }
+        match refusal {
+            Some(refusal) => self.discard(report, refusal.counter(), words::refusal(refusal)),
+            None => report.verdict = Verdict::Ok,
+        }
     }
 
     /// No receiver needs to look at it: it would move this counter.
@@ -236,6 +298,7 @@ impl Inspector {
         match report.verdict {
             Verdict::Clear => summary.clear(report.ethertype.clone().unwrap_or_default()),
             Verdict::Read => {}
+            Verdict::Ok if report.mkpdu.is_some() => summary.mkpdus += 1,
             Verdict::Ok => summary.verified += 1,
             Verdict::Copy => summary.copies += 1,
             Verdict::Bad => summary.bad += 1,
@@ -261,13 +324,48 @@ impl Inspector {
     }
 }
 
+fn copy_of(first: u64) -> String {
+    format!("the same octets as frame {first}: captured twice, or replayed at once")
+}
+
 fn bad(report: &mut FrameReport, counter: Option<&'static str>, reason: impl Into<String>) {
     (report.verdict, report.counter, report.reason) = (Verdict::Bad, counter, Some(reason.into()));
 }
 
+/// The SAs of files, and those of SAKs that the capture hands out.
+#[derive(Debug)]
+struct Agreeing {
+    sas: Vec<KeyedSa>,
+    /// How many of them come from files.
+    of_files: usize,
+    /// The place of the oldest of the others, once there is no more room.
+    oldest: usize,
+    overheard: Overheard,
+}
+
+impl Agreeing {
+    fn new(keys: Keyring) -> Self {
+        let Keyring { sas, caks } = keys;
+        Self { of_files: sas.len(), oldest: 0, sas, overheard: Overheard::new(caks) }
+    }
+
+    fn take(&mut self, sas: Vec<KeyedSa>, receivers: &mut BTreeMap<(usize, usize), Receiver>) {
+        for sa in sas {
+            if self.sas.len() < self.of_files + AGREED_SAS {
+                self.sas.push(sa);
+                continue;
+            }
+            let place = self.of_files + self.oldest;
+            self.sas[place] = sa;
+            receivers.retain(|(_, index), _| *index != place);
+            self.oldest = (self.oldest + 1) % AGREED_SAS;
+        }
+    }
+}
+
 /// What verifies a frame.
 struct Bench<'b> {
-    keys: &'b [KeyedSa],
+    keys: &'b Agreeing,
     receivers: &'b mut BTreeMap<(usize, usize), Receiver>,
     diagnoses: &'b mut Diagnoses,
     outbox: &'b mut Outbox,
@@ -285,7 +383,7 @@ impl Bench<'_> {
     ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
         let Captured { number, octets, .. } = *captured;
         let interface = captured.interface.min(INTERFACES - 1);
-        let fitting = self.keys.iter().enumerate().filter(|(_, keyed)| keyed.fits(&macsec.tag, source));
+        let fitting = self.keys.sas.iter().enumerate().filter(|(_, keyed)| keyed.fits(&macsec.tag, source));
         let mut candidates: Vec<usize> = fitting.map(|(index, _)| index).collect();
         // The one that verified last is the likeliest.
         let last =
@@ -293,7 +391,7 @@ impl Bench<'_> {
         candidates.sort_by_key(|index| std::cmp::Reverse(last(index)));
         let mut refused: Option<(usize, Outcome, Standing)> = None;
         for index in candidates {
-            let keyed = &self.keys[index];
+            let keyed = &self.keys.sas[index];
             let receiver = self.receivers.entry((interface, index)).or_insert_with(|| Receiver::new(keyed));
             let outcome = receiver.verify(keyed, number, octets, macsec, now, self.outbox);
             let discard = match outcome.result {
@@ -301,6 +399,7 @@ impl Bench<'_> {
                     report.verdict = Verdict::Ok;
                     report.sci = Some(keyed.sa.sci.to_string());
                     report.pn = Some(outcome.pn);
+                    report.sak = keyed.ki.map(|ki| ki.to_string());
                     report.sdus = sdus.iter().map(sdu_report).collect();
                     let lost = outcome.moved.iter().filter(|(name, _)| name.starts_with("InPieces"));
                     report.notes.extend(lost.map(|(name, by)| format!("{name} {by}")));
@@ -331,6 +430,7 @@ impl Bench<'_> {
         report: &mut FrameReport,
     ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
         let no_sa = ReceiveDiscard::NoSaError;
+        let refused_by = refused.as_ref().map(|(index, ..)| *index);
         let (discard, standing, moved) = match refused {
             Some((_, Outcome { result: Err(discard), moved, .. }, standing)) => (discard, standing, moved),
             _ => (no_sa, Standing::default(), vec![("InPktsNoSAError", 1)]),
@@ -342,7 +442,10 @@ impl Bench<'_> {
         if matches!(discard, ReceiveDiscard::NotValid | ReceiveDiscard::NoSaError) {
             let pn = if standing.pn == 0 { macsec.tag.pn.into() } else { standing.pn };
             let patient = Patient { octets: captured.octets, tag: &macsec.tag, source, pn };
-            report.notes.extend(self.diagnoses.find(patient, self.keys));
+            let sci = macsec.tag.sc.sci(source);
+            let no_sak =
+                refused_by.is_none().then(|| self.keys.overheard.missing(macsec.tag.an, sci)).flatten();
+            report.notes.extend(no_sak.or_else(|| self.diagnoses.find(patient, &self.keys.sas)));
         }
         (Vec::new(), moved)
     }

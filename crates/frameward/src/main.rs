@@ -56,6 +56,7 @@ fn main() -> ExitCode {
             ReferenceFormat::Man => reference::manual(),
             ReferenceFormat::Markdown => reference::markdown(),
         }),
+        Command::Help { command } => help(&command),
         Command::Version => print(&format_args!("frameward {}\n", env!("CARGO_PKG_VERSION"))),
         Command::Completions { shell } => completions(shell),
         Command::Manual { directory } => write_manual(&directory),
@@ -259,6 +260,20 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     };
     let ki = client::rekey(&directory, &found.gateway, &link).map_err(failed)?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
+}
+
+fn help(names: &[String]) -> Result<(), Failure> {
+    let mut page = Arguments::command();
+    // So that its usage names the whole command.
+    page.build();
+    for name in names {
+        let Some(found) = page.find_subcommand(name).cloned() else {
+            let line = format_args!("there is no command {:?}; frameward --help lists them", names.join(" "));
+            return Err(told(&line, Failure::Usage));
+        };
+        page = found;
+    }
+    print(&page.render_long_help())
 }
 
 fn completions(shell: Shell) -> Result<(), Failure> {

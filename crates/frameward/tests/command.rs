@@ -475,6 +475,48 @@ fn every_help_fits_into_100_columns() {
     assert!(status == Some(0) && script.contains("complete -F _frameward"), "{script}");
 }
 
+/// Whatever is typed is answered: by a page, or by an error, neither wider than the page.
+#[test]
+fn odd_calls_are_answered_within_100_columns() {
+    let directory = Directory::new("odd");
+    let page = |arguments: &[&str]| directory.run(arguments).1;
+    let rows: [(&[&str], i32, &str); 22] = [
+        (&["help"], 0, "Commands:"),
+        (&["help", "--help"], 0, "Usage: frameward help [COMMAND]..."),
+        (&["help", "-h"], 0, "Usage: frameward help [COMMAND]..."),
+        (&["help", "help"], 0, "Usage: frameward help [COMMAND]..."),
+        (&["help", "inspect"], 0, "Usage: frameward inspect [OPTIONS]"),
+        (&["help", "init", "link"], 0, "Usage: frameward init link [OPTIONS]"),
+        (&["help", "version"], 0, "Print the release"),
+        (&["-h"], 0, "Commands:"),
+        (&["version", "--help"], 0, "Print the release"),
+        (&["help", "fly"], 2, "there is no command \"fly\"; frameward --help lists them"),
+        (&["help", "init", "fly"], 2, "there is no command \"init fly\""),
+        (&["help", "--fly"], 2, "--fly"),
+        (&["fly"], 2, "fly"),
+        (&["--fly"], 2, "--fly"),
+        (&["init"], 2, "Usage: frameward init"),
+        (&["init", "fly"], 2, "fly"),
+        (&["keygen"], 2, "Usage: frameward keygen"),
+        (&["keygen", "help"], 2, "help"),
+        (&["inspect"], 2, "Usage: frameward inspect"),
+        (&["inspect", "--write", "x", "y"], 2, "--keys"),
+        (&["doctor"], 2, "Usage: frameward doctor"),
+        (&["plan", "--cycle"], 2, "--cycle"),
+    ];
+    for (arguments, expected, words) in rows {
+        let (status, output, errors) = directory.run(arguments);
+        assert_eq!(status, Some(expected), "{arguments:?}: {output}{errors}");
+        let told = if expected == 0 { &output } else { &errors };
+        assert!(told.contains(words), "{arguments:?}: {told}");
+        for line in output.lines().chain(errors.lines()) {
+            assert!(line.chars().count() <= 100, "{arguments:?}: {line}");
+        }
+    }
+    assert_eq!(page(&["help"]), page(&["--help"]));
+    assert_eq!(page(&["help", "init", "cell"]), page(&["init", "cell", "--help"]));
+}
+
 /// Scripts ask the exit status. The rows do not depend on how fast this machine is.
 #[test]
 fn a_plan_that_does_not_fit_exits_with_1() {

@@ -23,7 +23,7 @@ use std::thread;
 use std::time::Duration;
 
 use control::Control;
-pub use info::InterfaceInfo;
+pub use info::{InterfaceInfo, VethPeer};
 pub use prepared::{Guard, Prepared, Tolerated, guard_here};
 pub use routes::default_routes;
 pub use watch::{LinkEvents, LinkState, link_state};

@@ -67,6 +67,11 @@ wire::counters! {
         /// Received from a local sender that left the checksum to hardware that is not there, and completed here.
         /// Not a drop. AF_XDP cannot see it: there the sender's virtual interface needs `ethtool -K IF tx off`.
         rx_checksums_completed = "RxChecksumsCompleted",
+        /// TCP segments and UDP datagrams of the machine whose checksum was looked at: a sample.
+        rx_checksums_sampled = "RxChecksumsSampled",
+        /// Of these, those whose checksum was left to hardware that is not there. Not a drop here: the receiver drops it, so ping
+        /// works and TCP does not. The cure is `ethtool -K IF tx off` at the machine's end.
+        rx_checksums_unfilled = "RxChecksumsUnfilled",
         /// Dropped by the kernel before it reached us (PACKET_STATISTICS drops; XDP_STATISTICS rx_dropped).
         rx_kernel_dropped = "RxKernelDropped" [discard],
         /// Dropped by the kernel because the receive ring was full: the worker is too slow.

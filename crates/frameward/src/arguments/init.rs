@@ -121,11 +121,12 @@ impl Init {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
         let made = match self {
             Self::Link { ports, place } => {
-                let (name, plain, protected, bundle) = ports.answer("link")?;
+                let asks = Asks::new("link", place.offline);
+                let (name, plain, protected, bundle) = ports.answer(asks)?;
                 init::link(&place.setting()?, &LinkAnswers { name, plain, protected }, bundle.as_ref())
             }
             Self::Cell { ports, local, relation, place } => {
-                let mut asks = Asks::new("cell");
+                let mut asks = Asks::new("cell", place.offline);
                 let (local, relations) = if ports.join.is_some() {
                     (local, relation)
                 } else {
@@ -134,12 +135,12 @@ impl Init {
                     let words = "A relation, as MAC,MAC,FrameID,FrameID,CYCLE";
                     (stations, asks.list(relation, "--relation MAC,MAC,ID,ID,CYCLE", words))
                 };
-                let (name, plain, protected, bundle) = ports.answer_with(asks)?;
+                let (name, plain, protected, bundle) = ports.answer(asks)?;
                 let answers = CellAnswers { name, plain, protected, local, relations };
                 init::cell(&place.setting()?, &answers, bundle.as_ref())
             }
             Self::Site { name, lan, bind, endpoint, peer, place } => {
-                let mut asks = Asks::new("site");
+                let mut asks = Asks::new("site", place.offline);
                 let name = asks.one(name, "--name NAME", "The site's name");
                 let lan = if peer.is_empty() {
                     String::new()
@@ -157,12 +158,8 @@ impl Init {
 }
 
 impl Ports {
-    fn answer(self, kind: &'static str) -> Result<(String, String, String, Option<Bundle>), Failure> {
-        self.answer_with(Asks::new(kind))
-    }
-
     /// Name, plain and protected interface, and the bundle.
-    fn answer_with(self, mut asks: Asks) -> Result<(String, String, String, Option<Bundle>), Failure> {
+    fn answer(self, mut asks: Asks) -> Result<(String, String, String, Option<Bundle>), Failure> {
         let plain = asks.interface(self.plain, "--plain IF", "The interface towards the machine");
         let words = "The interface towards the insecure network";
         let protected = asks.interface(self.protected, "--protected IF", words);
@@ -194,25 +191,53 @@ fn refused(error: InitError) -> Failure {
 /// Asks for what is missing where somebody can answer; elsewhere it is noted, to be told in one line.
 struct Asks {
     kind: &'static str,
-    terminal: bool,
+    /// Interfaces are those of another box.
+    offline: bool,
+    /// Somebody can answer; false from the end of input on.
+    answers: bool,
     missing: Vec<&'static str>,
 }
 
 impl Asks {
-    fn new(kind: &'static str) -> Self {
-        let terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
-        Self { kind, terminal, missing: Vec::new() }
+    fn new(kind: &'static str, offline: bool) -> Self {
+        let answers = io::stdin().is_terminal() && io::stderr().is_terminal();
+        Self { kind, offline, answers, missing: Vec::new() }
     }
 
     fn one(&mut self, given: Option<String>, option: &'static str, question: &str) -> String {
-        given.filter(|text| !text.is_empty()).or_else(|| self.ask(question)).unwrap_or_else(|| {
-            self.missing.push(option);
-            String::new()
-        })
+        self.fitting(given, option, question, |_| None)
     }
 
     fn interface(&mut self, given: Option<String>, option: &'static str, question: &str) -> String {
-        self.one(given, option, &format!("{question} ({})", interfaces()))
+        let there = interfaces();
+        let question = format!("{question} ({})", listed(&there));
+        let offline = self.offline;
+        self.fitting(given, option, &question, |answer| {
+            let is_there = offline || there.iter().any(|name| name == answer);
+            (!is_there).then(|| format!("{answer:?} is no interface of this box"))
+        })
+    }
+
+    /// Asked for again until there is an answer to which `refuses` has nothing to say, or the input ends.
+    fn fitting(
+        &mut self,
+        given: Option<String>,
+        option: &'static str,
+        question: &str,
+        refuses: impl Fn(&str) -> Option<String>,
+    ) -> String {
+        if let Some(given) = given.filter(|text| !text.is_empty()) {
+            return given;
+        }
+        while self.answers {
+            let Some(answer) = self.ask(question) else { continue };
+            match refuses(&answer) {
+                Some(why) => tell(&why),
+                None => return answer,
+            }
+        }
+        self.missing.push(option);
+        String::new()
     }
 
     /// Asked for again until the answer is empty.
@@ -230,14 +255,16 @@ impl Asks {
         answers
     }
 
-    fn ask(&self, question: &str) -> Option<String> {
-        if !self.terminal {
+    /// None for an empty answer, and when nobody answers.
+    fn ask(&mut self, question: &str) -> Option<String> {
+        if !self.answers {
             return None;
         }
         tell(&format_args!("{question}:"));
-        let mut answer = String::new();
-        io::stdin().lock().read_line(&mut answer).ok()?;
-        Some(answer.trim().to_owned()).filter(|answer| !answer.is_empty())
+        // Whatever is typed: octets that are no text are no reason to give up.
+        let mut answer = Vec::new();
+        self.answers = matches!(io::stdin().lock().read_until(b'\n', &mut answer), Ok(1..));
+        Some(String::from_utf8_lossy(&answer).trim().to_owned()).filter(|answer| !answer.is_empty())
     }
 
     fn all_answered(&self) -> Result<(), Failure> {
@@ -245,16 +272,20 @@ impl Asks {
             return Ok(());
         }
         let missing = self.missing.join(" and ");
-        let line = format!("init {}: {missing} missing; this box has {}", self.kind, interfaces());
+        let line = format!("init {}: {missing} missing; this box has {}", self.kind, listed(&interfaces()));
         Err(told(&line, Failure::Usage))
     }
 }
 
 /// The interfaces of this box that a gateway could have.
-fn interfaces() -> String {
+fn interfaces() -> Vec<String> {
     let entries = std::fs::read_dir("/sys/class/net").into_iter().flatten().flatten();
     let mut names: Vec<_> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.retain(|name| name != "lo");
     names.sort();
+    names
+}
+
+fn listed(names: &[String]) -> String {
     if names.is_empty() { "no interfaces".into() } else { names.join(", ") }
 }

@@ -6,10 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use frameward::inspect::decrypted::Decrypted;
 use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{self, KeyedSa, Overrides, Replay};
+use frameward::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
 use frameward::inspect::replay::{Replay as KayReplay, ReplayError};
 use frameward::inspect::text::Line;
 use frameward::inspect::trail::Summary;
@@ -22,22 +22,28 @@ use crate::{Failure, tell, tell_all, told};
 
 pub(crate) const AFTER_HELP: &str = "\
 Without --keys frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet
-numbers. With --keys they go through the same SecY as in a gateway. FILE is a gateway's
-configuration (all SAs of its links, own and peers', with their settings), or a file of mode 0600
-with entries such as
+numbers, MKPDUs. With --keys they go through the same SecY as in a gateway. FILE is a gateway's
+configuration (all SAs and CAKs of its links, own and peers', with their settings), or a file of
+mode 0600 with entries such as
 
   [[sa]]
   suite    = \"gcm-aes-128\"
   sci      = \"02:00:00:00:00:0a/1\"
   an       = 0
   key_file = \"from-a.key\"            (or key = \"32 or 64 hexadecimal digits\")
-  # confidentiality_offset = 0; ssci and salt for XPN suites; pn_high or lowest_pn where the packet numbers begin
+  # confidentiality_offset = 0; ssci and salt for XPN suites; pn_high or lowest_pn where the packet
+  # numbers begin
+
+With --cak (several for fallback CAKs) MKPDUs are verified as a KaY does it, by CKN. SAKs that they
+hand out are unwrapped, and decrypt the frames that follow, over all rekeys. A frame whose SAK was
+handed out before the capture began cannot be decrypted: begin the capture first, or let it run
+over a rekey. SAKs and CAKs are never printed.
 
 Every frame is judged as a receiver at the place of the capture would. The first frame of an SA is
 never late. The same octets twice on one capture interface within --copies-within are a copy that
 the capture made, listed and not judged; each interface of a pcapng has receivers of its own. Bad
-are frames that a receiver discards, and with --keys also those that no key of the file is for,
-and those that the capture did not keep whole. Frames in clear are not bad.
+are frames and MKPDUs that a receiver discards, and with keys also those that no key is for, and
+those that the capture did not keep whole. Frames in clear are not bad.
 
 --write makes a pcapng that Wireshark opens: each SDU with the time of the frame that completed
 it, every other frame as it was, each with a comment that says where it comes from. It holds
@@ -47,6 +53,7 @@ Examples:
   frameward inspect press.pcap
   frameward inspect press.pcap --keys keys.toml --write clear.pcapng
   frameward inspect press.pcapng --keys /etc/frameward/press.toml --bad
+  frameward inspect press.pcap --cak /etc/frameward/press.cak
   frameward inspect --replay press.kay --cak line.cak
   tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
 
@@ -57,6 +64,7 @@ why.
 Exit status: 0 nothing bad, 1 bad frames or a broken file, 2 usage or keys.";
 
 #[derive(Args)]
+#[command(group = ArgGroup::new("secrets").multiple(true))]
 pub(crate) struct Inspect {
     /// The capture, pcap or pcapng; - for standard input
     #[arg(required_unless_present = "replay")]
@@ -64,14 +72,14 @@ pub(crate) struct Inspect {
     /// Instead of a capture: tell the log of a link's key agreement ([link.mka] record) to a KaY, and say what it does
     #[arg(long, value_name = "LOG", conflicts_with_all = ["capture", "keys", "write", "bad", "json"], requires = "cak")]
     replay: Option<PathBuf>,
-    /// A CAK of the log, in its file; may be given several times
-    #[arg(long, value_name = "FILE", requires = "replay")]
+    /// Verify MKPDUs under the CAK of this file, and decrypt with the SAKs that they hand out; may be given several times
+    #[arg(long, value_name = "FILE", group = "secrets")]
     cak: Vec<PathBuf>,
-    /// Verify and decrypt with the SAs of this file
-    #[arg(long, value_name = "FILE")]
+    /// Verify and decrypt with the SAs and CAKs of this file
+    #[arg(long, value_name = "FILE", group = "secrets")]
     keys: Option<PathBuf>,
     /// Write the decrypted, reassembled SDUs and all other frames to this new pcapng
-    #[arg(long, value_name = "OUT.pcapng", requires = "keys")]
+    #[arg(long, value_name = "OUT.pcapng", requires = "secrets")]
     write: Option<PathBuf>,
     /// Only bad frames
     #[arg(long)]
@@ -79,11 +87,11 @@ pub(crate) struct Inspect {
     /// One JSON object a line: frames, then the summary
     #[arg(long)]
     json: bool,
-    /// The replay window of every receiver, or off [default: the configuration's; 0 for a file of SAs]
-    #[arg(long, value_name = "PNS", value_parser = replay, requires = "keys")]
+    /// The replay window of every receiver, or off [default: the configuration's; else 0]
+    #[arg(long, value_name = "PNS", value_parser = replay, requires = "secrets")]
     replay_window: Option<Replay>,
-    /// VLAN tags in front of a SecTAG [default: the configuration's; strip for a file of SAs]
-    #[arg(long, value_enum, requires = "keys")]
+    /// VLAN tags in front of a SecTAG [default: the configuration's; else strip]
+    #[arg(long, value_enum, requires = "secrets")]
     clear_vlan: Option<Vlan>,
     /// Take the same octets within so many milliseconds for a copy made by the capture; 0 for never
     #[arg(long, value_name = "MS", default_value_t = 5)]
@@ -114,7 +122,7 @@ impl Inspect {
         if let Some(log) = &self.replay {
             return self.replay(log);
         }
-        let keys = self.keys.as_deref().map(|file| self.load(file)).transpose()?;
+        let keys = self.keyring()?;
         let (source, length) = self.open()?;
         let options = Options { keys, copies: Duration::from_millis(self.copies_within), fcs: self.fcs };
         let decrypted = self.write.as_deref().map(|file| self.create(file)).transpose()?;
@@ -163,15 +171,26 @@ impl Inspect {
         told(&format_args!("{} {error}", self.capture().display()), Failure::Failed)
     }
 
-    fn load(&self, file: &Path) -> Result<Vec<KeyedSa>, Failure> {
+    /// The keys of all files; none if no file is named.
+    fn keyring(&self) -> Result<Option<Keyring>, Failure> {
         let clear_vlan = self.clear_vlan.map(|rule| match rule {
             Vlan::Refuse => ClearVlan::Refuse,
             Vlan::Strip => ClearVlan::Strip,
         });
-        keys::load(file, Overrides { replay: self.replay_window, clear_vlan }).map_err(|errors| {
-            tell_all("", &errors);
-            Failure::Usage
-        })
+        let overrides = Overrides { replay: self.replay_window, clear_vlan };
+        let mut keyring = match &self.keys {
+            None if self.cak.is_empty() => return Ok(None),
+            None => Keyring::default(),
+            Some(file) => keys::load(file, overrides).map_err(|errors| {
+                tell_all("", &errors);
+                Failure::Usage
+            })?,
+        };
+        for file in &self.cak {
+            let cak = KeyedCak::of_file(file, overrides).map_err(|error| told(&error, Failure::Usage))?;
+            keyring.caks.push(cak);
+        }
+        Ok(Some(keyring))
     }
 
     /// A file for plaintext: a new one, and nobody else's.

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use netdev::af_xdp;
-use netdev::interface::InterfaceInfo;
+
+use netdev::interface::{InterfaceInfo, VethPeer};
 use nix::unistd::{AccessFlags, access};
 use suite::CipherSuite;
 
@@ -14,6 +15,7 @@ use super::Finding;
 use super::running::Running;
 use crate::check::{self, Mtus};
 use crate::config::{Config, Io, Keys, Link};
+use crate::report::evaluate::fill_checksums;
 
 /// 1 January 2026: no box with this program has a clock before it that is right.
 const BUILT: Duration = Duration::from_secs(1_767_225_600);
@@ -205,6 +207,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
         }
     }
     let [plain, protected] = surveys.as_slice() else { return (findings, None) };
+    findings.extend(checksums(plain, config.gateway.io));
     speeds(plain, protected, &mut findings);
     let read = |name: &str| Ok(if name == link.plain { plain.mtu } else { protected.mtu } as usize);
     match check::link_mtus(&config.file, link, &read) {
@@ -293,6 +296,47 @@ pub(super) fn port(about: &'static str, survey: &InterfaceInfo, free: bool, find
     if let Some(queues @ 2..) = survey.receive_queues {
         findings.push(Finding::note(about, format!("{name} has {queues} receive queues; if one peer's frames spread over several they overtake each other: 'ethtool -L {name} combined 1', or a replay_window")));
     }
+}
+
+/// Whether the machine on a veth pair fills its checksums, as far as its end can be seen. AF_PACKET fills them in.
+fn checksums(plain: &InterfaceInfo, io: Io) -> Option<Finding> {
+    if plain.kind != "veth" || io == Io::AfPacket {
+        return None;
+    }
+    let name = &plain.name;
+    match &plain.veth_peer {
+        Some(VethPeer { name: end, leaves_checksums: true }) => Some(Finding::problem(
+            "checksums",
+            format!(
+                "{end}, the other end of {name}, leaves TCP and UDP checksums to hardware that is not there: ping works, and TCP does not; {}",
+                fill_checksums(name, Some(end))
+            ),
+        )),
+        Some(VethPeer { name: end, .. }) => {
+            Some(Finding::ok("checksums", format!("{end}, the other end of {name}, fills them")))
+        }
+        None => Some(Finding::note(
+            "checksums",
+            format!(
+                "{name} is a veth, and its other end is not on this box: if ping works and TCP does not, {}",
+                fill_checksums(name, None)
+            ),
+        )),
+    }
+}
+
+/// What the kernel said of the machine's frames while the path was looked at.
+pub(super) fn unfilled(link: &Link, io: Io, count: u64) -> Option<Finding> {
+    (count > 0 && io != Io::AfPacket).then(|| {
+        Finding::problem(
+            "checksums",
+            format!(
+                "{count} frames came from {} with TCP and UDP checksums left to hardware that is not there: ping works, and TCP does not; {}",
+                link.plain,
+                fill_checksums(&link.plain, VethPeer::of(&link.plain).map(|end| end.name).as_deref())
+            ),
+        )
+    })
 }
 
 /// What of this box lives on a port that no gateway has yet. The path can be looked at all the same.

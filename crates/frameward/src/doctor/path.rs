@@ -33,6 +33,35 @@ pub(super) struct Seen {
     pub(super) own: Sci,
     /// Frames that this box itself lost while it looked.
     pub(super) lost_here: u64,
+    /// Frames of the machine whose checksum the kernel says is left to hardware.
+    pub(super) unfilled: u64,
+}
+
+/// The plain port, listened to: what the kernel says of checksums there.
+struct Machine {
+    pool: Pool,
+    port: AfPacket,
+    burst: Burst,
+}
+
+impl Machine {
+    /// None if it cannot be opened: what is wrong with it is told among local findings.
+    fn open(plain: &str) -> Option<Self> {
+        let (pool, port) = open_observer(plain).ok()?;
+        Some(Self { pool, port, burst: Burst::new() })
+    }
+
+    /// Makes room for frames to come.
+    fn hear(&mut self) {
+        self.port.receive(&mut self.pool, &mut self.burst);
+        self.burst.give_all(&mut self.pool);
+        self.port.housekeep(&mut self.pool);
+    }
+
+    fn unfilled(&mut self) -> u64 {
+        self.hear();
+        self.port.counters().rx_checksums_completed
+    }
 }
 
 /// Examines the path of a link until both ends are through, or nobody answers. The port is closed at the end, and the
@@ -51,6 +80,7 @@ pub(super) fn examine(
     })?;
     let own = setup.own.sci;
     let mut lans = OwnLans::open(sites, setup.mac);
+    let mut machine = Machine::open(&link.plain);
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
@@ -78,12 +108,16 @@ pub(super) fn examine(
         if let Some(outcome) = exam.outcome(now) {
             let counters = port.counters();
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
-            return Ok(Seen { outcome, own, lost_here });
+            let unfilled = machine.map_or(0, |mut machine| machine.unfilled());
+            return Ok(Seen { outcome, own, lost_here, unfilled });
         }
         if !exam.is_met()
             && let Some(site) = lans.hear(now)
         {
             return Err(into_itself(site));
+        }
+        if let Some(machine) = &mut machine {
+            machine.hear();
         }
         told.tell(&link.name, now, &exam, options, tell);
         if !busy {

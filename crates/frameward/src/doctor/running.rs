@@ -6,6 +6,8 @@ use pnstore::LeaseStore;
 
 use super::Finding;
 use crate::config::{Config, Link};
+use crate::report::evaluate::fill_checksums;
+use crate::report::verdict::State;
 use crate::report::{Counters, GatewayReport, LinkReport};
 use crate::status;
 
@@ -52,6 +54,15 @@ pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
 
 fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let unfilled = value(&link.plain.counters, "RxChecksumsUnfilled");
+    if link.verdict.state == State::UnfilledChecksums.word() {
+        findings.push(Finding::problem("checksums", link.verdict.text.as_str()));
+    } else if unfilled > 0 {
+        let cure = fill_checksums(&link.plain.interface, None);
+        let text =
+            format!("RxChecksumsUnfilled {unfilled} since the start: if ping works and TCP does not, {cure}");
+        findings.push(Finding::note("checksums", text));
+    }
     let secy = &link.secy;
     let received = |name: &str| -> u64 {
         let scs = secy.receive.iter().map(|sc| value(&sc.counters, name)).sum::<u64>();

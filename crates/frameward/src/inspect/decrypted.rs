@@ -51,7 +51,7 @@ impl<W: Write> Decrypted<W> {
     /// What the writer says.
     pub fn frame(&mut self, inspected: &Inspected<'_>) -> io::Result<()> {
         let report = &inspected.report;
-        if report.verdict == Verdict::Ok {
+        if report.verdict == Verdict::Ok && report.mkpdu.is_none() {
             return inspected.sdus.iter().try_for_each(|sdu| {
                 let octets = Cow::Borrowed(&sdu.octets[..]);
                 self.write(inspected, octets, sdu.octets.len(), &source(sdu, report))
@@ -119,6 +119,7 @@ fn source(sdu: &Sdu, report: &FrameReport) -> String {
 /// Why a frame stands there as it was.
 fn as_it_was(report: &FrameReport) -> String {
     let verdict = match report.verdict {
+        Verdict::Ok if report.mkpdu.is_some() => "verified MKPDU",
         Verdict::Clear => "in clear",
         Verdict::Copy => "captured twice",
         Verdict::Ok | Verdict::Read => "not decrypted",

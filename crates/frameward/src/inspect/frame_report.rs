@@ -7,6 +7,7 @@ use wire::{ScEncoding, SecureData};
 
 use super::anatomy::{Anatomy, Macsec, extension_fields};
 use super::capture::Captured;
+use super::mkpdu_report::MkpduReport;
 
 /// The verdict on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
@@ -16,7 +17,7 @@ pub enum Verdict {
     Clear,
     /// Protected; without keys nothing more is known.
     Read,
-    /// Verified.
+    /// Verified: a protected frame, or an MKPDU.
     Ok,
     /// Captured twice.
     Copy,
@@ -72,6 +73,10 @@ pub struct FrameReport {
     pub sci: Option<String>,
     /// The whole PN, if it is known.
     pub pn: Option<u64>,
+    /// The KI of the SAK that verified it, if that was agreed on.
+    pub sak: Option<String>,
+    /// What an MKPDU says.
+    pub mkpdu: Option<MkpduReport>,
     /// Octets of secure data.
     pub secure_data: Option<usize>,
     /// Octets behind the ICV.
@@ -177,6 +182,8 @@ impl FrameReport {
             sectag: macsec.map(SecTagReport::new),
             sci: sci.map(|sci| sci.to_string()),
             pn: None,
+            sak: None,
+            mkpdu: None,
             secure_data: macsec.and_then(|macsec| macsec.secure_data.ok()),
             padding: macsec.map_or(0, |macsec| macsec.padding),
             sdus: Vec::new(),

@@ -1,13 +1,14 @@
-//! The SAs that frames are verified with, and how their receiver behaves.
+//! The SAs that frames are verified with, the CAKs that more of them are agreed on under, and how their receiver behaves.
 
 use std::path::Path;
 
 use secy::{ClearVlan, ConfidentialityOffset, Protection};
 use suite::CipherSuite;
-use wire::{MacAddr, Sci, SecTag};
+use wire::{Ki, MacAddr, Sci, SecTag};
 
 use crate::config::sa_file::{self, Begins, FileSa, Keys};
-use crate::config::{Finding, Link, StaticSa, StaticSas};
+use crate::config::{Finding, Keys as LinkKeys, Link, StaticSa, StaticSas};
+use crate::key_file::{KeyFileError, NamedCak, read_cak};
 
 /// What the command line says about every receiver; `None` where the file with keys decides.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,11 +28,43 @@ pub enum Replay {
     Window(u32),
 }
 
+/// What frames are verified with.
+#[derive(Debug, Default)]
+pub struct Keyring {
+    /// SAs whose keys stand in files.
+    pub sas: Vec<KeyedSa>,
+    /// CAKs, under which a capture hands out SAKs.
+    pub caks: Vec<KeyedCak>,
+}
+
+/// A CAK, and the settings of receivers of its SAKs.
+#[derive(Debug)]
+pub struct KeyedCak {
+    /// Where it stands: `link "press"`, or a file's name.
+    pub from: String,
+    /// The CAK and its name.
+    pub cak: NamedCak,
+    /// Replay protection.
+    pub replay: Replay,
+    /// The rule for VLAN tags in front of a SecTAG.
+    pub clear_vlan: ClearVlan,
+    /// Whether MF and EXT are understood.
+    pub reassemble: bool,
+}
+
+impl Replay {
+    const fn of_link(link: &Link) -> Self {
+        if link.replay_protect { Self::Window(link.replay_window) } else { Self::Off }
+    }
+}
+
 /// An SA with its key, and its receiver's settings.
 #[derive(Debug)]
 pub struct KeyedSa {
-    /// Where it stands: `link "press", own SA`, or `line 7`.
+    /// Where it stands: `link "press", own SA`, or `line 7`, or `SAK` and its KI.
     pub from: String,
+    /// The KI of a SAK that was handed out.
+    pub ki: Option<Ki>,
     /// Its cipher suite.
     pub suite: CipherSuite,
     /// AN, SCI, key, SSCI and salt.
@@ -61,10 +94,11 @@ impl KeyedSa {
         };
         Self {
             from: format!("link {:?}, {which}", link.name),
+            ki: None,
             suite,
             sa,
             offset,
-            replay: if link.replay_protect { Replay::Window(link.replay_window) } else { Replay::Off },
+            replay: Replay::of_link(link),
             clear_vlan: link.clear_vlan,
             reassemble: link.dividing.is_some(),
             begins: Begins::Unknown,
@@ -75,6 +109,7 @@ impl KeyedSa {
         let FileSa { line, suite, sa, offset, begins } = entry;
         Self {
             from: format!("line {line}"),
+            ki: None,
             suite,
             sa,
             offset,
@@ -86,37 +121,73 @@ impl KeyedSa {
     }
 }
 
-/// Reads all SAs of a file with keys.
+impl KeyedCak {
+    /// The CAK of a file of its own.
+    ///
+    /// # Errors
+    /// Why the file is refused.
+    pub fn of_file(file: &Path, overrides: Overrides) -> Result<Self, KeyFileError> {
+        Ok(Self {
+            from: file.display().to_string(),
+            cak: read_cak(file)?,
+            replay: overrides.replay.unwrap_or(Replay::Window(0)),
+            clear_vlan: overrides.clear_vlan.unwrap_or(ClearVlan::Strip),
+            reassemble: true,
+        })
+    }
+
+    fn of_link(link: &Link, cak: &NamedCak) -> Self {
+        Self {
+            from: format!("link {:?}", link.name),
+            cak: cak.clone(),
+            replay: Replay::of_link(link),
+            clear_vlan: link.clear_vlan,
+            // What the members agree on, with MKA.
+            reassemble: true,
+        }
+    }
+}
+
+/// Reads all SAs and CAKs of a file with keys.
 ///
 /// # Errors
 /// All that is wrong, line by line.
-pub fn load(file: &Path, overrides: Overrides) -> Result<Vec<KeyedSa>, Vec<Finding>> {
+pub fn load(file: &Path, overrides: Overrides) -> Result<Keyring, Vec<Finding>> {
     let all = keyed(sa_file::load(file)?, overrides);
-    if all.is_empty() {
-        let text = "holds no key that frames could be verified with: what its links agree on by MKA stands in no file; leave --keys out, or name a file with [[sa]]";
+    if all.sas.is_empty() && all.caks.is_empty() {
+        let text = "holds no key that frames could be verified with: cells' keys are agreed on by their own handshake; leave --keys out, or name a file with [[sa]]";
         return Err(vec![Finding { file: file.to_owned(), line: None, text: text.to_owned() }]);
     }
     Ok(all)
 }
 
-/// All SAs of a file with keys.
-pub fn keyed(keys: Keys, overrides: Overrides) -> Vec<KeyedSa> {
-    let mut all = Vec::new();
+/// All SAs and CAKs of a file with keys.
+pub fn keyed(keys: Keys, overrides: Overrides) -> Keyring {
+    let mut all = Keyring::default();
     match keys {
-        Keys::Sas(entries) => all.extend(entries.into_iter().map(KeyedSa::of_file)),
+        Keys::Sas(entries) => all.sas.extend(entries.into_iter().map(KeyedSa::of_file)),
         Keys::Config(config) => {
             for link in &config.links {
-                // What was agreed on stands in no file.
-                let Some(StaticSas { suite, transmit, receive }) = link.static_sas() else { continue };
-                let keyed = |sa: &StaticSa, which| KeyedSa::of_link(link, *suite, sa.clone(), which);
-                all.push(keyed(transmit, "own SA"));
-                all.extend(receive.iter().map(|sa| keyed(sa, "peer SA")));
+                match &link.keys {
+                    LinkKeys::Static(StaticSas { suite, transmit, receive }) => {
+                        let keyed = |sa: &StaticSa, which| KeyedSa::of_link(link, *suite, sa.clone(), which);
+                        all.sas.push(keyed(transmit, "own SA"));
+                        all.sas.extend(receive.iter().map(|sa| keyed(sa, "peer SA")));
+                    }
+                    LinkKeys::Agreed(mka) => {
+                        all.caks.extend(mka.caks().map(|cak| KeyedCak::of_link(link, cak)));
+                    }
+                    LinkKeys::None => {}
+                }
             }
         }
     }
-    for sa in &mut all {
-        sa.replay = overrides.replay.unwrap_or(sa.replay);
-        sa.clear_vlan = overrides.clear_vlan.unwrap_or(sa.clear_vlan);
+    let receivers = all.sas.iter_mut().map(|sa| (&mut sa.replay, &mut sa.clear_vlan));
+    for (replay, clear_vlan) in
+        receivers.chain(all.caks.iter_mut().map(|cak| (&mut cak.replay, &mut cak.clear_vlan)))
+    {
+        *replay = overrides.replay.unwrap_or(*replay);
+        *clear_vlan = overrides.clear_vlan.unwrap_or(*clear_vlan);
     }
     all
 }

@@ -5,9 +5,11 @@ use std::io::{self, BufRead};
 
 use mka::{CakEntry, Event, Input, Kay, Report, Status};
 use suite::mka::Cak;
-use wire::mkpdu::{Mkpdu, ParameterSet};
+use wire::mkpdu::Mkpdu;
 use wire::{Ckn, Instant};
 
+use super::mkpdu_report::MkpduReport;
+use super::words::bad_mkpdu;
 use crate::kay_log::{self, Entry, Line, LoggedSettings};
 use crate::key_file::NamedCak;
 
@@ -207,42 +209,9 @@ struct Summary<'f>(&'f [u8]);
 
 impl fmt::Display for Summary<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mkpdu = match Mkpdu::parse(self.0) {
-            Ok(mkpdu) => mkpdu,
-            Err(error) => return write!(f, "{} octets that are no MKPDU: {error:?}", self.0.len()),
-        };
-        let basic = &mkpdu.basic;
-        write!(f, "MKPDU of {}, MI {}, MN {}, priority {}", basic.sci, basic.mi, basic.mn, basic.priority)?;
-        if basic.key_server {
-            f.write_str(", key server")?;
+        match Mkpdu::parse(self.0) {
+            Ok(mkpdu) => MkpduReport::new(&mkpdu).fmt(f),
+            Err(error) => write!(f, "{} octets that are no MKPDU: {}", self.0.len(), bad_mkpdu(error)),
         }
-        for set in mkpdu.sets() {
-            match set {
-                ParameterSet::LivePeers { peers, .. } => write!(f, "; live {}", peers.iter().count())?,
-                ParameterSet::PotentialPeers(peers) => write!(f, "; potential {}", peers.iter().count())?,
-                ParameterSet::SakUse(sak) => {
-                    for (name, key) in [("latest", sak.latest), ("old", sak.old)] {
-                        let Some(key) = key else { continue };
-                        let use_of = match (key.rx, key.tx) {
-                            (true, true) => "receives, transmits",
-                            (true, false) => "receives",
-                            (false, true) => "transmits",
-                            (false, false) => "unused",
-                        };
-                        write!(f, "; {name} SAK {} ({use_of})", key.ki)?;
-                    }
-                }
-                ParameterSet::DistributedSak(Some(sak)) => {
-                    write!(f, "; hands out SAK {} on AN {}", sak.kn, sak.an)?
-                }
-                ParameterSet::DistributedSak(None) => f.write_str("; wants no MACsec")?,
-                ParameterSet::DistributedCak { .. } => f.write_str("; hands out a CAK")?,
-                ParameterSet::Kmd(_) => f.write_str("; KMD")?,
-                ParameterSet::Announcement(_) => f.write_str("; announcement")?,
-                ParameterSet::Xpn { .. } => f.write_str("; XPN")?,
-                ParameterSet::Unknown { kind, .. } => write!(f, "; unknown set {kind}")?,
-            }
-        }
-        Ok(())
     }
 }

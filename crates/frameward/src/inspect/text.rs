@@ -9,7 +9,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::frame_report::{FrameReport, SduReport, Verdict};
-use super::trail::{ScSummary, Summary};
+use super::trail::{SakSummary, ScSummary, Summary};
 
 /// A frame as a line.
 #[derive(Debug)]
@@ -80,6 +80,8 @@ fn headers(f: &mut fmt::Formatter<'_>, report: &FrameReport) -> fmt::Result {
             let lengths: Vec<_> = tag.segments.iter().map(u16::to_string).collect();
             write!(f, " ({})", lengths.join(" + "))?;
         }
+    } else if let Some(mkpdu) = &report.mkpdu {
+        write!(f, " {mkpdu}")?;
     } else if let Some(ethertype) = &report.ethertype {
         write!(f, " {ethertype}")?;
     }
@@ -109,6 +111,7 @@ impl fmt::Display for Summary {
         write!(f, "\n{} frames: {} bad", self.frames, self.bad)?;
         for (count, word) in [
             (self.verified, "verified"),
+            (self.mkpdus, "MKPDUs verified"),
             (clear, "in clear"),
             (self.copies, "captured twice"),
             (self.cut, "cut by the capture's snaplen"),
@@ -125,6 +128,7 @@ impl fmt::Display for Summary {
         if self.other_scs > 0 {
             writeln!(f, "{} frames of further SCs", self.other_scs)?;
         }
+        self.saks.iter().try_for_each(|sak| writeln!(f, "{sak}"))?;
         for (what, counts) in [
             (
                 "counters",
@@ -137,6 +141,16 @@ impl fmt::Display for Summary {
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for SakSummary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { sak, ckn, an, suite, frame, verified } = self;
+        write!(
+            f,
+            "SAK {sak}: AN {an}, {suite}, under CKN {ckn}, handed out in frame {frame}, {verified} frames verified"
+        )
     }
 }
 

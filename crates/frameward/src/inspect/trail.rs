@@ -12,6 +12,8 @@ use serde::Serialize;
 const WINDOW: u64 = 4096;
 /// SCs that are told apart.
 const SCS: usize = 1024;
+/// SAKs that are told apart.
+const SAKS: usize = 1024;
 /// Names and EtherTypes that are counted apart.
 const KINDS: usize = 256;
 
@@ -146,6 +148,23 @@ impl ScSummary {
     }
 }
 
+/// A SAK that was handed out.
+#[derive(Clone, Debug, Serialize)]
+pub struct SakSummary {
+    /// Its KI.
+    pub sak: String,
+    /// The name of its CAK.
+    pub ckn: String,
+    /// Its AN.
+    pub an: u8,
+    /// Its suite.
+    pub suite: &'static str,
+    /// The frame that handed it out first.
+    pub frame: u64,
+    /// Frames that it verified.
+    pub verified: u64,
+}
+
 /// What a whole capture comes to.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
@@ -153,6 +172,8 @@ pub struct Summary {
     pub frames: u64,
     /// Protected frames that verified.
     pub verified: u64,
+    /// MKPDUs that verified.
+    pub mkpdus: u64,
     /// Bad frames.
     pub bad: u64,
     /// Frames that were captured twice.
@@ -171,6 +192,8 @@ pub struct Summary {
     pub scs: BTreeMap<String, ScSummary>,
     /// Frames of SCs beyond those that are told apart.
     pub other_scs: u64,
+    /// SAKs that were handed out, in their order.
+    pub saks: Vec<SakSummary>,
     /// Why the file could not be read to its end.
     pub broken: Option<String>,
 }
@@ -183,6 +206,21 @@ impl Summary {
             return;
         }
         self.scs.entry(sc).or_default().add(passing);
+    }
+
+    /// Notes a SAK that is handed out.
+    pub fn hand_out(&mut self, sak: SakSummary) {
+        if self.saks.len() < SAKS {
+            self.saks.push(sak);
+        }
+    }
+
+    /// Counts a frame that this SAK verified.
+    pub fn verified_by(&mut self, sak: &str) {
+        // The newest is the likeliest.
+        if let Some(found) = self.saks.iter_mut().rev().find(|found| found.sak == sak) {
+            found.verified += 1;
+        }
     }
 
     /// Counts a frame in clear.

@@ -1,7 +1,10 @@
 //! Reasons in the words of an engineer: what it is, and what it usually comes from.
 
 use secy::ReceiveDiscard;
+use wire::mkpdu::MkpduError;
 use wire::{ExtensionError, SecTagError};
+
+use super::overheard::Refusal;
 
 /// What a broken rule of clause 9 means.
 pub const fn bad_tag(error: SecTagError) -> &'static str {
@@ -30,6 +33,62 @@ pub const fn malformed(error: ExtensionError) -> &'static str {
         ExtensionError::EmptySegment => "SEGL is 0, and not in a sole extension header with CF",
         ExtensionError::Sum => "the segments are longer than the secure data",
         ExtensionError::ShortSegment => "a segment that begins an SDU is shorter than an EtherType",
+    }
+}
+
+/// What a broken rule of IEEE 802.1X clause 11 means.
+pub fn bad_mkpdu(error: MkpduError) -> String {
+    let text = match error {
+        MkpduError::Truncated => "the frame ends before the MKPDU does that its body length tells of",
+        MkpduError::NotEapol => "no EAPOL frame",
+        MkpduError::NotMka(kind) => return format!("an EAPOL packet of type {kind}, and no MKPDU"),
+        MkpduError::TooShort => "its body has fewer than 32 octets",
+        MkpduError::Alignment => "its body is no multiple of 4 octets",
+        MkpduError::Version => "it is of MKA version 0, which there is none",
+        MkpduError::Ckn => "its basic parameter set ends before its CKN, or the CKN has more than 32 octets",
+        MkpduError::BasicTooLong => "its basic parameter set leaves no room for the ICV",
+        MkpduError::SetTooLong(kind) => {
+            return format!("its parameter set of type {kind} leaves no room for the ICV");
+        }
+        MkpduError::Repeated(kind) => {
+            return format!("it has a second parameter set of type {kind}, which stands once");
+        }
+        MkpduError::PeerList => "its list of peers is no multiple of 16 octets",
+        MkpduError::SakUse => "its SAK Use has 1 to 39 octets, where none or 40 are wanted",
+        MkpduError::DistributedSak => {
+            "its Distributed SAK has fewer than 36 octets, and is neither empty nor of 28"
+        }
+        MkpduError::DistributedCak => "its Distributed CAK has no CKN, or one of more than 32 octets",
+        MkpduError::Kmd => "its Key Management Domain has more than 253 octets",
+        MkpduError::Xpn => "its XPN parameter set has fewer than 8 octets",
+        MkpduError::IcvIndicator => {
+            "its ICV Indicator is not the last set, or tells of another ICV than 16 octets"
+        }
+    };
+    text.into()
+}
+
+/// Why a KaY discards an MKPDU, or does not take its SAK.
+pub fn refusal(refusal: Refusal) -> String {
+    match refusal {
+        Refusal::OtherAgility(agility) => format!(
+            "its algorithms are {}, and not the standard's, 0080c201",
+            hex::encode(agility)
+        ),
+        Refusal::UnknownCkn(ckn) => format!("there is no CAK with CKN {ckn}: name its file with --cak"),
+        Refusal::WrongIcv(0) => {
+            "the ICV does not match, and no MKPDU of its sender has verified yet: another CAK under this CKN, or altered on the way".into()
+        }
+        Refusal::WrongIcv(verified) => format!(
+            "the ICV does not match, and {verified} MKPDUs of its sender did verify: altered on the way, or forged"
+        ),
+        Refusal::OldMn(last) => format!("its MN is not above {last}, which was heard before: replayed, or doubled on the way"),
+        Refusal::Unwrap => "its SAK cannot be unwrapped under this CAK's KEK: its sender wrapped it under another".into(),
+        Refusal::UnknownSuite(identifier) => format!(
+            "its SAK is for cipher suite {}, which frameward does not have",
+            hex::encode(identifier)
+        ),
+        Refusal::Offset(suite) => format!("its SAK has a confidentiality offset, which does not go with {suite}"),
     }
 }
 

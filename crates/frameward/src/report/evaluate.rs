@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     pub(crate) without_carrier: [bool; 2],
     /// What the configuration requested of key agreement, and the state that the KaY's trouble is.
     pub(crate) requested: Option<Requested>,
+    /// The machine's end of the plain interface, if it is a veth pair's in this network namespace.
+    pub(crate) machine_end: Option<String>,
     /// What is wrong with the disk that leases and floors are written to.
     pub(crate) disk: Option<String>,
     /// It waits since the start, and has no SecY yet.
@@ -48,6 +50,7 @@ pub(crate) fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>
         settings(&report.secy, &mut findings);
     }
     findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
+    findings.extend(facts.seen.unfilled.map(|count| unfilled(report, count, facts.machine_end.as_deref())));
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
@@ -70,6 +73,26 @@ fn unguarded(port: &PortReport) -> Option<Finding> {
         )
     };
     (port.guard == "none").then(|| Finding::attention(State::WeakSettings, text()))
+}
+
+/// The machine leaves checksums to hardware that is not there.
+fn unfilled(report: &LinkReport, count: u64, machine_end: Option<&str>) -> Finding {
+    let text = format!(
+        "TCP and UDP checksums of the machine on {} are unfilled, {count} of a sample in the last 30 s: ping works, and TCP does not; {}.",
+        report.plain.interface,
+        fill_checksums(&report.plain.interface, machine_end)
+    );
+    Finding::attention(State::UnfilledChecksums, text)
+}
+
+/// The command that has a machine fill its checksums, and where it is typed.
+pub(crate) fn fill_checksums(plain: &str, machine_end: Option<&str>) -> String {
+    match machine_end {
+        Some(end) => format!("type on this box: ethtool -K {end} tx off txvlan off"),
+        None => format!(
+            "type in the machine, VM or container at the other end of {plain}, where IF is its interface: ethtool -K IF tx off txvlan off"
+        ),
+    }
 }
 
 fn carriers(report: &LinkReport, [plain, protected]: [bool; 2], findings: &mut Vec<Finding>) {

@@ -19,6 +19,10 @@ const ALONE: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(5);
 /// Without a frame sent for so long nobody waits for an answer any more.
 const FORGOTTEN: Duration = Duration::from_secs(300);
+/// How long an unfilled checksum is told of.
+const UNFILLED: Duration = Duration::from_secs(30);
+/// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
+const ENOUGH_UNFILLED: u64 = 4;
 /// For how long valid frames are news.
 const FRESH: Duration = Duration::from_secs(60);
 
@@ -35,6 +39,8 @@ pub(crate) struct Counted {
     pub(crate) no_sa: u64,
     /// All discards, by name.
     pub(crate) discards: BTreeMap<String, u64>,
+    /// Frames of the machine whose checksum was unfilled, of those that were looked at.
+    pub(crate) unfilled: u64,
 }
 
 /// What an SC has counted.
@@ -92,6 +98,8 @@ pub(crate) struct RecentCounters {
     no_sa: Misfits,
     /// What was discarded in each second.
     discards: VecDeque<(Duration, BTreeMap<String, u64>)>,
+    /// Unfilled checksums in each second.
+    unfilled: VecDeque<(Duration, u64)>,
 }
 
 /// How the frames of one SC fail.
@@ -122,6 +130,8 @@ pub(crate) struct Seen {
     pub(crate) no_sa: Option<u64>,
     /// What was discarded in the last ten seconds, the most first.
     pub(crate) discards: Vec<(String, u64)>,
+    /// Unfilled checksums of the last half minute, if they are no chance.
+    pub(crate) unfilled: Option<u64>,
 }
 
 impl Seen {
@@ -176,6 +186,13 @@ impl RecentCounters {
         if !discards.is_empty() {
             self.discards.push_back((now, discards));
         }
+        let unfilled = counted.unfilled.saturating_sub(before.unfilled);
+        if unfilled > 0 {
+            self.unfilled.push_back((now, unfilled));
+        }
+        while self.unfilled.front().is_some_and(|(at, _)| now.saturating_sub(*at) > UNFILLED) {
+            self.unfilled.pop_front();
+        }
         while self.discards.front().is_some_and(|(at, _)| now.saturating_sub(*at) > RECENT) {
             self.discards.pop_front();
         }
@@ -197,6 +214,8 @@ impl RecentCounters {
         }
         let mut discards: Vec<_> = discards.into_iter().map(|(name, count)| (name.clone(), count)).collect();
         discards.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let unfilled =
+            self.unfilled.iter().filter(|(at, _)| ago(*at) <= UNFILLED).map(|(_, count)| count).sum();
         Seen {
             watched: self.began.map(ago).unwrap_or_default(),
             valid: self.valid.map(ago),
@@ -205,6 +224,7 @@ impl RecentCounters {
             clear: self.clear.of(now, self.valid),
             no_sa: self.no_sa.of(now, self.valid),
             discards,
+            unfilled: Some(unfilled).filter(|unfilled| *unfilled >= ENOUGH_UNFILLED),
         }
     }
 }
@@ -253,6 +273,23 @@ mod tests {
         assert_eq!(after(&repeated(6, (1, 0, 0))).unanswered, Some(6));
         let long = [repeated(6, (1, 0, 0)), repeated(301, (0, 0, 0))].concat();
         assert_eq!(after(&long).unanswered, None);
+    }
+
+    #[test]
+    fn a_few_unfilled_checksums_are_chance_and_many_are_told_for_a_while() {
+        let after = |counts: &[u64]| {
+            let (mut lately, mut now) = (RecentCounters::default(), Duration::ZERO);
+            for unfilled in counts {
+                lately.look(now, Counted { unfilled: *unfilled, ..Counted::default() });
+                now += Duration::from_secs(1);
+            }
+            lately.seen(now).unfilled
+        };
+        assert_eq!(after(&[7, 7, 7]), None, "before the first look");
+        assert_eq!(after(&[0, 1, 2, 3]), None);
+        assert_eq!(after(&[0, 1, 2, 4]), Some(4));
+        assert_eq!(after(&[&[0, 9][..], &[9; 25]].concat()), Some(9));
+        assert_eq!(after(&[&[0, 9][..], &[9; 31]].concat()), None, "mended");
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! | `idle` | idle | nothing came, and nothing was sent that would have been answered |
 //! | `discards` | attention | valid frames come, and others are discarded |
 //! | `weak settings` | attention | the configuration lets frames pass that were not verified, or replayed |
+//! | `unfilled checksums` | attention | the machine leaves checksums to hardware that is not there: TCP does not work |
 //! | `PNs run out` | attention | a quarter of the key's PNs is left |
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
@@ -41,6 +42,7 @@ pub(crate) enum State {
     Idle,
     Discards,
     WeakSettings,
+    UnfilledChecksums,
     PnsRunOut,
     ForgedHeaders,
     DiskStalled,
@@ -76,6 +78,7 @@ impl State {
             Self::Idle => "idle",
             Self::Discards => "discards",
             Self::WeakSettings => "weak settings",
+            Self::UnfilledChecksums => "unfilled checksums",
             Self::PnsRunOut => "PNs run out",
             Self::ForgedHeaders => "forged headers",
             Self::DiskStalled => "disk stalled",

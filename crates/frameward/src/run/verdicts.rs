@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use control::{Gateway as Control, Notice};
 use tracing::{info, warn};
+use netdev::interface::VethPeer;
 
 use super::Running;
 use super::link::RunningLink;
@@ -162,8 +163,10 @@ impl Verdicts {
             seen.discards.extend(of_cell.discards.clone());
         }
         report.last_valid_seconds = seen.valid.map(|ago| ago.as_secs());
+        let machine_end = seen.unfilled.and_then(|_| VethPeer::of(&running.config.plain)).map(|end| end.name);
         let facts = Facts {
             seen,
+            machine_end,
             cell: of_cell,
             without_carrier: running.carriers.map(|there| !there),
             requested: requested(running, control),
@@ -254,6 +257,7 @@ fn of_link(link: &LinkReport) -> Counted {
         sent: transmit.value("OutPktsProtected") + transmit.value("OutPktsEncrypted"),
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
+        unfilled: link.plain.counters.value("RxChecksumsUnfilled"),
         ..Counted::default()
     };
     for sc in &secy.receive {

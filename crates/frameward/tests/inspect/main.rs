@@ -7,6 +7,7 @@ mod ends;
 mod captures;
 mod command;
 mod fixtures;
+mod key_agreement;
 mod reasons;
 mod wireshark;
 
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use frameward::config::sa_file;
 use frameward::inspect::frame_report::{FrameReport, Verdict};
-use frameward::inspect::keys::{self, KeyedSa, Overrides};
+use frameward::inspect::keys::{self, KeyedSa, Keyring, Overrides};
 use frameward::inspect::trail::Summary;
 use frameward::inspect::{Inspector, Options};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
@@ -85,7 +86,7 @@ fn sas(text: &str) -> Vec<KeyedSa> {
         identity: &frameward::key_file::read_identity,
         master_key: &frameward::key_file::read_master_key,
     };
-    keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default())
+    keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default()).sas
 }
 
 /// The SA that `ends` sends with: A's, AN 0, a key of zeros.
@@ -121,6 +122,10 @@ impl Told {
 }
 
 fn inspect(capture: &[u8], keys: Option<Vec<KeyedSa>>) -> Told {
+    inspect_with(capture, keys.map(|sas| Keyring { sas, ..Keyring::default() }))
+}
+
+fn inspect_with(capture: &[u8], keys: Option<Keyring>) -> Told {
     let mut frames = Vec::new();
     let options = Options { keys, copies: Duration::from_millis(5), fcs: false };
     let summary = Inspector::new(options)

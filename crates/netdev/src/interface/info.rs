@@ -3,8 +3,33 @@
 //! [`Interface::open`]: super::Interface::open
 
 use super::control::{self, Control};
-use super::offload::harmful;
+use super::offload::{features, harmful};
 use super::{InterfaceError, MacAddress, default_routes, facts, link, system};
+
+/// The other end of a veth pair.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VethPeer {
+    /// Its name.
+    pub name: String,
+    /// It leaves checksums to hardware that is not there (`tx-checksumming`).
+    pub leaves_checksums: bool,
+}
+
+impl VethPeer {
+    /// That of the interface with this name.
+    pub fn of(name: &str) -> Option<Self> {
+        of_facts(&facts(name).ok()?)
+    }
+}
+
+fn of_facts(link: &link::LinkFacts) -> Option<VethPeer> {
+    let index = link.link.filter(|_| link.kind == "veth" && !link.link_is_elsewhere)?;
+    let name = link::query(link::LinkId::Index(index)).ok()?.name;
+    let features = features(&Control::open(&name).ok()?).ok()?;
+    let leaves_checksums =
+        features.iter().any(|feature| feature.active && feature.name.starts_with("tx-checksum-ip"));
+    Some(VethPeer { name, leaves_checksums })
+}
 
 /// An interface as it stands. Nothing was changed to find out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +48,8 @@ pub struct InterfaceInfo {
     pub has_carrier: bool,
     /// The kind of virtual interface; empty for hardware.
     pub kind: String,
+    /// Of a `veth` whose other end is in the same network namespace: that one.
+    pub veth_peer: Option<VethPeer>,
     /// The bridge, bond or team that it belongs to.
     pub master: Option<String>,
     /// The kernel's number of the XDP program on it.
@@ -85,6 +112,7 @@ impl InterfaceInfo {
                 .collect(),
             megabits,
             full_duplex,
+            veth_peer: of_facts(&link),
             kind: link.kind,
             name: link.name,
         })

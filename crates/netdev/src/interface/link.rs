@@ -18,9 +18,11 @@ const RTM_GETLINK: u16 = 18;
 const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
+const IFLA_LINK: u16 = 5;
 const IFLA_MASTER: u16 = 10;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_INFO_KIND: u16 = 1;
+const IFLA_LINK_NETNSID: u16 = 37;
 const IFLA_XDP: u16 = 43;
 const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
@@ -45,6 +47,10 @@ pub(super) struct LinkFacts {
     pub(super) mac: MacAddress,
     pub(super) mtu: u32,
     pub(super) master: Option<u32>,
+    /// Of a veth pair, the other end; of a VLAN, what is below it.
+    pub(super) link: Option<u32>,
+    /// It is in another network namespace.
+    pub(super) link_is_elsewhere: bool,
     pub(super) kind: String,
     pub(super) xdp_program: Option<u32>,
 }
@@ -89,6 +95,8 @@ fn parse(answer: &[u8]) -> io::Result<LinkFacts> {
             IFLA_IFNAME => facts.name = text(value),
             IFLA_MTU => facts.mtu = number(value).unwrap_or(0),
             IFLA_MASTER => facts.master = number(value).filter(|index| *index != 0),
+            IFLA_LINK => facts.link = number(value).filter(|index| *index != 0),
+            IFLA_LINK_NETNSID => facts.link_is_elsewhere = true,
             IFLA_LINKINFO => facts.kind = nested(value, IFLA_INFO_KIND).map(text).unwrap_or_default(),
             IFLA_XDP if nested(value, IFLA_XDP_ATTACHED).is_some_and(|attached| attached != [0]) => {
                 facts.xdp_program = Some(nested(value, IFLA_XDP_PROG_ID).and_then(number).unwrap_or(0));
@@ -153,6 +161,8 @@ mod tests {
             attribute(IFLA_ADDRESS, &[2, 0, 0, 0, 0, 1]),
             attribute(IFLA_MTU, &1500u32.to_ne_bytes()),
             attribute(IFLA_MASTER, &3u32.to_ne_bytes()),
+            attribute(IFLA_LINK, &8u32.to_ne_bytes()),
+            attribute(IFLA_LINK_NETNSID, &0u32.to_ne_bytes()),
             attribute(IFLA_LINKINFO | 0x8000, &attribute(IFLA_INFO_KIND, b"veth\0")),
             attribute(IFLA_XDP, &xdp.concat()),
         ]))
@@ -165,6 +175,8 @@ mod tests {
             mac: [2, 0, 0, 0, 0, 1],
             mtu: 1500,
             master: Some(3),
+            link: Some(8),
+            link_is_elsewhere: true,
             kind: "veth".into(),
             xdp_program: Some(9),
         };

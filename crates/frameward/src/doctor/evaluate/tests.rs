@@ -73,7 +73,7 @@ fn told_of(config: Config, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     let findings = path(
         &config.links[0],
         MTUS,
-        &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0 },
+        &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0, unfilled: 0 },
     );
     assert!(!findings.is_empty());
     findings.into_iter().filter(|finding| finding.level > Level::Ok).collect()

@@ -47,6 +47,7 @@ fn survey() -> InterfaceInfo {
         is_up: true,
         has_carrier: true,
         kind: String::new(),
+        veth_peer: None,
         master: None,
         xdp_program: None,
         receive_queues: Some(1),
