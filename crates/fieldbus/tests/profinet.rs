@@ -17,7 +17,7 @@ use fieldbus::{
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use suite::fieldbus::MasterKey;
 use testkit::fixture::{pcap_frames, vectors};
-use wire::fieldbus::{ETHERTYPE, FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
 use wire::{Frame, Instant, MacAddr};
 
 const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
@@ -108,8 +108,8 @@ fn untagged(frame: &[u8]) -> Vec<u8> {
 }
 
 const MODES: [Protection; 2] = [
-    Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 },
-    Protection { protect: Protect::Authenticate, key_bits: KeyBits::Bits256 },
+    Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 },
+    Protection { protect: Protect::Authenticate, suite: CellSuite::GcmAes256 },
 ];
 
 #[test]

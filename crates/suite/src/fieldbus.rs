@@ -18,7 +18,7 @@ use core::fmt;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::hmac;
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, MAC_OCTETS, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, Protection, Seq};
 use zeroize::Zeroizing;
 
 use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
@@ -109,9 +109,9 @@ impl MasterKey {
         nonces[16..].copy_from_slice(&second.0);
         let [(lower, lower_sends), (higher, higher_sends)] = stations;
         let (destination, source) = if *from_higher { (lower, higher) } else { (higher, lower) };
-        let (suite, length) = match protection.key_bits {
-            KeyBits::Bits128 => (CipherSuite::GcmAes128, 16),
-            KeyBits::Bits256 => (CipherSuite::GcmAes256, 32),
+        let (suite, length) = match protection.suite {
+            CellSuite::GcmAes128 => (CipherSuite::GcmAes128, 16),
+            CellSuite::GcmAes256 => (CipherSuite::GcmAes256, 32),
         };
         let mut octets = Secret::zeros(length + SALT_OCTETS);
         let info: [&[u8]; 7] = [

@@ -164,13 +164,13 @@ pub enum Protect {
     Encrypt,
 }
 
-/// AES-GCM-128 or AES-GCM-256.
+/// The cipher suites of cyclic frames.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum KeyBits {
-    /// Keys of 16 octets.
-    Bits128,
-    /// Keys of 32 octets.
-    Bits256,
+pub enum CellSuite {
+    /// AES-GCM with keys of 16 octets.
+    GcmAes128,
+    /// AES-GCM with keys of 32 octets.
+    GcmAes256,
 }
 
 /// How the frames of a relation are protected, in both directions: both ends are configured alike.
@@ -178,8 +178,8 @@ pub enum KeyBits {
 pub struct Protection {
     /// What is done with the payload.
     pub protect: Protect,
-    /// How long the keys are.
-    pub key_bits: KeyBits,
+    /// The cipher suite.
+    pub suite: CellSuite,
 }
 
 impl Protection {
@@ -189,9 +189,9 @@ impl Protection {
             Protect::Authenticate => 0,
             Protect::Encrypt => 2,
         };
-        match self.key_bits {
-            KeyBits::Bits128 => encrypts,
-            KeyBits::Bits256 => encrypts | 4,
+        match self.suite {
+            CellSuite::GcmAes128 => encrypts,
+            CellSuite::GcmAes256 => encrypts | 4,
         }
     }
 }
@@ -232,7 +232,7 @@ impl Hello {
         let state = if said & 1 == 0 { HelloState::Asks } else { HelloState::Entered };
         let protection = Protection {
             protect: if said & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
-            key_bits: if said & 4 == 0 { KeyBits::Bits128 } else { KeyBits::Bits256 },
+            suite: if said & 4 == 0 { CellSuite::GcmAes128 } else { CellSuite::GcmAes256 },
         };
         // A nonce of zeros is drawn by nobody: that is what "none" looks like.
         let peers = (*peers != [0; NONCE_OCTETS]).then_some(HandshakeNonce(*peers));
@@ -298,7 +298,7 @@ mod tests {
                 state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Asks },
                 protection: Protection {
                     protect: if state & 2 == 2 { Protect::Encrypt } else { Protect::Authenticate },
-                    key_bits: if state & 4 == 4 { KeyBits::Bits256 } else { KeyBits::Bits128 },
+                    suite: if state & 4 == 4 { CellSuite::GcmAes256 } else { CellSuite::GcmAes128 },
                 },
                 own: HandshakeNonce(own),
                 peers: peers.filter(|nonce| *nonce != [0; 16]).map(HandshakeNonce),

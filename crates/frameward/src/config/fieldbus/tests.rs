@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, KeyBits, Protect};
+use wire::fieldbus::{CellSuite, FrameId, Protect};
 
 use super::super::tests::{lines, validated};
 use super::*;
@@ -49,7 +49,7 @@ fn a_cell_is_a_part_of_its_link() {
     let cell = link.cell.as_deref().unwrap();
     assert!(link.has_secy());
     assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
-    assert_eq!((cell.protection.protect, cell.protection.key_bits), (Protect::Encrypt, KeyBits::Bits128));
+    assert_eq!((cell.protection.protect, cell.protection.suite), (Protect::Encrypt, CellSuite::GcmAes128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
@@ -100,8 +100,8 @@ epoch_frames = 3600000
     let (config, warnings) = validated(&text).unwrap();
     let cell = config.links[0].cell.as_deref().unwrap();
     assert_eq!(
-        (cell.protection.protect, cell.protection.key_bits),
-        (Protect::Authenticate, KeyBits::Bits256)
+        (cell.protection.protect, cell.protection.suite),
+        (Protect::Authenticate, CellSuite::GcmAes256)
     );
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), VlanTag::new(5, 12)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (4, 75, 3_600_000));
