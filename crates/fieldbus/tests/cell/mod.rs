@@ -21,14 +21,16 @@ pub(crate) const MTU: usize = 1532;
 const HEADROOM: usize = 64;
 const CHUNK: usize = 2048;
 
-pub(crate) const MODES: [Protection; 4] = {
-    use CellSuite::{GcmAes128, GcmAes256};
+pub(crate) const MODES: [Protection; 6] = {
+    use CellSuite::{ChaCha20Poly1305, GcmAes128, GcmAes256};
     use Protect::{Authenticate, Encrypt};
     [
         Protection { protect: Encrypt, suite: GcmAes128 },
         Protection { protect: Authenticate, suite: GcmAes128 },
         Protection { protect: Encrypt, suite: GcmAes256 },
         Protection { protect: Authenticate, suite: GcmAes256 },
+        Protection { protect: Encrypt, suite: ChaCha20Poly1305 },
+        Protection { protect: Authenticate, suite: ChaCha20Poly1305 },
     ]
 };
 

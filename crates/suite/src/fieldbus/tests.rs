@@ -90,6 +90,32 @@ fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
 }
 
 #[test]
+fn a_key_of_chacha20_poly1305_is_hkdf_too_and_goes_to_the_kernel_alone() {
+    let protection = Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION };
+    let direction = Direction { from_higher: true, epoch: 7, protection, ..DIRECTION };
+    let octets = expected(&direction);
+    let (key, salt) = octets.split_at(32);
+    let ours = MasterKey::new(&MASTER).direction_key(&direction);
+    assert_eq!(ours.for_kernel().map(|(key, salt)| (&key[..], &salt[..])), Some((key, salt)));
+    let suite = CipherSuite::ChaCha20Poly1305;
+    let theirs = Key::prepare(suite, &Sak::new(suite, key).expect("32 octets")).expect("32 octets");
+    let nonce = [salt, &[0, 0, 0, 1]].concat().try_into().expect("12 octets");
+    let (mut text, mut icv) = (b"forty-two inputs and outputs".to_vec(), [0; 16]);
+    theirs.seal_each(core::iter::once(SealJob {
+        nonce: Nonce::from_octets(nonce),
+        aad: b"in clear",
+        text: &mut text,
+        icv: &mut icv,
+    }));
+    assert_eq!(sealed(&ours, Seq::FIRST), (text, icv));
+    for suite in [CellSuite::GcmAes128, CellSuite::GcmAes256] {
+        let protection = Protection { suite, ..PROTECTION };
+        let gcm = MasterKey::new(&MASTER).direction_key(&Direction { protection, ..DIRECTION });
+        assert_eq!(gcm.for_kernel(), None, "{suite:?}");
+    }
+}
+
+#[test]
 fn the_mac_of_a_hello_is_hmac_under_a_key_of_the_relation() {
     let master = MasterKey::new(&MASTER);
     let mut info = b"fw-fieldbus-hello-1".to_vec();
@@ -139,6 +165,14 @@ fn every_part_of_a_direction_makes_another_key() {
         Direction { protection: authenticate, ..DIRECTION },
         Direction { protection: Protection { suite: CellSuite::GcmAes256, ..PROTECTION }, ..DIRECTION },
         Direction { protection: Protection { suite: CellSuite::GcmAes256, ..authenticate }, ..DIRECTION },
+        Direction {
+            protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION },
+            ..DIRECTION
+        },
+        Direction {
+            protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..authenticate },
+            ..DIRECTION
+        },
     ];
     // And all of them with the other master key.
     let masters = [MasterKey::new(&MASTER), MasterKey::new(&[1; 32])];

@@ -145,7 +145,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("master_key_file = \"m.key\"\n", "\n", format!("16: {}", cell("master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""))),
         ("\"m.key\"", "\"Zeros.key\"", format!("19: {}", cell("Zeros.key holds zeros, which is no secret; make a key with: frameward keygen fieldbus --out FILE"))),
         ("rest = \"press\"\n", "rest = \"press\"\nprotect = \"sign\"\n", format!("19: {}", cell("protect = \"sign\" is no choice; use \"encrypt\" or \"authenticate\""))),
-        ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\" or \"gcm-aes-256\""))),
+        ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\", \"gcm-aes-256\" or \"chacha20-poly1305\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nmode = \"off\"\n", format!("19: {}", cell("mode = \"off\" is no choice; use \"protect\" or \"shadow\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nwatchdog = 1\n", format!("19: {}", cell("watchdog = 1 is out of range; use 2 to 255 cycles, as the machines' engineering tool has it"))),
         ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 1\n", format!("19: {}", cell("epoch_frames = 1 is out of range; use 2 to 4227858431 frames of a direction, or remove it for the most"))),

@@ -220,7 +220,7 @@ impl<'r> Judge<'r> {
     fn protection(&self, findings: &mut Findings) -> Protection {
         let Self { label, raw, .. } = self;
         let protect = [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
-        let suites = [("gcm-aes-128", CellSuite::GcmAes128), ("gcm-aes-256", CellSuite::GcmAes256)];
+        let suites = CellSuite::ALL.map(|suite| (suite.name(), suite));
         Protection {
             protect: findings.choice(label, "protect", &raw.protect, &protect, Protect::Encrypt),
             suite: findings.choice(label, "suite", &raw.suite, &suites, CellSuite::GcmAes128),
