@@ -2,7 +2,7 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        bench <- frameward        lab <- perf
+#   netdev <- pnstore <- dataplane        bench <- frameward        lab <- perf        {suite, fieldbus} <- xdp
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -28,6 +28,8 @@ allowed() {
     frameward-secy | frameward-mka | frameward-tunnel | frameward-fieldbus) echo frameward-wire frameward-suite ;;
     # Ports, interfaces and the memory of frames: all unsafe code of the gateway.
     frameward-netdev) echo frameward-wire ;;
+    # The frame path in the kernel: programs in BPF C, and what loads them. No unsafe code.
+    frameward-xdp) echo frameward-wire frameward-suite frameward-fieldbus ;;
     frameward-pnstore) echo frameward-wire frameward-suite frameward-netdev ;;
     # The frame path: no unsafe code.
     frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev ;;
@@ -111,6 +113,9 @@ while IFS=: read -r file line text; do
     [[ $file == crates/netdev/* || $file == crates/antedate-c/src/* ]] ||
         breach "$file:$line: unsafe outside crates/netdev and crates/antedate-c: $text"
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
+
+# The kernel path: its loader is aya, whose interface is safe.
+grep -qx '#!\[forbid(unsafe_code)\]' crates/xdp/src/lib.rs || breach "crates/xdp/src/lib.rs: #![forbid(unsafe_code)] is missing"
 
 # The C face is for firmware: on a host it takes std's panic handler, and nothing else of it.
 grep -qx '#!\[no_std\]' crates/antedate-c/src/lib.rs || breach "crates/antedate-c/src/lib.rs: #![no_std] is missing"

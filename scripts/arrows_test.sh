@@ -50,6 +50,8 @@ echo 'pub fn f() { unsafe { core::hint::unreachable_unchecked() } }' >>"$copy/cr
 expect "unsafe outside crates/netdev and crates/antedate-c"
 echo '#![allow(unsafe_code, unused)]' >>"$copy/crates/antedate/src/ccm.rs"
 expect "unsafe outside crates/netdev and crates/antedate-c"
+sed -i '/forbid(unsafe_code)/d' "$copy/crates/xdp/src/lib.rs"
+expect "crates/xdp/src/lib.rs: #![forbid(unsafe_code)] is missing"
 depends secy dependencies antedate-c
 expect "frameward-secy must not depend on frameward-antedate-c (normal)"
 sed -i '/no_std/d' "$copy/crates/antedate-c/src/lib.rs"

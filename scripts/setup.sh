@@ -7,7 +7,7 @@
 #                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
 #                            PROFINET frames, and the tunnels of packages that make bench compares with
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
-#                            cbindgen, and what mcu installs
+#                            cbindgen, the compiler of the XDP programs, and what mcu installs
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
@@ -66,6 +66,8 @@ fi
 [[ $profile != ci ]] || needs+=(cbindgen:cbindgen)
 # Releases are signed with an SSH key.
 [[ $profile != ci ]] || needs+=(ssh-keygen:openssh-client)
+# The XDP programs' objects are made by one compiler: scripts/bpf.sh says which.
+[[ $profile != ci ]] || needs+=(clang-19:clang-19 llvm-strip-19:llvm-19)
 # libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
 [[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
 

@@ -183,7 +183,7 @@ fn session(relation: &Relation, plc_is_local: bool, protection: Protection) -> S
 
 #[cfg(test)]
 mod tests {
-    use wire::fieldbus::{KeyBits, Protect};
+    use wire::fieldbus::{CellSuite, Protect};
 
     use super::*;
     use crate::order::shuffled;
@@ -192,7 +192,7 @@ mod tests {
     fn what_one_cell_protects_the_other_verifies() {
         for protect in [Protect::Encrypt, Protect::Authenticate] {
             for payload in [44, 1444] {
-                let protection = Protection { protect, key_bits: KeyBits::Bits128 };
+                let protection = Protection { protect, suite: CellSuite::GcmAes128 };
                 let mut cells = Cells::new(57, protection, payload);
                 let order = shuffled(57, 300);
                 for relations in order.chunks(BURST).chain(order.chunks(1)) {

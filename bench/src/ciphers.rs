@@ -104,13 +104,13 @@ fn direction(number: usize, protection: Protection) -> Direction {
 
 #[cfg(test)]
 mod tests {
-    use wire::fieldbus::{KeyBits, Protect};
+    use wire::fieldbus::{CellSuite, Protect};
 
     use super::*;
 
     #[test]
     fn each_relation_has_its_own_key() {
-        let protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+        let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
         let mut ciphers = Ciphers::new(3, protection, Lengths { aad: 19, text: 44 });
         let (order, other) = ([2, 0, 1, 2], [2, 1, 0, 2]);
         ciphers.seal(&order);

@@ -15,7 +15,7 @@ use fieldbus::{
     Settings, VlanTag, Way,
 };
 use suite::fieldbus::{Direction, MasterKey};
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, KeyId, Protect, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
 /// The most operations of a run.
@@ -112,7 +112,7 @@ pub fn run(octets: &[u8]) {
     let Ok((epoch_end, bits, authenticate)) = <(u8, bool, bool)>::arbitrary(&mut input) else { return };
     let protection = Protection {
         protect: if authenticate { Protect::Authenticate } else { Protect::Encrypt },
-        key_bits: if bits { KeyBits::Bits256 } else { KeyBits::Bits128 },
+        suite: if bits { CellSuite::GcmAes256 } else { CellSuite::GcmAes128 },
     };
     let epoch_end = Seq::new(u32::from(epoch_end) + 2).expect("it is not 0");
     let mut world = World {

@@ -14,7 +14,7 @@ use fieldbus::session::{EpochKey, SessionNumber};
 use suite::SealJob;
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{
-    ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyBits, KeyId, Protect, Protection, Seq,
+    CellSuite, ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection, Seq,
 };
 use wire::{Instant, MacAddr};
 
@@ -24,7 +24,7 @@ const OPERATIONS: usize = 200;
 const WIRE: usize = 64;
 const STATIONS: [(MacAddr, FrameId); 2] =
     [(MacAddr([2, 0, 0, 0, 0, 1]), FrameId(0x8001)), (MacAddr([2, 0, 0, 0, 0, 2]), FrameId(0x8002))];
-const PROTECTION: Protection = Protection { protect: Protect::Authenticate, key_bits: KeyBits::Bits128 };
+const PROTECTION: Protection = Protection { protect: Protect::Authenticate, suite: CellSuite::GcmAes128 };
 
 #[derive(Arbitrary, Debug)]
 enum Operation {

@@ -22,7 +22,8 @@ local f = {
     entered = ProtoField.bool("fieldbus.hello.entered", "The sender has entered the session of these nonces", 8, nil, 0x01),
     encrypts = ProtoField.bool("fieldbus.hello.encrypts", "Payloads are encrypted", 8, nil, 0x02),
     longer = ProtoField.bool("fieldbus.hello.bits256", "Keys have 256 bits", 8, nil, 0x04),
-    reserved = ProtoField.uint8("fieldbus.hello.reserved", "Reserved", base.HEX, nil, 0xf8),
+    chacha20 = ProtoField.bool("fieldbus.hello.chacha20_poly1305", "The suite is ChaCha20-Poly1305", 8, nil, 0x08),
+    reserved = ProtoField.uint8("fieldbus.hello.reserved", "Reserved", base.HEX, nil, 0xf0),
     own = ProtoField.bytes("fieldbus.hello.nonce", "Nonce of the sender"),
     peers = ProtoField.bytes("fieldbus.hello.peers_nonce", "Nonce of the receiver; zeros if the sender does not know it"),
     mac = ProtoField.bytes("fieldbus.hello.mac", "MAC"),
@@ -43,8 +44,8 @@ fieldbus.experts = x
 local function hello(tvb, tree)
     local octet = tvb(HEADER, 1)
     local state = tree:add(f.state, octet)
-    for _, field in ipairs({ f.entered, f.encrypts, f.longer, f.reserved }) do state:add(field, octet) end
-    if octet:bitfield(0, 5) ~= 0 then state:add_proto_expert_info(x.reserved) end
+    for _, field in ipairs({ f.entered, f.encrypts, f.longer, f.chacha20, f.reserved }) do state:add(field, octet) end
+    if octet:bitfield(0, 4) ~= 0 or octet:bitfield(4, 2) == 3 then state:add_proto_expert_info(x.reserved) end
     tree:add(f.own, tvb(8, 16))
     tree:add(f.peers, tvb(24, 16))
     tree:add(f.mac, tvb(40, 32))

@@ -32,7 +32,7 @@ use bench::sites::Sites;
 use bench::{Ratio, Row};
 use suite::CipherSuite;
 use tunnel::Mode;
-use wire::fieldbus::{KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, Protect, Protection};
 
 /// How much more than the committed figure is allowed.
 const ALLOWANCE: f64 = 1.03;
@@ -227,7 +227,8 @@ fn run(subject: &str, half: &str, bursts: &str) -> Result<(), String> {
         }
         "cyclic" => {
             let found = PROTECTIONS.iter().find(|(name, _)| *name == kind);
-            let protection = Protection { protect: found.ok_or_else(unknown)?.1, key_bits: KeyBits::Bits128 };
+            let protection =
+                Protection { protect: found.ok_or_else(unknown)?.1, suite: CellSuite::GcmAes128 };
             let order = shuffled(RELATIONS, RELATIONS * BURST);
             let mut turns = order.chunks_exact(BURST).cycle();
             let prepare = |cells: &mut Cells| turns.next().into_iter().for_each(|turn| cells.prepare(turn));

@@ -69,6 +69,16 @@ impl Histogram {
     /// Buckets.
     pub const BUCKETS: usize = 20;
 
+    /// Times that were counted elsewhere, in the same buckets.
+    pub fn of(counts: [u64; Self::BUCKETS], sum: Duration, worst: Duration) -> Self {
+        Self {
+            sum: Moment::after_start(sum).since_start(),
+            worst: Moment::after_start(worst).since_start(),
+            counts: counts.map(|count| count as u32),
+            wraps: counts.map(|count| (count >> 32) as u32),
+        }
+    }
+
     /// Adds a time.
     pub fn add(&mut self, time: Duration) {
         let nanoseconds = Moment::after_start(time).since_start();
@@ -158,6 +168,7 @@ mod tests {
         histogram.add(Duration::from_micros(6));
         assert_eq!(histogram.counts()[1..4], [0, (1 << 32) + 1, 1]);
         assert_eq!(histogram.count(), (1 << 32) + 2);
+        assert_eq!(Histogram::of(histogram.counts(), histogram.sum(), histogram.worst()), histogram);
     }
 
     #[test]

@@ -46,7 +46,7 @@ impl VlanTag {
     }
 
     /// Tag and tag control information as they stand in a frame.
-    pub(crate) const fn octets(self) -> [u8; 4] {
+    pub const fn octets(self) -> [u8; 4] {
         let [tpid, of] = EtherType::VLAN.0.to_be_bytes();
         let [high, low] = self.tci.to_be_bytes();
         [tpid, of, high, low]

@@ -17,7 +17,7 @@ use fieldbus::{
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use suite::fieldbus::MasterKey;
 use testkit::fixture::{pcap_frames, vectors};
-use wire::fieldbus::{ETHERTYPE, FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
 use wire::{Frame, Instant, MacAddr};
 
 const PLC: MacAddr = MacAddr([2, 0, 0, 0, 1, 1]);
@@ -108,8 +108,8 @@ fn untagged(frame: &[u8]) -> Vec<u8> {
 }
 
 const MODES: [Protection; 2] = [
-    Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 },
-    Protection { protect: Protect::Authenticate, key_bits: KeyBits::Bits256 },
+    Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 },
+    Protection { protect: Protect::Authenticate, suite: CellSuite::GcmAes256 },
 ];
 
 #[test]
@@ -275,7 +275,9 @@ fn on_the_wire_wireshark_sees_neither_profinet_nor_a_payload() {
 #[test]
 fn the_dissector_shows_frames_and_hellos_and_names_what_is_broken() {
     let scratch = Scratch::new("profinet-lua");
-    for (protection, encrypts, longer) in [(MODES[0], "1", "0"), (MODES[1], "0", "1")] {
+    let chacha20 = Protection { protect: Protect::Encrypt, suite: CellSuite::ChaCha20Poly1305 };
+    let rows = [(MODES[0], "1", "0", "0"), (MODES[1], "0", "1", "0"), (chacha20, "1", "0", "1")];
+    for (protection, encrypts, longer, chacha20) in rows {
         let (mut cells, hellos) = gateways(protection, Some(VlanTag::PROFINET));
         let frames: Vec<_> = fixture("cyclic.pcap")[..3].iter().map(|f| through(&mut cells, f).0).collect();
         let mut broken = [frames[0][..40].to_vec(), hellos[0].clone(), frames[0][..20].to_vec()];
@@ -287,22 +289,24 @@ fn the_dissector_shows_frames_and_hellos_and_names_what_is_broken() {
             "fieldbus.hello.entered",
             "fieldbus.hello.encrypts",
             "fieldbus.hello.bits256",
+            "fieldbus.hello.chacha20_poly1305",
             "_ws.expert.message",
         ];
         let told = tshark(&scratch.capture("all.pcap", &all), true, &fields);
-        let hello = |frame_id: &str, entered: &str| format!("{frame_id}|0|{entered}|{encrypts}|{longer}|");
+        let hello =
+            |frame_id: &str, entered: &str| format!("{frame_id}|0|{entered}|{encrypts}|{longer}|{chacha20}|");
         let ends = "The frame ends before KeyID, Seq and ICV, or the HELLO, are whole";
         let expected = [
             hello("0x8001", "0"),
             hello("0x8002", "0"),
             hello("0x8001", "1"),
             hello("0x8002", "1"),
-            "0x8001|1||||".into(),
-            "0x8001|2||||".into(),
-            "0x8001|3||||".into(),
-            format!("0x8001|1||||{ends}"),
-            format!("0x8001|0|0|{encrypts}|{longer}|A reserved bit of the State is set"),
-            format!("|||||{ends}"),
+            "0x8001|1|||||".into(),
+            "0x8001|2|||||".into(),
+            "0x8001|3|||||".into(),
+            format!("0x8001|1|||||{ends}"),
+            format!("0x8001|0|0|{encrypts}|{longer}|{chacha20}|A reserved bit of the State is set"),
+            format!("||||||{ends}"),
         ];
         assert_eq!(told, expected);
         let lengths =

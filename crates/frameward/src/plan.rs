@@ -27,7 +27,7 @@ use ::bench::cells::Cells;
 use ::bench::order::shuffled;
 use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
 use serde::{Deserialize, Serialize};
-use wire::fieldbus::{KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, Protect, Protection};
 
 use crate::config::fieldbus as config;
 use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
@@ -48,8 +48,8 @@ pub struct Question {
     pub payloads: Vec<Payload>,
     /// Never empty.
     pub modes: Vec<Protect>,
-    /// How long the keys are.
-    pub key_bits: KeyBits,
+    /// The cipher suite.
+    pub suite: CellSuite,
     /// How many relations there are to be; none: as many as the link carries.
     pub relations: Option<u64>,
     /// What receiving and sending a frame takes, besides our own work.
@@ -234,7 +234,7 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
         cycle_us: microseconds(cycle.time()),
         link_bits_per_second: link.bits_per_second(),
         load: f64::from(load.millionths()) / 1e6,
-        key_bits: if question.key_bits == KeyBits::Bits128 { 128 } else { 256 },
+        key_bits: if question.suite == CellSuite::GcmAes128 { 128 } else { 256 },
         relations: question.relations,
         port_time_us: microseconds(question.port_time),
         clock_ns: clock.nanoseconds,
@@ -294,7 +294,7 @@ fn measure(question: &Question, clock: Clock, progress: &mut dyn FnMut(&dyn Disp
         let relations = question.relations.unwrap_or_else(|| question.budget.relations(payload));
         let relations = relations.clamp(1, MOST_RELATIONS) as usize;
         progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), name(mode)));
-        let protection = Protection { protect: mode, key_bits: question.key_bits };
+        let protection = Protection { protect: mode, suite: question.suite };
         Row {
             payload,
             mode,

@@ -12,7 +12,7 @@ use frameward::key_file;
 use suite::mka::Cak;
 use suite::{CipherSuite, Key, Nonce, OpenJob, Sak, SealJob};
 use testkit::memory::Needle;
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, Protect, Protection};
 use wire::{Ckn, MacAddr, Mi};
 
 /// A directory that goes with the test.
@@ -139,7 +139,7 @@ fn a_master_key_and_what_is_derived_from_it_leave_nothing() {
             stations,
             from_higher: false,
             nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],
-            protection: Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 },
+            protection: Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 },
             epoch: 0,
         });
         (cell.as_cak(), cell.clone(), moved(cell), moved(master), hello, direction)

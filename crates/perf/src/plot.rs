@@ -191,7 +191,7 @@ mod tests {
     use std::time::Duration;
 
     use frameward::plan::{self, Question};
-    use wire::fieldbus::{KeyBits, Protect};
+    use wire::fieldbus::{CellSuite, Protect};
 
     use super::*;
     use crate::demo::pair::Scratch;
@@ -206,7 +206,7 @@ mod tests {
             },
             payloads: [44, 1444].map(|octets| Payload::new(octets).unwrap()).to_vec(),
             modes: vec![Protect::Encrypt, Protect::Authenticate],
-            key_bits: KeyBits::Bits128,
+            suite: CellSuite::GcmAes128,
             relations: None,
             port_time: Duration::ZERO,
             time: Duration::from_millis(2),

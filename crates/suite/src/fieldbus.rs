@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  master key ─┬─ HKDF, no salt,       "fw-fieldbus-hello-1" | CR ─────────────────────▶ HelloKey, HMAC-SHA-256
-//!              └─ HKDF, salt = nonces, "fw-fieldbus-1" | DA | SA | FrameIDs | mode | epoch ▶ DirectionKey: AES-GCM, salt 8
+//!              └─ HKDF, salt = nonces, "fw-fieldbus-1" | DA | SA | FrameIDs | mode | epoch ▶ DirectionKey: its suite, salt 8
 //!
 //!  CR: lower address 6 | its FrameID 2 | higher address 6 | its FrameID 2     FrameIDs: those two, in this order
 //!  nonces: that of the end at the lower address first                         nonce of a frame: salt 8 | Seq 4
@@ -18,7 +18,7 @@ use core::fmt;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::hmac;
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, MAC_OCTETS, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, Protection, Seq};
 use zeroize::Zeroizing;
 
 use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
@@ -27,6 +27,8 @@ use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
 pub const MASTER_KEY_OCTETS: usize = 32;
 /// Octets of the part of a nonce that stays the same under a key.
 const SALT_OCTETS: usize = 8;
+/// Octets of a key of ChaCha20-Poly1305.
+const CHACHA20_POLY1305_KEY_OCTETS: usize = 32;
 
 /// 32 secret octets that both gateways of a cell have. Wiped when dropped, never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -40,6 +42,8 @@ pub struct HelloKey(hmac::Key);
 pub struct DirectionKey {
     key: Key,
     salt: [u8; SALT_OCTETS],
+    /// Of ChaCha20-Poly1305 alone.
+    octets: Option<SecretArray<CHACHA20_POLY1305_KEY_OCTETS>>,
 }
 
 /// The two stations of a relation with the FrameIDs that they send, the lower address first.
@@ -109,10 +113,12 @@ impl MasterKey {
         nonces[16..].copy_from_slice(&second.0);
         let [(lower, lower_sends), (higher, higher_sends)] = stations;
         let (destination, source) = if *from_higher { (lower, higher) } else { (higher, lower) };
-        let (suite, length) = match protection.key_bits {
-            KeyBits::Bits128 => (CipherSuite::GcmAes128, 16),
-            KeyBits::Bits256 => (CipherSuite::GcmAes256, 32),
+        let suite = match protection.suite {
+            CellSuite::GcmAes128 => CipherSuite::GcmAes128,
+            CellSuite::GcmAes256 => CipherSuite::GcmAes256,
+            CellSuite::ChaCha20Poly1305 => CipherSuite::ChaCha20Poly1305,
         };
+        let length = suite.key_octets();
         let mut octets = Secret::zeros(length + SALT_OCTETS);
         let info: [&[u8]; 7] = [
             b"fw-fieldbus-1",
@@ -127,9 +133,12 @@ impl MasterKey {
             expand(&Salt::new(HKDF_SHA256, &nonces).extract(self.0.octets()), &info, octets.octets_mut());
         });
         let (key, salt) = octets.octets().split_at(length);
+        let salt = salt.try_into().expect("invariant: 8 octets are left");
+        let octets = (suite == CipherSuite::ChaCha20Poly1305)
+            .then(|| SecretArray::new(key.try_into().expect("invariant: the length is the suite's")));
         let sak = Sak::new(suite, key).expect("invariant: the length is the suite's");
         let key = Key::prepare(suite, &sak).expect("invariant: the length is the suite's");
-        DirectionKey { key, salt: salt.try_into().expect("invariant: 8 octets are left") }
+        DirectionKey { key, salt, octets }
     }
 }
 
@@ -155,6 +164,12 @@ impl DirectionKey {
     /// The prepared cipher.
     pub const fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// The octets of a key of ChaCha20-Poly1305, and the salt in front of its nonces' Seqs: for the kernel, where frames can be
+    /// protected in constant time under no other suite. Keys of other suites stay here.
+    pub fn for_kernel(&self) -> Option<(&[u8; CHACHA20_POLY1305_KEY_OCTETS], &[u8; SALT_OCTETS])> {
+        self.octets.as_ref().map(|octets| (octets.octets(), &self.salt))
     }
 
     /// The nonce of the frame with this sequence number.

@@ -45,6 +45,11 @@ macro_rules! counters {
                 [$(self.$field),*]
             }
 
+            /// Counters that have these values, in the order of [`Self::NAMES`].
+            pub const fn from_values([$($field),*]: [u64; Self::NAMES.len()]) -> Self {
+                Self { $($field),* }
+            }
+
             /// Adds another set of the same counters.
             pub const fn add(&mut self, other: &Self) {
                 $(self.$field = self.$field.wrapping_add(other.$field);)*

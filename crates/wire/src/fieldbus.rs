@@ -111,7 +111,7 @@ pub enum FieldbusError {
     TruncatedHeader,
     /// Seq is 0, and fewer than [`HELLO_OCTETS`] are there.
     TruncatedHello,
-    /// A HELLO whose State has a bit that has no meaning.
+    /// A HELLO whose State has bits that have no meaning.
     UnknownState,
 }
 
@@ -164,13 +164,38 @@ pub enum Protect {
     Encrypt,
 }
 
-/// AES-GCM-128 or AES-GCM-256.
+/// The cipher suites of cyclic frames.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum KeyBits {
-    /// Keys of 16 octets.
-    Bits128,
-    /// Keys of 32 octets.
-    Bits256,
+pub enum CellSuite {
+    /// AES-GCM with keys of 16 octets.
+    GcmAes128,
+    /// AES-GCM with keys of 32 octets.
+    GcmAes256,
+    /// ChaCha20-Poly1305 (RFC 8439): the one that can be computed in the kernel in constant time.
+    ChaCha20Poly1305,
+}
+
+impl CellSuite {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::GcmAes128, Self::GcmAes256, Self::ChaCha20Poly1305];
+
+    /// Its name in configurations and reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::GcmAes128 => "gcm-aes-128",
+            Self::GcmAes256 => "gcm-aes-256",
+            Self::ChaCha20Poly1305 => "chacha20-poly1305",
+        }
+    }
+
+    /// Its bits in [`Protection::octet`]. Both at once mean nothing.
+    const fn bits(self) -> u8 {
+        match self {
+            Self::GcmAes128 => 0,
+            Self::GcmAes256 => 4,
+            Self::ChaCha20Poly1305 => 8,
+        }
+    }
 }
 
 /// How the frames of a relation are protected, in both directions: both ends are configured alike.
@@ -178,21 +203,18 @@ pub enum KeyBits {
 pub struct Protection {
     /// What is done with the payload.
     pub protect: Protect,
-    /// How long the keys are.
-    pub key_bits: KeyBits,
+    /// The cipher suite.
+    pub suite: CellSuite,
 }
 
 impl Protection {
-    /// As it stands in a HELLO and in the derivation of keys: `0 0 0 0 0 | 256 | E | 0`.
+    /// As it stands in a HELLO and in the derivation of keys: `0 0 0 0 | ChaCha20-Poly1305 | 256 | E | 0`.
     pub const fn octet(self) -> u8 {
         let encrypts = match self.protect {
             Protect::Authenticate => 0,
             Protect::Encrypt => 2,
         };
-        match self.key_bits {
-            KeyBits::Bits128 => encrypts,
-            KeyBits::Bits256 => encrypts | 4,
-        }
+        encrypts | self.suite.bits()
     }
 }
 
@@ -226,13 +248,12 @@ impl Hello {
         let (peers, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let mac = rest.first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let said = octets[HEADER_OCTETS];
-        if said & !7 != 0 {
-            return Err(FieldbusError::UnknownState);
-        }
+        let suite = CellSuite::ALL.into_iter().find(|suite| suite.bits() == said & !3);
+        let suite = suite.ok_or(FieldbusError::UnknownState)?;
         let state = if said & 1 == 0 { HelloState::Asks } else { HelloState::Entered };
         let protection = Protection {
             protect: if said & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
-            key_bits: if said & 4 == 0 { KeyBits::Bits128 } else { KeyBits::Bits256 },
+            suite,
         };
         // A nonce of zeros is drawn by nobody: that is what "none" looks like.
         let peers = (*peers != [0; NONCE_OCTETS]).then_some(HandshakeNonce(*peers));
@@ -289,7 +310,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_hello_is_what_it_was(
-            frame_id: u16, key_id: u8, state in 0u8..8, own: [u8; 16], peers: Option<[u8; 16]>, mac: [u8; 32],
+            frame_id: u16, key_id: u8, state in 0u8..4, suite in 0usize..3, own: [u8; 16], peers: Option<[u8; 16]>, mac: [u8; 32],
             behind in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let hello = Hello {
@@ -298,7 +319,7 @@ mod tests {
                 state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Asks },
                 protection: Protection {
                     protect: if state & 2 == 2 { Protect::Encrypt } else { Protect::Authenticate },
-                    key_bits: if state & 4 == 4 { KeyBits::Bits256 } else { KeyBits::Bits128 },
+                    suite: CellSuite::ALL[suite],
                 },
                 own: HandshakeNonce(own),
                 peers: peers.filter(|nonce| *nonce != [0; 16]).map(HandshakeNonce),
@@ -309,9 +330,11 @@ mod tests {
             for short in 0..HELLO_OCTETS {
                 prop_assert_eq!(Hello::parse(&octets[..short]), Err(FieldbusError::TruncatedHello));
             }
-            let mut other = octets;
-            other[HEADER_OCTETS] |= 8;
-            prop_assert_eq!(Hello::parse(&other), Err(FieldbusError::UnknownState));
+            for bits in [0x0c, 0x10, 0x20, 0x40, 0x80] {
+                let mut other = octets.clone();
+                other[HEADER_OCTETS] |= bits;
+                prop_assert_eq!(Hello::parse(&other), Err(FieldbusError::UnknownState));
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use fieldbus::Mode;
 use fieldbus::relation::Relation;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
-use wire::fieldbus::{FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{MacAddr, Sci};
 
 use super::*;
@@ -49,7 +49,7 @@ fn settings(side: usize, relations: usize) -> CellSettings {
         let relation = Relation::new(stations[side], stations[1 - side], cycle).unwrap();
         RelationSettings { relation, mode: Mode::Protect, alarm: Duration::from_secs(3600) }
     };
-    let protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+    let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
     CellSettings {
         name: "cell".into(),
         master: MasterKey::new(&[5; 32]),

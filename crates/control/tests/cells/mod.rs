@@ -26,12 +26,12 @@ use pnstore::LeaseStore;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
 use suite::fieldbus::MasterKey;
 use testkit::frames::payload;
-use wire::fieldbus::{FrameId, KeyBits, Protect, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection, Seq};
 use wire::{MacAddr, Sci};
 
 pub(crate) const NAMES: [&str; 2] = ["left", "right"];
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
-pub(crate) const ENCRYPT: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+pub(crate) const ENCRYPT: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
 /// No condition takes as long as that.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Frames that a wire holds.

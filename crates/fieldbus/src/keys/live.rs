@@ -52,6 +52,19 @@ impl LiveSession {
         let receive = Receiver { key: receive_key, newest: 0, beside: Beside::with(receive_next) };
         Self { transmit, number, receive }
     }
+
+    /// Which session of this end it is.
+    pub const fn number(&self) -> SessionNumber {
+        self.number
+    }
+
+    /// The keys that it began with: of transmission and of reception that of the epoch and that of the next one.
+    pub fn keys(&self) -> [(&EpochKey, Option<&EpochKey>); 2] {
+        [
+            (&self.transmit.key, self.transmit.beside.next.as_ref()),
+            (&self.receive.key, self.receive.beside.next.as_ref()),
+        ]
+    }
 }
 
 impl Sender {

@@ -2,7 +2,7 @@
 
 use suite::fieldbus::{Direction, MasterKey};
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, Protect, Protection};
 
 use super::*;
 use crate::session::Session;
@@ -12,7 +12,7 @@ fn key(epoch: u64) -> EpochKey {
         stations: [1, 2].map(|octet| (MacAddr([2, 0, 0, 0, 0, octet]), FrameId(0x8000))),
         from_higher: false,
         nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],
-        protection: Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 },
+        protection: Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 },
         epoch,
     };
     EpochKey { key_id: KeyId(epoch as u8), epoch, key: MasterKey::new(&[3; 32]).direction_key(&direction) }

@@ -11,7 +11,7 @@ use fieldbus::{
     RelationSettings, Relations, Settings, TransmitDiscard,
 };
 use suite::fieldbus::{Direction, MasterKey};
-use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, KeyId, Protect, Protection, Seq};
+use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
@@ -21,14 +21,16 @@ pub(crate) const MTU: usize = 1532;
 const HEADROOM: usize = 64;
 const CHUNK: usize = 2048;
 
-pub(crate) const MODES: [Protection; 4] = {
-    use KeyBits::{Bits128, Bits256};
+pub(crate) const MODES: [Protection; 6] = {
+    use CellSuite::{ChaCha20Poly1305, GcmAes128, GcmAes256};
     use Protect::{Authenticate, Encrypt};
     [
-        Protection { protect: Encrypt, key_bits: Bits128 },
-        Protection { protect: Authenticate, key_bits: Bits128 },
-        Protection { protect: Encrypt, key_bits: Bits256 },
-        Protection { protect: Authenticate, key_bits: Bits256 },
+        Protection { protect: Encrypt, suite: GcmAes128 },
+        Protection { protect: Authenticate, suite: GcmAes128 },
+        Protection { protect: Encrypt, suite: GcmAes256 },
+        Protection { protect: Authenticate, suite: GcmAes256 },
+        Protection { protect: Encrypt, suite: ChaCha20Poly1305 },
+        Protection { protect: Authenticate, suite: ChaCha20Poly1305 },
     ]
 };
 

@@ -6,7 +6,7 @@ use fieldbus::handshake::{HandshakeState, HelloDiscard};
 use fieldbus::relation::Relation;
 use proptest::prelude::*;
 use suite::fieldbus::MasterKey;
-use wire::fieldbus::{ETHERTYPE, FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr};
 
 use crate::world::{DEVICE, ENCRYPT, FAIR, PLC, World, master, relation, started};
@@ -68,7 +68,7 @@ fn a_start_in_the_middle_of_a_storm_takes_as_long_as_without() {
 #[test]
 fn other_master_keys_modes_and_relations_never_meet() {
     let authenticate = Protection { protect: Protect::Authenticate, ..ENCRYPT };
-    let longer = Protection { key_bits: KeyBits::Bits256, ..ENCRYPT };
+    let longer = Protection { suite: CellSuite::GcmAes256, ..ENCRYPT };
     let another = MacAddr([2, 0, 0, 0, 0, 10]);
     let with = |own, peer| Relation::new(own, peer, Duration::from_millis(1)).expect("two stations");
     let rows = [

@@ -8,7 +8,7 @@ use fieldbus::handshake::{
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{
-    ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyBits, KeyId, Protect, Protection,
+    CellSuite, ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection,
 };
 use wire::{EtherType, Instant, MacAddr};
 
@@ -223,7 +223,7 @@ fn what_is_not_the_peers_is_discarded_for_its_reason() {
         frame
     };
     let authenticate = Protection { protect: Protect::Authenticate, ..ENCRYPT };
-    let longer = Protection { key_bits: KeyBits::Bits256, ..ENCRYPT };
+    let longer = Protection { suite: CellSuite::GcmAes256, ..ENCRYPT };
     let own = started(relation(0), &master(), ENCRYPT, ETHERTYPE, &[4; 32]).handshake;
     let rows: [(Vec<u8>, HelloDiscard); 16] = [
         (Vec::new(), HelloDiscard::Malformed),

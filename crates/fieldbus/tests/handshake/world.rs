@@ -8,12 +8,12 @@ use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session};
 use suite::fieldbus::MasterKey;
 use suite::{OpenJob, SealJob};
-use wire::fieldbus::{ETHERTYPE, FrameId, Hello, KeyBits, Protect, Protection, Seq};
+use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Hello, Protect, Protection, Seq};
 use wire::{EtherType, Instant, MacAddr};
 
 pub(crate) const PLC: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001));
 pub(crate) const DEVICE: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002));
-pub(crate) const ENCRYPT: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+pub(crate) const ENCRYPT: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
 pub(crate) const ETHERNET: usize = 14;
 
 /// A multiplicative congruential generator (L'Ecuyer): what happens follows from the seed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
 use frameward::plan::{self, MOST_RELATIONS, Question, Whole};
-use wire::fieldbus::{KeyBits, Protect};
+use wire::fieldbus::{CellSuite, Protect};
 
 use super::Bits;
 use crate::{Failure, print, tell, told};
@@ -92,9 +92,9 @@ impl Plan {
             budget: Budget { cycle: self.cycle, link: self.link, load: self.load },
             payloads: self.payload.0,
             modes,
-            key_bits: match self.bits {
-                Bits::Bits128 => KeyBits::Bits128,
-                Bits::Bits256 => KeyBits::Bits256,
+            suite: match self.bits {
+                Bits::Bits128 => CellSuite::GcmAes128,
+                Bits::Bits256 => CellSuite::GcmAes256,
             },
             relations: self.relations,
             port_time: self.port_time,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use fieldbus::Settings;
 use fieldbus::budget::Payload;
 use wire::ethernet::VLAN_TAG_OCTETS;
-use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, KeyBits, Protect};
+use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, Protect};
 
 use super::Mtus;
 use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
@@ -83,11 +83,7 @@ fn protection(cell: &Cell) -> String {
         Protect::Encrypt => "encrypted",
         Protect::Authenticate => "authenticated, NOT encrypted",
     };
-    let suite = match cell.protection.key_bits {
-        KeyBits::Bits128 => "gcm-aes-128",
-        KeyBits::Bits256 => "gcm-aes-256",
-    };
-    format!("{suite}, {what}")
+    format!("{}, {what}", cell.protection.suite.name())
 }
 
 /// How many relations a cell protects, and how.

@@ -13,7 +13,7 @@ fn question(cycle: Duration) -> Question {
         },
         payloads: vec![Payload::LEAST, Payload::MOST],
         modes: vec![Protect::Encrypt, Protect::Authenticate],
-        key_bits: KeyBits::Bits128,
+        suite: CellSuite::GcmAes128,
         relations: None,
         port_time: Duration::ZERO,
         time: Duration::ZERO,

@@ -28,7 +28,7 @@ use ::bench::ciphers::{Ciphers, Lengths};
 use ::bench::order::shuffled;
 use ::bench::{Row, Target};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
-use wire::fieldbus::{HEADER_OCTETS, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, HEADER_OCTETS, Protect, Protection};
 
 use super::BenchError;
 use super::samples::Samples;
@@ -115,7 +115,7 @@ impl PaperRow {
     }
 
     const fn protection(&self) -> Protection {
-        Protection { protect: self.protect, key_bits: KeyBits::Bits128 }
+        Protection { protect: self.protect, suite: CellSuite::GcmAes128 }
     }
 
     /// What the cipher takes, with so much in front of the payload.

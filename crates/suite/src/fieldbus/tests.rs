@@ -17,7 +17,7 @@ use crate::{OpenJob, SealJob};
 const MASTER: [u8; 32] = *b"a master key of thirty-two octet";
 const LOWER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002));
 const HIGHER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001));
-const PROTECTION: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
 const DIRECTION: Direction = Direction {
     stations: [LOWER, HIGHER],
     from_higher: false,
@@ -38,7 +38,7 @@ fn expected(direction: &Direction) -> Vec<u8> {
     info.extend(higher.1.0.to_be_bytes());
     info.push(protection.octet());
     info.extend(epoch.to_be_bytes());
-    let octets = if protection.key_bits == KeyBits::Bits128 { 16 } else { 32 };
+    let octets = if protection.suite == CellSuite::GcmAes128 { 16 } else { 32 };
     let mut output = std::vec![0; octets + 8];
     Hkdf::<Sha256>::new(Some(&salt), &MASTER).expand(&info, &mut output).expect("HKDF gives so much");
     output
@@ -57,17 +57,17 @@ fn sealed(key: &DirectionKey, seq: Seq) -> (Vec<u8>, [u8; 16]) {
 
 #[test]
 fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
-    for key_bits in [KeyBits::Bits128, KeyBits::Bits256] {
+    for suite in [CellSuite::GcmAes128, CellSuite::GcmAes256] {
         for (from_higher, epoch, seq) in
             [(false, 0, Seq::FIRST), (true, 0, Seq::LAST), (false, 0x0102_0304_0506_0708, Seq::FIRST)]
         {
-            let protection = Protection { key_bits, ..PROTECTION };
+            let protection = Protection { suite, ..PROTECTION };
             let direction = Direction { from_higher, epoch, protection, ..DIRECTION };
             let octets = expected(&direction);
             let (key, salt) = octets.split_at(octets.len() - 8);
             let nonce: [u8; 12] = [salt, &seq.number().to_be_bytes()].concat().try_into().expect("12 octets");
             let mut text = b"forty-two inputs and outputs".to_vec();
-            let tag = if key_bits == KeyBits::Bits128 {
+            let tag = if suite == CellSuite::GcmAes128 {
                 let key: [u8; 16] = key.try_into().expect("16 octets");
                 aes_gcm::Aes128Gcm::new(&key.into()).encrypt_inout_detached(
                     &nonce.into(),
@@ -86,6 +86,32 @@ fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
             assert_eq!(ours.nonce(seq).octets(), nonce);
             assert_eq!(sealed(&ours, seq), (text, tag.expect("it is short").into()));
         }
+    }
+}
+
+#[test]
+fn a_key_of_chacha20_poly1305_is_hkdf_too_and_goes_to_the_kernel_alone() {
+    let protection = Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION };
+    let direction = Direction { from_higher: true, epoch: 7, protection, ..DIRECTION };
+    let octets = expected(&direction);
+    let (key, salt) = octets.split_at(32);
+    let ours = MasterKey::new(&MASTER).direction_key(&direction);
+    assert_eq!(ours.for_kernel().map(|(key, salt)| (&key[..], &salt[..])), Some((key, salt)));
+    let suite = CipherSuite::ChaCha20Poly1305;
+    let theirs = Key::prepare(suite, &Sak::new(suite, key).expect("32 octets")).expect("32 octets");
+    let nonce = [salt, &[0, 0, 0, 1]].concat().try_into().expect("12 octets");
+    let (mut text, mut icv) = (b"forty-two inputs and outputs".to_vec(), [0; 16]);
+    theirs.seal_each(core::iter::once(SealJob {
+        nonce: Nonce::from_octets(nonce),
+        aad: b"in clear",
+        text: &mut text,
+        icv: &mut icv,
+    }));
+    assert_eq!(sealed(&ours, Seq::FIRST), (text, icv));
+    for suite in [CellSuite::GcmAes128, CellSuite::GcmAes256] {
+        let protection = Protection { suite, ..PROTECTION };
+        let gcm = MasterKey::new(&MASTER).direction_key(&Direction { protection, ..DIRECTION });
+        assert_eq!(gcm.for_kernel(), None, "{suite:?}");
     }
 }
 
@@ -137,8 +163,16 @@ fn every_part_of_a_direction_makes_another_key() {
         // The same two FrameIDs, exchanged.
         Direction { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
         Direction { protection: authenticate, ..DIRECTION },
-        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..PROTECTION }, ..DIRECTION },
-        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..authenticate }, ..DIRECTION },
+        Direction { protection: Protection { suite: CellSuite::GcmAes256, ..PROTECTION }, ..DIRECTION },
+        Direction { protection: Protection { suite: CellSuite::GcmAes256, ..authenticate }, ..DIRECTION },
+        Direction {
+            protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION },
+            ..DIRECTION
+        },
+        Direction {
+            protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..authenticate },
+            ..DIRECTION
+        },
     ];
     // And all of them with the other master key.
     let masters = [MasterKey::new(&MASTER), MasterKey::new(&[1; 32])];

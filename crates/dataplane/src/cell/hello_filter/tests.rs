@@ -3,7 +3,7 @@
 use fieldbus::handshake::Handshake;
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
-use wire::fieldbus::{ETHERTYPE, FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr};
 
 use super::super::ends::{ControlEnd, ends};
@@ -29,7 +29,7 @@ fn handshake(number: usize, side: usize) -> Handshake {
     ];
     let relation =
         Relation::new(stations[side], stations[1 - side], std::time::Duration::from_millis(1)).unwrap();
-    let protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+    let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
     Handshake::new(&relation, &MasterKey::new(&[1; 32]), protection, ETHERTYPE, &[1 + side as u8; 32])
 }
 

@@ -8,7 +8,7 @@ use fieldbus::relation::Relation;
 use fieldbus::{KeyChange, LiveSession, Mode, RelationSettings, Relations, Settings};
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
 use suite::fieldbus::MasterKey;
-use wire::fieldbus::{FrameId, KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr, Sci};
 
 use super::Path;
@@ -19,7 +19,7 @@ use netdev::burst::BURST_FRAMES;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 
-const PROTECTION: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
 const RELATIONS: usize = 8;
 
 fn stations(number: usize) -> [(MacAddr, FrameId); 2] {

@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use wire::MacAddr;
-use wire::fieldbus::{FrameId, KeyBits, Protect};
+use wire::fieldbus::{CellSuite, FrameId, Protect};
 
 use super::super::tests::{lines, validated};
 use super::*;
@@ -49,7 +49,7 @@ fn a_cell_is_a_part_of_its_link() {
     let cell = link.cell.as_deref().unwrap();
     assert!(link.has_secy());
     assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
-    assert_eq!((cell.protection.protect, cell.protection.key_bits), (Protect::Encrypt, KeyBits::Bits128));
+    assert_eq!((cell.protection.protect, cell.protection.suite), (Protect::Encrypt, CellSuite::GcmAes128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
@@ -100,8 +100,8 @@ epoch_frames = 3600000
     let (config, warnings) = validated(&text).unwrap();
     let cell = config.links[0].cell.as_deref().unwrap();
     assert_eq!(
-        (cell.protection.protect, cell.protection.key_bits),
-        (Protect::Authenticate, KeyBits::Bits256)
+        (cell.protection.protect, cell.protection.suite),
+        (Protect::Authenticate, CellSuite::GcmAes256)
     );
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b6), VlanTag::new(5, 12)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (4, 75, 3_600_000));
@@ -145,7 +145,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("master_key_file = \"m.key\"\n", "\n", format!("16: {}", cell("master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""))),
         ("\"m.key\"", "\"Zeros.key\"", format!("19: {}", cell("Zeros.key holds zeros, which is no secret; make a key with: frameward keygen fieldbus --out FILE"))),
         ("rest = \"press\"\n", "rest = \"press\"\nprotect = \"sign\"\n", format!("19: {}", cell("protect = \"sign\" is no choice; use \"encrypt\" or \"authenticate\""))),
-        ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\" or \"gcm-aes-256\""))),
+        ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\", \"gcm-aes-256\" or \"chacha20-poly1305\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nmode = \"off\"\n", format!("19: {}", cell("mode = \"off\" is no choice; use \"protect\" or \"shadow\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nwatchdog = 1\n", format!("19: {}", cell("watchdog = 1 is out of range; use 2 to 255 cycles, as the machines' engineering tool has it"))),
         ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 1\n", format!("19: {}", cell("epoch_frames = 1 is out of range; use 2 to 4227858431 frames of a direction, or remove it for the most"))),

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use toml::Spanned;
 use wire::MacAddr;
-use wire::fieldbus::{KeyBits, Protect, Protection};
+use wire::fieldbus::{CellSuite, Protect, Protection};
 
 use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
@@ -220,10 +220,10 @@ impl<'r> Judge<'r> {
     fn protection(&self, findings: &mut Findings) -> Protection {
         let Self { label, raw, .. } = self;
         let protect = [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
-        let suites = [("gcm-aes-128", KeyBits::Bits128), ("gcm-aes-256", KeyBits::Bits256)];
+        let suites = CellSuite::ALL.map(|suite| (suite.name(), suite));
         Protection {
             protect: findings.choice(label, "protect", &raw.protect, &protect, Protect::Encrypt),
-            key_bits: findings.choice(label, "suite", &raw.suite, &suites, KeyBits::Bits128),
+            suite: findings.choice(label, "suite", &raw.suite, &suites, CellSuite::GcmAes128),
         }
     }
 

@@ -63,7 +63,7 @@ pub(super) const FIELDBUS: Section = Section {
         },
         Key {
             name: "suite",
-            kind: Kind::Choice(&["gcm-aes-128", "gcm-aes-256"]),
+            kind: Kind::Choice(&["gcm-aes-128", "gcm-aes-256", "chacha20-poly1305"]),
             absent: Is(r#""gcm-aes-128""#),
             meaning: "The cipher suite. The same on both gateways.",
             example: r#"suite = "gcm-aes-256""#,

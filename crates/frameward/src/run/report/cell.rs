@@ -5,7 +5,7 @@ use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::histogram::Histogram;
 use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};
-use wire::fieldbus::{KeyBits, Protect};
+use wire::fieldbus::Protect;
 
 use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
 use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
@@ -26,11 +26,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
             Protect::Authenticate => "authenticate",
         }
         .into(),
-        suite: match cell.protection.key_bits {
-            KeyBits::Bits128 => "gcm-aes-128",
-            KeyBits::Bits256 => "gcm-aes-256",
-        }
-        .into(),
+        suite: cell.protection.suite.name().into(),
         rest: match cell.rest {
             Rest::Link => "link",
             Rest::Drop => "drop",

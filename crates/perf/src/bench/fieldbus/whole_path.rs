@@ -224,13 +224,13 @@ fn ports(plain: MemoryPort, protected: MemoryPort) -> Result<Box<Ports>, BenchEr
 
 #[cfg(test)]
 mod tests {
-    use wire::fieldbus::{KeyBits, Protect};
+    use wire::fieldbus::{CellSuite, Protect};
 
     use super::*;
 
     #[test]
     fn every_frame_comes_out_of_the_second_link() {
-        let protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
+        let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
         let mut path = WholePath::new(3, protection, 44).unwrap();
         for relations in [&[0, 1, 2, 0, 2][..], &[1], &[]] {
             path.prepare(relations);

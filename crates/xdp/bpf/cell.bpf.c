@@ -1,0 +1,314 @@
+// A cell's frames, protected and verified: what crate fieldbus does in user space, frame by frame the same.
+//
+//   outward: DA | SA | [VLAN] | 0x8892 | FrameID | payload          at the plain interface; leaves by the protected one
+//   inward:  DA | SA | [VLAN] | EtherType | FrameID | KeyID | Seq | payload | ICV         the other way
+//   change, look: by control
+//
+// While a frame is sealed or opened its addresses stand in front of the FrameID, in the place of VLAN tags and EtherType, so that the
+// AAD is in one piece. What is of no relation, HELLOs and what only user space counts, goes to the AF_XDP socket of its queue;
+// without one, wherever the cell's settings say.
+#include "chacha20_poly1305.h"
+#include "change.h"
+#include "relation.h"
+
+char licence[] SECTION("license") = "MIT";
+
+#define HEADER 14
+#define TAG 4
+#define FRAME_ID 2
+#define BEHIND_ETHERTYPE 7
+#define ICV 16
+#define AAD 19
+#define SHORTEST_PAYLOAD (60 - HEADER - BEHIND_ETHERTYPE - ICV)
+#define MOST_PAYLOAD (MOST_OCTETS - AAD - BLOCK_OCTETS)
+// 802.1Q, 802.1ad and PROFINET, as they are read.
+#define VLAN BE16(0x8100)
+#define SERVICE_VLAN BE16(0x88a8)
+#define PROFINET BE16(0x8892)
+
+// What all relations have in common. ethertype and tag as they stand in a frame; tag 0: none. rest: the verdict on what is user
+// space's, where that has no socket.
+struct settings {
+    u32 encrypts, mtu, epoch_end, tag;
+    u32 ethertype, rest;
+};
+
+// DA, SA, FrameID as they stand in a frame.
+struct address {
+    u64 first;
+    u32 second;
+    u16 frame_id, zero;
+};
+
+// In the order of fieldbus' tables of counters.
+enum sent { OUT_PROTECTED, OUT_OCTETS, OUT_CLEAR, OUT_NO_SESSION, OUT_SEQ_EXHAUSTED, OUT_TOO_LONG, OUT_EPOCHS, SENT_COUNTERS };
+enum received {
+    IN_OK, IN_OCTETS, IN_SHADOW, IN_CLEAR, IN_MISSING, IN_LATE, IN_UNKNOWN_KEY, IN_NOT_VALID, IN_NO_SESSION, IN_TOO_SHORT,
+    IN_CLEAR_REFUSED, IN_CLEAR_TWIN, IN_EPOCHS, IN_SESSIONS, IN_ALARMS, RECEIVED_COUNTERS
+};
+struct sent_counters {
+    u64 of[SENT_COUNTERS];
+};
+struct received_counters {
+    u64 of[RECEIVED_COUNTERS];
+};
+
+// fieldbus' histogram: of its bounds, 1, 2, 5, 10 us and so on, each is 2, 2.5 and 2 times the one before.
+#define BUCKETS 20
+struct histogram {
+    u64 sum, worst, counts[BUCKETS];
+};
+
+MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");
+MAP(HASH, struct address, u32, 1) outward_table SECTION(".maps");
+MAP(HASH, struct address, u32, 1) inward_table SECTION(".maps");
+MAP(ARRAY, u32, struct relation, 1) relations SECTION(".maps");
+MAP(PERCPU_ARRAY, u32, struct sent_counters, 1) sent SECTION(".maps");
+MAP(PERCPU_ARRAY, u32, struct received_counters, 1) received SECTION(".maps");
+MAP(PERCPU_ARRAY, u32, struct histogram, 1) jitter SECTION(".maps");
+MAP(DEVMAP, u32, u32, 2) ports SECTION(".maps");
+MAP(XSKMAP, u32, u32, 64) plain_sockets SECTION(".maps");
+MAP(XSKMAP, u32, u32, 64) protected_sockets SECTION(".maps");
+enum { PROTECTED_PORT, PLAIN_PORT };
+
+INLINE int to_user_space(struct xdp_md *ctx, void *sockets, const struct settings *cell) {
+    return redirect_map(sockets, ctx->rx_queue_index, cell->rest);
+}
+
+// What a frame's header says, and the octets that have to be written again.
+struct front {
+    struct address address;
+    u32 tags, tag[2];
+    u16 ethertype;
+};
+
+INLINE int is_vlan(u16 ethertype) { return ethertype == VLAN || ethertype == SERVICE_VLAN; }
+
+// Addresses, up to two tags, EtherType and FrameID; 0 if the frame ends before.
+INLINE int parse(struct xdp_md *ctx, struct front *front) {
+    u8 *data = start_of(ctx), *end = end_of(ctx);
+    if (data + HEADER + FRAME_ID > end) return 0;
+    front->address.first = U64(data), front->address.second = U32(data + 8);
+    front->ethertype = U16(data + 12), front->address.frame_id = U16(data + 14);
+    if (!is_vlan(front->ethertype)) return 1;
+    if (data + HEADER + TAG + FRAME_ID > end) return 0;
+    front->tags = 1, front->tag[0] = U32(data + 12);
+    front->ethertype = U16(data + 16), front->address.frame_id = U16(data + 18);
+    if (!is_vlan(front->ethertype)) return 1;
+    if (data + HEADER + 2 * TAG + FRAME_ID > end) return 0;
+    front->tags = 2, front->tag[1] = U32(data + 16);
+    front->ethertype = U16(data + 20), front->address.frame_id = U16(data + 22);
+    return 1;
+}
+
+// How addresses, header and payload divide into AAD and text.
+INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts) {
+    job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0;
+}
+
+// Copies octets of the frame to `to`, from `by` octets behind.
+GLOBAL int move_forward(struct xdp_md *ctx, u32 to, u32 by, u32 octets) {
+    BOUND(to, 63);
+    BOUND(by, 63);
+    u8 *here = start_of(ctx) + to, *there = here + by, *end = end_of(ctx);
+    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_OCTETS / 8 && octets >= 8; i++, octets -= 8) {
+        if (here + 8 > end || there + 8 > end) return -1;
+        U64(here) = U64(there);
+        here += 8, there += 8;
+    }
+    if (octets >= 8) return -1;
+    EACH_ONE_BY_ONE for (u32 i = 0; i < 7 && i < octets; i++) {
+        if (here + 1 > end || there + 1 > end) return -1;
+        *here++ = *there++;
+    }
+    return 0;
+}
+
+// Zeros behind a payload that is too short.
+GLOBAL int pad(struct xdp_md *ctx, u32 at, u32 octets) {
+    BOUND(at, 63);
+    u8 *here = start_of(ctx) + at, *end = end_of(ctx);
+    EACH_ONE_BY_ONE for (u32 i = 0; i < SHORTEST_PAYLOAD && i < octets; i++) {
+        if (here + 1 > end) return -1;
+        *here++ = 0;
+    }
+    return 0;
+}
+
+INLINE struct relation *find(void *table, const struct address *address, u32 *number) {
+    u32 *found = map_lookup(table, address);
+    if (!found) return 0;
+    *number = *found;
+    return map_lookup(&relations, number);
+}
+
+SECTION("xdp") int outward(struct xdp_md *ctx) {
+    u32 zero = 0, number = 0, key_id = 0, seq = 0, begun = 0;
+    struct settings *cell = map_lookup(&settings, &zero);
+    if (!cell) return XDP_DROP;
+    struct front front = {};
+    if (!parse(ctx, &front) || front.ethertype != PROFINET) return to_user_space(ctx, &plain_sockets, cell);
+    struct relation *relation = find(&outward_table, &front.address, &number);
+    if (!relation) return to_user_space(ctx, &plain_sockets, cell);
+    struct sent_counters *count = map_lookup(&sent, &number);
+    if (!count) return XDP_DROP;
+
+    u32 tags = front.tags * TAG, header = HEADER + tags + FRAME_ID;
+    u32 given = octets_of(ctx) - header;
+    u32 payload = given < SHORTEST_PAYLOAD ? SHORTEST_PAYLOAD : given;
+    // All room is taken in front: frames out of a socket buffer have none behind them.
+    u32 more = ICV + payload - given;
+    if (BEHIND_ETHERTYPE + payload + ICV > cell->mtu || payload > MOST_PAYLOAD
+        || adjust_head(ctx, -(int)(BEHIND_ETHERTYPE - FRAME_ID + more))) {
+        count->of[OUT_TOO_LONG]++;
+        return XDP_DROP;
+    }
+    u32 at = HEADER + tags - 12;
+    if (move_forward(ctx, at + AAD, more, given)) return XDP_DROP;
+    if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;
+
+    struct job job = {};
+    enum taken taken = take_seq(relation, cell->epoch_end, &job, &key_id, &seq, &begun);
+    if (taken != TAKEN) {
+        count->of[taken == NO_SESSION ? OUT_NO_SESSION : OUT_SEQ_EXHAUSTED]++;
+        return XDP_DROP;
+    }
+    count->of[OUT_EPOCHS] += begun;
+    BOUND(at, 15);
+    u8 *data = start_of(ctx), *end = end_of(ctx), *aad = data + at;
+    if (aad + AAD > end) return XDP_DROP;
+    U64(aad) = front.address.first, U32(aad + 8) = front.address.second, U16(aad + 12) = front.address.frame_id;
+    aad[14] = key_id, U32(aad + 15) = BE32(seq);
+
+    divide(&job, at, payload, cell->encrypts);
+    if (apply_keystream(ctx, &job) || compute_icv(ctx, &job)) return XDP_DROP;
+    u32 behind = at + AAD + payload;
+    BOUND(behind, 2 * MOST_OCTETS - 1);
+    u8 *icv = data + behind;
+    if (icv + ICV > end) return XDP_DROP;
+    U64(icv) = job.icv[0], U64(icv + 8) = job.icv[1];
+
+    if (data + HEADER + 2 * TAG > end) return XDP_DROP;
+    U64(data) = front.address.first, U32(data + 8) = front.address.second;
+    if (front.tags == 0) U16(data + 12) = cell->ethertype;
+    if (front.tags == 1) U32(data + 12) = front.tag[0], U16(data + 16) = cell->ethertype;
+    if (front.tags == 2) U32(data + 12) = front.tag[0], U32(data + 16) = front.tag[1], U16(data + 20) = cell->ethertype;
+    count->of[OUT_PROTECTED]++, count->of[OUT_OCTETS] += payload;
+    return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
+}
+
+// How much the time between two verified frames differs from the cycle.
+INLINE void add_jitter(u32 number, u64 gap, u64 cycle) {
+    struct histogram *histogram = map_lookup(&jitter, &number);
+    if (!histogram) return;
+    u64 time = gap > cycle ? gap - cycle : cycle - gap, bucket = 0;
+    // How many bounds are below it. By branches the verifier would follow each bucket by itself.
+    static const u64 bounds[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
+    UNROLLED for (int i = 0; i < BUCKETS - 1; i++) bucket += (1000 * bounds[i] - time) >> 63;
+    if (bucket < BUCKETS) histogram->counts[bucket]++;
+    histogram->sum += time;
+    if (time > histogram->worst) histogram->worst = time;
+}
+
+INLINE int discard(struct received_counters *count, enum received reason) {
+    count->of[reason]++;
+    return XDP_DROP;
+}
+
+SECTION("xdp") int inward(struct xdp_md *ctx) {
+    u32 zero = 0, number = 0;
+    struct settings *cell = map_lookup(&settings, &zero);
+    if (!cell) return XDP_DROP;
+    struct front front = {};
+    if (!parse(ctx, &front) || front.ethertype != cell->ethertype || front.tags > 1) return to_user_space(ctx, &protected_sockets, cell);
+    u32 header = HEADER + front.tags * TAG, at = header - 12;
+    BOUND(at, 15);
+    u8 *data = start_of(ctx), *end = end_of(ctx), *aad = data + at;
+    if (aad + AAD > end) return to_user_space(ctx, &protected_sockets, cell);
+    u32 key_id = aad[14], seq = BE32(U32(aad + 15));
+    struct relation *relation = find(&inward_table, &front.address, &number);
+    // Seq 0: a HELLO.
+    if (!relation || !seq) return to_user_space(ctx, &protected_sockets, cell);
+    struct received_counters *count = map_lookup(&received, &number);
+    if (!count) return XDP_DROP;
+
+    u32 len = octets_of(ctx);
+    if (len < header + BEHIND_ETHERTYPE + ICV) return discard(count, IN_TOO_SHORT);
+    u32 payload = len - header - BEHIND_ETHERTYPE - ICV;
+    struct job job = {};
+    struct under under = {};
+    u64 now = ktime_get_ns();
+    switch (admit(relation, key_id, seq, now, &job, &under)) {
+    case NOT_ENTERED:
+        return discard(count, IN_NO_SESSION);
+    case UNKNOWN_KEY:
+        return discard(count, IN_UNKNOWN_KEY);
+    case LATE:
+        return discard(count, IN_LATE);
+    default:
+        break;
+    }
+    U64(aad) = front.address.first, U32(aad + 8) = front.address.second;
+
+    divide(&job, at, payload, cell->encrypts);
+    u32 behind = at + AAD + payload;
+    BOUND(behind, 2 * MOST_OCTETS - 1);
+    u8 *icv = data + behind;
+    if (payload > MOST_PAYLOAD || icv + ICV > end || compute_icv(ctx, &job)) return discard(count, IN_NOT_VALID);
+    // Both halves always: where the first wrong octet is, no time tells.
+    if ((U64(icv) ^ job.icv[0]) | (U64(icv + 8) ^ job.icv[1])) return discard(count, IN_NOT_VALID);
+    if (apply_keystream(ctx, &job)) return discard(count, IN_NOT_VALID);
+
+    struct moved moved = {};
+    if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);
+    count->of[IN_OCTETS] += payload, count->of[IN_MISSING] += moved.missing, count->of[IN_SESSIONS] += moved.session;
+    count->of[IN_EPOCHS] += moved.epoch, count->of[IN_ALARMS] += moved.alarm;
+    if (moved.gap_known) add_jitter(number, moved.gap, relation->cycle);
+
+    // The front that the machine expects; the tag that was on the wire is gone.
+    u32 delivered = HEADER + (cell->tag ? TAG : 0) + FRAME_ID;
+    if (adjust_head(ctx, (int)(header + BEHIND_ETHERTYPE - delivered)) || adjust_tail(ctx, -ICV)) return XDP_DROP;
+    data = start_of(ctx), end = end_of(ctx);
+    if (data + HEADER + FRAME_ID > end) return XDP_DROP;
+    U64(data) = front.address.first, U32(data + 8) = front.address.second;
+    if (cell->tag) {
+        if (data + HEADER + TAG + FRAME_ID > end) return XDP_DROP;
+        U32(data + 12) = cell->tag, U16(data + 16) = PROFINET, U16(data + 18) = front.address.frame_id;
+    } else {
+        U16(data + 12) = PROFINET, U16(data + 14) = front.address.frame_id;
+    }
+    count->of[IN_OK]++;
+    return redirect_map(&ports, PLAIN_PORT, XDP_DROP);
+}
+
+SECTION("xdp") int change(struct xdp_md *ctx) {
+    struct command *command = (struct command *)start_of(ctx);
+    if ((u8 *)(command + 1) > end_of(ctx)) return MALFORMED;
+    u32 number = command->relation;
+    struct relation *relation = map_lookup(&relations, &number);
+    if (!relation || command->what > TAKE_OUT) return MALFORMED;
+    spin_lock(&relation->lock);
+    int answer = change_locked(relation, command);
+    spin_unlock(&relation->lock);
+    // The kernel frees the command's memory as it is.
+    command->session = (struct session){};
+    return answer;
+}
+
+// Looks at one relation, `command.relation`. The answer is a struct report, in the command's place.
+SECTION("xdp") int look(struct xdp_md *ctx) {
+    struct command *command = (struct command *)start_of(ctx);
+    if ((u8 *)(command + 1) > end_of(ctx)) return MALFORMED;
+    u32 number = command->relation;
+    struct relation *relation = map_lookup(&relations, &number);
+    struct received_counters *count = map_lookup(&received, &number);
+    if (!relation || !count) return MALFORMED;
+    struct report report = {.now = ktime_get_ns()};
+    spin_lock(&relation->lock);
+    int alarm = look_locked(relation, report.now);
+    report_locked(relation, &report);
+    spin_unlock(&relation->lock);
+    count->of[IN_ALARMS] += alarm;
+    *(struct report *)command = report;
+    return DONE;
+}

@@ -1,0 +1,102 @@
+// What control does with a relation: `fieldbus::KeyChange`, and the look for silence. The programs are run by control itself
+// (BPF_PROG_TEST_RUN), with the command as their frame, so that a change takes the relation's lock like a frame does:
+// a map written from user space would overwrite Seqs that frames take meanwhile.
+#pragma once
+#include "relation.h"
+
+enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT };
+// What a program answers: the change was made; it does not fit what is there, and the key was not put in; no such command.
+enum { DONE = 100, REFUSED, MALFORMED };
+
+// The key of NEXT_TRANSMIT and NEXT_RECEIVE is session.sent.now.
+struct command {
+    u32 what, relation, number, reserved;
+    struct session session;
+};
+
+INLINE int put_next_locked(struct direction *d, const struct key *key) {
+    if (d->next.there || d->now.epoch == ~0ull || d->now.epoch + 1 != key->epoch) return REFUSED;
+    d->next = *key;
+    return DONE;
+}
+
+INLINE int next_locked(struct relation *r, const struct command *command, int transmit) {
+    struct session *s = running_locked(r);
+    int found = r->running && s->number == command->number;
+    if (r->entered && apart_locked(r)->number == command->number) s = apart_locked(r), found = 1;
+    if (!found) return REFUSED;
+    return put_next_locked(transmit ? &s->sent : &s->received, &command->session.sent.now);
+}
+
+INLINE int change_locked(struct relation *r, const struct command *command) {
+    // What every change does: it takes out what has ended. A session that was never entered, or has ended, is wiped.
+    r->sessions[0].sent.ended = r->sessions[0].received.ended = 0;
+    r->sessions[1].sent.ended = r->sessions[1].received.ended = 0;
+    if (!r->entered) *apart_locked(r) = (struct session){};
+    switch (command->what) {
+    case ENTER:
+        // What protects goes on until the new one is enabled.
+        if (r->enabled) r->place ^= 1, r->running = 1;
+        *apart_locked(r) = command->session;
+        r->entered = 1, r->enabled = 0;
+        return DONE;
+    case ENABLE:
+        if (r->entered && apart_locked(r)->number == command->number) r->enabled = 1;
+        return DONE;
+    case NEXT_TRANSMIT:
+        return next_locked(r, command, 1);
+    case NEXT_RECEIVE:
+        return next_locked(r, command, 0);
+    default:
+        return DONE;
+    }
+}
+
+// What user space sees of a relation: no octet of a key.
+struct key_status {
+    u64 epoch;
+    u32 session, key_id, seq, there;
+};
+enum { STATE_NO_SESSION, STATE_ENTERED, STATE_RUNNING };
+struct report {
+    struct news news;
+    struct key_status transmit, receive;
+    u64 now, last, worst_gap;
+    u32 state, reserved;
+};
+
+INLINE struct key_status status_locked(const struct session *s, const struct direction *d, u32 seq) {
+    return (struct key_status){.epoch = d->now.epoch, .session = s->number, .key_id = d->now.key_id, .seq = seq, .there = 1};
+}
+
+// Whether frames of a relation have stopped, and whether its peer goes on under keys that are not known here
+// (`Relations::look_for_silence`). 1: there is an alarm.
+INLINE int look_locked(struct relation *r, u64 now) {
+    int alarm = 0;
+    u64 gap = now > r->last ? now - r->last : 0;
+    if (r->last && gap >= r->alarm && !r->told) {
+        r->told = 1, alarm = 1, r->news.flags |= ALARM;
+        if (gap > r->news.alarm) r->news.alarm = gap;
+    }
+    if (r->unknown_since && now - r->unknown_since >= 1000000000ull) {
+        if (r->unknown > r->verified) r->news.flags |= LOST;
+        r->unknown_since = 0, r->unknown = 0, r->verified = 0;
+    }
+    return alarm;
+}
+
+// All of it; the news are control's from then on.
+INLINE void report_locked(struct relation *r, struct report *report) {
+    report->news = r->news;
+    r->news = (struct news){};
+    report->last = r->last, report->worst_gap = r->worst_gap;
+    if (r->enabled || r->running) {
+        const struct session *s = r->enabled ? apart_locked(r) : running_locked(r);
+        report->transmit = status_locked(s, &s->sent, s->sent.seq - 1);
+    }
+    if (r->running || r->entered) {
+        const struct session *s = r->running ? running_locked(r) : apart_locked(r);
+        report->receive = status_locked(s, &s->received, s->received.seq);
+        report->state = r->running && (s->received.seq || s->received.now.epoch) ? STATE_RUNNING : STATE_ENTERED;
+    }
+}

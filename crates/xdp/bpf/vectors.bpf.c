@@ -1,0 +1,43 @@
+// For tests alone: ChaCha20-Poly1305 with keys, nonces and AAD of other people's vectors.
+//
+//   frame:  key 32 | nonce 12 | AAD's length 2 | text's length 2 | AAD | text | ICV 16        lengths: little endian
+#include "chacha20_poly1305.h"
+
+char licence[] SECTION("license") = "MIT";
+
+#define FRONT 48
+
+INLINE int read(struct xdp_md *ctx, struct job *job) {
+    u8 *data = start_of(ctx);
+    if (data + FRONT > end_of(ctx)) return -1;
+    for (int i = 0; i < 8; i++) job->key[i] = U32(data + 4 * i);
+    for (int i = 0; i < 3; i++) job->nonce[i] = U32(data + 32 + 4 * i);
+    job->at = FRONT, job->aad = U16(data + 44), job->text = U16(data + 46);
+    return 0;
+}
+
+// The ICV's place in the frame; null if it is not there.
+INLINE u8 *icv_of(struct xdp_md *ctx, struct job *job) {
+    u32 at = job->at + job->aad + job->text;
+    BOUND(at, 2 * MOST_OCTETS - 1);
+    u8 *icv = start_of(ctx) + at;
+    return icv + 16 > end_of(ctx) ? 0 : icv;
+}
+
+SECTION("xdp") int seal(struct xdp_md *ctx) {
+    struct job job = {};
+    if (read(ctx, &job) || apply_keystream(ctx, &job) || compute_icv(ctx, &job)) return XDP_ABORTED;
+    u8 *icv = icv_of(ctx, &job);
+    if (!icv) return XDP_ABORTED;
+    U64(icv) = job.icv[0], U64(icv + 8) = job.icv[1];
+    return XDP_PASS;
+}
+
+SECTION("xdp") int open(struct xdp_md *ctx) {
+    struct job job = {};
+    if (read(ctx, &job) || compute_icv(ctx, &job)) return XDP_ABORTED;
+    u8 *icv = icv_of(ctx, &job);
+    if (!icv) return XDP_ABORTED;
+    if ((U64(icv) ^ job.icv[0]) | (U64(icv + 8) ^ job.icv[1])) return XDP_DROP;
+    return apply_keystream(ctx, &job) ? XDP_ABORTED : XDP_PASS;
+}

@@ -1,0 +1,65 @@
+//! Why the kernel does not take a cell, or a change of it. What a user reads is one line.
+
+use aya::EbpfError;
+use aya::maps::MapError;
+use aya::programs::ProgramError;
+
+/// Why frames do not go through the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum XdpError {
+    /// The suite is not the one that has a program.
+    #[error("the kernel protects cyclic frames by chacha20-poly1305 only; the suite is {0}")]
+    Suite(&'static str),
+    /// Longer frames than the programs take.
+    #[error("the kernel path takes an MTU of up to {most}; that of the protected side is {mtu}")]
+    Mtu {
+        /// Of the protected side.
+        mtu: usize,
+        /// The most.
+        most: usize,
+    },
+    /// A relation is in shadow mode.
+    #[error("a relation is in shadow mode, which the kernel path does not have")]
+    Shadow,
+    /// More relations than a cell may have, or two that cannot be told apart.
+    #[error("two relations cannot be told apart, or there are too many")]
+    Relations,
+    /// The object as such is refused: no BTF, or maps that this kernel does not have.
+    #[error("this kernel does not take the BPF object: {0}")]
+    Object(#[from] EbpfError),
+    /// A program is refused.
+    #[error("this kernel does not take the program {program}: {reason}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// What the kernel, or its verifier, says.
+        reason: String,
+    },
+    /// A map cannot be read or written.
+    #[error("a map of the kernel path: {0}")]
+    Map(#[from] MapError),
+    /// An interface cannot be sent to.
+    #[error("an interface of the kernel path: {0}")]
+    Port(#[from] aya::maps::xdp::XdpMapError),
+    /// A key of another suite, or a relation that there is not.
+    #[error("the kernel path was given a change that it does not know")]
+    Malformed,
+}
+
+impl XdpError {
+    /// A program's error in one line: of the verifier's log the last line but the statistics, which says what it does not like.
+    pub(crate) fn program(program: &'static str, error: &ProgramError) -> Self {
+        let reason = match error {
+            ProgramError::LoadError { io_error, verifier_log } => {
+                let log = verifier_log.to_string();
+                let statistics = ["verification time", "stack depth", "processed"];
+                let said = log.lines().rev().find(|line| {
+                    !line.trim().is_empty() && !statistics.iter().any(|start| line.starts_with(start))
+                });
+                said.map_or_else(|| io_error.to_string(), |line| format!("{io_error}; {}", line.trim()))
+            }
+            other => other.to_string(),
+        };
+        Self::Program { program, reason }
+    }
+}

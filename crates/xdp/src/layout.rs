@@ -1,0 +1,172 @@
+//! The structures of `bpf/relation.h`, `bpf/change.h` and `bpf/cell.bpf.c`, octet by octet, in the machine's byte order.
+//!
+//! ```text
+//!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4
+//!  direction  key | next key | Seq 4 | ended 4
+//!  session    number 4 | 0 4 | sent | received
+//!  command    what 4 | relation 4 | session's number 4 | 0 4 | session
+//! ```
+
+use fieldbus::session::{EpochKey, SessionNumber};
+use fieldbus::{Event, KeyChange, KeyStatus, LiveSession, RelationSettings, RelationState, Settings};
+use std::time::Duration;
+use suite::Secret;
+use wire::MacAddr;
+use wire::fieldbus::{FrameId, KeyId, Protect, Seq};
+
+use crate::error::XdpError;
+
+pub(crate) const SETTINGS: usize = 24;
+pub(crate) const ADDRESS: usize = 16;
+const KEY: usize = 56;
+const DIRECTION: usize = 2 * KEY + 8;
+const SESSION: usize = 8 + 2 * DIRECTION;
+const SESSION_IN_COMMAND: usize = 16;
+/// Octets of a command; a report stands at its beginning.
+pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
+/// Octets of a relation's state.
+pub(crate) const RELATION: usize = 112 + 2 * SESSION;
+const CYCLE_IN_RELATION: usize = 24;
+const ALARM_IN_RELATION: usize = 32;
+
+/// What all relations have in common. `rest`: the verdict on what is for user space, where no socket takes it.
+pub(crate) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
+    let mut octets = [0; SETTINGS];
+    let encrypts = u32::from(settings.protection.protect == Protect::Encrypt);
+    let tag = settings.vlan.map_or([0; 4], |tag| tag.octets());
+    put(&mut octets, 0, &encrypts.to_ne_bytes());
+    put(&mut octets, 4, &(settings.mtu as u32).to_ne_bytes());
+    put(&mut octets, 8, &settings.epoch_end.number().to_ne_bytes());
+    put(&mut octets, 12, &tag);
+    let ethertype = u32::from(u16::from_ne_bytes(settings.ethertype.0.to_be_bytes()));
+    put(&mut octets, 16, &ethertype.to_ne_bytes());
+    put(&mut octets, 20, &rest.to_ne_bytes());
+    octets
+}
+
+/// What frames are found by.
+pub(crate) fn address(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> [u8; ADDRESS] {
+    let mut octets = [0; ADDRESS];
+    put(&mut octets, 0, &destination.0);
+    put(&mut octets, 6, &source.0);
+    put(&mut octets, 12, &frame_id.0.to_be_bytes());
+    octets
+}
+
+/// A relation without keys.
+pub(crate) fn relation(of: &RelationSettings) -> [u8; RELATION] {
+    let mut octets = [0; RELATION];
+    put(&mut octets, CYCLE_IN_RELATION, &nanoseconds(of.relation.cycle).to_ne_bytes());
+    put(&mut octets, ALARM_IN_RELATION, &nanoseconds(of.alarm).to_ne_bytes());
+    octets
+}
+
+/// A change of a relation's keys. On the heap, and wiped when it is dropped.
+pub(crate) fn command(relation: usize, change: &KeyChange) -> Result<Secret, XdpError> {
+    let mut command = Secret::zeros(COMMAND);
+    let octets = command.octets_mut();
+    let (what, number) = match change {
+        KeyChange::Enter(session) => {
+            put_session(&mut octets[SESSION_IN_COMMAND..], session)?;
+            (0, session.number())
+        }
+        KeyChange::Enable(number) => (1, *number),
+        KeyChange::NextTransmit(number, key) => {
+            put_key(&mut octets[SESSION_IN_COMMAND + 8..], key)?;
+            (2, *number)
+        }
+        KeyChange::NextReceive(number, key) => {
+            put_key(&mut octets[SESSION_IN_COMMAND + 8..], key)?;
+            (3, *number)
+        }
+        KeyChange::TakeOut => (4_u32, SessionNumber(0)),
+    };
+    put(octets, 0, &what.to_ne_bytes());
+    put(octets, 4, &(relation as u32).to_ne_bytes());
+    put(octets, 8, &number.0.to_ne_bytes());
+    Ok(command)
+}
+
+fn put_session(octets: &mut [u8], session: &LiveSession) -> Result<(), XdpError> {
+    put(octets, 0, &session.number().0.to_ne_bytes());
+    // The first Seq to be sent; none was verified.
+    for (direction, ((key, next), seq)) in session.keys().into_iter().zip([1_u32, 0]).enumerate() {
+        let octets = &mut octets[8 + direction * DIRECTION..];
+        put_key(octets, key)?;
+        if let Some(next) = next {
+            put_key(&mut octets[KEY..], next)?;
+        }
+        put(octets, 2 * KEY, &seq.to_ne_bytes());
+    }
+    Ok(())
+}
+
+fn put_key(octets: &mut [u8], key: &EpochKey) -> Result<(), XdpError> {
+    let (secret, salt) = key.key.for_kernel().ok_or(XdpError::Malformed)?;
+    put(octets, 0, secret);
+    put(octets, 32, salt);
+    put(octets, 40, &key.epoch.to_ne_bytes());
+    put(octets, 48, &u32::from(key.key_id.0).to_ne_bytes());
+    put(octets, 52, &1_u32.to_ne_bytes());
+    Ok(())
+}
+
+/// What a report says, and when it was made, on the clock of the last verified frame.
+pub(crate) struct Report {
+    pub(crate) events: Vec<Event>,
+    pub(crate) transmit_key: Option<KeyStatus>,
+    pub(crate) receive_key: Option<KeyStatus>,
+    pub(crate) state: RelationState,
+    pub(crate) silent: Option<Duration>,
+    pub(crate) worst_gap: Duration,
+}
+
+pub(crate) fn report(octets: &[u8; COMMAND]) -> Report {
+    let flags = word(octets, 0);
+    let session = |at| SessionNumber(word(octets, at));
+    let events = [
+        (1, Event::Heard(session(4))),
+        (2, Event::TransmitEpoch(session(8), long(octets, 16))),
+        (4, Event::ReceiveEpoch(session(12), long(octets, 24))),
+        (8, Event::Alarm(Duration::from_nanos(long(octets, 32)))),
+        (16, Event::Lost),
+    ];
+    let (now, last) = (long(octets, 88), long(octets, 96));
+    Report {
+        events: events.into_iter().filter(|(flag, _)| flags & flag != 0).map(|(_, event)| event).collect(),
+        transmit_key: key_status(octets, 40),
+        receive_key: key_status(octets, 64),
+        silent: (last != 0).then(|| Duration::from_nanos(now.saturating_sub(last))),
+        worst_gap: Duration::from_nanos(long(octets, 104)),
+        state: match word(octets, 112) {
+            0 => RelationState::NoSession,
+            1 => RelationState::Entered,
+            _ => RelationState::Running,
+        },
+    }
+}
+
+fn key_status(octets: &[u8], at: usize) -> Option<KeyStatus> {
+    (word(octets, at + 20) != 0).then(|| KeyStatus {
+        epoch: long(octets, at),
+        session: SessionNumber(word(octets, at + 8)),
+        key_id: KeyId(word(octets, at + 12) as u8),
+        seq: Seq::new(word(octets, at + 16)),
+    })
+}
+
+fn put(octets: &mut [u8], at: usize, what: &[u8]) {
+    octets[at..at + what.len()].copy_from_slice(what);
+}
+
+fn word(octets: &[u8], at: usize) -> u32 {
+    u32::from_ne_bytes(octets[at..at + 4].try_into().expect("invariant: four octets"))
+}
+
+fn long(octets: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(octets[at..at + 8].try_into().expect("invariant: eight octets"))
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,28 @@
+//! The frame path in the kernel: frames that are protected and verified by XDP programs, and never come to user space.
+//!
+//! ```text
+//!  plain interface     ── outward: Seq, ChaCha20-Poly1305 ──▶ protected interface
+//!  protected interface ── inward: Seq, ICV                ──▶ plain interface
+//!                      └─ what is of no relation, HELLOs  ──▶ AF_XDP socket, user space
+//!  control ── change, look ──▶ keys of a relation, under its lock
+//! ```
+//!
+//! The programs are C, in `bpf`; what a pinned compiler makes of them is committed beside them, and built into this crate.
+//! `scripts/bpf.sh check` builds them again and compares. Programs, maps and links belong to file descriptors of this
+//! process: they end with it, however it ends.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
+//! | [`error`] | why the kernel does not take it |
+//! | `layout` | the programs' structures, octet by octet |
+//!
+//! Left out on purpose: handshakes, shadow mode, AES-GCM (no constant time without instructions that BPF lacks).
+#![forbid(unsafe_code)]
+
+pub mod cell;
+pub mod error;
+mod layout;
+
+pub use cell::{Cell, Ran, Report, Verdict};
+pub use error::XdpError;

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Breaks the XDP programs line by line, and has the tests of crates/xdp find each. A mutant that they do not find is a rule that
+# nobody tests. Takes some minutes; root, the pinned compiler.
+#
+#   scripts/bpf_mutants.sh          all of them
+#   scripts/bpf_mutants.sh WORD     those whose line has the word in it
+#
+# The sources are changed in a copy, and the tests load what is made of it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# file | what stands there once | what is put in its place
+mutants=(
+    'chacha20_poly1305.h|QUARTER(a3, b0, c1, d2)|QUARTER(a3, b0, c1, d1)'
+    'chacha20_poly1305.h|.s = {w[4], w[5], w[6], w[7]}|.s = {w[4], w[5], w[7], w[6]}'
+    'chacha20_poly1305.h|low &= mask_of(octets), high &= octets > 8 ? mask_of(octets - 8) : 0;|low &= mask_of(octets);'
+    'chacha20_poly1305.h|u64 c = h.h0 + 5;|u64 c = h.h0;'
+    'chacha20_poly1305.h|u64 p4 = a4 * (m->r0 & 3) + (p3 >> 32);|u64 p4 = (p3 >> 32);'
+    'chacha20_poly1305.h|chacha20_block(&stream, job, 1 + block / 4)|chacha20_block(&stream, job, block / 4)'
+    'cell.bpf.c|if ((U64(icv) ^ job.icv[0]) \| (U64(icv + 8) ^ job.icv[1])) return discard|if (U64(icv) ^ job.icv[0]) return discard'
+    'cell.bpf.c|encrypts ? AAD : AAD + payload|AAD'
+    'cell.bpf.c|if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;|'
+    'cell.bpf.c|if (BEHIND_ETHERTYPE + payload + ICV > cell->mtu |if (payload + ICV > cell->mtu '
+    'cell.bpf.c|if (!relation \|\| !seq) return|if (!relation) return'
+    'cell.bpf.c|front.ethertype != cell->ethertype \|\| front.tags > 1)|front.ethertype != cell->ethertype)'
+    'cell.bpf.c|if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);|commit(relation, &under, seq, now, &moved);'
+    'relation.h|if (seq <= newest) return LATE;|if (seq < newest) return LATE;'
+    'relation.h|newer = seq > d->seq;|newer = 1;'
+    'relation.h|if (!d->next.there \|\| d->ended) return 0;|if (!d->next.there) return 0;'
+    'relation.h|d->seq++; // 0 behind the last|d->seq; // 0 behind the last'
+    'relation.h|else if (d->now.epoch > 0 && d->now.key_id == ((key_id + 1) & 0xff))|else if (0)'
+    'relation.h|return before == NOT_ENTERED ? UNKNOWN_KEY : before;|return UNKNOWN_KEY;'
+    'relation.h|r->place ^= 1, r->running = 1, r->entered = 0, r->enabled = 0;|r->place ^= 1, r->running = 1, r->entered = 0;'
+    'relation.h|(!d->seq \|\| d->seq > epoch_end)|(!d->seq \|\| d->seq >= epoch_end)'
+    'relation.h|moved->gap >= r->alarm && !r->told|moved->gap >= r->alarm'
+    'change.h|if (r->enabled) r->place ^= 1, r->running = 1;|if (r->enabled) r->running = 1;'
+    'change.h|d->now.epoch + 1 != key->epoch|0'
+    'change.h|if (r->unknown > r->verified) r->news.flags \|= LOST;|r->news.flags \|= LOST;'
+)
+
+place=$(mktemp -d)
+trap 'rm -r "$place"' EXIT
+# Built once; each mutant is another object that they load.
+cargo test -q --locked -p frameward-xdp --no-run
+export FRAMEWARD_CELL_OBJECT=$place/cell.bpf.o FRAMEWARD_VECTORS_OBJECT=$place/vectors.bpf.o PROPTEST_MAX_SHRINK_ITERS=0
+
+missed=0 found=0
+for mutant in "${mutants[@]}"; do
+    [[ $mutant == *${1:-}* ]] || continue
+    # A bar that belongs to the text has a backslash in front.
+    mapfile -t parts < <(sed 's/\\|/\x01/g; s/|/\n/g' <<<"$mutant" | tr '\001' '|')
+    file=${parts[0]} from=${parts[1]} to=${parts[2]:-}
+    cp crates/xdp/bpf/*.[ch] "$place"
+    text=$(<"$place/$file")
+    before=${text%%"$from"*}
+    [[ $text != "$before" ]] || {
+        echo "mutants: $file has no such line: $from" >&2
+        exit 1
+    }
+    printf '%s\n' "$before$to${text#"$before$from"}" >"$place/$file"
+    scripts/bpf.sh build "$place" >/dev/null
+    if cargo test -q --locked -p frameward-xdp >"$place/log" 2>&1; then
+        echo "MISSED  $mutant"
+        missed=$((missed + 1))
+    else
+        echo "found   $mutant   by $(sed -nE 's/^    ([a-z0-9_:]+)$/\1/p' "$place/log" | sort -u | head -3 | tr '\n' ' ')"
+        found=$((found + 1))
+    fi
+done
+echo "mutants: $found found, $missed missed"
+((!missed))
