@@ -28,7 +28,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::config::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
 use crate::config::{bypass, interfaces};
-use crate::privilege::{Machine, Placement};
+use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 
 /// Reads the MTU of an interface, in octets.

@@ -266,7 +266,7 @@ pub fn fingerprint(key: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_directory::TestDirectory;
+    use testkit::TestDirectory;
 
     const KEY_128: &str = "000102030405060708090A0b0c0d0e0f";
 

@@ -179,7 +179,7 @@ pub fn salt() -> Result<String, KeygenError> {
 mod tests {
     use super::*;
     use crate::key_file;
-    use crate::test_directory::TestDirectory;
+    use testkit::TestDirectory;
     use suite::CipherSuite;
 
     #[test]

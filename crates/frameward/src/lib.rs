@@ -12,6 +12,7 @@ pub mod key_file;
 pub mod keygen;
 pub mod lifetime;
 pub mod log_lines;
+pub mod placement;
 pub mod plan;
 pub mod privilege;
 pub mod reload;
@@ -20,6 +21,3 @@ pub mod request;
 pub mod run;
 pub mod status;
 pub mod suite_speed;
-
-#[cfg(test)]
-mod test_directory;

@@ -18,6 +18,7 @@ use frameward::lifetime::interface_mbits;
 use frameward::log_lines::LogLines;
 use frameward::privilege::{self, Place, RunAs};
 use frameward::reload;
+use frameward::report;
 use frameward::request;
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
@@ -81,7 +82,7 @@ fn run_as(user: Option<String>, keep_user: bool) -> RunAs {
 
 fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before the configuration is read: a reload must be able to read whatever a start can.
-    let (runtime, state) = (status::runtime_dir(), Path::new(config::DEFAULT_STATE));
+    let (runtime, state) = (report::runtime_dir(), Path::new(config::DEFAULT_STATE));
     let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
     let become_user =
         privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
@@ -174,21 +175,21 @@ fn find(directory: &Path, name: Option<&str>) -> Result<Found, Failure> {
 }
 
 fn watch_status(name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, name)?;
     status::watch(&directory, &found)
         .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
 }
 
 fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, name)?;
     let name = &found.gateway;
-    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
+    let document = report::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
     if json && found.part.is_none() {
         return print(&document);
     }
-    let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    let mut report = report::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
     found.narrow(&mut report);
     if json {
         return print(&report.document());
@@ -198,7 +199,7 @@ fn show_status(json: bool, all: bool, name: Option<&str>) -> Result<(), Failure>
 }
 
 fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
     let (done, lines) = if dry_run {
         let tried = request::try_reload(&directory, &gateway);
@@ -216,7 +217,7 @@ fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
 }
 
 fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, Some(name))?;
     let failed = |error| told(&error, Failure::Failed);
     let link = match link.or(found.part.as_deref()) {

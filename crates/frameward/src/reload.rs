@@ -13,8 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 
-use crate::report::ReloadReport;
-use crate::status::{self, StatusError, socket_path};
+use crate::report::{self, AskError, ReloadReport, socket_path};
 
 /// How long a reload may take: many links with new interfaces.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum ReloadError {
     /// There is no report of it.
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Report(#[from] AskError),
     /// It cannot be sent a signal.
     #[error("gateway {name} cannot be asked to reload: {source}; run this as root, or as the gateway's user")]
     Signal {
@@ -45,8 +44,8 @@ pub enum ReloadError {
 /// [`ReloadError`]; a configuration that is refused is none, but a report that says so.
 pub fn ask(directory: &Path, name: &str) -> Result<ReloadReport, ReloadError> {
     let reported = || -> Result<Option<ReloadReport>, ReloadError> {
-        let document = status::ask(directory, name)?;
-        Ok(status::parse(name, &document)?.reload)
+        let document = report::ask(directory, name)?;
+        Ok(report::parse(name, &document)?.reload)
     };
     let count = |report: &Option<ReloadReport>| report.as_ref().map_or(0, |report| report.count);
     let before = count(&reported()?);

@@ -16,10 +16,13 @@
 //! fingerprint.
 
 pub mod cell;
+mod client;
 mod counters;
 pub(crate) mod evaluate;
 pub mod mka;
 pub(crate) mod recent;
+#[cfg(test)]
+pub(crate) mod samples;
 mod server;
 pub mod site;
 pub mod table;
@@ -31,6 +34,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::suite_speed::{Antedating, SuiteSpeeds};
 use cell::CellReport;
+pub use client::{AskError, RUNTIME_DIR_VARIABLE, SOCKET_SUFFIX, ask, parse, runtime_dir, socket_path};
 pub use counters::Counters;
 pub use server::{ServeError, SocketServer};
 pub use verdict::{Concern, Level, Verdict};
@@ -306,4 +310,4 @@ pub struct SaReport {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -15,8 +15,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::config::is_name;
-use crate::report::{GatewayReport, ServeError, SocketServer};
-use crate::status::{self, StatusError};
+use crate::report::{self, AskError, GatewayReport, ServeError, SocketServer};
 
 /// The longest line that a gateway reads, in octets.
 const LONGEST: u64 = 256;
@@ -72,7 +71,7 @@ pub enum RequestError {
     Refused(String),
     /// There is no report of it.
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Report(#[from] AskError),
     /// It has several links, and none of its own name.
     #[error("gateway {name} has {} links whose keys are agreed on{}; name one: frameward rekey {name} LINK", .links.len(), among(.links))]
     WhichLink {
@@ -183,8 +182,8 @@ pub fn try_reload(directory: &Path, name: &str) -> Result<Tried, RequestError> {
 /// [`RequestError`].
 pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, RequestError> {
     let reported = || -> Result<Option<String>, RequestError> {
-        let document = status::ask(directory, name)?;
-        Ok(transmitting(&status::parse(name, &document)?, link))
+        let document = report::ask(directory, name)?;
+        Ok(transmitting(&report::parse(name, &document)?, link))
     };
     let before = reported()?;
     if let Err(why) = send(directory, name, &Request::Rekey(link.to_owned()))? {
@@ -209,7 +208,7 @@ fn among(links: &[String]) -> String {
 /// # Errors
 /// [`RequestError`].
 pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
-    let report = status::parse(name, &status::ask(directory, name)?)?;
+    let report = report::parse(name, &report::ask(directory, name)?)?;
     let agreed = report.links.into_iter().filter(|link| link.mka.is_some()).map(|link| link.name);
     let links: Vec<String> = agreed.collect();
     match links.as_slice() {
@@ -232,8 +231,8 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::report::tests::agreed;
-    use crate::test_directory::TestDirectory;
+    use crate::report::samples::agreed;
+    use testkit::TestDirectory;
 
     #[test]
     fn another_sak_is_asked_for_and_waited_for() {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
 use frameward::report::mka::MkaReport;
-use frameward::status::RUNTIME_DIR_VARIABLE;
+use frameward::report::RUNTIME_DIR_VARIABLE;
 use lab::Namespace;
 use lab::topology::{PLAIN, PROTECTED};
 use perf::demo::pair::{Scratch, Station};

@@ -15,6 +15,7 @@ mod limits;
 mod misfit;
 mod peer;
 mod ports;
+pub mod settings;
 mod validate;
 
 use std::net::SocketAddr;

@@ -6,8 +6,7 @@ use pnstore::LeaseStore;
 
 use super::Finding;
 use crate::config::{Config, Link};
-use crate::report::{Counters, GatewayReport, LinkReport};
-use crate::status;
+use crate::report::{self, Counters, GatewayReport, LinkReport};
 
 /// Whether a gateway of this configuration runs.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub(super) enum Running {
 /// By the status socket of its name, or else by the lock on its state directory.
 pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
     let name = &config.gateway.name;
-    let report = status::ask(runtime_dir, name).and_then(|document| status::parse(name, &document));
+    let report = report::ask(runtime_dir, name).and_then(|document| report::parse(name, &document));
     match report {
         Ok(report) => Running::Yes(Box::new(report)),
         // What cannot be opened is told with the state directory.

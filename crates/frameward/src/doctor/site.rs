@@ -18,10 +18,10 @@ use tunnel::{Mode, PeerId};
 use super::running::Running;
 use super::{Finding, Level, Options, local};
 use crate::check::site::{IpVersion, Sums, lan_mtu, not_carried, path_payload};
+use crate::config::site::settings::{manager_settings, open_wan, settings};
 use crate::config::site::{Endpoint, Host};
 use crate::config::{Config, Site, SitePeer};
-use crate::report::site::{SitePeerReport, SiteReport as Report};
-use crate::run::site::{manager_settings, open_wan, peer_report, settings};
+use crate::report::site::{SitePeerReport, SiteReport as Report, peer_report};
 
 /// How long peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 const PATIENCE: Duration = Duration::from_secs(15);

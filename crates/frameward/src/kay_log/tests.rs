@@ -14,7 +14,7 @@ use wire::{Ckn, Instant, MacAddr, Sci};
 use super::{KayLog, LoggedSettings};
 use crate::inspect::replay::{Replay, ReplayError};
 use crate::key_file::NamedCak;
-use crate::test_directory::TestDirectory;
+use testkit::TestDirectory;
 
 const CAK: [u8; 16] = *b"not so secret !!";
 

@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::key_file;
-    use crate::test_directory::TestDirectory;
+    use testkit::TestDirectory;
     use suite::CipherSuite;
 
     const CAK: &str = "000102030405060708090A0b0c0d0e0f";

@@ -76,7 +76,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::test_directory::TestDirectory;
+    use testkit::TestDirectory;
 
     const KEY: &str = "000102030405060708090A0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 

@@ -327,4 +327,4 @@ impl CellReport {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

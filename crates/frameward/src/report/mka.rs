@@ -222,58 +222,16 @@ fn sentence(reason: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
+    use crate::report::samples::sample_mka;
 
-    /// A group of two that is secured.
-    pub(crate) fn sample() -> MkaReport {
-        MkaReport {
-            secured: true,
-            trouble: None,
-            ckn: Some("6c696e65".into()),
-            caks: ["6c696e65", "6f6c64"]
-                .map(|ckn| CakReport { ckn: ckn.into(), key: "8899aabbccddeeff".into() })
-                .into(),
-            mi: "000102030405060708090a0b".into(),
-            priority: 16,
-            destination: "01:80:c2:00:00:03".into(),
-            on_peer_loss: "block".into(),
-            is_key_server: true,
-            key_server: Some("02:00:00:00:00:01/1".into()),
-            members: vec![MemberReport {
-                sci: "02:00:00:00:00:02/1".into(),
-                mi: "101112131415161718191a1b".into(),
-                priority: 32,
-                live: true,
-                heard_ms_ago: 420,
-                announced: true,
-            }],
-            strangers: Vec::new(),
-            under_fallback: false,
-            not_heard: Vec::new(),
-            saks: vec![SakReport {
-                ki: "000102030405060708090a0b/7".into(),
-                an: 1,
-                suite: "gcm-aes-128".into(),
-                confidentiality: "0".into(),
-                seconds: 93_784,
-                transmits: true,
-            }],
-            dividing: DividingReport { fragment: true, concatenate: true, why_not: None },
-            next_rekey_seconds: Some(61),
-            changes: vec![
-                ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 is live".into() },
-                ChangeReport { ms_ago: 1_500, text: "SAK 000102030405060708090a0b/7 protects".into() },
-            ],
-            counters: Counters::new(&["MkpdusTx", "MkpdusRx"], [12, 0]),
-        }
-    }
 
     #[test]
     fn each_weakness_is_said() {
         let requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
         let said = |change: &dyn Fn(&mut MkaReport), requested| {
-            let mut mka = sample();
+            let mut mka = sample_mka();
             change(&mut mka);
             let said = mka.findings(requested).into_iter();
             let said = said.map(|finding| (finding.level == Level::Alarm, finding.text));

@@ -16,8 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::GatewayReport;
-use crate::status::socket_path;
+use super::{GatewayReport, socket_path};
 use pnstore::own_lock;
 
 /// How long a client may take to read what it is sent.

@@ -4,11 +4,13 @@
 //! [`Group`](super::table::Group) says which.
 
 pub(crate) mod evaluate;
+mod peer;
 
 use serde::{Deserialize, Serialize};
 
 use super::table::Group;
 use super::{Concern, Counters, PortReport, Verdict, WaitingReport};
+pub use peer::peer_report;
 
 /// A site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -175,76 +177,9 @@ impl SiteReport {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// A site with something in every part.
-    pub(crate) fn sample_site() -> SiteReport {
-        let peers = vec![SitePeerReport {
-            name: "berlin".into(),
-            mode: "identifier".into(),
-            endpoint: Some("berlin.example.net:7787".into()),
-            state: "connected".into(),
-            seconds: 61,
-            reason: String::new(),
-            address: Some("198.51.100.7:7787".into()),
-            round_trip_us: Some(812),
-            path_payload: Some(1472),
-            seen_at: Some("203.0.113.9:20007".into()),
-            key_exchange: Some("X25519MLKEM768".into()),
-            instance_seconds: Some(3600),
-            transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
-            receive_epoch: None,
-            flows_acknowledged: 5,
-            flows_announced: 1,
-            peer_flows: 4,
-            counters: Counters::new(&["OutPktsTunnelled", "InPktsLate", "InPktsTooShort"], [9, 2, 0]),
-            session: Some(Counters::new(&["PeerInstances"], [1])),
-        }];
-        let mut report = SiteReport {
-            name: "dresden".into(),
-            verdict: Verdict::default(),
-            concerns: Vec::new(),
-            waiting: None,
-            public_key: Some("00ff".into()),
-            lan: PortReport {
-                interface: "eth2".into(),
-                engine: "af_xdp native".into(),
-                mtu: 1470,
-                guard: "tcx".into(),
-                counters: Counters::new(&["RxFrames", "RxOctets"], [7, 700]),
-            },
-            udp: vec![UdpReport {
-                what: "data".into(),
-                address: "0.0.0.0:7787".into(),
-                counters: Counters::new(&["TxPackets", "TxOctets", "TxDropped"], [8, 800, 1]),
-            }],
-            path: Counters::new(&["OutPktsMacControl"], [3]),
-            tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
-            channel: Some(Counters::new(&["Connections"], [1])),
-            peers,
-            stations: vec![
-                StationReport { address: "02:00:00:00:00:01".into(), peer: None, seconds: 1 },
-                StationReport {
-                    address: "02:00:00:00:00:02".into(),
-                    peer: Some("berlin".into()),
-                    seconds: 2,
-                },
-            ],
-            flows: vec![FlowReport {
-                peer: "berlin".into(),
-                index: 3,
-                sci: Some("02:00:00:00:00:0a/1".into()),
-                source: "02:00:00:00:00:01".into(),
-                destination: "02:00:00:00:00:02".into(),
-                acknowledged: true,
-                seconds: 0,
-            }],
-        };
-        (report.verdict, report.concerns) =
-            super::evaluate::verdict(&report, &super::evaluate::SiteFacts::default());
-        report
-    }
+    use crate::report::samples::sample_site;
 
     #[test]
     fn a_report_comes_back_as_it_was() {

@@ -16,7 +16,6 @@ use suite::CipherSuite;
 use wire::{An, Pn};
 
 pub(super) use cell::cell_report;
-pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};

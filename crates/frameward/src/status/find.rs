@@ -11,9 +11,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{SOCKET_SUFFIX, StatusError, ask, parse, socket_path};
+use super::StatusError;
 use crate::config::is_name;
-use crate::report::GatewayReport;
+use crate::report::{GatewayReport, SOCKET_SUFFIX, ask, parse, socket_path};
 
 /// What a name means.
 #[derive(Clone, PartialEq, Eq, Debug)]

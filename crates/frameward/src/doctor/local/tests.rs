@@ -25,7 +25,7 @@ fn kernels_rights_and_clocks_are_judged() {
 
 #[test]
 fn state_directories_are_judged() {
-    let directory = crate::test_directory::TestDirectory::new("doctor-state");
+    let directory = testkit::TestDirectory::new("doctor-state");
     let path = directory.path();
     let set = |mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     set(0o700);

@@ -1,58 +1,10 @@
 use super::*;
 use crate::report::Level;
+use crate::report::samples::sample_cell;
 use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::{ReceiveCounters, TransmitCounters};
 
-/// A cell with something in every part.
-pub(crate) fn sample_cell() -> CellReport {
-    let mut histogram = Histogram::default();
-    for microseconds in (1..=999).map(|number| 10 + number % 10).chain([70]) {
-        histogram.add(Duration::from_micros(microseconds));
-    }
-    let times = HistogramReport::new(&histogram);
-    let key = |key_id, seq| Some(CellKeyReport { key_id, epoch: 1, seq });
-    let transmit = TransmitCounters { out_pkts_protected: 1000, ..Default::default() };
-    let receive = ReceiveCounters { in_pkts_ok: 998, in_pkts_late: 2, in_alarms: 1, ..Default::default() };
-    let relation = RelationReport {
-        own: "02:00:00:00:01:01".into(),
-        sends: "0x8001".into(),
-        peer: "02:00:00:00:01:02".into(),
-        receives: "0x8002".into(),
-        cycle_ns: 1_000_000,
-        watchdog_ns: 3_000_000,
-        alarm_ns: 1_500_000,
-        mode: "protect".into(),
-        state: "running".into(),
-        transmit_key: key(17, Some(1000)),
-        receive_key: key(200, Some(1000)),
-        silent_ns: Some(400_000),
-        worst_gap_ns: 1_600_000,
-        residence_outward: times.clone(),
-        residence_inward: times.clone(),
-        jitter: times,
-        transmit: Counters::new(TransmitCounters::NAMES, transmit.values()),
-        receive: Counters::new(ReceiveCounters::NAMES, receive.values()),
-    };
-    let counters = CellCounters { out_pkts_rest_dropped: 12, ..Default::default() };
-    let hello = HelloCounters { in_hello: 3, ..Default::default() };
-    let mut cell = CellReport {
-        name: "cell-4".into(),
-        verdict: Verdict::default(),
-        protect: "encrypt".into(),
-        suite: "gcm-aes-128".into(),
-        rest: "link".into(),
-        master_key: "0011223344556677".into(),
-        ethertype: "0x88b5".into(),
-        bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
-        counters: Counters::new(CellCounters::NAMES, counters.values()),
-        hello: Counters::new(HelloCounters::NAMES, hello.values()),
-        hello_lately: Counters::new(HelloCounters::NAMES, hello.values()),
-        relations: vec![relation],
-    };
-    cell.verdict = cell.judged(&Seen::default());
-    cell
-}
 
 #[test]
 fn a_percentile_is_never_more_than_the_worst() {

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::report::StrangerReport;
-use crate::report::tests::{agreed, sample};
+use crate::report::samples::{agreed, sample};
 
 /// A link with static keys whose receive SA is in use.
 fn fixed() -> LinkReport {

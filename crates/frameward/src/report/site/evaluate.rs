@@ -151,7 +151,7 @@ impl SiteEvent {
 mod tests {
     use super::super::super::WaitingReport;
     use super::super::super::recent::FailingSc;
-    use super::super::tests::sample_site;
+    use crate::report::samples::sample_site;
     use super::*;
 
     #[test]

@@ -7,8 +7,8 @@ use control::Gateway as Control;
 use dataplane::site::PeerChange;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
-use super::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
+use crate::config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use crate::config::{Site, SitePeer};
 use crate::run::Tell;
 

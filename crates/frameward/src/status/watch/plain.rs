@@ -62,7 +62,7 @@ fn line(gateway: &str, uptime: u64, link: &str, verdict: &Verdict, activity: &Ac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample;
+    use crate::report::samples::sample;
 
     #[test]
     fn a_line_for_each_link() {

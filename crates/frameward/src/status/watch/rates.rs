@@ -228,7 +228,7 @@ fn discards(
 mod tests {
     use super::*;
     use crate::report::table;
-    use crate::report::tests::sample;
+    use crate::report::samples::sample;
 
     fn at(uptime_ms: u64, rx_frames: u64, rx_octets: u64, bad_tags: u64) -> GatewayReport {
         let mut report = sample("g");

@@ -2,16 +2,24 @@
 
 use std::path::{Path, PathBuf};
 
-pub(crate) struct TestDirectory(PathBuf);
+/// A directory of its own for one test.
+#[derive(Debug)]
+pub struct TestDirectory(PathBuf);
 
 impl TestDirectory {
-    pub(crate) fn new(test: &str) -> Self {
+    /// Makes the directory; `test` is in its name.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be made.
+    pub fn new(test: &str) -> Self {
         let path = std::env::temp_dir().join(format!("frameward-{test}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
+        std::fs::create_dir_all(&path).expect("a directory for a test");
         Self(path)
     }
 
-    pub(crate) fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

@@ -6,9 +6,8 @@ use sitelink::{ManagerPeer, ManagerSettings};
 use tunnel::{EPOCH_LIFE, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
 
+use super::{Site, SitePeer, sockets};
 use crate::check::site::{IpVersion, path_payload};
-use crate::config::site::sockets;
-use crate::config::{Site, SitePeer};
 
 /// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
 const LEAST_PAYLOAD: usize = 1200;
@@ -18,13 +17,21 @@ const LONGEST_HEADER: usize = 40;
 const LANES: u8 = 1;
 
 /// Binds the UDP ports that a site's peers need.
-pub(crate) fn open_wan(config: &Site) -> Result<Wan, UdpError> {
+///
+/// # Errors
+///
+/// As [`Wan::open`].
+pub fn open_wan(config: &Site) -> Result<Wan, UdpError> {
     let modes: Vec<Mode> = config.peers.iter().map(|peer| peer.mode).collect();
     Wan::open(config.bind, plain_port(config), &modes, Offloads::default())
 }
 
 /// Binds those that peers lack beside the ports that are there: data, header and plain.
-pub(super) fn open_further(config: &Site, there: [bool; 3]) -> Result<Wan, UdpError> {
+///
+/// # Errors
+///
+/// As [`Wan::open_further`].
+pub fn open_further(config: &Site, there: [bool; 3]) -> Result<Wan, UdpError> {
     let modes: Vec<Mode> = config.peers.iter().map(|peer| peer.mode).collect();
     Wan::open_further(config.bind, plain_port(config), &modes, Offloads::default(), there)
 }
@@ -35,7 +42,7 @@ fn plain_port(config: &Site) -> u16 {
 }
 
 /// What the manager is told; none if all peers are plain.
-pub(crate) fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings> {
+pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings> {
     Some(ManagerSettings {
         most_payload: most_payload(config, lan_mtu)?,
         name: config.name.clone(),
@@ -48,7 +55,7 @@ pub(crate) fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerS
 }
 
 /// What the manager is told of a peer.
-pub(super) fn manager_peer(peer: &SitePeer) -> ManagerPeer {
+pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
     ManagerPeer {
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         public_key: peer.public_key,
@@ -58,7 +65,7 @@ pub(super) fn manager_peer(peer: &SitePeer) -> ManagerPeer {
 }
 
 /// Octets of the largest UDP payload that is worth looking for; none if all peers are plain.
-pub(super) fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
+pub fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
     let probed = config.peers.iter().filter(|peer| !matches!(peer.mode, Mode::Plain { .. }));
     let path = probed.map(|peer| most_payload_to(config, peer)).max()?;
     let most = path.min(lan_frame(lan_mtu) + LONGEST_HEADER).max(LEAST_PAYLOAD);
@@ -66,7 +73,11 @@ pub(super) fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
 }
 
 /// What the forwarding half is told.
-pub(crate) fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Error> {
+///
+/// # Errors
+///
+/// The system has no randomness.
+pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Error> {
     let mut table_seed = [0; 16];
     getrandom::fill(&mut table_seed)?;
     Ok(Settings {
@@ -79,7 +90,7 @@ pub(crate) fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getran
 }
 
 /// What the forwarding half is told of a peer.
-pub(super) fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
+pub fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
     let path_payload = match peer.mode {
         Mode::Plain { .. } => most_payload_to(config, peer),
         Mode::Identifier | Mode::HeaderEncryption => LEAST_PAYLOAD,
@@ -88,7 +99,7 @@ pub(super) fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
 }
 
 /// Octets of the longest frame of the LAN.
-pub(super) const fn lan_frame(lan_mtu: usize) -> usize {
+pub const fn lan_frame(lan_mtu: usize) -> usize {
     HEADER_OCTETS + lan_mtu
 }
 
