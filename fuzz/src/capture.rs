@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use frameward::config::KeyFiles;
-use frameward::config::sa_file;
-use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{self, Overrides};
-use frameward::inspect::{Inspector, Options};
+use config::KeyFiles;
+use config::sa_file;
+use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::keys::{self, Overrides};
+use diagnosis::inspect::{Inspector, Options};
 
 use crate::config::identity;
 

@@ -6,10 +6,10 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use frameward::report::{self, GatewayReport};
 use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
 use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use perf::demo::sites::{self, SitesChoice, site_name, station_name};
+use report::GatewayReport;
 
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 

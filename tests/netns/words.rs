@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::report;
 use lab::topology::{LEFT, RIGHT};
 use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Scratch, Station};

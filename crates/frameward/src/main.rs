@@ -11,18 +11,17 @@ use clap_complete::{Shell, generate, generate_to};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
-use frameward::check::{Plan, interface_mtu, own};
-use frameward::config::{self, Config, Finding, reference};
+use config::check::{Plan, interface_mtu, own};
+use config::lifetime::interface_mbits;
+use config::suite_speed;
+use config::{Config, Finding, reference};
 use frameward::keygen;
-use frameward::lifetime::interface_mbits;
 use frameward::log_lines::LogLines;
 use frameward::privilege::{self, Place, RunAs};
 use frameward::reload;
-use frameward::report;
 use frameward::request;
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
-use frameward::suite_speed;
 use pnstore::LeaseError;
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};

@@ -9,7 +9,7 @@
 //! The last two are asked for before the first key is read, the first before the first port is opened. What is not granted is told with its cure; with
 //! `realtime = "on"` it ends the start.
 //!
-//! [`placement`](crate::placement) has the rules.
+//! [`placement`](config::placement) has the rules.
 
 mod user;
 
@@ -19,9 +19,9 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use crate::config::{Gateway, Realtime};
-use crate::placement::{Machine, PRIORITY, Placement};
-use crate::report::{Grant, PrivilegeReport};
+use config::placement::{Machine, PRIORITY, Placement};
+use config::{Gateway, Realtime};
+use report::{Grant, PrivilegeReport};
 pub use user::{GATEWAY_USER, Place, RunAs, become_user, files_owner};
 
 /// Keeps keys out of core dumps, and debuggers of the same user away. To be called before the first key is read.

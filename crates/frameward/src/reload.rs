@@ -13,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use nix::unistd::Pid;
 
-use crate::report::{self, AskError, ReloadReport, socket_path};
+use report::{AskError, ReloadReport, socket_path};
 
 /// How long a reload may take: many links with new interfaces.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -14,8 +14,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::config::is_name;
-use crate::report::{self, AskError, GatewayReport, ServeError, SocketServer};
+use config::is_name;
+use report::{AskError, GatewayReport, ServeError, SocketServer};
 
 /// The longest line that a gateway reads, in octets.
 const LONGEST: u64 = 256;
@@ -231,7 +231,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
-    use crate::report::samples::agreed;
+    use report::samples::agreed;
     use testkit::TestDirectory;
 
     #[test]

@@ -6,7 +6,7 @@
 //!  fw-disk         leases and replay floors (control): the main thread waits for no disk
 //!  fw-log          lines for people (crate::log_lines): nor for whoever reads them
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
-//!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
+//!  fw-record       writes what a KaY was told, if configured (diagnosis::kay_log)
 //!  status          answers on the status socket, and on that of requests; asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
@@ -42,12 +42,12 @@ use dataplane::worker;
 use netdev::interface::{InterfaceError, Prepared};
 use pnstore::LeaseError;
 
-use crate::config::{self, Config, Finding, Keys, Outline, Polling};
 use crate::http::Listening;
-use crate::report::{PrivilegeReport, ReloadReport, ServeError};
 use crate::request::{Answer, Request, Tried};
-use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use ::report::{PrivilegeReport, ReloadReport, ServeError};
 use cell::CellNews;
+use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
 use link_monitor::InterfaceMonitor;

@@ -6,8 +6,8 @@ mod watch;
 
 use std::path::PathBuf;
 
-use crate::report::AskError;
 pub use find::{Found, find};
+use report::AskError;
 pub use text::{Detail, StatusText};
 pub use watch::watch;
 

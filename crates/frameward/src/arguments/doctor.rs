@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use frameward::doctor::{self, Options};
-use frameward::report;
+use diagnosis::doctor::{self, Options};
 
 use crate::{Failure, load, print, tell};
 

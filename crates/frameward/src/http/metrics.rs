@@ -27,7 +27,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
+use report::{Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
 
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::*;
-use crate::report::samples::sample;
+use report::samples::sample;
 
 const LOOPBACK: Http =
     Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: 4 };

@@ -1,7 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::key_file;
+use config::key_file;
 use testkit::TestDirectory;
 
 fn setting(directory: &TestDirectory) -> Setting {

@@ -12,9 +12,9 @@ use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
-use crate::check::Mtus;
-use crate::config::Link;
-use crate::config::fieldbus::{self as config, Cell, Mode};
+use config::Link;
+use config::check::Mtus;
+use config::fieldbus::{self as config, Cell, Mode};
 
 /// What the cell of a link is configured with, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
@@ -275,8 +275,8 @@ mod tests {
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
 
     use super::*;
-    use crate::config;
-    use crate::key_file::CellKey;
+    use config;
+    use config::key_file::CellKey;
 
     fn cell(relations: &[(u8, &str)], key: u8) -> Cell {
         let mut text = "[gateway]\nname = \"g\"\n[[fieldbus]]\nname = \"cell-4\"\nplain = \"eth0\"\nprotected = \"eth1\"\nrest = \"drop\"\nmaster_key_file = \"m\"\nlocal = [\"02:00:00:00:01:01\"]\n".to_owned();

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::report::without_links;
-use crate::report::{GatewayReport, SocketServer};
 use crate::request::{self, Answer, Request};
+use report::{GatewayReport, SocketServer};
 
 /// How long the status thread waits for figures before it answers without links.
 const REPORT_WAIT: Duration = Duration::from_secs(3);

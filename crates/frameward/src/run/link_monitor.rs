@@ -23,8 +23,8 @@ use secy::CarryOver;
 
 use super::link::{ReadyLink, RunningLink};
 use super::{Running, Tell};
-use crate::check::{interface_mtu, link_mtus};
-use crate::config::{Finding, Keys, Link};
+use config::check::{interface_mtu, link_mtus};
+use config::{Finding, Keys, Link};
 
 /// How often interfaces are looked at if the kernel says nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

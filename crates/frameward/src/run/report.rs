@@ -19,12 +19,12 @@ pub(super) use cell::cell_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use crate::config::Link;
-use crate::key_file::fingerprint;
-use crate::report::mka::Requested;
-use crate::report::site::SiteReport;
-use crate::report::table::OVERRUN;
-use crate::report::{
+use config::Link;
+use config::key_file::fingerprint;
+use report::mka::Requested;
+use report::site::SiteReport;
+use report::table::OVERRUN;
+use report::{
     Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport, StrangerReport,
     TransmitScReport, Verdict, WaitingReport,
 };

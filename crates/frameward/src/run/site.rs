@@ -28,9 +28,9 @@ use tunnel::{Mode, PeerId};
 use super::Tell;
 use super::link::{Waiting, allowed, io};
 use super::link_monitor::RETRY;
-use crate::check::site::lan_mtu;
-use crate::config::site::settings::{manager_settings, open_wan, settings};
-use crate::config::{Gateway, Site, SitePeer};
+use config::check::site::lan_mtu;
+use config::site::settings::{manager_settings, open_wan, settings};
+use config::{Gateway, Site, SitePeer};
 use plain_peers::PlainPeers;
 
 /// A site of a running gateway.

@@ -24,13 +24,13 @@ use super::static_keys::Granted;
 use super::surface::Surface;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, Tell, polling};
-use crate::check::interface_mtu;
-use crate::check::keys::misused;
-use crate::check::link_mtus;
-use crate::check::site::{lan_mtu, not_carried};
-use crate::config::{Config, Link, Site, StaticSas, interfaces};
 use crate::privilege;
-use crate::suite_speed::{self, Antedating};
+use config::check::interface_mtu;
+use config::check::keys::misused;
+use config::check::link_mtus;
+use config::check::site::{lan_mtu, not_carried};
+use config::suite_speed::{self, Antedating};
+use config::{Config, Link, Site, StaticSas, interfaces};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
 /// interfaces.

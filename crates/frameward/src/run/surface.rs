@@ -4,8 +4,8 @@ use std::path::Path;
 
 use super::RunError;
 use super::control_handle::{ControlHandle, ControlRequest};
-use crate::config::{Finding, Http};
 use crate::http::{HttpServer, Listening};
+use config::{Finding, Http};
 
 /// What a reload does to it.
 pub(super) enum Move {

@@ -2,9 +2,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 
 use super::*;
-use crate::report::samples::{agreed, sample};
-use crate::report::{GatewayReport, LinkReport};
-use crate::report::{ServeError, SocketServer};
+use report::samples::{agreed, sample};
+use report::{GatewayReport, LinkReport};
+use report::{ServeError, SocketServer};
 use testkit::TestDirectory;
 
 #[test]
@@ -14,7 +14,7 @@ fn a_report_goes_round_through_a_real_socket() {
     let mut asked = 0;
     let server = SocketServer::reports(&runtime, "line", move || {
         asked += 1;
-        crate::report::GatewayReport { uptime_seconds: asked, ..sample("line") }
+        report::GatewayReport { uptime_seconds: asked, ..sample("line") }
     })
     .unwrap();
     let mode = std::fs::metadata(socket_path(&runtime, "line")).unwrap().permissions().mode();
@@ -45,8 +45,7 @@ fn a_dead_gateways_socket_is_replaced() {
 fn a_client_that_does_not_read_holds_up_nobody_for_long() {
     let directory = TestDirectory::new("status-silent");
     // Some hundred kilobytes: more than a socket holds.
-    let many =
-        || crate::report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
+    let many = || report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
     let _server = SocketServer::reports(directory.path(), "line", many).unwrap();
     let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
     let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();
@@ -95,10 +94,10 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
     let other = Path::new("/etc/frameward/other.toml");
     let _servers = [
         with("line", &file, &["oven", "belt"], |report| {
-            report.sites = vec![crate::report::samples::sample_site()];
+            report.sites = vec![report::samples::sample_site()];
         }),
         with("oven", other, &["belt", "mixer"], |report| {
-            report.links[1].fieldbus = Some(crate::report::samples::sample_cell());
+            report.links[1].fieldbus = Some(report::samples::sample_cell());
         }),
     ];
     let found = |name: &str| find(&runtime, Some(name)).map_err(|error| error.to_string());
@@ -215,7 +214,7 @@ fn key_agreement_as_text() {
 fn a_site_as_text() {
     let mut report = sample("edge");
     report.links.clear();
-    report.sites = vec![crate::report::samples::sample_site()];
+    report.sites = vec![report::samples::sample_site()];
     let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
     let site = text.split_once("\nsite ").unwrap().1;
     assert_eq!(
@@ -264,7 +263,7 @@ fn a_site_as_text() {
 #[test]
 fn a_cell_as_text() {
     let mut report = sample("line");
-    report.links[0].fieldbus = Some(crate::report::samples::sample_cell());
+    report.links[0].fieldbus = Some(report::samples::sample_cell());
     let text = StatusText { report: &report, detail: Detail::NonZero }.to_string();
     let cell = &text[text.find("  fieldbus ").unwrap()..text.find("  SecY ").unwrap()];
     assert_eq!(
@@ -282,7 +281,7 @@ fn a_cell_as_text() {
         InAlarms                                        1
 "
     );
-    let mut lone = crate::report::samples::sample_cell();
+    let mut lone = report::samples::sample_cell();
     lone.rest = "drop".into();
     lone.relations[0].mode = "shadow".into();
     (lone.relations[0].state, lone.relations[0].silent_ns) = ("no session".into(), Some(5_000_000));

@@ -25,8 +25,8 @@ use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Found;
-use crate::report::GatewayReport;
 use rates::{Activities, Activity, Follower};
+use report::GatewayReport;
 
 /// How often the gateway is asked.
 const PERIOD: Duration = Duration::from_secs(1);

@@ -17,7 +17,7 @@ use lab::{Namespace, Program, Topology};
 use suite::CipherSuite;
 
 use frameward::keygen::{self, KeyLength, KeygenError};
-use frameward::report::{self, AskError, GatewayReport, RUNTIME_DIR_VARIABLE};
+use report::{AskError, GatewayReport, RUNTIME_DIR_VARIABLE};
 
 /// How long a gateway may take to run, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);

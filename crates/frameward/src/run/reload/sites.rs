@@ -3,7 +3,7 @@
 
 use super::super::Running;
 use super::super::site::RunningSite;
-use crate::config::Site;
+use config::Site;
 
 /// What becomes of one site of the new configuration.
 pub(super) enum NewSite {

@@ -16,10 +16,10 @@ use tunnel::{
 use wire::{Instant, MacAddr};
 
 use super::super::site::RunningSite;
-use crate::config::site::mode_name;
-use crate::config::{Site, SitePeer};
-use crate::report::site::{EpochReport, FlowReport, SiteReport, StationReport, UdpReport, peer_report};
-use crate::report::{Counters, PortReport, Verdict, WaitingReport};
+use config::site::mode_name;
+use config::{Site, SitePeer};
+use report::site::{EpochReport, FlowReport, SiteReport, StationReport, UdpReport, peer_report};
+use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
 pub(super) fn reports(control: &mut Control, sites: &[RunningSite]) -> Vec<SiteReport> {

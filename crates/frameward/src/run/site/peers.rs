@@ -8,9 +8,9 @@ use dataplane::site::PeerChange;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
 use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
-use crate::config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
-use crate::config::{Site, SitePeer};
 use crate::run::Tell;
+use config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
+use config::{Site, SitePeer};
 
 impl RunningSite {
     /// Whether the site needs no other start to become as `config` says: it runs, nothing but peers is different, and
