@@ -1,4 +1,4 @@
-//! The configuration: from TOML text to values that only mean something.
+//! The configuration: from TOML text to values that only mean something, and what they mean on this machine ([`check`]).
 //!
 //! ```text
 //! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
@@ -9,20 +9,26 @@
 //! this machine's interfaces is not judged here but in [`crate::check`].
 
 pub mod bypass;
+pub mod check;
+pub mod cpus;
 pub mod fieldbus;
 mod findings;
 mod fragment;
 mod gateway;
+pub mod key_file;
 mod keys;
+pub mod lifetime;
 mod link;
 mod mistakes;
 pub mod mka;
 mod outline;
+pub mod placement;
 mod raw;
 pub mod reference;
 pub mod sa_file;
 pub mod site;
 mod static_keys;
+pub mod suite_speed;
 
 use std::io::Read as _;
 use std::net::SocketAddr;
@@ -39,7 +45,7 @@ use zeroize::Zeroizing;
 
 pub use self::fieldbus::{Cell, CellRelation};
 use crate::cpus::Cpus;
-use crate::key_file::{self, CellKey, KeyFileError, NamedCak};
+use crate::key_file::{CellKey, KeyFileError, NamedCak};
 pub use findings::Finding;
 use findings::Findings;
 pub use gateway::DEFAULT_STATE;

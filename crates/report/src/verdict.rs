@@ -34,7 +34,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a link, a cell or a site is, in a word.
+/// How a link, a cell or a site is, in a word: the table above has them.
+#[expect(missing_docs, reason = "the table above says each")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
     Protecting,

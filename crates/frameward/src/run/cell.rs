@@ -14,7 +14,7 @@ use super::Running;
 use super::link::RunningLink;
 use config::Link;
 use config::check::Mtus;
-use config::fieldbus::{self as config, Cell, Mode};
+use config::fieldbus::{Cell, CellRelation, Mode};
 
 /// What the cell of a link is configured with, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
@@ -35,8 +35,8 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
         },
         relations: relations.collect(),
         rest: match cell.rest {
-            config::Rest::Link => Rest::Link,
-            config::Rest::Drop => Rest::Drop,
+            config::fieldbus::Rest::Link => Rest::Link,
+            config::fieldbus::Rest::Drop => Rest::Drop,
         },
     })
 }
@@ -76,9 +76,9 @@ fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Vec<String> {
             let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
             let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();
             let switched = |to: Mode| {
-                let is_now = |one: &&config::CellRelation| one.mode == to;
+                let is_now = |one: &&CellRelation| one.mode == to;
                 let was_not =
-                    |one: &&config::CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
+                    |one: &&CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
                 cell.relations.iter().filter(is_now).filter(was_not).count()
             };
             let counts = [
@@ -305,7 +305,7 @@ mod tests {
 
     /// The cell's relations, each silent for so long; alarms at 1.5 ms.
     fn status(cell: &Cell, silent: Duration) -> CellStatus {
-        let relation = |of: &config::fieldbus::CellRelation| RelationStatus {
+        let relation = |of: &CellRelation| RelationStatus {
             settings: RelationSettings {
                 relation: of.relation,
                 mode: of.mode,

@@ -29,6 +29,7 @@ use config::check::interface_mtu;
 use config::check::keys::misused;
 use config::check::link_mtus;
 use config::check::site::{lan_mtu, not_carried};
+use config::placement::Machine;
 use config::suite_speed::{self, Antedating};
 use config::{Config, Link, Site, StaticSas, interfaces};
 
@@ -65,7 +66,7 @@ impl Running {
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
         let (started, datapaths) = (Instant::now(), links.len() + sites.len());
-        let machine = privilege::Machine::this(interfaces(&links, &sites));
+        let machine = Machine::this(interfaces(&links, &sites));
         let (placement, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {

@@ -85,8 +85,8 @@ fn ask(directory: &Path, found: &Found) -> io::Result<Receiver<Result<GatewayRep
     let ask = move || {
         loop {
             let begin = Instant::now();
-            let document = super::ask(&directory, &found.gateway);
-            let mut answer = document.and_then(|document| super::parse(&found.gateway, &document));
+            let document = report::ask(&directory, &found.gateway);
+            let mut answer = document.and_then(|document| report::parse(&found.gateway, &document));
             if let Ok(report) = &mut answer {
                 found.narrow(report);
             }

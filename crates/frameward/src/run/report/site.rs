@@ -1,24 +1,19 @@
 //! From a site's snapshot and its channel's status to its report.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use control::Gateway as Control;
-use dataplane::site::{SitePathCounters, SitePeerSnapshot, SiteSnapshot};
+use dataplane::site::{SitePathCounters, SiteSnapshot};
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
-use sitelink::{ChannelCounters, ConnState, ManagerStatus, PeerStatus};
+use sitelink::{ChannelCounters, ManagerStatus};
 use suite::identity::Identity;
-use tunnel::{
-    ChannelState, EpochAge, GivenFlow, PeerCounters, PeerId, Place, SessionCounters, SessionState,
-    SiteCounters, Station,
-};
-use wire::{Instant, MacAddr};
+use tunnel::{GivenFlow, PeerId, Place, SiteCounters, Station};
+use wire::MacAddr;
 
 use super::super::site::RunningSite;
-use config::site::mode_name;
 use config::{Site, SitePeer};
-use report::site::{EpochReport, FlowReport, SiteReport, StationReport, UdpReport, peer_report};
+use report::site::{FlowReport, SiteReport, StationReport, UdpReport, peer_report};
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
