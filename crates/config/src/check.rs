@@ -26,10 +26,10 @@ use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
-use crate::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
-use crate::{bypass, interfaces};
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use crate::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
+use crate::{bypass, interfaces};
 
 /// Reads the MTU of an interface, in octets.
 pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;

@@ -8,8 +8,8 @@ use std::fs;
 
 use netdev::scheduling::Scheduling;
 
-use crate::{Gateway, Polling, Realtime};
 use crate::cpus::{Bringer, Cpus, bringers};
+use crate::{Gateway, Polling, Realtime};
 
 /// Above all ordinary threads, below the kernel's interrupt threads (50), which bring the frames.
 pub const PRIORITY: u8 = 10;

@@ -231,6 +231,7 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
+    use crate::status;
     use report::samples::agreed;
     use testkit::TestDirectory;
 

@@ -9,9 +9,9 @@ use suite::CipherSuite;
 use wire::MacAddr;
 
 use super::overhead_octets;
-use crate::{Finding, Keys, Link, Mka, StaticSa, StaticSas};
 use crate::key_file::{NamedCak, fingerprint};
 use crate::lifetime::{ASSUMED_MBITS, CRASHES, Span, USUAL_FRAMES_A_SECOND, at_rate, line_rate};
+use crate::{Finding, Keys, Link, Mka, StaticSa, StaticSas};
 
 /// Says whether an SA may have its key: what the state directory knows of it.
 pub type CheckRole<'u> = &'u dyn Fn(Role, LeaseName, &Path) -> Result<(), LeaseError>;

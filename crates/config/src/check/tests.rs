@@ -1,5 +1,4 @@
 use super::*;
-use crate;
 use crate::key_file::{CellKey, NamedCak, fingerprint};
 use suite::Sak;
 use wire::Ckn;
@@ -33,13 +32,13 @@ pub(super) fn parsed(text: &str) -> Config {
         let length = path.as_os_str().len();
         Ok(NamedCak::new(Ckn::new(&vec![7; length]).unwrap(), &[length as u8; 16]).unwrap())
     };
-    let files = config::KeyFiles {
+    let files = crate::KeyFiles {
         key: &key,
         cak: &cak,
         identity: &crate::key_file::read_identity,
         master_key: &|_| Ok(CellKey::new(&[1; 32])),
     };
-    config::parse(Path::new("gw.toml"), text, files).unwrap().0
+    crate::parse(Path::new("gw.toml"), text, files).unwrap().0
 }
 
 fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {
@@ -155,7 +154,7 @@ fn the_plan_tells_how_long_a_key_lasts() {
     assert!(plan(&configured("sci = \"never\"")).contains(" 61 minutes of shortest frames"));
     assert!(!plan(&configured("protect_frames = false")).contains("key lasts"));
     let mut config = configured("");
-    let config::Keys::Static(sas) = &mut config.links[0].keys else { panic!("static keys") };
+    let crate::Keys::Static(sas) = &mut config.links[0].keys else { panic!("static keys") };
     sas.suite = suite::CipherSuite::GcmAesXpn128;
     sas.receive[0].replay_floor = false;
     assert!(plan(&config).contains("  key lasts  64-bit packet numbers: not a concern\n"));

@@ -131,8 +131,8 @@ mod tests {
 
     use super::*;
     use crate::key_file;
-    use testkit::TestDirectory;
     use suite::CipherSuite;
+    use testkit::TestDirectory;
 
     const CAK: &str = "000102030405060708090A0b0c0d0e0f";
 

@@ -1,10 +1,10 @@
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
 
 use super::*;
 use report::samples::{agreed, sample};
-use report::{GatewayReport, LinkReport};
-use report::{ServeError, SocketServer};
+use report::{AskError, GatewayReport, LinkReport, ServeError, SocketServer, ask, parse, socket_path};
 use testkit::TestDirectory;
 
 #[test]
@@ -29,14 +29,14 @@ fn a_report_goes_round_through_a_real_socket() {
     assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
     drop(server);
     assert!(matches!(find(&runtime, None), Err(StatusError::None(_))));
-    assert!(matches!(ask(&runtime, "line"), Err(StatusError::Silent { .. })));
+    assert!(matches!(ask(&runtime, "line"), Err(AskError::Silent { .. })));
 }
 
 #[test]
 fn a_dead_gateways_socket_is_replaced() {
     let directory = TestDirectory::new("status-stale");
     drop(UnixListener::bind(socket_path(directory.path(), "line")).unwrap());
-    assert!(matches!(ask(directory.path(), "line"), Err(StatusError::Silent { .. })));
+    assert!(matches!(ask(directory.path(), "line"), Err(AskError::Silent { .. })));
     let _server = SocketServer::reports(directory.path(), "line", || sample("line")).unwrap();
     assert!(ask(directory.path(), "line").is_ok());
 }

@@ -1,9 +1,6 @@
 use super::*;
 use crate::Level;
 use crate::samples::sample_cell;
-use dataplane::cell::CellCounters;
-use fieldbus::handshake::HelloCounters;
-use fieldbus::{ReceiveCounters, TransmitCounters};
 
 #[test]
 fn a_percentile_is_never_more_than_the_worst() {

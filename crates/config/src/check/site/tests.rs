@@ -2,7 +2,6 @@ use suite::identity::Identity;
 
 use super::*;
 use crate::check::Plan;
-use crate;
 
 fn configured(bind: &str, endpoint: &str, more: &str) -> Config {
     let text = format!(
@@ -21,13 +20,13 @@ public_key = "{}"
 "#,
         Identity::new(&[2; 32]).public()
     );
-    let files = config::KeyFiles {
+    let files = crate::KeyFiles {
         key: &crate::key_file::read,
         cak: &crate::key_file::read_cak,
         identity: &|_| Ok(Identity::new(&[1; 32])),
         master_key: &crate::key_file::read_master_key,
     };
-    config::parse(Path::new("gw.toml"), &text, files).unwrap().0
+    crate::parse(Path::new("gw.toml"), &text, files).unwrap().0
 }
 
 #[test]
