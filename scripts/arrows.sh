@@ -2,7 +2,8 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        bench <- frameward        lab <- perf        {suite, fieldbus} <- xdp
+#   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp
+#   {bench, sitelink} <- config <- report <- diagnosis <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -13,6 +14,9 @@ breach() {
     printf 'arrows: %s\n' "$*" >&2
     breaches=$((breaches + 1))
 }
+
+# The frame path and all below it.
+frame_path="frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-dataplane"
 
 # What a crate may name in [dependencies] and [build-dependencies]; everything that is not here is a breach.
 allowed() {
@@ -38,18 +42,21 @@ allowed() {
     frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane ;;
     # The laboratory: namespaces and traffic. It knows no product crate.
     frameward-lab) ;;
-    frameward) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-bench ;;
+    # Configuration and what it means on this machine; what a running gateway tells; why nothing passes.
+    frameward-config) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-bench ;;
+    frameward-report) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config ;;
+    frameward-diagnosis) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report ;;
+    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-bench ;;
     # Rows, SecYs in memory and bursts, that the instruction guard, `frameward-lab bench`, `plan` and the start share.
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
     # The laboratory's program: demos, benches, evidence. No gateway links it.
     frameward-perf)
-        echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-lab frameward \
-            frameward-bench frameward-precompute
+        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-bench frameward-precompute
         ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
-        echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane frameward-control frameward-sitelink frameward-lab frameward frameward-testkit
+        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
     esac

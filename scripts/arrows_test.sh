@@ -38,6 +38,12 @@ depends secy dependencies testkit ../testkit
 expect "frameward-secy must not depend on frameward-testkit (normal)"
 depends secy dev-dependencies dataplane
 expect "frameward-secy must not depend on frameward-dataplane (dev)"
+depends config dependencies report
+expect "frameward-config must not depend on frameward-report (normal)"
+depends report dependencies diagnosis
+expect "frameward-report must not depend on frameward-diagnosis (normal)"
+depends diagnosis dependencies control
+expect "frameward-diagnosis must not depend on frameward-control (normal)"
 sed -i 's/^wire.workspace = true$/&\naws-lc-rs.workspace = true/' "$copy/crates/secy/Cargo.toml"
 expect "frameward-secy must not depend on aws-lc-rs (normal): ciphers come through frameward-suite"
 sed -i 's/^wire.workspace = true$/&\nquinn.workspace = true/' "$copy/crates/tunnel/Cargo.toml"

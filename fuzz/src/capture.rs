@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use frameward::config::KeyFiles;
-use frameward::config::sa_file;
-use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
-use frameward::inspect::{Inspector, Options};
-use frameward::key_file::NamedCak;
+use config::KeyFiles;
+use config::sa_file;
+use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
+use diagnosis::inspect::{Inspector, Options};
+use config::key_file::NamedCak;
 use secy::ClearVlan;
 use suite::mka::Cak;
 use wire::Ckn;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use frameward::config::KeyFiles;
-use frameward::key_file::{CellKey, KeyFileError, NamedCak};
+use config::KeyFiles;
+use config::key_file::{CellKey, KeyFileError, NamedCak};
 use suite::Sak;
 use suite::identity::Identity;
 use wire::Ckn;
@@ -21,24 +21,22 @@ pub fn run(octets: &[u8]) {
     };
     let files = KeyFiles { key: &read_key, cak: &cak, identity: &identity, master_key: &master_key };
     let lines = text.split('\n').count();
-    let findings = match frameward::config::parse(Path::new("gw.toml"), text, files) {
+    let findings = match config::parse(Path::new("gw.toml"), text, files) {
         Ok((config, warnings)) => {
             assert!(!config.links.is_empty() || !config.sites.is_empty());
             for site in &config.sites {
-                assert!(frameward::config::is_name(&site.name));
+                assert!(config::is_name(&site.name));
                 assert!((1..=255).contains(&site.peers.len()));
                 assert!((1..=lines).contains(&site.line));
             }
             for link in &config.links {
-                assert!(frameward::config::is_name(&link.name));
+                assert!(config::is_name(&link.name));
                 assert_ne!(link.plain, link.protected);
                 assert!((1..=lines).contains(&link.line));
                 assert!(link.has_secy() || link.cell.is_some());
                 if let Some(cell) = &link.cell {
-                    assert!(frameward::config::is_name(&cell.name));
-                    assert!(
-                        (1..=frameward::config::fieldbus::MOST_RELATIONS).contains(&cell.relations.len())
-                    );
+                    assert!(config::is_name(&cell.name));
+                    assert!((1..=config::fieldbus::MOST_RELATIONS).contains(&cell.relations.len()));
                     for relation in &cell.relations {
                         assert!((1..=lines).contains(&relation.line));
                         assert!(cell.alarm_time(relation) > relation.relation.cycle);

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use frameward::doctor::exam::{Exam, Party, Peers, Setup};
-use frameward::doctor::frame::{Body, Envelope, Frame, Purpose, ReceiveRecord, Status, Tag};
-use frameward::doctor::keys::MacKey;
+use diagnosis::doctor::exam::{Exam, Party, Peers, Setup};
+use diagnosis::doctor::frame::{Body, Envelope, Frame, Purpose, ReceiveRecord, Status, Tag};
+use diagnosis::doctor::keys::MacKey;
 use wire::{MacAddr, Sci};
 
 const OWN: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1);

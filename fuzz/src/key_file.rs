@@ -6,7 +6,7 @@ use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
-use frameward::key_file;
+use config::key_file;
 use suite::CipherSuite;
 
 use crate::scratch::Scratch;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use frameward::config::KeyFiles;
-use frameward::config::sa_file::{self, Keys};
-use frameward::inspect::keys::{self, Overrides};
+use config::KeyFiles;
+use config::sa_file::{self, Keys};
+use diagnosis::inspect::keys::{self, Overrides};
 use suite::Sak;
 
 use crate::config::identity;

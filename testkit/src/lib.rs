@@ -2,7 +2,10 @@
 //!
 //! Never a dependency of the product.
 
+mod directory;
 pub mod fixture;
 pub mod frames;
 pub mod memory;
 pub mod mka;
+
+pub use directory::TestDirectory;

@@ -144,7 +144,7 @@ fn splits(carrier: &Carrier) -> u64 {
 }
 
 /// Frames that a site sent in two packets, and received in two.
-fn splits_of(site: &frameward::report::site::SiteReport) -> [u64; 2] {
+fn splits_of(site: &report::site::SiteReport) -> [u64; 2] {
     ["OutPktsSplit", "InPktsJoined"].map(|name| counter(&site.peers[0].counters, name))
 }
 

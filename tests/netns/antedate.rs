@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::report::GatewayReport;
 use lab::traffic::{self, Ip, Until};
 use lab::{Shape, Topology};
 use perf::demo::pair::Choice;
+use report::GatewayReport;
 use suite::CipherSuite;
 
 use super::mka::{Group, LINE, discards, ki};

@@ -4,13 +4,14 @@ use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::report::GatewayReport;
+use report::GatewayReport;
 use lab::cyclic::{Arrivals, Exchange};
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Frame, Impairments, InterfaceCounters, PacketSocket, Relay, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::cells::{self, CellChoice, only_cell, secured};
 use perf::demo::pair::{Pair, Station};
+use report::GatewayReport;
 use wire::fieldbus::{ETHERTYPE, HELLO_OCTETS, Header};
 
 use super::{DEADLINE, MARKER, program};

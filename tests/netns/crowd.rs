@@ -11,12 +11,12 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use frameward::keygen;
-use frameward::report::site::SiteReport;
 use lab::cpu::resident;
 use lab::macsec::Prepared;
 use lab::plants::{BARE, LAN};
 use lab::{Direction, Namespace, PacketSocket, Plants, PlantsShape};
 use perf::demo::pair::{Scratch, Station};
+use report::site::SiteReport;
 
 use super::sites::{is_up, site_when};
 use super::{DEADLINE, program};

@@ -14,10 +14,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::report::GatewayReport;
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Capture, Captured, Direction, Namespace, PacketSocket, Program, Shape, Topology};
 use perf::demo::pair::{Scratch, Station};
+use report::GatewayReport;
 use wire::{EtherType, MacAddr};
 
 use super::{DEADLINE, EXPERIMENT, MARKER, program};

@@ -6,13 +6,13 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::report::GatewayReport;
 use lab::cpu::resident;
 use lab::relay::{Impairments, Relay};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, MARKER, Until};
 use lab::{Capture, Direction, Machine, PacketSocket, Shape, Topology};
 use perf::demo::pair::Choice;
+use report::GatewayReport;
 use testkit::frames::tagged;
 use wire::EtherType;
 

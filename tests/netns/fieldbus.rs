@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use frameward::keygen;
-use frameward::report::cell::CellReport;
-use frameward::report::{Level, Verdict};
+use report::cell::CellReport;
+use report::{Level, Verdict};
 use lab::cyclic::{Arrivals, Exchange};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip};
@@ -13,6 +13,8 @@ use lab::{Capture, Captured, Frame, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::cells::{self, CellChoice, only_cell, secured};
 use perf::demo::pair::{Pair, Scratch, Station};
+use report::cell::CellReport;
+use report::{Level, Verdict};
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
 

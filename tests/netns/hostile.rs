@@ -44,7 +44,7 @@ fn attacked(io: &'static str) {
     }
     for (name, _) in &attacks {
         let expected = attacks.iter().filter(|(other, _)| other == name).count() as u64;
-        let read = |report: &frameward::report::GatewayReport| {
+        let read = |report: &report::GatewayReport| {
             let secy = &report.links[0].secy;
             let all = secy.counters.iter().chain(secy.receive[0].counters.iter());
             all.filter(|(known, _)| known == name).map(|(_, value)| value).sum()

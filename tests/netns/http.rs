@@ -6,9 +6,9 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
-use frameward::report::{Counters, GatewayReport, LinkReport, table};
 use lab::{Namespace, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Scratch, configure};
+use report::{Counters, GatewayReport, LinkReport, table};
 
 use super::{DEADLINE, EXPERIMENT, exchange, lab, marked, program, wait_for};
 

@@ -12,11 +12,11 @@ use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use frameward::report::GatewayReport;
 use lab::topology::{Gateway, LEFT, RIGHT};
 use lab::{Capture, Direction, Machine, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, Pair, Scratch, Station, configure};
+use report::GatewayReport;
 use testkit::frames::{ethernet, payload};
 use wire::{EtherType, MacAddr};
 

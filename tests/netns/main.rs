@@ -56,10 +56,10 @@ mod words;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use frameward::report::{Counters, GatewayReport};
 use lab::topology::Mac;
 use lab::{Direction, Machine, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Pair};
+use report::{Counters, GatewayReport};
 use testkit::frames;
 use wire::{EtherType, MacAddr};
 

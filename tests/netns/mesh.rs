@@ -82,8 +82,7 @@ fn udp_that_is_lost_between_two_of_three_sites_stops_no_other() {
     udp("add");
     // The sites at both ends say whom they have no channel to, and of the others that all is well.
     for (site, lost) in [(0, Some("plant-3")), (1, None), (2, Some("plant-1"))] {
-        let is_so =
-            |peer: &frameward::report::site::SitePeerReport| is_up(peer) == (Some(&*peer.name) != lost);
+        let is_so = |peer: &report::site::SitePeerReport| is_up(peer) == (Some(&*peer.name) != lost);
         let site = site_when(&sites.sites[site], "it says which peer is away", |site| {
             site.peers.iter().all(is_so)
                 && (site.verdict.state == if lost.is_some() { "no channel" } else { "protecting" })

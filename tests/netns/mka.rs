@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::report::mka::MkaReport;
-use frameward::report::{GatewayReport, table};
 use lab::flood::Load;
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::traffic::{self, Ip, MARKER};
 use lab::{Capture, Namespace, Program, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
+use report::mka::MkaReport;
+use report::{GatewayReport, table};
 use wire::{Ckn, EtherType};
 
 use super::reload::{reloaded, while_they_talk};

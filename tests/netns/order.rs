@@ -8,10 +8,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::report::GatewayReport;
 use lab::program::Output;
 use lab::{Namespace, Shape, Topology};
 use perf::demo::pair::{Choice, LinkKeys, Scratch, Station, configure};
+use report::GatewayReport;
 
 use super::reload::reloaded;
 use super::vanish::both_ways;

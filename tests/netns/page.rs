@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use browser::Browser;
-use frameward::report::{Counters, GatewayReport};
 use lab::cyclic::Exchange;
 use lab::topology::RIGHT;
 use lab::{Machine, PacketSocket, Plants, PlantsShape, Shape, Topology};
 use perf::demo::cells::{self, CellChoice};
 use perf::demo::pair::{Choice, Station};
 use perf::demo::sites::{Sites, SitesChoice};
+use report::{Counters, GatewayReport};
 
 use super::http::{ADDRESS, HTTP, Whose, alerts_and_panels_name_metrics_that_exist, get, parse_metrics};
 use super::{EXPERIMENT, lab, marked, program};

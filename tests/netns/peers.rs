@@ -8,11 +8,11 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::report::site::SiteReport;
 use lab::macsec::{Port, round_trips};
 use lab::plants::PROBE;
 use lab::{Plants, PlantsShape};
 use perf::demo::sites::{Sites, SitesChoice, site_name};
+use report::site::SiteReport;
 
 use super::reload::reloaded;
 use super::sites::{all_up, is_up, site_when};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use frameward::privilege::PRIORITY;
+use config::placement::PRIORITY;
 use lab::flood::Load;
 use lab::{PacketSocket, Program, Shape, Topology};
 use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::report::{GatewayReport, LinkReport};
 use lab::program::Output;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Pair, Scratch};
+use report::{GatewayReport, LinkReport};
 
 use super::{DEADLINE, EXPERIMENT, counter, lab, marked, program, wait_for};
 

@@ -4,10 +4,10 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use frameward::report::mka::MkaReport;
 use lab::PacketSocket;
 use lab::topology::PROTECTED;
 use perf::demo::pair::Station;
+use report::mka::MkaReport;
 
 use super::mka::{Group, LINE, all, ki, mka, path, secured_with, stop, third, until};
 use super::reload::{reloaded, while_they_talk};

@@ -6,11 +6,10 @@ use std::fs;
 use std::os::unix::fs::chown;
 use std::path::Path;
 
-use frameward::report::GatewayReport;
-use frameward::status;
 use lab::{Machine, Namespace, Plants, PlantsShape, Shape, Topology};
 use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};
 use perf::demo::sites::{self, SitesChoice, site_name, station_name};
+use report::GatewayReport;
 
 use super::operators::{READERS, with_group};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
@@ -313,7 +312,7 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     let service = as_service(&setting("AmbientCapabilities"));
     let b = start(&service, &topology.gateway_b, &scratch, "b").unwrap();
     pass(&topology.machine_a, &topology.machine_b);
-    status::ask(&scratch.path().join("run"), "a").unwrap();
+    report::ask(&scratch.path().join("run"), "a").unwrap();
     super::http::get(&topology.gateway_a.namespace, "/metrics");
     signal_traced(&mut a, nix::sys::signal::Signal::SIGHUP);
     let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);

@@ -7,14 +7,14 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::report::site::{SitePeerReport, SiteReport};
-use frameward::report::table::Group;
 use lab::plants::{BARE, LAN};
 use lab::topology::LEFT;
 use lab::traffic::{Ip, Until, ping, tcp};
 use lab::{Capture, Machine, Plants, PlantsShape};
 use perf::demo::pair::Station;
 use perf::demo::sites::{Sites, SitesChoice, site_name};
+use report::site::{SitePeerReport, SiteReport};
+use report::table::Group;
 
 use super::reload::{reload, reloaded};
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};

@@ -1,6 +1,6 @@
 //! Which cipher suite the program advises on this CPU, and on one whose AES instructions are masked.
 
-use frameward::suite_speed::AesInstructions;
+use config::suite_speed::AesInstructions;
 use lab::{Shape, Topology};
 use perf::demo::pair::{Choice, Scratch, configure};
 use suite::CipherSuite;

@@ -3,10 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use frameward::report::{GatewayReport, LinkReport};
 use lab::topology::{LEFT, Mac, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, Machine, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Pair, Station};
+use report::{GatewayReport, LinkReport};
 
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, lab, marked, wait_for};

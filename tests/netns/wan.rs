@@ -17,13 +17,13 @@ mod scan;
 
 use std::time::{Duration, Instant};
 
-use frameward::report::GatewayReport;
-use frameward::report::site::SitePeerReport;
 use lab::macsec::{Port, Prepared};
 use lab::plants::PROBE;
 use lab::topology::LEFT;
 use lab::{Direction, Namespace, PacketSocket, Plant, Plants, PlantsShape};
 use perf::demo::sites::{PORT, Sites, SitesChoice};
+use report::GatewayReport;
+use report::site::SitePeerReport;
 
 use super::{DEADLINE, counter, program};
 

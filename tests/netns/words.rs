@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use frameward::status;
 use lab::topology::{LEFT, RIGHT};
 use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Scratch, Station};
@@ -21,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(45);
 
 /// A gateway's first word about its link.
 fn verdict(scratch: &Scratch, gateway: &str) -> Value {
-    let document = status::ask(&scratch.path().join("run"), gateway).unwrap();
+    let document = report::ask(&scratch.path().join("run"), gateway).unwrap();
     let report: Value = serde_json::from_str(&document).unwrap();
     report["links"][0]["verdict"].clone()
 }

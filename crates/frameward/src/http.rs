@@ -34,12 +34,14 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use crate::config::{Finding, Http};
-use crate::report::CountedReport;
+use config::{Finding, Http};
+use report::CountedReport;
 use answer::Surface;
+use config::{Finding, Http};
 #[cfg(doc)]
 use figures::FRESH;
 use figures::Figures;
+use report::GatewayReport;
 
 /// Connections at a time. Of more, the oldest is closed.
 const CONNECTIONS: usize = 32;

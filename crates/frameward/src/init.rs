@@ -23,9 +23,9 @@ use std::io;
 use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 
-use crate::check::{Plan, interface_mtu};
-use crate::config::{self, Finding, is_name};
 use crate::keygen::{self, KeygenError};
+use config::check::{Plan, interface_mtu};
+use config::{Finding, is_name};
 
 pub use bundle::{Bundle, BundleError};
 pub use cell::{CellAnswers, cell};
@@ -56,7 +56,7 @@ pub enum InitError {
     Keygen(#[from] KeygenError),
     /// A key that is there already cannot be used.
     #[error(transparent)]
-    Key(#[from] crate::key_file::KeyFileError),
+    Key(#[from] config::key_file::KeyFileError),
     /// What was carried here is of no use.
     #[error(transparent)]
     Bundle(#[from] BundleError),
@@ -152,7 +152,7 @@ impl<'s> Files<'s> {
     fn check(&mut self) -> Result<(), InitError> {
         let (config, warnings) = config::load(&self.path("toml")).map_err(InitError::Refused)?;
         self.said.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
-        let read_mtu: Option<crate::check::ReadMtu<'_>> =
+        let read_mtu: Option<config::check::ReadMtu<'_>> =
             if self.setting.offline { None } else { Some(&interface_mtu) };
         Plan::new(&config, read_mtu).map(drop).map_err(InitError::Refused)
     }

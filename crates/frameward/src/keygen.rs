@@ -9,7 +9,7 @@ use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use wire::Ckn;
 use zeroize::Zeroizing;
 
-use crate::key_file::fingerprint;
+use config::key_file::fingerprint;
 
 /// Octets of a CKN that is drawn: too many for two to be drawn alike.
 const CKN_OCTETS: usize = 16;
@@ -178,9 +178,9 @@ pub fn salt() -> Result<String, KeygenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key_file;
-    use crate::test_directory::TestDirectory;
+    use config::key_file;
     use suite::CipherSuite;
+    use testkit::TestDirectory;
 
     #[test]
     fn new_keys_read_back_and_are_never_overwritten() {

@@ -28,7 +28,7 @@ use tracing::span::{Attributes, Id, Record as SpanRecord};
 use tracing::subscriber::{Interest, with_default};
 use tracing::{Dispatch, Event, Level, Metadata, Subscriber, dispatcher};
 
-use crate::config::LogFormat;
+use config::LogFormat;
 use lines::LogLines;
 use record::Record;
 

@@ -11,16 +11,16 @@ use clap_complete::{Shell, generate, generate_to};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
-use frameward::check::{Plan, interface_mtu, own};
-use frameward::config::{self, Config, Finding, reference};
-use frameward::control_socket::client;
+use config::check::{Plan, interface_mtu, own};
+use config::suite_speed;
+use config::{Config, Finding, reference};
+use report::control_socket::client;
 use frameward::keygen;
-use frameward::lifetime::interface_mbits;
+use config::lifetime::interface_mbits;
 use frameward::log::Log;
 use frameward::privilege::{self, Became, Place, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
-use frameward::suite_speed;
 use pnstore::LeaseError;
 use tracing::{info, warn};
 
@@ -84,7 +84,7 @@ fn run_as(user: Option<String>, keep_user: bool) -> RunAs {
 
 fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before the configuration is read: a reload must be able to read whatever a start can.
-    let (runtime, state) = (status::runtime_dir(), Path::new(config::DEFAULT_STATE));
+    let (runtime, state) = (report::runtime_dir(), Path::new(config::DEFAULT_STATE));
     let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
     let become_user =
         privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
@@ -197,18 +197,18 @@ fn find(directory: &Path, name: Option<&str>) -> Result<Found, Failure> {
 }
 
 fn watch_status(name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, name)?;
     status::watch(&directory, &found)
         .map_err(|error| told(&format_args!("cannot use this terminal: {error}"), Failure::Failed))
 }
 
 fn show_document(name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, name)?;
     let name = &found.gateway;
-    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
-    match status::parse(name, &document) {
+    let document = report::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
+    match report::parse(name, &document) {
         Ok(mut report) => {
             found.narrow(&mut report);
             print(&report.document())
@@ -220,25 +220,25 @@ fn show_document(name: Option<&str>) -> Result<(), Failure> {
 }
 
 fn show_status(all: bool, verbose: bool, name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, name)?;
     let name = &found.gateway;
-    let document = status::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
-    let mut report = status::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
+    let document = report::ask(&directory, name).map_err(|error| told(&error, Failure::Failed))?;
+    let mut report = report::parse(name, &document).map_err(|error| told(&error, Failure::Failed))?;
     found.narrow(&mut report);
     let detail = if all { Detail::All } else { Detail::NonZero };
     print(&StatusText { report: &report, detail, verbose })
 }
 
 fn clear_counters(name: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
     client::clear(&directory, &gateway).map_err(|error| told(&error, Failure::Failed))?;
     print(&format_args!("gateway {gateway}: counters are cleared\n"))
 }
 
 fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
     let outcome = client::reload(&directory, &gateway, dry_run);
     let client::Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
@@ -251,7 +251,7 @@ fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
 }
 
 fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
-    let directory = status::runtime_dir();
+    let directory = report::runtime_dir();
     let found = find(&directory, Some(name))?;
     let failed = |error| told(&error, Failure::Failed);
     let link = match link.or(found.part.as_deref()) {

@@ -29,8 +29,8 @@ use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
 use serde::{Deserialize, Serialize};
 use wire::fieldbus::{CellSuite, Protect, Protection};
 
-use crate::config::fieldbus as config;
 use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
+use config::fieldbus as config;
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;

@@ -6,8 +6,8 @@
 //!  fw-disk         leases and replay floors (control): the main thread waits for no disk
 //!  fw-log          writes the log (crate::log): nor for whoever reads it
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
-//!  fw-record       writes what a KaY was told, if configured (crate::kay_log)
-//!  control         answers on the control socket (crate::control_socket); asks the main thread
+//!  fw-record       writes what a KaY was told, if configured (diagnosis::kay_log)
+//!  control         answers on the control socket (report::control_socket); asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
 //!
@@ -43,13 +43,13 @@ use netdev::interface::{InterfaceError, Prepared};
 use pnstore::LeaseError;
 use tracing::{error, info, warn};
 
-use crate::config::{self, Config, Finding, Keys, Outline, Polling};
-use crate::control_socket::{Reply, Request, ServeError};
 use crate::http::Listening;
 use crate::log::Log;
-use crate::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
-use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use ::report::control_socket::{Reply, Request, ServeError};
+use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use cell::CellNews;
+use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
 use link_monitor::InterfaceMonitor;

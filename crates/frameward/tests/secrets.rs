@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use frameward::key_file;
+use config::key_file;
 use suite::mka::Cak;
 use suite::{CipherSuite, Key, Nonce, OpenJob, Sak, SealJob};
 use testkit::memory::Needle;

@@ -26,8 +26,8 @@ use lab::{Capture, Namespace, Shape, Topology};
 use wire::EtherType;
 
 pub use fieldbus::fieldbus;
-use frameward::report::{Counters, GatewayReport, LinkReport};
 use pair::{Choice, Pair, PairError, Scratch};
+use report::{Counters, GatewayReport, LinkReport};
 pub use tunnel::tunnel;
 
 /// Receiver of a demo's lines.

@@ -3,11 +3,11 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use frameward::report::mka::MkaReport;
-use frameward::status::RUNTIME_DIR_VARIABLE;
 use lab::Namespace;
 use lab::topology::{PLAIN, PROTECTED};
 use perf::demo::pair::{Scratch, Station};
+use report::RUNTIME_DIR_VARIABLE;
+use report::mka::MkaReport;
 
 use super::super::guest::Guest;
 use super::super::supplicant::{self, CAK_128, CKN, Key};

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use frameward::report::Counters;
-use frameward::report::site::SiteReport;
-use frameward::report::table::Group;
 use lab::plants::{LAN, WAN};
 use lab::{Plant, Plants};
 use perf::demo::pair::{Scratch, Station as Gateway};
 use perf::demo::sites::{Sites, SitesChoice};
+use report::Counters;
+use report::site::SiteReport;
+use report::table::Group;
 
 use super::super::{DEADLINE, program};
 

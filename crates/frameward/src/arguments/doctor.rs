@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use frameward::doctor::{self, Options};
-use frameward::status;
+use diagnosis::doctor::{self, Options};
 
 use crate::{Failure, load, print, tell};
 
@@ -54,7 +53,7 @@ impl Doctor {
         let patience = (!self.local).then(|| Duration::from_secs(self.wait));
         let options = Options { patience, probes: self.probes, rate: self.rate };
         let tell_line = |line: &dyn Display| tell(&format_args!("doctor: {line}"));
-        let report = doctor::examine(&config, &options, &status::runtime_dir(), &tell_line);
+        let report = doctor::examine(&config, &options, &report::runtime_dir(), &tell_line);
         if self.json {
             let document =
                 serde_json::to_string(&report).expect("invariant: a report has only names as keys");

@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, ValueEnum};
-use frameward::inspect::decrypted::Decrypted;
-use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
-use frameward::inspect::replay::{Replay as KayReplay, ReplayError};
-use frameward::inspect::text::Line;
-use frameward::inspect::trail::Summary;
-use frameward::inspect::{Inspected, Inspector, Options};
-use frameward::key_file::read_cak;
+use diagnosis::inspect::decrypted::Decrypted;
+use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
+use diagnosis::inspect::replay::{Replay as KayReplay, ReplayError};
+use diagnosis::inspect::text::Line;
+use diagnosis::inspect::trail::Summary;
+use diagnosis::inspect::{Inspected, Inspector, Options};
+use config::key_file::read_cak;
 use secy::ClearVlan;
 use secy::pn::ReplayWindow;
 

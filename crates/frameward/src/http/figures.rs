@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::spawn_blocking;
 
-use crate::report::CountedReport;
+use report::CountedReport;
 
 /// How long a report is good for all who ask. Making one costs a worker some microseconds between two turns.
 pub(super) const FRESH: Duration = Duration::from_millis(100);

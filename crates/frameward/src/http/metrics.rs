@@ -27,7 +27,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use crate::report::{
+use report::{
     CountedReport, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table,
 };
 

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 use wire::Counter;
 
-use crate::report::table;
+use report::table;
 
 const HTML: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");

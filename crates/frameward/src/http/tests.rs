@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::*;
-use crate::report::tests::sample;
-use crate::report::{Baseline, GatewayReport};
+use report::samples::sample;
+use report::{Baseline, GatewayReport};
 
 const LOOPBACK: Http =
     Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: 4 };

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use suite::Secret;
 use zeroize::Zeroizing;
 
-use crate::key_file;
+use config::key_file;
 
 /// The largest bundle that is read, in octets.
 const LARGEST: u64 = 1 << 16;

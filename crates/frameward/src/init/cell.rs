@@ -7,8 +7,8 @@ use suite::Secret;
 use super::bundle::Bundle;
 use super::link::{Cak, finish, section};
 use super::{Files, InitError, Setting, quoted};
-use crate::key_file::fingerprint;
 use crate::keygen::{self, KeyLength};
+use config::key_file::fingerprint;
 
 /// What has to be known of a cell.
 #[derive(Clone, Debug)]

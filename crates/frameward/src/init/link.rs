@@ -4,8 +4,8 @@ use suite::Secret;
 
 use super::bundle::Bundle;
 use super::{Files, InitError, Setting, quoted};
-use crate::key_file::fingerprint;
 use crate::keygen::{self, KeyLength};
+use config::key_file::fingerprint;
 
 /// What has to be known of a link.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@ use suite::identity::PublicKey;
 
 use super::bundle::Bundle;
 use super::{Files, InitError, Setting, quoted};
-use crate::key_file;
 use crate::keygen::{self, KeygenError};
+use config::key_file;
 
 /// What has to be known of a site.
 #[derive(Clone, Debug)]

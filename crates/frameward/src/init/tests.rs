@@ -1,8 +1,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::key_file;
-use crate::test_directory::TestDirectory;
+use config::key_file;
+use testkit::TestDirectory;
 
 fn setting(directory: &TestDirectory) -> Setting {
     Setting { directory: directory.path().to_owned(), state: None, owner: None, offline: true }

@@ -16,10 +16,10 @@ use wire::{MacAddr, Sci};
 
 use super::link::{RunningLink, bare_secy, path};
 use super::{Measured, Running};
-use crate::check::Mtus;
-use crate::config::{Keys, Link, Mka};
-use crate::kay_log::KayLog;
-use crate::suite_speed::SuiteSpeeds;
+use config::check::Mtus;
+use config::{Keys, Link, Mka};
+use diagnosis::kay_log::KayLog;
+use config::suite_speed::SuiteSpeeds;
 
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
 const VLAN_TAGS: usize = 2;
@@ -56,7 +56,7 @@ pub(super) fn key_agreement(
         peers: mka.peers.clone(),
         accept_integrity: mka.accept_integrity,
     };
-    let entry = |cak: &crate::key_file::NamedCak| CakEntry {
+    let entry = |cak: &config::key_file::NamedCak| CakEntry {
         ckn: cak.ckn(),
         cak: Cak::new(cak.octets()).expect("invariant: a CAK has 16 or 32 octets, as its file was judged"),
     };
@@ -179,14 +179,13 @@ fn suites(rule: SuiteRule, speeds: &SuiteSpeeds) -> Vec<SuiteFigure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite_speed::AesInstructions;
-    use crate::suite_speed::tests::speeds;
+    use config::suite_speed::AesInstructions;
 
     #[test]
     fn suites_are_announced_with_what_they_cost_here() {
-        let speeds = speeds(
+        let speeds = SuiteSpeeds::new(
             AesInstructions::Masked,
-            &[
+            [
                 (CipherSuite::GcmAes128, 105),
                 (CipherSuite::ChaCha20Poly1305, 70_000),
                 (CipherSuite::Morus640, 20),

@@ -13,9 +13,9 @@ use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
-use crate::check::Mtus;
-use crate::config::Link;
-use crate::config::fieldbus::{self as config, Cell, Mode};
+use config::Link;
+use config::check::Mtus;
+use config::fieldbus::{Cell, CellRelation, Mode};
 
 /// What the cell of a link is configured with, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
@@ -36,8 +36,8 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
         },
         relations: relations.collect(),
         rest: match cell.rest {
-            config::Rest::Link => OtherFrames::Link,
-            config::Rest::Drop => OtherFrames::Drop,
+            config::fieldbus::Rest::Link => OtherFrames::Link,
+            config::fieldbus::Rest::Drop => OtherFrames::Drop,
         },
     })
 }
@@ -77,9 +77,9 @@ fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(String, Stri
             let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
             let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();
             let switched = |to: Mode| {
-                let is_now = |one: &&config::CellRelation| one.mode == to;
+                let is_now = |one: &&CellRelation| one.mode == to;
                 let was_not =
-                    |one: &&config::CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
+                    |one: &&CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
                 cell.relations.iter().filter(is_now).filter(was_not).count()
             };
             let counts = [
@@ -277,8 +277,8 @@ mod tests {
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
 
     use super::*;
-    use crate::config;
-    use crate::key_file::CellKey;
+
+    use config::key_file::CellKey;
     use crate::log::heard_alone;
 
     fn cell(relations: &[(u8, &str)], key: u8) -> Cell {
@@ -309,7 +309,7 @@ mod tests {
 
     /// The cell's relations, each silent for so long; alarms at 1.5 ms.
     fn status(cell: &Cell, silent: Duration) -> CellStatus {
-        let relation = |of: &config::fieldbus::CellRelation| RelationStatus {
+        let relation = |of: &CellRelation| RelationStatus {
             settings: RelationSettings {
                 relation: of.relation,
                 mode: of.mode,

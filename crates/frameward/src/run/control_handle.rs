@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::RunError;
 use super::report::without_links;
-use crate::control_socket::{ControlSocket, Reply, Request};
-use crate::report::{CountedReport, GatewayReport};
+use report::control_socket::{ControlSocket, Reply, Request};
+use report::{CountedReport, GatewayReport};
 
 /// How long another thread waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -19,8 +19,8 @@ use super::cell::settings;
 use super::loss::{LossForwarding, Side};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{Measured, RunError};
-use crate::check::{self, Mtus};
-use crate::config::{Gateway, Io, Keys, Link, StaticSas};
+use config::check::{self, Mtus};
+use config::{Gateway, Io, Keys, Link, StaticSas};
 
 /// A link whose interfaces are prepared and whose ports are open: all that can fail but its keys.
 pub(super) struct ReadyLink {

@@ -25,8 +25,8 @@ use tracing::{error, info};
 
 use super::Running;
 use super::link::{ReadyLink, RunningLink};
-use crate::check::{interface_mtu, link_mtus};
-use crate::config::{Finding, Keys, Link};
+use config::check::{interface_mtu, link_mtus};
+use config::{Finding, Keys, Link};
 
 /// How often interfaces are looked at if the kernel says nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);

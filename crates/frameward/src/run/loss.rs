@@ -15,7 +15,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::config::LinkLoss;
+use config::LinkLoss;
 
 /// How long a carrier must be away before it is lost.
 const LOST_AFTER: Duration = Duration::from_millis(40);

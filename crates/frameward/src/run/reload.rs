@@ -41,13 +41,13 @@ use super::link::{About, ReadyLink, RunningLink, path};
 use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running};
-use crate::check::keys::misused;
-use crate::check::site::{lan_mtu, not_carried};
-use crate::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
-use crate::config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
-use crate::control_socket::Outcome;
+use config::check::keys::misused;
+use config::check::site::{lan_mtu, not_carried};
+use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
+use config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
+use report::control_socket::Outcome;
 use crate::log::heard;
-use crate::report::ReloadReport;
+use report::ReloadReport;
 
 /// What becomes of one link of the new configuration.
 struct Step {

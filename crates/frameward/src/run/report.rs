@@ -16,16 +16,15 @@ use suite::CipherSuite;
 use wire::{An, Pn};
 
 pub(super) use cell::cell_report;
-pub(crate) use site::peer_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use crate::config::Link;
-use crate::key_file::fingerprint;
-use crate::report::mka::Requested;
-use crate::report::site::SiteReport;
-use crate::report::table::OVERRUN;
-use crate::report::{
+use config::Link;
+use config::key_file::fingerprint;
+use report::mka::Requested;
+use report::site::SiteReport;
+use report::table::OVERRUN;
+use report::{
     CountedReport, Counters, GatewayReport, LinkReport, PortReport, ReceiveScReport, SaReport, SecYReport,
     StrangerReport, TransmitScReport, Verdict, WaitingReport,
 };

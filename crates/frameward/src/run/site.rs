@@ -12,7 +12,6 @@
 
 mod peers;
 mod plain_peers;
-mod settings;
 
 use std::net::UdpSocket;
 use std::path::Path;
@@ -29,11 +28,10 @@ use tunnel::{Mode, PeerId};
 
 use super::link::{Waiting, allowed, io};
 use super::link_monitor::{Passage, RETRY};
-pub(crate) use super::report::peer_report;
-use crate::check::site::lan_mtu;
-use crate::config::{Gateway, Site, SitePeer};
+use config::check::site::lan_mtu;
+use config::site::settings::{manager_settings, open_wan, settings};
+use config::{Gateway, Site, SitePeer};
 use plain_peers::PlainPeers;
-pub(crate) use settings::{manager_settings, open_wan, settings};
 
 /// A site of a running gateway.
 pub(super) struct RunningSite {

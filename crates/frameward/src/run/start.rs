@@ -25,14 +25,20 @@ use super::static_keys::Granted;
 use super::surface::Surface;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, polling};
-use crate::check::interface_mtu;
-use crate::check::keys::misused;
-use crate::check::link_mtus;
-use crate::check::site::{lan_mtu, not_carried};
-use crate::config::{Config, Link, Site, StaticSas, interfaces};
+use config::check::interface_mtu;
+use config::check::keys::misused;
+use config::check::link_mtus;
+use config::check::site::{lan_mtu, not_carried};
+use config::{Config, Link, Site, StaticSas, interfaces};
 use crate::log::Log;
 use crate::privilege;
-use crate::suite_speed::{self, Antedating};
+use config::check::interface_mtu;
+use config::check::keys::misused;
+use config::check::link_mtus;
+use config::check::site::{lan_mtu, not_carried};
+use config::placement::Machine;
+use config::suite_speed::{self, Antedating};
+use config::{Config, Link, Site, StaticSas, interfaces};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
 /// interfaces.
@@ -69,7 +75,7 @@ impl Running {
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
         let (started, datapaths) = (Instant::now(), links.len() + sites.len());
-        let machine = privilege::Machine::this(interfaces(&links, &sites));
+        let machine = Machine::this(interfaces(&links, &sites));
         let (placement, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {

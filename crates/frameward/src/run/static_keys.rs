@@ -10,8 +10,8 @@ use wire::Pn;
 
 use super::RunError;
 use super::link::bare_secy;
-use crate::check::Mtus;
-use crate::config::{Link, StaticSa, StaticSas};
+use config::check::Mtus;
+use config::{Link, StaticSa, StaticSas};
 
 /// Whose floors are kept.
 pub(super) fn floors(sas: &StaticSas) -> Vec<ReceiveFloor> {

@@ -6,8 +6,9 @@ use tracing::{error, info};
 
 use super::RunError;
 use super::control_handle::ControlHandle;
-use crate::config::{Finding, Http};
+use config::{Finding, Http};
 use crate::http::{HttpServer, Listening};
+use config::{Finding, Http};
 
 /// What a reload does to it.
 pub(super) enum Move {

@@ -14,12 +14,12 @@ use netdev::interface::VethPeer;
 use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
-use crate::report::cell::CellReport;
-use crate::report::evaluate::{self, Facts};
-use crate::report::recent::{Counted, CountedSc, RecentCounters, Seen};
-use crate::report::site::evaluate::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
-use crate::report::site::{SitePeerReport, SiteReport};
-use crate::report::{Counters, LinkReport, Verdict};
+use report::cell::CellReport;
+use report::evaluate::{self, Facts};
+use report::recent::{Counted, CountedSc, RecentCounters, Seen};
+use report::site::evaluate::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
+use report::site::{SitePeerReport, SiteReport};
+use report::{Counters, LinkReport, Verdict};
 
 /// How often counters are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -315,7 +315,7 @@ fn of_peer(peer: &SitePeerReport) -> Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::Level;
+    use report::Level;
 
     #[test]
     fn an_event_is_told_at_once_and_not_too_often() {

@@ -11,9 +11,9 @@
 use std::fs;
 use std::path::Path;
 
-use super::{SOCKET_SUFFIX, StatusError, ask, parse, socket_path};
-use crate::config::is_name;
-use crate::report::GatewayReport;
+use super::StatusError;
+use config::is_name;
+use report::{GatewayReport, SOCKET_SUFFIX, ask, parse, socket_path};
 
 /// What a name means.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -38,7 +38,7 @@ impl Found {
     }
 }
 
-fn cell(link: &crate::report::LinkReport) -> Option<&String> {
+fn cell(link: &report::LinkReport) -> Option<&String> {
     link.fieldbus.as_ref().map(|cell| &cell.name)
 }
 
@@ -118,7 +118,7 @@ impl<'n> Meant<'n> {
     }
 
     fn is_part(&self, report: &GatewayReport) -> bool {
-        let of_link = |link: &crate::report::LinkReport| {
+        let of_link = |link: &report::LinkReport| {
             link.name == self.name || cell(link).is_some_and(|cell| cell == self.name)
         };
         !self.file

@@ -3,10 +3,10 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use crate::control_socket::{ControlSocket, ServeError};
-use crate::report::tests::{agreed, sample};
-use crate::report::{GatewayReport, LinkReport};
-use crate::test_directory::TestDirectory;
+use report::control_socket::{ControlSocket, ServeError};
+use report::samples::{agreed, sample};
+use report::{GatewayReport, LinkReport};
+use testkit::TestDirectory;
 
 /// A gateway of this report.
 fn serve(
@@ -39,14 +39,14 @@ fn a_report_goes_round_through_a_real_socket() {
     assert!(matches!(second, Err(ServeError::AlreadyRunning(name)) if name == "line"));
     drop(server);
     assert!(matches!(find(&runtime, None), Err(StatusError::None(_))));
-    assert!(matches!(ask(&runtime, "line"), Err(StatusError::Silent { .. })));
+    assert!(matches!(ask(&runtime, "line"), Err(AskError::Silent { .. })));
 }
 
 #[test]
 fn a_dead_gateways_socket_is_replaced() {
     let directory = TestDirectory::new("status-stale");
     drop(UnixListener::bind(socket_path(directory.path(), "line")).unwrap());
-    assert!(matches!(ask(directory.path(), "line"), Err(StatusError::Silent { .. })));
+    assert!(matches!(ask(directory.path(), "line"), Err(report::AskError::Silent { .. })));
     let _server = serve(directory.path(), "line", || sample("line")).unwrap();
     assert!(ask(directory.path(), "line").is_ok());
 }
@@ -56,7 +56,7 @@ fn a_client_that_does_not_read_holds_up_nobody_for_long() {
     let directory = TestDirectory::new("status-silent");
     // Some hundred kilobytes: more than a socket holds.
     let many =
-        || crate::report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
+        || report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
     let _server = serve(directory.path(), "line", many).unwrap();
     let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
     let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();
@@ -105,10 +105,10 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
     let other = Path::new("/etc/frameward/other.toml");
     let _servers = [
         with("line", &file, &["oven", "belt"], |report| {
-            report.sites = vec![crate::report::site::tests::sample_site()];
+            report.sites = vec![report::samples::sample_site()];
         }),
         with("oven", other, &["belt", "mixer"], |report| {
-            report.links[1].fieldbus = Some(crate::report::cell::tests::sample_cell());
+            report.links[1].fieldbus = Some(report::samples::sample_cell());
         }),
     ];
     let found = |name: &str| find(&runtime, Some(name)).map_err(|error| error.to_string());
@@ -231,7 +231,7 @@ fn key_agreement_as_text() {
 fn a_site_as_text() {
     let mut report = sample("edge");
     report.links.clear();
-    report.sites = vec![crate::report::site::tests::sample_site()];
+    report.sites = vec![report::samples::sample_site()];
     let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let site = text.split_once("\nsite ").unwrap().1;
     assert_eq!(
@@ -280,7 +280,7 @@ fn a_site_as_text() {
 #[test]
 fn a_cell_as_text() {
     let mut report = sample("line");
-    report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
+    report.links[0].fieldbus = Some(report::samples::sample_cell());
     let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();
     let cell = &text[text.find("  fieldbus ").unwrap()..text.find("  SecY ").unwrap()];
     assert_eq!(
@@ -298,7 +298,7 @@ fn a_cell_as_text() {
         InAlarms                                        1
 "
     );
-    let mut lone = crate::report::cell::tests::sample_cell();
+    let mut lone = report::samples::sample_cell();
     lone.rest = "drop".into();
     lone.relations[0].mode = "shadow".into();
     (lone.relations[0].state, lone.relations[0].silent_ns) = ("no session".into(), Some(5_000_000));

@@ -7,12 +7,12 @@ mod site;
 use std::fmt;
 use std::time::Duration;
 
-use crate::lifetime::Span;
-use crate::report::{
+use config::lifetime::Span;
+use config::suite_speed::Advice;
+use report::{
     Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReloadReport, SaReport,
     Verdict,
 };
-use crate::suite_speed::Advice;
 
 /// Which counters are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

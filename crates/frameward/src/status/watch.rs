@@ -25,8 +25,8 @@ use ratatui::{DefaultTerminal, Frame};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::Found;
-use crate::report::GatewayReport;
 use rates::{Activities, Activity, Follower};
+use report::GatewayReport;
 
 /// How often the gateway is asked.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -85,8 +85,8 @@ fn ask(directory: &Path, found: &Found) -> io::Result<Receiver<Result<GatewayRep
     let ask = move || {
         loop {
             let begin = Instant::now();
-            let document = super::ask(&directory, &found.gateway);
-            let mut answer = document.and_then(|document| super::parse(&found.gateway, &document));
+            let document = report::ask(&directory, &found.gateway);
+            let mut answer = document.and_then(|document| report::parse(&found.gateway, &document));
             if let Ok(report) = &mut answer {
                 found.narrow(report);
             }

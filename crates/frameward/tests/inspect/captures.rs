@@ -1,7 +1,7 @@
 //! Captures as files: both formats and byte orders, cut, broken, and anything at all.
 
-use frameward::inspect::capture::{CaptureError, CaptureReader};
-use frameward::inspect::frame_report::Verdict;
+use diagnosis::inspect::capture::{CaptureError, CaptureReader};
+use diagnosis::inspect::frame_report::Verdict;
 use pcap_file::{Endianness, TsResolution};
 use proptest::prelude::*;
 

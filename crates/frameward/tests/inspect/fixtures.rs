@@ -1,6 +1,6 @@
 //! Captures that other implementations made: each wire capture decrypts to its clear capture.
 
-use frameward::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::Verdict;
 use pcap_file::Endianness;
 use testkit::fixture::{MacsecCase, macsec_cases, pcap_frames, vectors};
 

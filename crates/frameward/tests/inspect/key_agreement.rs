@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{KeyedCak, Keyring, Replay};
-use frameward::inspect::mkpdu_report::{DistributedReport, TlvReport};
-use frameward::key_file::NamedCak;
+use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::keys::{KeyedCak, Keyring, Replay};
+use diagnosis::inspect::mkpdu_report::{DistributedReport, TlvReport};
+use config::key_file::NamedCak;
 use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteFigure, SuiteRule};
 use pcap_file::Endianness;
 use proptest::prelude::*;
@@ -372,7 +372,7 @@ fn the_sets_of_our_own_are_told() {
     assert!(under("line") > 4 && under("fallback") > 4);
     assert!(mkpdus.iter().any(|mkpdu| mkpdu.xpn.is_some() && mkpdu.key_server_ssci.is_some()));
     assert!(mkpdus.iter().any(|mkpdu| mkpdu.potential_peers.is_some()));
-    let uses = |mkpdu: &&&frameward::inspect::mkpdu_report::MkpduReport| {
+    let uses = |mkpdu: &&&diagnosis::inspect::mkpdu_report::MkpduReport| {
         mkpdu.sak_use.as_ref().and_then(|sak_use| sak_use.latest.as_ref()).is_some_and(|key| key.tx && key.rx)
     };
     assert!(mkpdus.iter().any(|mkpdu| uses(&mkpdu)));

@@ -15,11 +15,11 @@ use std::io::Cursor;
 use std::path::Path;
 use std::time::Duration;
 
-use frameward::config::sa_file;
-use frameward::inspect::frame_report::{FrameReport, Verdict};
-use frameward::inspect::keys::{self, KeyedSa, Keyring, Overrides};
-use frameward::inspect::trail::Summary;
-use frameward::inspect::{Inspector, Options};
+use config::sa_file;
+use diagnosis::inspect::frame_report::{FrameReport, Verdict};
+use diagnosis::inspect::keys::{self, KeyedSa, Keyring, Overrides};
+use diagnosis::inspect::trail::Summary;
+use diagnosis::inspect::{Inspector, Options};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
@@ -80,11 +80,11 @@ fn pcapng(frames: &[Timed], endianness: Endianness, on: impl Fn(usize) -> u32) -
 /// The SAs of a file with this text.
 fn sas(text: &str) -> Vec<KeyedSa> {
     let read = |path: &Path, _| panic!("no key file is read: {}", path.display());
-    let files = frameward::config::KeyFiles {
+    let files = config::KeyFiles {
         key: &read,
-        cak: &frameward::key_file::read_cak,
-        identity: &frameward::key_file::read_identity,
-        master_key: &frameward::key_file::read_master_key,
+        cak: &config::key_file::read_cak,
+        identity: &config::key_file::read_identity,
+        master_key: &config::key_file::read_master_key,
     };
     keys::keyed(sa_file::parse(Path::new("keys.toml"), text, files).unwrap(), Overrides::default()).sas
 }

@@ -1,7 +1,7 @@
 //! Why frames are bad, in words.
 
-use frameward::inspect::frame_report::Verdict;
-use frameward::inspect::keys::{KeyedSa, Replay};
+use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::keys::{KeyedSa, Replay};
 use pcap_file::Endianness;
 use secy::fragment::Rules;
 use secy::{ConfidentialityOffset, Protection, Settings};

@@ -23,7 +23,7 @@ use super::samples::Samples;
 use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
-use frameward::report::GatewayReport;
+use report::GatewayReport;
 
 const BENCH: &str = "antedate";
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAes256];

@@ -10,7 +10,7 @@ use super::BenchError;
 use super::forwarder::Forwarder;
 use crate::demo::cells::secured;
 use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
-use frameward::report::GatewayReport;
+use report::GatewayReport;
 
 /// A case with its network.
 pub struct TestBed {

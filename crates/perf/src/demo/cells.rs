@@ -14,8 +14,8 @@ use lab::topology::{Mac, PLAIN, PROTECTED};
 
 use super::pair::{Pair, PairError, Scratch, Station};
 use frameward::keygen::{self, KeyLength};
-use frameward::report::GatewayReport;
-use frameward::report::cell::CellReport;
+use report::GatewayReport;
+use report::cell::CellReport;
 
 /// Limit on the time of sessions on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);

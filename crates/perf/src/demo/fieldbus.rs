@@ -22,7 +22,7 @@ use wire::fieldbus::ETHERTYPE;
 use super::cells::{CellChoice, only_cell, secured, start};
 use super::pair::{Pair, Station};
 use super::{DemoError, Say, interfaces, restored};
-use frameward::report::cell::{CellReport, HistogramReport};
+use report::cell::{CellReport, HistogramReport};
 
 const DEVICES: u8 = 8;
 const CYCLE: Duration = Duration::from_millis(1);

@@ -17,8 +17,7 @@ use lab::{Namespace, Program, Topology};
 use suite::CipherSuite;
 
 use frameward::keygen::{self, KeyLength, KeygenError};
-use frameward::report::GatewayReport;
-use frameward::status::{self, RUNTIME_DIR_VARIABLE, StatusError};
+use report::{AskError, GatewayReport, RUNTIME_DIR_VARIABLE};
 
 /// Limit on the time that a gateway takes to run, and to stop.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -34,7 +33,7 @@ pub enum PairError {
     Keygen(#[from] KeygenError),
     /// A gateway does not answer.
     #[error(transparent)]
-    Status(#[from] StatusError),
+    Report(#[from] AskError),
     /// A file could not be written.
     #[error("cannot write {}: {source}", path.display())]
     Write {
@@ -209,14 +208,14 @@ impl Station {
     /// # Errors
     /// If it does not answer.
     pub fn report(&self) -> Result<GatewayReport, PairError> {
-        let document = status::ask(&self.runtime, &self.name)?;
-        Ok(status::parse(&self.name, &document)?)
+        let document = report::ask(&self.runtime, &self.name)?;
+        Ok(report::parse(&self.name, &document)?)
     }
 
     /// Asks it what it reports, from any thread.
     pub(crate) fn asker(&self) -> impl Fn() -> Result<GatewayReport, PairError> + Send + use<> {
         let (runtime, name) = (self.runtime.clone(), self.name.clone());
-        move || Ok(status::parse(&name, &status::ask(&runtime, &name)?)?)
+        move || Ok(report::parse(&name, &report::ask(&runtime, &name)?)?)
     }
 
     /// Its process identifier.

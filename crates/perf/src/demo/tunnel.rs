@@ -21,8 +21,8 @@ use lab::{Capture, Captured, Machine, Plants, PlantsShape};
 
 use super::sites::{Sites, SitesChoice};
 use super::{DemoError, Say, trips_line, value};
-use frameward::report::GatewayReport;
-use frameward::report::site::{SitePeerReport, SiteReport};
+use report::GatewayReport;
+use report::site::{SitePeerReport, SiteReport};
 
 /// Limit on the time that sites take to find each other, and the kernel to take an ended process's sockets away.
 const PATIENCE: Duration = Duration::from_secs(20);

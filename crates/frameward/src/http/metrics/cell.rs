@@ -7,8 +7,8 @@
 use prometheus_client::metrics::MetricType;
 
 use super::{Families, Labels};
-use crate::report::cell::{CellReport, HistogramReport, RelationReport};
-use crate::report::table::Group;
+use report::cell::{CellReport, HistogramReport, RelationReport};
+use report::table::Group;
 
 /// Relations of a cell, of which each has histograms of its own.
 const HISTOGRAMS: usize = 64;

@@ -1,7 +1,7 @@
 //! A link's key agreement as metrics.
 
 use super::{Families, Labels};
-use crate::report::mka::MkaReport;
+use report::mka::MkaReport;
 
 impl Families {
     pub(super) fn mka(&mut self, of_link: &Labels, mka: &MkaReport) {

@@ -2,10 +2,10 @@
 //! numbers and no labels.
 
 use super::{Families, Labels};
-use crate::report::Counters;
-use crate::report::site::{EpochReport, SitePeerReport, SiteReport, UdpReport};
-use crate::report::table::Group;
 use prometheus_client::metrics::MetricType;
+use report::Counters;
+use report::site::{EpochReport, SitePeerReport, SiteReport, UdpReport};
+use report::table::Group;
 
 impl Families {
     pub(super) fn site(&mut self, site: &SiteReport) {

@@ -1,5 +1,5 @@
 use super::*;
-use crate::report::tests::{agreed, sample};
+use report::samples::{agreed, sample};
 
 #[test]
 fn a_report_as_metrics() {
@@ -77,7 +77,7 @@ fn key_agreement_as_metrics() {
 #[test]
 fn a_site_as_metrics() {
     let mut report = sample("edge");
-    report.sites = vec![crate::report::site::tests::sample_site()];
+    report.sites = vec![report::samples::sample_site()];
     let text = metrics(Arc::new(report.into()));
     for line in [
         "frameward_site_protecting{site=\"dresden\"} 1",
@@ -105,7 +105,7 @@ fn a_site_as_metrics() {
 #[test]
 fn a_cell_as_metrics() {
     let mut report = sample("line");
-    report.links[0].fieldbus = Some(crate::report::cell::tests::sample_cell());
+    report.links[0].fieldbus = Some(report::samples::sample_cell());
     let text = metrics(Arc::new(report.clone().into()));
     let relation = "fieldbus=\"cell-4\",own=\"02:00:00:00:01:01\",peer=\"02:00:00:00:01:02\",sends=\"0x8001\",receives=\"0x8002\"";
     for line in [
@@ -153,7 +153,7 @@ fn a_cell_as_metrics() {
     }
     // Without a SecY there are no figures of one.
     let mut report = sample("line");
-    let mut cell = crate::report::cell::tests::sample_cell();
+    let mut cell = report::samples::sample_cell();
     cell.rest = "drop".into();
     report.links[0].fieldbus = Some(cell);
     let text = metrics(Arc::new(report.into()));
@@ -163,12 +163,12 @@ fn a_cell_as_metrics() {
 /// A cell of this many relations, each with everything in it.
 fn crowd(relations: u16) -> String {
     let mut report = sample("line");
-    let mut cell = crate::report::cell::tests::sample_cell();
+    let mut cell = report::samples::sample_cell();
     let one = cell.relations.remove(0);
     for number in 0..relations {
         let [high, low] = number.to_be_bytes();
         let peer = wire::MacAddr([2, 0, 0, 0, high, low]).to_string();
-        cell.relations.push(crate::report::cell::RelationReport { peer, ..one.clone() });
+        cell.relations.push(report::cell::RelationReport { peer, ..one.clone() });
     }
     report.links[0].fieldbus = Some(cell);
     let start = std::time::Instant::now();

@@ -5,7 +5,7 @@ use tracing::{error, info};
 
 use super::super::Running;
 use super::super::site::RunningSite;
-use crate::config::Site;
+use config::Site;
 
 /// What becomes of one site of the new configuration.
 pub(super) enum NewSite {

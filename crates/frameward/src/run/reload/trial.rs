@@ -7,7 +7,7 @@ use tracing::info;
 use super::super::Running;
 use super::sites::Fate;
 use super::{New, What, log_refusal, log_stopped};
-use crate::control_socket::Outcome;
+use report::control_socket::Outcome;
 use crate::log::heard_alone;
 
 impl Running {

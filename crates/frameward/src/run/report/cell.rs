@@ -7,9 +7,9 @@ use fieldbus::histogram::Histogram;
 use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};
 use wire::fieldbus::Protect;
 
-use crate::config::fieldbus::{Cell, CellRelation, Mode, Rest};
-use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
-use crate::report::{Counters, Verdict};
+use config::fieldbus::{Cell, CellRelation, Mode, Rest};
+use report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
+use report::{Counters, Verdict};
 
 /// The cell at this moment; without relations if its worker does not answer.
 pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellReport {

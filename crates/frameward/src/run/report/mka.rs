@@ -5,12 +5,12 @@ use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus, Trouble};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;
 
-use crate::config::{Link, Mka};
-use crate::report::Counters;
-use crate::report::mka::{
+use config::{Link, Mka};
+use report::Counters;
+use report::mka::{
     CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
 };
-use crate::report::verdict::State;
+use report::verdict::State;
 
 pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> MkaReport {
     let KeyAgreementStatus { now, status, counters } = agreement;

@@ -8,9 +8,8 @@ use dataplane::site::PeerChange;
 use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
-use super::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
-use crate::config::{Site, SitePeer};
+use config::{Site, SitePeer};
 
 impl RunningSite {
     /// Whether the site needs no other start to become as `config` says: it runs, nothing but peers is different, and

@@ -10,8 +10,8 @@ use std::time::Duration;
 use dataplane::site::{ManagerEnd, ToWorker};
 use tunnel::PeerId;
 
-use crate::config::site::{Endpoint, Host};
-use crate::config::{Site, SitePeer};
+use config::site::{Endpoint, Host};
+use config::{Site, SitePeer};
 
 /// How often names are looked up again; and how soon, if one could not be.
 const AGAIN: Duration = Duration::from_secs(60);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Detail, StatusText, judged};
-use crate::report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport};
+use report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport};
 
 /// Relations that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 16;

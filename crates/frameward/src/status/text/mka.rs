@@ -4,8 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{Detail, StatusText, Uptime};
-use crate::lifetime::Span;
-use crate::report::mka::{CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport};
+use config::lifetime::Span;
+use report::mka::{CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport};
 
 /// Changes that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 8;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Detail, StatusText, Uptime};
-use crate::report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
+use report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 20;

@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Activity, GatewayReport, Receiver, RecvTimeoutError, TICK, View};
-use crate::report::Verdict;
+use report::Verdict;
 
 /// Prints until `stop`, or until nobody reads any more.
 pub(super) fn print(
@@ -62,7 +62,7 @@ fn line(gateway: &str, uptime: u64, link: &str, verdict: &Verdict, activity: &Ac
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::tests::sample;
+    use report::samples::sample;
 
     #[test]
     fn a_line_for_each_link() {

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::report::cell::CellReport;
-use crate::report::site::SiteReport;
-use crate::report::{Counters, GatewayReport, LinkReport};
+use report::cell::CellReport;
+use report::site::SiteReport;
+use report::{Counters, GatewayReport, LinkReport};
 use wire::Counter;
 
 /// For how many seconds a discard counts as rising.
@@ -227,8 +227,8 @@ fn discards(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::table;
-    use crate::report::tests::sample;
+    use report::samples::sample;
+    use report::table;
 
     fn at(uptime_ms: u64, rx_frames: u64, rx_octets: u64, bad_tags: u64) -> GatewayReport {
         let mut report = sample("g");

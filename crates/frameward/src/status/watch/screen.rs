@@ -16,9 +16,9 @@ use ratatui::widgets::Paragraph;
 
 use super::View;
 use super::rates::{Activity, Way};
-use crate::lifetime;
-use crate::report::{Concern, Level, LinkReport, PortReport, SaReport, Verdict};
 use crate::status::text::Uptime;
+use config::lifetime;
+use report::{Concern, Level, LinkReport, PortReport, SaReport, Verdict};
 
 /// What a piece of text is, and so how it looks.
 #[derive(Clone, Copy)]

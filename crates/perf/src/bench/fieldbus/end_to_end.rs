@@ -30,7 +30,7 @@ use crate::demo::cells::secured;
 use crate::demo::pair::{Pair, PairError, Scratch, Station};
 use ::bench::median;
 use frameward::keygen;
-use frameward::report::GatewayReport;
+use report::GatewayReport;
 
 /// Of the 57 that half of 100 Mbit/s carries (the paper's equation 2).
 const RELATIONS: u8 = 50;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use frameward::report::GatewayReport;
 use lab::Namespace;
+use report::GatewayReport;
 
 use crate::bench::BenchError;
 use crate::demo::pair::PairError;

@@ -3,8 +3,8 @@
 use ratatui::text::Line;
 
 use super::{Look, Palette};
-use crate::report::cell::CellReport;
 use crate::status::text::cell::{Cell, Inward, Outward, Relation};
+use report::cell::CellReport;
 
 /// What it is, and how each relation is.
 pub(super) fn lines(cell: &CellReport, palette: Palette) -> Vec<Line<'static>> {

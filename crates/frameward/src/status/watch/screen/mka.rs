@@ -3,8 +3,8 @@
 use ratatui::text::Line;
 
 use super::{Look, Palette};
-use crate::report::mka::{ChangeReport, MkaReport};
 use crate::status::text::mka::{Ago, KeyServer, Member, Sak};
+use report::mka::{ChangeReport, MkaReport};
 
 /// What it is agreed on, who is there, and what changed last.
 pub(super) fn lines(mka: &MkaReport, palette: Palette) -> Vec<Line<'static>> {

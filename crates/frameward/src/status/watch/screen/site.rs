@@ -3,9 +3,9 @@
 use ratatui::text::Line;
 
 use super::{Look, Palette, discards, port_line, title, traffic};
-use crate::report::site::{EpochReport, SitePeerReport, SiteReport};
 use crate::status::text::Uptime;
 use crate::status::watch::rates::Activity;
+use report::site::{EpochReport, SitePeerReport, SiteReport};
 
 pub(super) fn lines(site: &SiteReport, activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
     let here = site.stations.iter().filter(|station| station.peer.is_none()).count();

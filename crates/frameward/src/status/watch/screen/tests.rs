@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 
 use super::*;
-use crate::report::tests::{agreed, sample};
-use crate::report::{Counters, GatewayReport};
+use report::samples::{agreed, sample};
+use report::{Counters, GatewayReport};
 
 fn report(uptime_ms: u64, frames: u64) -> GatewayReport {
     let mut report = sample("line");
@@ -133,7 +133,7 @@ fn a_site_on_the_screen() {
     let sited = |uptime_ms: u64, frames: u64| {
         let mut report = report(uptime_ms, 0);
         report.links.clear();
-        let mut site = crate::report::site::tests::sample_site();
+        let mut site = report::samples::sample_site();
         site.lan.counters = Counters::new(&["RxFrames", "RxOctets"], [frames, 1000 * frames]);
         site.udp[0].counters = Counters::new(&["TxPackets", "TxOctets"], [frames, 900 * frames]);
         site.tunnel = Counters::new(&["InPktsUnknownIdentifier"], [frames / 100]);
@@ -169,7 +169,7 @@ fn a_site_on_the_screen() {
 fn a_cell_on_the_screen() {
     let mut view = View { name: "line".into(), ..View::default() };
     let mut report = sample("line");
-    let mut cell = crate::report::cell::tests::sample_cell();
+    let mut cell = report::samples::sample_cell();
     cell.rest = "drop".into();
     report.links[0].fieldbus = Some(cell);
     view.take(Ok(report));

@@ -1,0 +1,271 @@
+//! What a site means on this machine: interfaces, ports, and how much of a LAN frame a path carries.
+//!
+//! ```text
+//! LAN frame:        DA 6 | SA 6 | SecTAG 16 | rest            LAN MTU: what is behind the SecTAG's EtherType
+//! identifier:       IP 20/40 | UDP 8 | RID 6, check 2 | header 8 | rest                       (wire formats, section 3.1)
+//! header-encryption: IP 20/40 | UDP 8 | the frame, its first 32 octets encrypted      (section 3.2)
+//! plain:            IP 20/40 | UDP 8 | VXLAN 8 | the frame                            (section 3.3)
+//! ```
+//!
+//! Until a peer knows a flow, packets of identifier mode are 32 octets longer. What does not fit one packet goes in
+//! two; plain peers know no such thing. The sums are tested against the forwarding half itself.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+
+use netdev::interface::InterfaceError;
+use tunnel::Mode;
+use wire::ethernet::HEADER_OCTETS;
+use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
+
+use super::ReadMtu;
+use crate::site::{Endpoint, Host, mode_name, sockets, unfit_for_header_encryption};
+use crate::{Config, Finding, Mtu, Site, SitePeer};
+
+const UDP_OCTETS: usize = 8;
+const VXLAN_OCTETS: usize = 8;
+/// Addresses and SecTAG with SCI.
+const PREFIX_OCTETS: usize = 28;
+/// What MACsec with an SCI adds to a machine's frame.
+const MACSEC_OCTETS: usize = 32;
+
+/// An IP version, and what it takes of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum IpVersion {
+    /// IPv4 without options.
+    V4,
+    /// IPv6 without extension headers.
+    V6,
+}
+
+impl IpVersion {
+    /// Octets of its header.
+    pub const fn octets(self) -> usize {
+        match self {
+            Self::V4 => 20,
+            Self::V6 => 40,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::V4 => "IPv4",
+            Self::V6 => "IPv6",
+        }
+    }
+
+    /// Those in which a peer can be reached.
+    pub fn towards(peer: &SitePeer, bind: SocketAddr) -> Vec<Self> {
+        let both = bind.is_ipv6() && bind.ip().is_unspecified();
+        match peer.endpoint.as_ref().map(|Endpoint { host, .. }| host) {
+            Some(Host::Address(IpAddr::V4(_))) => vec![Self::V4],
+            Some(Host::Address(IpAddr::V6(_))) => vec![Self::V6],
+            _ if both => vec![Self::V4, Self::V6],
+            _ if bind.is_ipv4() => vec![Self::V4],
+            _ => vec![Self::V6],
+        }
+    }
+}
+
+/// What a path carries in one mode: MTUs of the LAN, in octets behind the SecTAG's EtherType. For frames with an SCI.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sums {
+    /// Up to here a frame is one packet.
+    pub unsplit: usize,
+    /// Up to here it is two at the most, also before the peer knows its flow; more is dropped.
+    pub in_two: usize,
+}
+
+impl Sums {
+    /// What UDP payloads of so many octets carry.
+    pub const fn of(mode: Mode, payload: usize) -> Self {
+        let (unsplit, in_two) = match mode {
+            Mode::Identifier => {
+                let room = payload.saturating_sub(SHORT_HEADER_OCTETS);
+                (room + PREFIX_OCTETS, room + room.saturating_sub(LONG_FORM_OCTETS) + PREFIX_OCTETS)
+            }
+            // Both packets have addresses and SecTAG.
+            Mode::HeaderEncryption => (payload, (2 * payload).saturating_sub(PREFIX_OCTETS)),
+            Mode::Plain { .. } => {
+                (payload.saturating_sub(VXLAN_OCTETS), payload.saturating_sub(VXLAN_OCTETS))
+            }
+        };
+        Self { unsplit: unsplit.saturating_sub(HEADER_OCTETS), in_two: in_two.saturating_sub(HEADER_OCTETS) }
+    }
+
+    /// The MTU at machines behind link gateways whose frames go unsplit.
+    pub const fn machines(self) -> usize {
+        self.unsplit.saturating_sub(MACSEC_OCTETS)
+    }
+}
+
+/// Octets of the largest UDP payload that a path may carry.
+pub fn path_payload(peer: &SitePeer, version: IpVersion) -> usize {
+    usize::from(peer.path_mtu) - version.octets() - UDP_OCTETS
+}
+
+/// The MTU of a site's LAN, in octets.
+///
+/// # Errors
+///
+/// An interface that is missing, or that has a smaller MTU than is configured.
+pub fn lan_mtu(file: &Path, site: &Site, read_mtu: ReadMtu) -> Result<usize, Finding> {
+    let finding = |text: String| Finding {
+        file: file.to_owned(),
+        line: Some(site.line),
+        text: format!("site {:?}: {text}", site.name),
+    };
+    let interface = read_mtu(&site.lan).map_err(|error: InterfaceError| finding(error.to_string()))?;
+    match site.mtu {
+        Mtu::Octets(octets) if usize::from(octets) > interface => Err(finding(format!(
+            "mtu = {octets} is more than the {interface} of {}; set mtu to {interface} or less, or ip link set {} mtu {octets}",
+            site.lan, site.lan
+        ))),
+        Mtu::Octets(octets) => Ok(octets.into()),
+        Mtu::Interface => Ok(interface),
+    }
+}
+
+/// What of a LAN's frames of `lan_mtu` octets cannot travel, for each peer, with its cure.
+pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
+    let dropped = |peer: &SitePeer| {
+        let sums = |version| Sums::of(peer.mode, path_payload(peer, version));
+        let most =
+            IpVersion::towards(peer, site.bind).into_iter().map(|version| sums(version).in_two).min()?;
+        (lan_mtu > most).then(|| Finding {
+            file: file.to_owned(),
+            line: Some(peer.line),
+            text: format!(
+                "site {:?}: peer {:?}: frames with more than {most} octets behind the SecTAG's EtherType are dropped, and {} takes {lan_mtu}; set the machines' MTU to {}",
+                site.name,
+                peer.name,
+                site.lan,
+                most.saturating_sub(MACSEC_OCTETS)
+            ),
+        })
+    };
+    site.peers.iter().filter_map(dropped).collect()
+}
+
+/// Writes a site's part of the plan.
+pub(super) fn write_site(
+    f: &mut fmt::Formatter<'_>,
+    config: &Config,
+    site: &Site,
+    lan_mtu: Option<usize>,
+) -> fmt::Result {
+    writeln!(f, "\nsite {}", site.name)?;
+    match lan_mtu {
+        Some(mtu) => writeln!(f, "  lan        {}, MTU {mtu}", site.lan)?,
+        None => writeln!(f, "  lan        {}", site.lan)?,
+    }
+    if let Some(identity) = &site.identity {
+        writeln!(f, "  identity   public key {}", identity.public())?;
+    }
+    for socket in sockets(site) {
+        writeln!(f, "  binds      {socket}")?;
+    }
+    if site.dscp > 0 {
+        writeln!(f, "  DSCP       {}, of all packets", site.dscp)?;
+    }
+    let limits = &site.limits;
+    writeln!(
+        f,
+        "  limits     {} flows to a peer, {} of an SCI, {} of a source; {} new ones a second; forgotten after {} s",
+        limits.flows,
+        limits.flows_per_sci,
+        limits.flows_per_source,
+        limits.new_flows_per_second,
+        limits.flow_age.as_secs()
+    )?;
+    writeln!(
+        f,
+        "  stations   {}, forgotten after {} s; window of {} seqs",
+        limits.stations,
+        limits.station_age.as_secs(),
+        site.window
+    )?;
+    site.peers.iter().try_for_each(|peer| write_peer(f, config, site, peer, lan_mtu))
+}
+
+fn write_peer(
+    f: &mut fmt::Formatter<'_>,
+    config: &Config,
+    site: &Site,
+    peer: &SitePeer,
+    lan_mtu: Option<usize>,
+) -> fmt::Result {
+    write!(f, "\n  peer {}: {}", peer.name, mode_name(peer.mode))?;
+    if let Mode::Plain { vni } = peer.mode {
+        write!(f, ", VNI {vni}, NOT PROTECTED")?;
+    }
+    match &peer.endpoint {
+        Some(endpoint) => writeln!(f, ", at {endpoint}")?,
+        None => writeln!(f, ", connects from anywhere")?,
+    }
+    if let Some(key) = peer.public_key {
+        writeln!(f, "    public key {key}")?;
+    }
+    for version in IpVersion::towards(peer, site.bind) {
+        write_sums(f, peer, version, lan_mtu)?;
+    }
+    if peer.mode == Mode::HeaderEncryption {
+        writeln!(
+            f,
+            "    refuses    frames without encryption, with a confidentiality offset, with extension headers, without SCI"
+        )?;
+        for link in &config.links {
+            if let Some(why) = unfit_for_header_encryption(link) {
+                writeln!(f, "               so none of link {}: {why}", link.name)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write_sums(
+    f: &mut fmt::Formatter<'_>,
+    peer: &SitePeer,
+    version: IpVersion,
+    lan_mtu: Option<usize>,
+) -> fmt::Result {
+    let payload = path_payload(peer, version);
+    let known = if matches!(peer.mode, Mode::Plain { .. }) { "assumed" } else { "if probes find no less" };
+    writeln!(
+        f,
+        "    path       {} octets ({known}) - {} {} - UDP {UDP_OCTETS} = payload {payload}",
+        peer.path_mtu,
+        version.name(),
+        version.octets()
+    )?;
+    writeln!(f, "                                  LAN MTU unsplit  machines' MTU  LAN MTU in two packets")?;
+    for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 0 }] {
+        let sums = Sums::of(mode, payload);
+        let mark = if mode_name(mode) == mode_name(peer.mode) { '*' } else { ' ' };
+        write!(f, "             {mark} {:<19}{:>15}{:>15}", mode_name(mode), sums.unsplit, sums.machines())?;
+        match sums.in_two > sums.unsplit {
+            true => writeln!(f, "{:>24}", sums.in_two)?,
+            false => writeln!(f, "{:>24}", "never split")?,
+        }
+    }
+    let sums = Sums::of(peer.mode, payload);
+    match lan_mtu {
+        Some(mtu) if mtu > sums.in_two => writeln!(
+            f,
+            "    so         full frames of this LAN are DROPPED; set the machines' MTU to {}",
+            sums.in_two.saturating_sub(MACSEC_OCTETS)
+        ),
+        Some(mtu) if mtu > sums.unsplit => writeln!(
+            f,
+            "    so         frames above {} octets are split in two; the machines' MTU of {} avoids it",
+            sums.unsplit,
+            sums.machines()
+        ),
+        Some(_) => writeln!(f, "    so         every frame of this LAN goes unsplit"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests;

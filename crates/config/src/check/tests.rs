@@ -1,0 +1,231 @@
+use super::*;
+use crate::key_file::{CellKey, NamedCak, fingerprint};
+use suite::Sak;
+use wire::Ckn;
+
+fn configured(more: &str) -> Config {
+    let text = format!(
+        r#"[gateway]
+name = "press-line"
+[[link]]
+name = "press"
+plain = "eth0"
+protected = "eth1"
+suite = "gcm-aes-128"
+{more}
+[link.static]
+an = 0
+sci = "02:00:00:00:00:01/1"
+key_file = "a.key"
+[[link.static.peer]]
+an = 2
+sci = "02:00:00:00:00:02/1"
+key_file = "bb.key"
+"#
+    );
+    parsed(&text)
+}
+
+pub(super) fn parsed(text: &str) -> Config {
+    let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
+    let cak = |path: &Path| {
+        let length = path.as_os_str().len();
+        Ok(NamedCak::new(Ckn::new(&vec![7; length]).unwrap(), &[length as u8; 16]).unwrap())
+    };
+    let files = crate::KeyFiles {
+        key: &key,
+        cak: &cak,
+        identity: &crate::key_file::read_identity,
+        master_key: &|_| Ok(CellKey::new(&[1; 32])),
+    };
+    crate::parse(Path::new("gw.toml"), text, files).unwrap().0
+}
+
+fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<String>> {
+    link_mtus(&config.file, &config.links[0], &|name| match name {
+        "eth0" if plain > 0 => Ok(plain),
+        "eth1" if protected > 0 => Ok(protected),
+        _ => Err(InterfaceError::Missing { name: name.into() }),
+    })
+    .map_err(|errors| errors.iter().map(Finding::to_string).collect())
+}
+
+#[test]
+fn the_protected_side_must_take_what_the_plain_side_sends() {
+    let small = |plain: usize, grow: usize, protected: usize, cure: [usize; 2]| {
+        Err(vec![format!(
+            "gw.toml:3: link \"press\": MTU too small: frames of the machine's {plain} octets grow by {grow}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
+            cure[0], cure[1]
+        )])
+    };
+    let fine = |plain, protected| Ok(Mtus { plain, protected });
+    for (more, plain, protected, expected) in [
+        ("", 1500, 1532, fine(1500, 1532)),
+        ("", 1500, 1531, small(1500, 32, 1531, [1532, 1499])),
+        ("", 1500, 1500, small(1500, 32, 1500, [1532, 1468])),
+        ("sci = \"never\"", 1500, 1524, fine(1500, 1524)),
+        ("sci = \"never\"", 1500, 1523, small(1500, 24, 1523, [1524, 1499])),
+        ("protect_frames = false", 1500, 1500, fine(1500, 1500)),
+        ("mtu = 1600", 1500, 9000, fine(1500, 1600)),
+        ("mtu = 1500", 1500, 9000, small(1500, 32, 1500, [1532, 1468])),
+        ("mtu = 1600", 1500, 1532, Err(vec!["gw.toml:3: link \"press\": mtu = 1600 is more than the 1532 of eth1; set mtu to 1532 or less, or ip link set eth1 mtu 1600".to_owned()])),
+        ("", 0, 0, Err(["eth0", "eth1"].map(|name| format!("gw.toml:3: link \"press\": interface {name} does not exist; 'ip link' lists those that do")).to_vec())),
+        ("", 0, 1532, Err(vec!["gw.toml:3: link \"press\": interface eth0 does not exist; 'ip link' lists those that do".to_owned()])),
+    ] {
+        assert_eq!(judged(&configured(more), plain, protected), expected, "{more} {plain} {protected}");
+    }
+}
+
+#[test]
+fn the_plan_names_what_counts() {
+    let config = configured("bypass = [\"lldp\"]");
+    let mtu = |name: &str| Ok(if name == "eth0" { 1500 } else { 1534 });
+    let plan = Plan::new(&config, Some(&mtu))
+        .unwrap()
+        .with_line_rates(&|name| (name == "eth1").then_some(100))
+        .to_string();
+    let keys = [5_u8, 6].map(|octet| fingerprint(&[octet; 16]));
+    assert_eq!(
+        plan,
+        format!(
+            "gateway press-line
+  state      /var/lib/frameward
+  io         auto, polling adaptive, realtime auto
+
+link press
+  plain      eth0, MTU 1500
+  protected  eth1, MTU 1534
+  suite      gcm-aes-128, encrypted
+  receive    validate_frames strict, replay protection window 0
+  overhead   32 octets a frame: SecTAG 16, ICV 16
+  largest    payload 1500 octets; 1498 behind a VLAN tag, 1494 behind two
+  link loss  forward: eth0 is down while eth1 has no carrier
+  in clear   lldp (0x88cc), both ways: whoever is on the network learns what the machine tells its neighbours, and can name itself its neighbour
+  own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
+  peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}
+  key lasts  2^32 frames: 11 hours of shortest frames at 100 Mbit/s, 49 days at 1000 frames/s; or 4095 crashes
+",
+            keys[0], keys[1]
+        )
+    );
+    let offline = Plan::new(&config, None).unwrap().to_string();
+    assert!(offline.contains("  protected  eth1, MTU at least that of eth0 plus 32\n"));
+    assert!(!offline.contains("largest"));
+}
+
+#[test]
+fn interfaces_that_no_gateway_can_use_are_named() {
+    assert!(matches!(interface_mtu("lo"), Err(InterfaceError::NotEthernet { .. })));
+    assert!(matches!(interface_mtu("no-such-if"), Err(InterfaceError::Missing { .. })));
+    assert!(sysfs_mtu("lo").unwrap() >= 1500);
+}
+
+#[test]
+fn the_plan_tells_what_stays_whole_and_what_is_divided() {
+    let config = configured("fragment = \"on\"\nconcatenate = \"on\"\nhold = \"250us\"");
+    let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+    for words in ["unsplit", "payload 1468 octets", "fragment on, concatenate on, hold 250 us"] {
+        assert!(plan.contains(words), "{words:?} is not in\n{plan}");
+    }
+}
+
+#[test]
+fn the_plan_tells_which_suite_is_faster_here() {
+    use crate::suite_speed::AesInstructions::Present;
+    use crate::suite_speed::tests::speeds;
+    use suite::CipherSuite::{Aegis128L, GcmAes128};
+    let config = configured("");
+    let plan = || Plan::new(&config, None).unwrap();
+    let told = plan().with_speeds(speeds(Present, &[(GcmAes128, 105), (Aegis128L, 51)])).to_string();
+    for line in [
+        "\n  suites     ns for 512 octets on this CPU: aegis-128l 51, gcm-aes-128 105\n",
+        "\n  speed      gcm-aes-128 takes 105 ns for 512 octets on this CPU; consider aegis-128l (51 ns), if Frameward stands at both ends\n",
+    ] {
+        assert!(told.contains(line), "{told}");
+    }
+    assert!(!plan().to_string().contains("speed"));
+}
+
+#[test]
+fn the_plan_tells_how_long_a_key_lasts() {
+    let plan = |config: &Config| Plan::new(config, None).unwrap().to_string();
+    let assumed = "  key lasts  2^32 frames: 66 minutes of shortest frames at 1000 Mbit/s (assumed), 49 days at 1000 frames/s; or 4095 crashes\n";
+    assert!(plan(&configured("")).contains(assumed));
+    assert!(plan(&configured("sci = \"never\"")).contains(" 61 minutes of shortest frames"));
+    assert!(!plan(&configured("protect_frames = false")).contains("key lasts"));
+    let mut config = configured("");
+    let crate::Keys::Static(sas) = &mut config.links[0].keys else { panic!("static keys") };
+    sas.suite = suite::CipherSuite::GcmAesXpn128;
+    sas.receive[0].replay_floor = false;
+    assert!(plan(&config).contains("  key lasts  64-bit packet numbers: not a concern\n"));
+    assert!(plan(&config).contains("replay floor off"));
+}
+
+fn agreed(of_link: &str, of_mka: &str) -> Config {
+    parsed(&format!(
+        "[gateway]\nname = \"press-line\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n\
+         {of_link}\n[link.mka]\ncak_file = \"a.cak\"\n{of_mka}\n"
+    ))
+}
+
+#[test]
+fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
+    let config = agreed("", "fallback_cak_file = \"old.cak\"\nrekey = \"4h\"");
+    let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+    let start = plan.find("  suite").unwrap();
+    assert_eq!(
+        &plan[start..],
+        format!(
+            "  suite      auto (gcm-aes-128), encrypted
+  receive    validate_frames strict, replay protection window 0
+  overhead   32 octets a frame: SecTAG 16, ICV 16
+  unsplit    payload 1468 octets; 1464 behind a VLAN tag, 1460 behind two
+  dividing   fragment if all peers announce it, concatenate if all peers announce it, hold 0 us; 2 octets more for each segment but one
+             while a peer does not, payloads above 1468 octets are lost: set the machine's MTU to 1468, or the protected side's to 1532, where that may be
+  link loss  forward: eth0 is down while eth1 has no carrier
+  SCI        the address of eth1, port 1
+  CAK        ckn 0707070707, 128 bits, key {}
+  fallback   ckn 07070707070707, 128 bits, key {}
+  MKPDUs     to 01:80:c2:00:00:03: a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8)
+  key server whoever of the group has the lowest priority, of equal ones the lowest SCI; here 16
+  next key   every 4 hours, if this box is key server, and when a peer joins, on request, or before packet numbers run out
+  no peer    block: nothing passes until one is back
+",
+            fingerprint(&[5; 16]),
+            fingerprint(&[7; 16]),
+        )
+    );
+    let other = agreed(
+        "suite = \"gcm-aes-xpn-128\"\nfragment = \"off\"",
+        "priority = 255\nsci = \"02:00:00:00:00:01/1\"\non_peer_loss = \"hold\"\ndelay_protect = true\ndestination = \"02:00:00:00:00:09\"",
+    );
+    let plan = Plan::new(&other, Some(&|name| Ok(if name == "eth0" { 1500 } else { 1532 })))
+        .unwrap()
+        .with_speeds(crate::suite_speed::measure())
+        .to_string();
+    for line in [
+        "\n  suite      gcm-aes-xpn-128, encrypted\n",
+        "\n  largest    payload 1500 octets",
+        "\n  speed      gcm-aes-xpn-128 takes ",
+        "\n  SCI        02:00:00:00:00:01/1\n",
+        "\n  MKPDUs     to 02:00:00:00:00:09: switches between the boxes pass it; the peer has to be the only one\n",
+        "\n  key server never this box (priority 255): another one has to be\n",
+        "\n  next key   every 8 hours, if this box is key server",
+        "\n  no peer    hold: the last key goes on",
+        "\n  delayed    frames that were held back",
+    ] {
+        assert!(plan.contains(line), "{line} is not in\n{plan}");
+    }
+    assert!(!plan.contains("key lasts"));
+}
+
+#[test]
+fn without_dividing_the_protected_side_must_take_all_with_mka_too() {
+    let config = agreed("fragment = \"off\"", "");
+    assert_eq!(
+        judged(&config, 1500, 1500).unwrap_err(),
+        [
+            "gw.toml:3: link \"press\": MTU too small: frames of the machine's 1500 octets grow by 32, and the protected side takes 1500; set the protected side's MTU to 1532, the machine's to 1468, or fragment = \"auto\" if all peers are Frameward's"
+        ]
+    );
+}

@@ -1,0 +1,420 @@
+//! Files with one static key, 32 or 64 hexadecimal digits, or with a site's identity, 128: the private key and behind it
+//! the public one; files with a fieldbus' master key, 64 (`cell.rs`); and files with a CAK and its name (`cak.rs`). Mode 0600.
+//!
+//! ```text
+//! # comments run from the number sign to the end of the line
+//! 000102030405060708090a0b0c0d0e0f
+//! ```
+//!
+//! The digits may be split by white space. An identity has both keys, since any 32 octets would do for a private one: a
+//! public key that is taken for it, or a static key, is refused instead of becoming an identity that others have, too.
+//! The file must be a regular one, of root or of the running user (root also reads the packaged gateway's), and
+//! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
+//! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
+//! What holds the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]); it is never printed.
+
+mod cak;
+mod cell;
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{User, geteuid};
+use sha2::{Digest as _, Sha256};
+use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
+use suite::{CipherSuite, Sak, Secret, scrubbed};
+use zeroize::Zeroizing;
+
+pub use cak::{NamedCak, read_cak};
+pub use cell::{CellKey, read_master_key};
+
+/// The most octets that a key file may have, comments included.
+const LARGEST_FILE: usize = 4096;
+/// The most octets that digits of a key file mean: those of an identity.
+const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
+const ROOT: u32 = 0;
+/// As whom the systemd unit runs a gateway.
+const GATEWAY_USER: &str = "frameward";
+
+/// Why a key file is refused. Every text says what to do; none holds a digit of the key.
+#[derive(Debug, thiserror::Error)]
+#[error("{} {reason}", path.display())]
+pub struct KeyFileError {
+    /// The file.
+    path: PathBuf,
+    reason: Reason,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum Reason {
+    #[error(
+        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen static --out FILE"
+    )]
+    Missing(io::Error),
+    #[error("cannot be read: {0}; let the gateway's user read it")]
+    Unreadable(io::Error),
+    #[error("is no regular file; name one")]
+    Irregular,
+    #[error("can be read by others (mode {mode:04o}); chmod 600 {}", path.display())]
+    Open { mode: u32, path: PathBuf },
+    #[error("belongs to user {owner}; chown it to root or to the gateway's user")]
+    Foreign { owner: u32 },
+    #[error("is larger than {LARGEST_FILE} octets; name a key file")]
+    Large,
+    #[error("is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it")]
+    Malformed,
+    #[error(
+        "holds {given} bits where {suite} needs {needed}; make one with: frameward keygen static --bits {needed} --out FILE"
+    )]
+    Length { given: usize, suite: CipherSuite, needed: usize },
+    #[error("cannot be read: {0}; make one with: frameward keygen site --out FILE")]
+    NoIdentity(io::Error),
+    #[error(
+        "is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE"
+    )]
+    NotIdentity,
+    #[error(
+        "holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE"
+    )]
+    NoPair,
+    #[error(
+        "holds a CAK, for cak_file in [link.mka]; make a static key with: frameward keygen static --out FILE"
+    )]
+    IsCak,
+    #[error(
+        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen cak --out FILE"
+    )]
+    NoCak(io::Error),
+    #[error(
+        "is no CAK file; it holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE"
+    )]
+    NotCak,
+    #[error(
+        "holds a static key, which has no name, for key_file in [link.static]; make a CAK with: frameward keygen cak --out FILE"
+    )]
+    IsStaticKey,
+    #[error(
+        "holds a site's identity, for identity in [[site]]; make a CAK with: frameward keygen cak --out FILE"
+    )]
+    IsIdentity,
+    #[error("has a ckn that is not 2 to 64 hexadecimal digits, two for each octet; correct it")]
+    Ckn,
+    #[error("has a cak that is neither 32 nor 64 hexadecimal digits; correct it")]
+    Cak,
+    #[error(
+        "cannot be read: {0}; copy it from the other gateway, or make one with: frameward keygen fieldbus --out FILE"
+    )]
+    NoMasterKey(io::Error),
+    #[error(
+        "is no master key file; it holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE"
+    )]
+    NotMasterKey,
+    #[error(
+        "holds a CAK, for cak_file in [link.mka]; make a master key with: frameward keygen fieldbus --out FILE"
+    )]
+    IsCakNotMasterKey,
+}
+
+/// Reads the key in the file `path` for `suite`.
+///
+/// # Errors
+///
+/// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no key of the suite's length.
+pub fn read(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
+    scrubbed(|| read_checked(path, suite)).map_err(|reason| KeyFileError { path: path.to_owned(), reason })
+}
+
+/// Reads the identity of a site in the file `path`.
+///
+/// # Errors
+///
+/// [`KeyFileError`] if the file cannot be read, is not kept secret, or holds no pair of keys.
+pub fn read_identity(path: &Path) -> Result<Identity, KeyFileError> {
+    scrubbed(|| read_checked_identity(path)).map_err(|reason| {
+        let reason = match reason {
+            Reason::Missing(error) => Reason::NoIdentity(error),
+            other => other,
+        };
+        KeyFileError { path: path.to_owned(), reason }
+    })
+}
+
+fn read_checked_identity(path: &Path) -> Result<Identity, Reason> {
+    let octets = parse(&read_text(path)?).ok_or(Reason::NotIdentity)?;
+    let pair = octets.octets().split_first_chunk();
+    let (private, public) = pair.ok_or(Reason::NotIdentity)?;
+    let public = PublicKey(public.try_into().map_err(|_| Reason::NotIdentity)?);
+    Identity::from_pair(private, public).map_err(|_| Reason::NoPair)
+}
+
+fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
+    let text = read_text(path)?;
+    let Some(octets) = parse(&text) else {
+        return Err(if cak::is_like_one(&text) { Reason::IsCak } else { Reason::Malformed });
+    };
+    // An identity is no key of a link, also where one is as long.
+    if octets.length() == MOST_OCTETS {
+        return Err(Reason::Malformed);
+    }
+    Sak::of(suite, octets).map_err(|wrong| Reason::Length {
+        given: 8 * wrong.given,
+        suite,
+        needed: 8 * wrong.expected,
+    })
+}
+
+/// What a file that is kept secret holds. Wiped when dropped.
+fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
+    let unreadable = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => Reason::Missing(error),
+        _ => Reason::Unreadable(error),
+    };
+    // Opening a named pipe would wait for its writer.
+    if !fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err(Reason::Irregular);
+    }
+    let file = File::open(path).map_err(unreadable)?;
+    check_secrecy(&file.metadata().map_err(unreadable)?, path)?;
+    // Allocated whole at first, so that growing leaves no copy behind.
+    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST_FILE + 1));
+    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
+    if text.len() > LARGEST_FILE {
+        return Err(Reason::Large);
+    }
+    Ok(text)
+}
+
+/// Refuses a file that holds keys among other things and that others can read or write.
+///
+/// # Errors
+///
+/// [`KeyFileError`].
+pub fn check_file(path: &Path) -> Result<(), KeyFileError> {
+    let checked = fs::metadata(path).map_err(Reason::Unreadable);
+    checked
+        .and_then(|metadata| check_secrecy(&metadata, path))
+        .map_err(|reason| KeyFileError { path: path.to_owned(), reason })
+}
+
+fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
+    check_secrecy_for(metadata, path, geteuid().as_raw())
+}
+
+fn check_secrecy_for(metadata: &Metadata, path: &Path, reader: u32) -> Result<(), Reason> {
+    if !metadata.is_file() {
+        return Err(Reason::Irregular);
+    }
+    let mode = metadata.permissions().mode() & 0o7777;
+    if mode & 0o077 != 0 {
+        return Err(Reason::Open { mode, path: path.to_owned() });
+    }
+    let owner = metadata.uid();
+    let gateway = || User::from_name(GATEWAY_USER).ok().flatten().map(|user| user.uid.as_raw());
+    if may_own(owner, reader, &gateway) { Ok(()) } else { Err(Reason::Foreign { owner }) }
+}
+
+/// Whether `owner` may own keys that `user` reads; `gateway` is asked for the packaged gateway's user. Its keys are
+/// root's too, so that `doctor` and `inspect` can be run by `sudo` on a gateway's configuration.
+fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
+    owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
+}
+
+/// Whether a key is nothing but zeros: memory that nobody wrote to, or a place to be filled in. Looks at all of it, however
+/// it begins.
+pub fn is_zeros(key: &[u8]) -> bool {
+    key.iter().fold(0, |all, octet| all | octet) == 0
+}
+
+/// Why a key of zeros is refused; `kind` is what `keygen` makes in its place.
+pub fn zeros(path: &Path, kind: &str) -> String {
+    format!(
+        "{} holds zeros, which is no secret; make a key with: frameward keygen {kind} --out FILE",
+        path.display()
+    )
+}
+
+/// The lines, without their comments.
+fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|&c| c == b'\n').map(|line| line.split(|&c| c == b'#').next().unwrap_or_default())
+}
+
+/// The octets: 16, 32 or 64 of them, each put where it stays.
+fn parse(text: &[u8]) -> Option<Secret> {
+    let digits = || contents(text).flatten().filter(|c| !c.is_ascii_whitespace());
+    let count = digits().count();
+    if !matches!(count, 32 | 64 | 128) {
+        return None;
+    }
+    let mut secret = Secret::zeros(count / 2);
+    for (at, digit) in digits().enumerate() {
+        let value = char::from(*digit).to_digit(16)? as u8;
+        // The first of two is the higher one.
+        *secret.octets_mut().get_mut(at / 2)? |= value << (4 * (1 - at % 2));
+    }
+    Some(secret)
+}
+
+/// The public part of a key: the first 8 octets of SHA-256 over "frameward key" and the key, as 16 hexadecimal
+/// digits. It tells keys apart and tells nothing about them, as long as they are random.
+pub fn fingerprint(key: &[u8]) -> String {
+    let digest = scrubbed(|| Sha256::new().chain_update(b"frameward key").chain_update(key).finalize());
+    hex::encode(&digest[..8])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use testkit::TestDirectory;
+
+    const KEY_128: &str = "000102030405060708090A0b0c0d0e0f";
+
+    fn refusal(directory: &TestDirectory, mode: u32, text: &str, suite: CipherSuite) -> String {
+        let path = directory.path().join("press.key");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        match read(&path, suite) {
+            Ok(_) => "fine".into(),
+            Err(error) => error.to_string().replace(&format!("{}/", directory.path().display()), ""),
+        }
+    }
+
+    #[test]
+    fn key_files_are_read_or_refused() {
+        let directory = TestDirectory::new("key-file");
+        let gcm_128 = CipherSuite::GcmAes128;
+        let spread = format!("# press\n{}\n {} # half\n\n", &KEY_128[..16], &KEY_128[16..]);
+        let malformed = "press.key is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it";
+        let open = |mode| format!("press.key can be read by others (mode {mode}); chmod 600 press.key");
+        let short = "press.key holds 128 bits where gcm-aes-256 needs 256; make one with: frameward keygen static --bits 256 --out FILE";
+        let long = "press.key holds 256 bits where gcm-aes-128 needs 128; make one with: frameward keygen static --bits 128 --out FILE";
+        for (mode, text, suite, expected) in [
+            (0o600, KEY_128, gcm_128, "fine".to_owned()),
+            (0o400, KEY_128, gcm_128, "fine".to_owned()),
+            (0o600, &spread, gcm_128, "fine".to_owned()),
+            (0o600, &KEY_128.repeat(2), CipherSuite::ChaCha20Poly1305, "fine".to_owned()),
+            (0o644, KEY_128, gcm_128, open("0644")),
+            (0o640, KEY_128, gcm_128, open("0640")),
+            (0o601, KEY_128, gcm_128, open("0601")),
+            (0o600, KEY_128, CipherSuite::GcmAes256, short.to_owned()),
+            (0o600, &KEY_128.repeat(2), gcm_128, long.to_owned()),
+            (0o600, "", gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128[1..], gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128.replace('0', "g"), gcm_128, malformed.to_owned()),
+            (0o600, &KEY_128.repeat(3), gcm_128, malformed.to_owned()),
+            // As long as an identity.
+            (0o600, &KEY_128.repeat(4), gcm_128, malformed.to_owned()),
+            (
+                0o600,
+                &" ".repeat(5000),
+                gcm_128,
+                "press.key is larger than 4096 octets; name a key file".to_owned(),
+            ),
+        ] {
+            assert_eq!(refusal(&directory, mode, text, suite), expected, "{mode:o} {text:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_is_what_was_written() {
+        let directory = TestDirectory::new("key-octets");
+        let path = directory.path().join("press.key");
+        fs::write(&path, KEY_128).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let key = read(&path, CipherSuite::GcmAes128).unwrap();
+        assert_eq!(key.octets(), core::array::from_fn::<u8, 16, _>(|i| i as u8));
+        assert_eq!(fingerprint(key.octets()).len(), 16);
+        assert_ne!(fingerprint(key.octets()), fingerprint(&[0; 16]));
+    }
+
+    #[test]
+    fn an_identity_is_a_pair_and_nothing_else() {
+        let directory = TestDirectory::new("key-identity");
+        let path = directory.path().join("dresden.key");
+        let read_as = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            read_identity(&path)
+                .map(|identity| identity.public())
+                .map_err(|error| error.to_string().replace(&format!("{}/", directory.path().display()), ""))
+        };
+        let identity = Identity::new(&[9; 32]);
+        let (private, public) = (hex::encode(identity.private()), identity.public().to_string());
+        let both = format!("# dresden\n{private} # keep it\n{public}\n");
+        assert_eq!(read_as(&both, 0o600), Ok(identity.public()));
+        let no = "dresden.key is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE";
+        let torn = "dresden.key holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE";
+        for (text, mode, expected) in [
+            // A static key; a public key alone, which would make an identity that everybody has.
+            (KEY_128.to_owned(), 0o600, no),
+            (public.clone(), 0o600, no),
+            (String::new(), 0o600, no),
+            (format!("{public}{private}"), 0o600, torn),
+            (both.replacen("09", "08", 1), 0o600, torn),
+            (both.clone(), 0o640, "dresden.key can be read by others (mode 0640); chmod 600 dresden.key"),
+        ] {
+            assert_eq!(read_as(&text, mode), Err(expected.to_owned()), "{text}");
+        }
+        let missing = read_identity(&directory.path().join("none")).unwrap_err();
+        assert!(missing.to_string().ends_with("make one with: frameward keygen site --out FILE"));
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_without_waiting() {
+        let directory = TestDirectory::new("key-irregular");
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), directory.path()] {
+            let error = read(path, CipherSuite::GcmAes128).unwrap_err();
+            assert_eq!(error.to_string(), format!("{} is no regular file; name one", path.display()));
+        }
+        let missing = read(&directory.path().join("none"), CipherSuite::GcmAes128).unwrap_err();
+        assert!(missing.to_string().ends_with("make one with: frameward keygen static --out FILE"));
+    }
+
+    #[test]
+    fn roots_and_ones_own_keys_are_read_and_by_root_the_gateways() {
+        let (gateway, own, other) = (990, 1000, 1001);
+        for (owner, user, expected) in [
+            (ROOT, ROOT, true),
+            (ROOT, own, true),
+            (own, own, true),
+            (other, own, false),
+            (gateway, own, false),
+            (other, ROOT, false),
+            (gateway, ROOT, true),
+        ] {
+            assert_eq!(may_own(owner, user, &|| Some(gateway)), expected, "{owner}'s key, read by {user}");
+        }
+        assert!(!may_own(gateway, ROOT, &|| None), "without such a user its number is anybody's");
+    }
+
+    /// Root gives a file away. Anybody else is another user for a file of his own, if he says that he is not himself.
+    #[test]
+    fn a_file_of_another_user_is_refused() {
+        let directory = TestDirectory::new("key-foreign");
+        let path = directory.path().join("press.key");
+        fs::write(&path, KEY_128).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        let own = geteuid().as_raw();
+        let refused = |owner: u32, reader: u32| {
+            let metadata = fs::metadata(&path).unwrap();
+            assert_eq!(metadata.uid(), owner);
+            match check_secrecy_for(&metadata, &path, reader) {
+                Err(Reason::Foreign { owner: named }) => assert_eq!(named, owner),
+                other => panic!("{reader} reads a file of {owner}: {other:?}"),
+            }
+        };
+        if own != ROOT {
+            check_secrecy_for(&fs::metadata(&path).unwrap(), &path, own).unwrap();
+            refused(own, own + 1);
+            return;
+        }
+        std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
+        refused(12345, ROOT);
+        refused(12345, 12346);
+        let error = read(&path, CipherSuite::GcmAes128).unwrap_err();
+        assert!(error.to_string().contains("belongs to user 12345"));
+    }
+}

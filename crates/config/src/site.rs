@@ -1,0 +1,142 @@
+//! `[[site]]`: a tunnel gateway, and `[[site.peer]]`, the sites that it speaks with.
+//!
+//! What needs an identity, a key or an endpoint depends on the peer's mode:
+//!
+//! | | `identifier` | `header-encryption` | `plain` |
+//! |---|---|---|---|
+//! | `identity` of the site, `public_key` | needed | needed | refused (`public_key`) |
+//! | `endpoint` | may be absent: the peer connects | needed | needed |
+//! | `vni` | refused | refused | needed |
+//!
+//! Not here: whether a name can be looked up, and what the LAN interface is.
+
+mod endpoint;
+mod limits;
+mod misfit;
+mod peer;
+mod ports;
+pub mod settings;
+mod validate;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use suite::identity::{Identity, PublicKey};
+use tunnel::{Limits, Mode};
+
+pub use endpoint::{BadEndpoint, Endpoint, Host};
+pub use misfit::unfit_for_header_encryption;
+pub(super) use misfit::warn_of_misfits;
+pub use ports::{Socket, sockets};
+pub(super) use validate::{IdentitySource, validate_all};
+
+use super::Mtu;
+
+/// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.
+#[derive(Debug)]
+pub struct Site {
+    /// See [`super::is_name`]; no link and no other site has it.
+    pub name: String,
+    /// The line of the configuration on which the site begins, from 1.
+    pub line: usize,
+    /// The interface towards the LAN.
+    pub lan: String,
+    /// Whether that interface may carry addresses or default routes of this box, which are cut off.
+    pub allow_addresses: bool,
+    /// The MTU of the LAN.
+    pub mtu: Mtu,
+    /// The data port, which is the management channel's, too. Neither the port nor the next one is 0.
+    pub bind: SocketAddr,
+    /// Who the site is; none if all of its peers are plain.
+    pub identity: Option<Identity>,
+    /// The file it came from.
+    pub identity_file: PathBuf,
+    /// The differentiated services code point (RFC 2474) of all that it sends, 0 to 63.
+    pub dscp: u8,
+    /// Seqs of a lane's window: see [`tunnel::Settings::window`].
+    pub window: u64,
+    /// What bounds memory and work.
+    pub limits: Limits,
+    /// The other sites: 1 to [`MOST_PEERS`].
+    pub peers: Vec<SitePeer>,
+}
+
+/// `[[site.peer]]`: another site.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SitePeer {
+    /// See [`super::is_name`]; no other peer of the site has it.
+    pub name: String,
+    /// The line of the configuration on which the peer begins, from 1.
+    pub line: usize,
+    /// Where it is; none: it connects from wherever it is.
+    pub endpoint: Option<Endpoint>,
+    /// Who it is; none if it is plain.
+    pub public_key: Option<PublicKey>,
+    /// How headers are protected.
+    pub mode: Mode,
+    /// The largest IP packet that the path may carry, in octets. Up to there it is probed; of a plain peer, believed.
+    pub path_mtu: u16,
+    /// Whether keys may be agreed on with it by X25519 alone: `classical = "allow"`.
+    pub classical: bool,
+}
+
+/// Peers of a site.
+pub const MOST_PEERS: usize = 255;
+
+/// The path MTU where none is configured.
+pub const USUAL_PATH_MTU: u16 = 1500;
+
+impl Site {
+    /// Whether both say the same, wherever in the file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        let peers = self.peers.len() == other.peers.len()
+            && self.peers.iter().zip(&other.peers).all(|(one, other)| one.is_like(other));
+        peers && self.is_like_but_for_peers(other)
+    }
+
+    /// Whether both say the same of the site itself, wherever in the file.
+    pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            line: _,
+            lan,
+            allow_addresses,
+            mtu,
+            bind,
+            identity,
+            identity_file: _,
+            dscp,
+            window,
+            limits,
+            peers: _,
+        } = self;
+        (name, lan, mtu, bind, identity)
+            == (&other.name, &other.lan, &other.mtu, &other.bind, &other.identity)
+            && (dscp, window, limits) == (&other.dscp, &other.window, &other.limits)
+            && *allow_addresses == other.allow_addresses
+    }
+
+    /// Whether one of its peers has this mode, whichever VNI.
+    pub fn has(&self, mode: Mode) -> bool {
+        self.peers.iter().any(|peer| mode_name(peer.mode) == mode_name(mode))
+    }
+}
+
+impl SitePeer {
+    /// Whether both say the same, wherever in the file.
+    pub fn is_like(&self, other: &Self) -> bool {
+        Self { line: other.line, ..self.clone() } == *other
+    }
+}
+
+/// As the configuration writes it.
+pub const fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Identifier => "identifier",
+        Mode::HeaderEncryption => "header-encryption",
+        Mode::Plain { .. } => "plain",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,110 @@
+//! What a site's sockets, its manager and its forwarding half are told, from the configuration.
+
+use dataplane::site::{VXLAN_PORT, Wan};
+use netdev::udp::{Offloads, UdpError};
+use sitelink::{ManagerPeer, ManagerSettings};
+use tunnel::{EPOCH_LIFE, Mode, PeerSettings, Settings};
+use wire::ethernet::HEADER_OCTETS;
+
+use super::{Site, SitePeer, sockets};
+use crate::check::site::{IpVersion, path_payload};
+
+/// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
+const LEAST_PAYLOAD: usize = 1200;
+/// What a frame becomes longer by at the most, on its way into one packet: the long form of identifier mode.
+const LONGEST_HEADER: usize = 40;
+/// One worker has a site, so it sends on one lane.
+const LANES: u8 = 1;
+
+/// Binds the UDP ports that a site's peers need.
+///
+/// # Errors
+///
+/// As [`Wan::open`].
+pub fn open_wan(config: &Site) -> Result<Wan, UdpError> {
+    let modes: Vec<Mode> = config.peers.iter().map(|peer| peer.mode).collect();
+    Wan::open(config.bind, plain_port(config), &modes, Offloads::default())
+}
+
+/// Binds those that peers lack beside the ports that are there: data, header and plain.
+///
+/// # Errors
+///
+/// As [`Wan::open_further`].
+pub fn open_further(config: &Site, there: [bool; 3]) -> Result<Wan, UdpError> {
+    let modes: Vec<Mode> = config.peers.iter().map(|peer| peer.mode).collect();
+    Wan::open_further(config.bind, plain_port(config), &modes, Offloads::default(), there)
+}
+
+fn plain_port(config: &Site) -> u16 {
+    let plain = sockets(config).into_iter().find(|socket| socket.what == "plain");
+    plain.map_or(VXLAN_PORT, |socket| socket.address.port())
+}
+
+/// What the manager is told; none if all peers are plain.
+pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings> {
+    Some(ManagerSettings {
+        most_payload: most_payload(config, lan_mtu)?,
+        name: config.name.clone(),
+        identity: config.identity.clone()?,
+        peers: config.peers.iter().map(manager_peer).collect(),
+        lanes: LANES,
+        window: config.window,
+        epoch_life: EPOCH_LIFE,
+    })
+}
+
+/// What the manager is told of a peer.
+pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
+    ManagerPeer {
+        endpoint: peer.endpoint.as_ref().map(ToString::to_string),
+        public_key: peer.public_key,
+        mode: peer.mode,
+        classical: peer.classical,
+    }
+}
+
+/// Octets of the largest UDP payload that is worth looking for; none if all peers are plain.
+pub fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
+    let probed = config.peers.iter().filter(|peer| !matches!(peer.mode, Mode::Plain { .. }));
+    let path = probed.map(|peer| most_payload_to(config, peer)).max()?;
+    let most = path.min(lan_frame(lan_mtu) + LONGEST_HEADER).max(LEAST_PAYLOAD);
+    Some(u16::try_from(most).unwrap_or(u16::MAX))
+}
+
+/// What the forwarding half is told.
+///
+/// # Errors
+///
+/// The system has no randomness.
+pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Error> {
+    let mut table_seed = [0; 16];
+    getrandom::fill(&mut table_seed)?;
+    Ok(Settings {
+        peers: config.peers.iter().map(|peer| peer_settings(config, peer)).collect(),
+        lan_frame: lan_frame(lan_mtu),
+        limits: config.limits,
+        window: config.window,
+        table_seed,
+    })
+}
+
+/// What the forwarding half is told of a peer.
+pub fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
+    let path_payload = match peer.mode {
+        Mode::Plain { .. } => most_payload_to(config, peer),
+        Mode::Identifier | Mode::HeaderEncryption => LEAST_PAYLOAD,
+    };
+    PeerSettings { mode: peer.mode, path_payload }
+}
+
+/// Octets of the longest frame of the LAN.
+pub const fn lan_frame(lan_mtu: usize) -> usize {
+    HEADER_OCTETS + lan_mtu
+}
+
+/// Octets of UDP payload that the path to a peer may carry, whichever IP version is used.
+fn most_payload_to(config: &Site, peer: &SitePeer) -> usize {
+    let versions = IpVersion::towards(peer, config.bind).into_iter();
+    versions.map(|version| path_payload(peer, version)).min().unwrap_or(LEAST_PAYLOAD)
+}

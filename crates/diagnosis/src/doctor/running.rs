@@ -1,0 +1,126 @@
+//! A gateway that runs is not disturbed: it is asked for its counters, and these are read.
+
+use std::path::Path;
+
+use pnstore::LeaseStore;
+
+use super::Finding;
+use config::{Config, Link};
+use report::evaluate::fill_checksums;
+use report::verdict::State;
+use report::{Counters, GatewayReport, LinkReport};
+
+/// Whether a gateway of this configuration runs.
+#[derive(Debug)]
+pub(super) enum Running {
+    /// None does.
+    No,
+    /// One does, and answers.
+    Yes(Box<GatewayReport>),
+    /// One has the state directory, and does not answer.
+    Silent,
+}
+
+/// By the status socket of its name, or else by the lock on its state directory.
+pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
+    let name = &config.gateway.name;
+    let report = report::ask(runtime_dir, name).and_then(|document| report::parse(name, &document));
+    match report {
+        Ok(report) => Running::Yes(Box::new(report)),
+        // What cannot be opened is told with the state directory.
+        Err(_) if LeaseStore::is_held(&config.gateway.state).unwrap_or(false) => Running::Silent,
+        Err(_) => Running::No,
+    }
+}
+
+const UNDISTURBED: &str = "not looked at: the gateway is running and is not disturbed; to test the path, stop it at both ends and run doctor there";
+
+/// What the counters of a running link say of its path.
+pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
+    let mut findings = vec![Finding::note("path", UNDISTURBED)];
+    let Running::Yes(report) = running else { return findings };
+    let since = if report.cleared_seconds.is_some() { "since they were cleared" } else { "since the start" };
+    let Some(report) = report.links.iter().find(|report| report.name == link.name) else {
+        findings.push(Finding::note(
+            "counters",
+            "the running gateway has no link of this name; restart it to load the configuration",
+        ));
+        return findings;
+    };
+    findings.extend(of_counters(report, since));
+    findings
+}
+
+fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let unfilled = value(&link.plain.counters, "RxChecksumsUnfilled");
+    if link.verdict.state == State::UnfilledChecksums.word() {
+        findings.push(Finding::problem("checksums", link.verdict.text.as_str()));
+    } else if unfilled > 0 {
+        let cure = fill_checksums(&link.plain.interface, None);
+        let text =
+            format!("RxChecksumsUnfilled {unfilled} since the start: if ping works and TCP does not, {cure}");
+        findings.push(Finding::note("checksums", text));
+    }
+    let secy = &link.secy;
+    let received = |name: &str| -> u64 {
+        let scs = secy.receive.iter().map(|sc| value(&sc.counters, name)).sum::<u64>();
+        scs + value(&secy.counters, name)
+    };
+    let ok = received("InPktsOK");
+    let sent = value(&secy.transmit.counters, "OutPktsEncrypted")
+        + value(&secy.transmit.counters, "OutPktsProtected");
+    let rows: [(&str, &str); 9] = [
+        (
+            "InPktsNotValid",
+            "frames of a peer do not fit its key: compare the fingerprints of `own SA` there and `peer SA` here in check",
+        ),
+        (
+            "InPktsNoSAError",
+            "frames come with an SCI or AN that is not configured: compare sci and an at both ends",
+        ),
+        (
+            "InPktsNoTag",
+            "somebody on the network sends in clear to this port: find out who, and keep the port in a VLAN of its own",
+        ),
+        ("InPktsLate", "frames arrive behind later ones: set replay_window, or find what reorders them"),
+        (
+            "InPktsBadTag",
+            "frames have a malformed SecTAG: let fragment and concatenate be the same at both ends",
+        ),
+        (
+            "InPktsClearVlan",
+            "the network puts a VLAN tag in front: make its port untagged, or set clear_vlan = \"strip\"",
+        ),
+        (
+            "InPiecesLost",
+            "parts of split frames are lost on the path: stop the gateways and let doctor look at it",
+        ),
+        (
+            "OutPktsTooLong",
+            "a machine sends more than fits: raise the protected side's MTU, or set fragment = \"on\" at both ends",
+        ),
+        ("InPktsUnchecked", "frames could not be checked: set validate_frames = \"strict\""),
+    ];
+    for (name, meaning) in rows {
+        let count =
+            received(name) + if name.starts_with("Out") { value(&secy.transmit.counters, name) } else { 0 };
+        if count > 0 {
+            findings.push(Finding::note("counters", format!("{name} {count} {since}: {meaning}")));
+        }
+    }
+    let summary = format!("{since}: {sent} frames sent protected, {ok} received and verified");
+    findings.push(match (ok, received("InPktsNotValid") + received("InPktsNoSAError")) {
+        (0, 1..) => Finding::problem("counters", format!("{summary}: all that came from a peer was discarded, see above")),
+        (0, 0) if sent > 0 => Finding::note(
+            "counters",
+            format!("{summary}: nothing comes back; if the peer's machine should be speaking, look at the cable and at the peer"),
+        ),
+        _ => Finding::ok("counters", summary),
+    });
+    findings
+}
+
+fn value(counters: &Counters, name: &str) -> u64 {
+    counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
+}

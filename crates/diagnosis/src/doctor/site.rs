@@ -1,0 +1,360 @@
+//! A site: its LAN's interface, its sockets, and whether its peers answer.
+//!
+//! If no gateway runs, doctor takes the site's place on the UDP side for a few seconds, with its identity and without
+//! its LAN: a handshake with each peer, and what the path carries. The peers meet an instance of the site that they did
+//! not know, as after any start; what they send to it meanwhile is dropped. A gateway that runs is asked instead.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use dataplane::site::{Site as Forwarding, ends};
+use netdev::interface::InterfaceInfo;
+use serde::Serialize;
+use sitelink::{ConnState, Manager, ManagerStatus};
+use tunnel::{Mode, PeerId};
+
+use super::running::Running;
+use super::{Finding, Level, Options, local};
+use config::check::site::{IpVersion, Sums, lan_mtu, not_carried, path_payload};
+use config::site::settings::{manager_settings, open_wan, settings};
+use config::site::{Endpoint, Host};
+use config::{Config, Site, SitePeer};
+use report::site::{SitePeerReport, SiteReport as Report, peer_report};
+
+/// How long peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// When what the path carries has not grown for so long, it is what it is.
+const STEADY: Duration = Duration::from_secs(3);
+/// How often the site's sockets are looked at.
+const LOOK: Duration = Duration::from_millis(1);
+
+/// What was found of a site.
+#[derive(Debug, Serialize)]
+pub struct SiteReport {
+    /// Its name.
+    pub name: String,
+    /// The interface towards the LAN.
+    pub lan: String,
+    /// What was found.
+    pub findings: Vec<Finding>,
+    /// The peers' figures, if they were asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub peers: Vec<SitePeerReport>,
+}
+
+pub(super) fn of_site(
+    config: &Config,
+    site: &Site,
+    options: &Options,
+    running: &Running,
+    tell: &(dyn Fn(&dyn fmt::Display) + Sync),
+) -> SiteReport {
+    let mut findings = Vec::new();
+    let mtu = lan(config, site, running, &mut findings);
+    let peers = match (running, options.patience) {
+        (_, None) => Vec::new(),
+        (Running::Yes(report), _) => match report.sites.iter().find(|report| report.name == site.name) {
+            Some(report) => {
+                findings.extend(counters(report));
+                report.peers.clone()
+            }
+            None => {
+                findings.push(Finding::note(
+                    "peers",
+                    "the running gateway has no site of this name; reload it to load the configuration",
+                ));
+                Vec::new()
+            }
+        },
+        (Running::Silent, _) => Vec::new(),
+        (Running::No, Some(patience)) => {
+            let patience = patience.min(PATIENCE);
+            tell(&format_args!("site {}: calling its peers, for up to {} s", site.name, patience.as_secs()));
+            ask(site, mtu.unwrap_or(1500), patience).unwrap_or_else(|finding| {
+                findings.push(finding);
+                Vec::new()
+            })
+        }
+    };
+    for (peer, report) in site.peers.iter().zip(&peers) {
+        findings.extend(of_peer(site, peer, report, mtu));
+    }
+    SiteReport { name: site.name.clone(), lan: site.lan.clone(), findings, peers }
+}
+
+/// The LAN's interface, and what of its frames the paths may carry.
+fn lan(config: &Config, site: &Site, running: &Running, findings: &mut Vec<Finding>) -> Option<usize> {
+    match InterfaceInfo::of(&site.lan) {
+        Ok(survey) => {
+            local::port("LAN", &survey, matches!(running, Running::No), findings);
+            if matches!(running, Running::No) {
+                local::own("LAN", &survey, site.allow_addresses, findings);
+            }
+            match lan_mtu(&config.file, site, &|_| Ok(survey.mtu as usize)) {
+                Err(found) => findings.push(Finding::problem("MTU", found.text)),
+                Ok(mtu) => {
+                    let lost = not_carried(&config.file, site, mtu);
+                    findings.extend(lost.into_iter().map(|found| Finding::problem("MTU", found.text)));
+                    return Some(mtu);
+                }
+            }
+        }
+        Err(error) => findings.push(Finding::problem("LAN", error.to_string())),
+    }
+    None
+}
+
+/// Calls the peers of a site whose gateway does not run.
+fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerReport>, Finding> {
+    let problem = |error: &dyn fmt::Display| Finding::problem("UDP", error.to_string());
+    let wan = open_wan(site).map_err(|error| problem(&error))?;
+    let socket = wan.socket().map_err(|error| problem(&error))?;
+    let (Some(settings_of_manager), Some(socket)) = (manager_settings(site, lan_mtu), socket) else {
+        return Err(Finding::note("peers", "not asked: nobody answers in plain mode"));
+    };
+    let (end, managers_end) = ends().map_err(|error| problem(&error))?;
+    let settings = settings(site, lan_mtu).map_err(|error| problem(&error))?;
+    let mut forwarding = Forwarding::new(settings, wan, end, site.dscp);
+    let manager =
+        Manager::start(settings_of_manager, managers_end, socket).map_err(|error| problem(&error))?;
+    let start = Instant::now();
+    let mut steady = Steady { since: start, sum: 0 };
+    let status = loop {
+        let now = Instant::now();
+        if forwarding.turn(wire::Instant::after_start(start.elapsed())) == 0 {
+            std::thread::sleep(LOOK);
+        }
+        let status = manager.status();
+        if now - start >= patience || (all_answered(&status) && steady.is(now, &status)) {
+            break status;
+        }
+    };
+    let peers = site.peers.iter().zip((0..).map(PeerId));
+    let peers = peers.map(|(peer, number)| peer_report(peer, None, Some(&status), Some(number))).collect();
+    manager.stop();
+    Ok(peers)
+}
+
+fn all_answered(status: &ManagerStatus) -> bool {
+    status
+        .peers
+        .iter()
+        .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
+}
+
+/// What the paths carry, summed up, and since when that has not grown.
+struct Steady {
+    since: Instant,
+    sum: u64,
+}
+
+impl Steady {
+    fn is(&mut self, now: Instant, status: &ManagerStatus) -> bool {
+        let sum = status.peers.iter().filter_map(|peer| peer.path_payload).map(u64::from).sum();
+        if sum != self.sum {
+            (self.since, self.sum) = (now, sum);
+        }
+        now - self.since >= STEADY
+    }
+}
+
+/// What the figures of a peer mean.
+fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Vec<Finding> {
+    let name = &peer.name;
+    let because = if report.reason.is_empty() { String::new() } else { format!(" ({})", report.reason) };
+    let at = report.address.as_ref().map_or_else(String::new, |address| format!(" at {address}"));
+    let mut findings = Vec::new();
+    match report.state.as_str() {
+        "plain" => {
+            return vec![Finding::note(
+                "peer",
+                format!(
+                    "{name} is plain: not protected, and nobody answers; look at its counters when frames flow"
+                ),
+            )];
+        }
+        "connected" | "greeting" => {
+            let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
+            findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
+        }
+        "refused" => {
+            return vec![Finding::problem(
+                "peer",
+                format!(
+                    "{name} does not go together with this site{because}: what 'frameward check' calls identity there has to be public_key here, and the other way round; mode and window have to be the same"
+                ),
+            )];
+        }
+        "waiting" => {
+            return vec![Finding::note(
+                "peer",
+                format!(
+                    "{name} connects from anywhere, and has not{because}: start its gateway, or doctor, there"
+                ),
+            )];
+        }
+        _ => {
+            return vec![Finding::problem(
+                "peer",
+                format!(
+                    "{name} does not answer{because}: start its gateway, or doctor, there; let UDP {} in at its firewall and out at yours{}",
+                    peer.endpoint.as_ref().map_or(site.bind.port(), |endpoint| endpoint.port),
+                    unresolved(peer)
+                ),
+            )];
+        }
+    }
+    findings.extend(of_nat(site, peer, report));
+    findings.extend(of_path(site, peer, report, lan_mtu));
+    if let (Mode::HeaderEncryption, Some(Endpoint { port, .. })) = (peer.mode, &peer.endpoint) {
+        findings.push(Finding::note(
+            "data",
+            format!(
+                "{name} gets frames at UDP {}, and this site at {}, which only frames test: let both ports pass",
+                port.saturating_add(1),
+                site.bind.port().saturating_add(1)
+            ),
+        ));
+    }
+    findings
+}
+
+/// Whether somebody on the way changes this site's address.
+fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+    let (seen, towards) = (report.seen_at.as_ref()?, report.address.as_ref()?);
+    // Nothing is sent: the kernel says from where it would be.
+    let own = UdpSocket::bind((site.bind.ip(), 0)).and_then(|socket| {
+        socket.connect(towards.parse::<SocketAddr>().map_err(io::Error::other)?)?;
+        socket.local_addr()
+    });
+    let own = SocketAddr::new(own.ok()?.ip().to_canonical(), site.bind.port()).to_string();
+    let name = &peer.name;
+    Some(if own == *seen {
+        Finding::ok("address", format!("{name} sees this site at {seen}: no NAT between them"))
+    } else {
+        Finding::note(
+            "address",
+            format!(
+                "{name} sees this site at {seen}, which is {own}: a NAT is between them; let {name} have no endpoint for this site, or have the NAT forward UDP {} to it",
+                site.bind.port()
+            ),
+        )
+    })
+}
+
+fn unresolved(peer: &SitePeer) -> &'static str {
+    match peer.endpoint.as_ref().map(|endpoint| &endpoint.host) {
+        Some(Host::Name(_)) => "; see that its name leads to its address ('getent ahosts NAME')",
+        _ => "",
+    }
+}
+
+/// What the path carries, beside what it should and what the LAN sends.
+fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Option<Finding> {
+    let name = &peer.name;
+    let payload = usize::from(report.path_payload?);
+    let versions = IpVersion::towards(peer, site.bind).into_iter();
+    let expected = versions.map(|version| path_payload(peer, version)).min()?;
+    let sums = Sums::of(peer.mode, payload);
+    let carried = format!(
+        "the path to {name} carries {payload} octets of UDP payload: LAN frames up to {} go unsplit",
+        sums.unsplit
+    );
+    Some(match lan_mtu {
+        Some(mtu) if mtu > sums.in_two => Finding::problem(
+            "path",
+            format!(
+                "{carried}, and above {} they are dropped: set the machines' MTU to {}",
+                sums.in_two,
+                sums.machines()
+            ),
+        ),
+        Some(mtu) if mtu > sums.unsplit => {
+            let short = if payload < expected { ", less than path_mtu promises" } else { "" };
+            Finding::note(
+                "path",
+                format!(
+                    "{carried}{short}: full frames of this LAN ({mtu}) go in two packets; the machines' MTU of {} avoids it",
+                    sums.machines()
+                ),
+            )
+        }
+        _ => Finding::ok("path", carried),
+    })
+}
+
+/// What the counters of a running site say.
+fn counters(report: &Report) -> Vec<Finding> {
+    let rows = [
+        (
+            "OutPktsNotMacsec",
+            "machines of this LAN speak without MACsec, and such frames stay here: put a link gateway in front of them",
+        ),
+        (
+            "OutPktsLoop",
+            "frames of stations behind a peer come from this LAN: something carries frames beside the tunnel; find the second way",
+        ),
+        (
+            "InPktsUnknownIdentifier",
+            "packets came that no peer can have sent now: recorded or forged ones, or a long outage; look whether it grows",
+        ),
+        (
+            "InPktsForgedLongForm",
+            "packets of new flows were changed on their way, and discarded: somebody is between the sites",
+        ),
+        (
+            "InPktsForgedHeader",
+            "headers of packets were changed on their way, and discarded: somebody is between the sites",
+        ),
+        ("OutPktsTooLong", "machines send more than two packets carry: lower their MTU"),
+        (
+            "OutPktsNoEpoch",
+            "frames came before a peer was there: normal after a start; else look at that peer",
+        ),
+        (
+            "OutPktsNotEncrypted",
+            "header encryption carries no unencrypted frames: set encrypt = true at the stations, or mode = \"identifier\"",
+        ),
+        (
+            "OutPktsExtended",
+            "header encryption carries no extension headers: switch fragment and concatenate off at the stations, or take mode = \"identifier\"",
+        ),
+        (
+            "OutPktsNoSci",
+            "header encryption carries no frames without SCI: set sci = \"always\" at the stations, or mode = \"identifier\"",
+        ),
+        ("OutPktsFlowRate", "more new flows than limits allow: a flood, or raise new_flows_per_second"),
+        (
+            "OutPktsFlowQuotaSource",
+            "one machine has more flows than limits allow: a flood, or raise flows_per_source",
+        ),
+    ];
+    let groups = report.groups();
+    let sum = |wanted: &str| -> u64 { groups.iter().map(|(_, _, counters)| counters.value(wanted)).sum() };
+    rows.into_iter()
+        .filter_map(|(name, meaning)| {
+            let count = sum(name);
+            let text = format!("{name} {count} since the start: {meaning}");
+            (count > 0).then(|| Finding::note("counters", text))
+        })
+        .collect()
+}
+
+impl fmt::Display for SiteReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nsite {}: {} (LAN)", self.name, self.lan)?;
+        self.findings.iter().try_for_each(|finding| writeln!(f, "  {finding}"))
+    }
+}
+
+impl SiteReport {
+    /// How many of its findings are problems.
+    pub(super) fn problems(&self) -> usize {
+        self.findings.iter().filter(|finding| finding.level == Level::Problem).count()
+    }
+}
+
+#[cfg(test)]
+mod tests;

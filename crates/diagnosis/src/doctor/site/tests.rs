@@ -1,0 +1,100 @@
+use std::path::Path;
+
+use suite::identity::Identity;
+
+use super::*;
+
+fn site(peer: &str) -> Site {
+    let text = format!(
+        "[gateway]\nname = \"edge\"\n[[site]]\nname = \"dresden\"\nlan = \"eth2\"\nbind = \"0.0.0.0:7787\"\nidentity = \"a\"\n\
+         [[site.peer]]\nname = \"berlin\"\n{peer}\npublic_key = \"{}\"\n",
+        Identity::new(&[2; 32]).public()
+    );
+    let files = config::KeyFiles {
+        key: &config::key_file::read,
+        cak: &config::key_file::read_cak,
+        identity: &|_| Ok(Identity::new(&[1; 32])),
+        master_key: &config::key_file::read_master_key,
+    };
+    config::parse(Path::new("gw.toml"), &text, files).unwrap().0.sites.remove(0)
+}
+
+fn found(peer: &str, lan_mtu: usize, change: impl FnOnce(&mut SitePeerReport)) -> Vec<(Level, String)> {
+    let site = site(peer);
+    let mut report = peer_report(&site.peers[0], None, None, None);
+    report.state = "connected".into();
+    change(&mut report);
+    let findings = of_peer(&site, &site.peers[0], &report, Some(lan_mtu));
+    findings.into_iter().map(|finding| (finding.level, finding.text)).collect()
+}
+
+const ENDPOINT: &str = "endpoint = \"198.51.100.7:7777\"";
+
+#[test]
+fn every_state_has_its_cure() {
+    type Row<'r> = (&'r str, &'r str, Level, &'r [&'r str]);
+    let rows: [Row<'_>; 5] = [
+        (ENDPOINT, "connecting", Level::Problem, &["does not answer (no answer", "UDP 7777"]),
+        ("endpoint = \"b.example:7777\"", "connecting", Level::Problem, &["getent ahosts"]),
+        (ENDPOINT, "refused", Level::Problem, &["public_key", "frameward check"]),
+        ("", "waiting", Level::Note, &["connects from anywhere", "start its gateway"]),
+        (ENDPOINT, "plain", Level::Note, &["not protected"]),
+    ];
+    for (peer, state, level, words) in rows {
+        let findings = found(peer, 1500, |report| {
+            report.state = state.into();
+            report.reason = "no answer from 198.51.100.7:7777".into();
+        });
+        assert_eq!(findings.len(), 1, "{findings:?}");
+        assert_eq!(findings[0].0, level, "{findings:?}");
+        assert!(words.iter().all(|word| findings[0].1.contains(word)), "{findings:?}");
+    }
+}
+
+#[test]
+fn what_the_path_carries_is_held_against_the_lan() {
+    for (payload, lan_mtu, level, words) in [
+        (1472, 1470, Level::Ok, "up to 1470 go unsplit"),
+        (1472, 1500, Level::Note, "the machines' MTU of 1438 avoids it"),
+        (1400, 1470, Level::Note, "less than path_mtu promises"),
+        (1200, 9000, Level::Problem, "are dropped"),
+    ] {
+        let findings = found(ENDPOINT, lan_mtu, |report| {
+            report.path_payload = Some(payload);
+            report.address = Some("198.51.100.7:7777".into());
+            report.round_trip_us = Some(812);
+        });
+        assert_eq!(findings[0], (Level::Ok, "berlin answers at 198.51.100.7:7777, round trip 812 us".into()));
+        assert!(findings[1].0 == level && findings[1].1.contains(words), "{findings:?}");
+        assert_eq!(findings.len(), 2);
+    }
+}
+
+#[test]
+fn header_encryption_has_a_port_that_nothing_tests() {
+    let findings = found(&format!("{ENDPOINT}\nmode = \"header-encryption\""), 1458, |_| {});
+    assert!(
+        findings.iter().any(|(level, text)| *level == Level::Note && text.contains("UDP 7778")),
+        "{findings:?}"
+    );
+}
+
+#[test]
+fn a_nat_on_the_way_is_told() {
+    let address = |seen: &str| {
+        let findings = found("endpoint = \"127.0.0.1:7777\"", 1470, |report| {
+            report.address = Some("127.0.0.1:7777".into());
+            report.seen_at = Some(seen.into());
+        });
+        findings[1].clone()
+    };
+    let (level, text) = address("127.0.0.1:7787");
+    assert!(level == Level::Ok && text.contains("no NAT"), "{text}");
+    for elsewhere in ["127.0.0.1:20007", "203.0.113.9:7787"] {
+        let (level, text) = address(elsewhere);
+        assert!(
+            level == Level::Note && text.contains(elsewhere) && text.contains("a NAT is between"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,193 @@
+//! The SAs that frames are verified with, the CAKs that more of them are agreed on under, and how their receiver behaves.
+
+use std::path::Path;
+
+use secy::{ClearVlan, ConfidentialityOffset, Protection};
+use suite::CipherSuite;
+use wire::{Ki, MacAddr, Sci, SecTag};
+
+use config::sa_file::{self, Begins, FileSa, Keys};
+use config::{Finding, Keys as LinkKeys, Link, StaticSa, StaticSas};
+use config::key_file::{KeyFileError, NamedCak, read_cak};
+
+/// What the command line says about every receiver; `None` where the file with keys decides.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overrides {
+    /// The replay window.
+    pub replay: Option<Replay>,
+    /// The rule for VLAN tags in front of a SecTAG.
+    pub clear_vlan: Option<ClearVlan>,
+}
+
+/// Whether late and duplicate frames are bad.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Replay {
+    /// They are not.
+    Off,
+    /// Those that a receiver with a window of so many PNs discards.
+    Window(u32),
+}
+
+/// What frames are verified with.
+#[derive(Debug, Default)]
+pub struct Keyring {
+    /// SAs whose keys stand in files.
+    pub sas: Vec<KeyedSa>,
+    /// CAKs, under which a capture hands out SAKs.
+    pub caks: Vec<KeyedCak>,
+}
+
+/// A CAK, and the settings of receivers of its SAKs.
+#[derive(Debug)]
+pub struct KeyedCak {
+    /// Where it stands: `link "press"`, or a file's name.
+    pub from: String,
+    /// The CAK and its name.
+    pub cak: NamedCak,
+    /// Replay protection.
+    pub replay: Replay,
+    /// The rule for VLAN tags in front of a SecTAG.
+    pub clear_vlan: ClearVlan,
+    /// Whether MF and EXT are understood.
+    pub reassemble: bool,
+}
+
+impl Replay {
+    const fn of_link(link: &Link) -> Self {
+        if link.replay_protect { Self::Window(link.replay_window) } else { Self::Off }
+    }
+}
+
+/// An SA with its key, and its receiver's settings.
+#[derive(Debug)]
+pub struct KeyedSa {
+    /// Where it stands: `link "press", own SA`, or `line 7`, or `SAK` and its KI.
+    pub from: String,
+    /// The KI of a SAK that was handed out.
+    pub ki: Option<Ki>,
+    /// Its cipher suite.
+    pub suite: CipherSuite,
+    /// AN, SCI, key, SSCI and salt.
+    pub sa: StaticSa,
+    /// The confidentiality offset.
+    pub offset: ConfidentialityOffset,
+    /// Replay protection.
+    pub replay: Replay,
+    /// The rule for VLAN tags in front of a SecTAG.
+    pub clear_vlan: ClearVlan,
+    /// Whether MF and EXT are understood.
+    pub reassemble: bool,
+    /// Where its packet numbers begin.
+    pub begins: Begins,
+}
+
+impl KeyedSa {
+    /// Whether a frame from `source` with this SecTAG can be of this SA, as far as the tag tells.
+    pub fn fits(&self, tag: &SecTag, source: MacAddr) -> bool {
+        self.sa.an == tag.an && tag.sc.sci(source).is_none_or(|sci: Sci| sci == self.sa.sci)
+    }
+
+    fn of_link(link: &Link, suite: CipherSuite, sa: StaticSa, which: &str) -> Self {
+        let offset = match link.protection {
+            Protection::Encrypt(offset) => offset,
+            Protection::Integrity => ConfidentialityOffset::Zero,
+        };
+        Self {
+            from: format!("link {:?}, {which}", link.name),
+            ki: None,
+            suite,
+            sa,
+            offset,
+            replay: Replay::of_link(link),
+            clear_vlan: link.clear_vlan,
+            reassemble: link.dividing.is_some(),
+            begins: Begins::Unknown,
+        }
+    }
+
+    fn of_file(entry: FileSa) -> Self {
+        let FileSa { line, suite, sa, offset, begins } = entry;
+        Self {
+            from: format!("line {line}"),
+            ki: None,
+            suite,
+            sa,
+            offset,
+            replay: Replay::Window(0),
+            clear_vlan: ClearVlan::Strip,
+            reassemble: true,
+            begins,
+        }
+    }
+}
+
+impl KeyedCak {
+    /// The CAK of a file of its own.
+    ///
+    /// # Errors
+    /// Why the file is refused.
+    pub fn of_file(file: &Path, overrides: Overrides) -> Result<Self, KeyFileError> {
+        Ok(Self {
+            from: file.display().to_string(),
+            cak: read_cak(file)?,
+            replay: overrides.replay.unwrap_or(Replay::Window(0)),
+            clear_vlan: overrides.clear_vlan.unwrap_or(ClearVlan::Strip),
+            reassemble: true,
+        })
+    }
+
+    fn of_link(link: &Link, cak: &NamedCak) -> Self {
+        Self {
+            from: format!("link {:?}", link.name),
+            cak: cak.clone(),
+            replay: Replay::of_link(link),
+            clear_vlan: link.clear_vlan,
+            // What the members agree on, with MKA.
+            reassemble: true,
+        }
+    }
+}
+
+/// Reads all SAs and CAKs of a file with keys.
+///
+/// # Errors
+/// All that is wrong, line by line.
+pub fn load(file: &Path, overrides: Overrides) -> Result<Keyring, Vec<Finding>> {
+    let all = keyed(sa_file::load(file)?, overrides);
+    if all.sas.is_empty() && all.caks.is_empty() {
+        let text = "holds no key that frames could be verified with: cells' keys are agreed on by their own handshake; leave --keys out, or name a file with [[sa]]";
+        return Err(vec![Finding { file: file.to_owned(), line: None, text: text.to_owned() }]);
+    }
+    Ok(all)
+}
+
+/// All SAs and CAKs of a file with keys.
+pub fn keyed(keys: Keys, overrides: Overrides) -> Keyring {
+    let mut all = Keyring::default();
+    match keys {
+        Keys::Sas(entries) => all.sas.extend(entries.into_iter().map(KeyedSa::of_file)),
+        Keys::Config(config) => {
+            for link in &config.links {
+                match &link.keys {
+                    LinkKeys::Static(StaticSas { suite, transmit, receive }) => {
+                        let keyed = |sa: &StaticSa, which| KeyedSa::of_link(link, *suite, sa.clone(), which);
+                        all.sas.push(keyed(transmit, "own SA"));
+                        all.sas.extend(receive.iter().map(|sa| keyed(sa, "peer SA")));
+                    }
+                    LinkKeys::Agreed(mka) => {
+                        all.caks.extend(mka.caks().map(|cak| KeyedCak::of_link(link, cak)));
+                    }
+                    LinkKeys::None => {}
+                }
+            }
+        }
+    }
+    let receivers = all.sas.iter_mut().map(|sa| (&mut sa.replay, &mut sa.clear_vlan));
+    for (replay, clear_vlan) in
+        receivers.chain(all.caks.iter_mut().map(|cak| (&mut cak.replay, &mut cak.clear_vlan)))
+    {
+        *replay = overrides.replay.unwrap_or(*replay);
+        *clear_vlan = overrides.clear_vlan.unwrap_or(*clear_vlan);
+    }
+    all
+}

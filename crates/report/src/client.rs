@@ -1,0 +1,75 @@
+//! The report of a running gateway, as its users read it over the control socket.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::GatewayReport;
+use super::control_socket::{Reply, Request, STATUS_GROUP, client};
+
+/// The environment variable that names another directory for control sockets.
+pub const RUNTIME_DIR_VARIABLE: &str = "FRAMEWARD_RUNTIME_DIR";
+
+const DEFAULT_RUNTIME_DIR: &str = "/run/frameward";
+/// Behind the name of a gateway.
+pub const SOCKET_SUFFIX: &str = ".sock";
+
+/// Why a gateway tells nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// The gateway does not answer.
+    #[error("gateway {name} does not answer on {}: {source}; is it running, and is this run as root, as the gateway's user or by a member of group {STATUS_GROUP}?", path.display())]
+    Silent {
+        /// The gateway.
+        name: String,
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The answer is no report.
+    #[error(
+        "gateway {name} answered with no report this release reads: {source}; use its own release, or --json"
+    )]
+    Unreadable {
+        /// The gateway.
+        name: String,
+        /// What is wrong with the answer.
+        source: serde_json::Error,
+    },
+}
+
+/// The directory of the control sockets.
+pub fn runtime_dir() -> PathBuf {
+    std::env::var_os(RUNTIME_DIR_VARIABLE)
+        .filter(|directory| !directory.is_empty())
+        .map_or_else(|| DEFAULT_RUNTIME_DIR.into(), PathBuf::from)
+}
+
+/// The socket of a gateway.
+pub fn socket_path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}{SOCKET_SUFFIX}"))
+}
+
+/// Asks a gateway for its report, as the JSON text that it sends: one line.
+///
+/// # Errors
+///
+/// `Silent`.
+pub fn ask(directory: &Path, name: &str) -> Result<String, AskError> {
+    let answer = client::ask(directory, name, &Request::Status {}).and_then(|reply| match reply {
+        Reply::Report(report) => Ok(report.get().to_owned()),
+        Reply::Error(why) => Err(io::Error::other(why)),
+        Reply::Done(_) | Reply::Refused(_) => Err(io::ErrorKind::InvalidData.into()),
+    });
+    let path = socket_path(directory, name);
+    answer.map_err(|source| AskError::Silent { name: name.to_owned(), path, source })
+}
+
+/// Reads what [`ask`] returned.
+///
+/// # Errors
+///
+/// `Unreadable`.
+pub fn parse(name: &str, document: &str) -> Result<GatewayReport, AskError> {
+    serde_json::from_str(document).map_err(|source| AskError::Unreadable { name: name.to_owned(), source })
+}

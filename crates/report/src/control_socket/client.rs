@@ -1,0 +1,199 @@
+//! Asking a running gateway: for its report, or to do something.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde_json::value::RawValue;
+
+use super::{Outcome, Reply, Request};
+use crate::GatewayReport;
+use crate::{AskError, socket_path};
+
+/// The longest answer that is read, in octets: a report of many cells.
+const LONGEST_ANSWER: u64 = 16 << 20;
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a reload may take: many links with new interfaces. The gateway itself gives up a little earlier.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(35);
+/// How long another SAK may take: a key server that is gone has to be noticed, and another one elected.
+const REKEY_PATIENCE: Duration = Duration::from_secs(15);
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why it was not done.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// The gateway cannot be asked.
+    #[error(
+        "gateway {name} cannot be asked on {}: {source}; is it running, and is this run as root or as the gateway's user?",
+        path.display()
+    )]
+    Silent {
+        /// The gateway.
+        name: String,
+        /// Its socket.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// It says why not.
+    #[error("{0}")]
+    Refused(String),
+    /// There is no report of it.
+    #[error(transparent)]
+    Status(#[from] AskError),
+    /// It has several links, and none of its own name.
+    #[error("gateway {name} has {} links whose keys are agreed on{}; name one: frameward rekey {name} LINK", .links.len(), among(.links))]
+    WhichLink {
+        /// The gateway.
+        name: String,
+        /// Its links.
+        links: Vec<String>,
+    },
+    /// Nothing has come of it.
+    #[error(
+        "link {0:?}: asked for another SAK, and there is none yet; frameward status says what is in the way"
+    )]
+    Unanswered(String),
+}
+
+/// Sends one request, and returns what is answered.
+pub fn ask(directory: &Path, name: &str, request: &Request) -> io::Result<Reply<Box<RawValue>>> {
+    let mut socket = UnixStream::connect(socket_path(directory, name))?;
+    let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
+    socket.set_read_timeout(Some(patience))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    socket.write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(socket).take(LONGEST_ANSWER).read_line(&mut answer)?;
+    if answer.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was closed"));
+    }
+    Ok(serde_json::from_str(&answer)?)
+}
+
+/// Has the gateway do something.
+fn change(directory: &Path, name: &str, request: &Request) -> Result<Outcome, RequestError> {
+    let path = socket_path(directory, name);
+    let silent = |source| RequestError::Silent { name: name.to_owned(), path: path.clone(), source };
+    match ask(directory, name, request).map_err(silent)? {
+        Reply::Done(lines) => Ok(Outcome { done: true, lines }),
+        Reply::Refused(lines) => Ok(Outcome { done: false, lines }),
+        Reply::Error(why) => Err(RequestError::Refused(format!("gateway {name}: {why}"))),
+        Reply::Report(_) => Err(silent(io::ErrorKind::InvalidData.into())),
+    }
+}
+
+/// Has the gateway `name` read its configuration again, or say what that would do, and waits until it has.
+///
+/// # Errors
+/// [`RequestError`]; a configuration that is refused is none, but an outcome that says so.
+pub fn reload(directory: &Path, name: &str, dry_run: bool) -> Result<Outcome, RequestError> {
+    change(directory, name, &Request::Reload { dry_run })
+}
+
+/// Has the gateway `name` show its counters from here on.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn clear(directory: &Path, name: &str) -> Result<Outcome, RequestError> {
+    change(directory, name, &Request::Clear {})
+}
+
+/// Asks the gateway `name` for another SAK of a link, and waits until it protects. Returns its KI.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, RequestError> {
+    let reported = || -> Result<Option<String>, RequestError> {
+        let document = crate::ask(directory, name)?;
+        Ok(transmitting(&crate::parse(name, &document)?, link))
+    };
+    let before = reported()?;
+    let Outcome { done, lines } = change(directory, name, &Request::Rekey { link: link.to_owned() })?;
+    if !done {
+        return Err(RequestError::Refused(lines.join("\n")));
+    }
+    let give_up = Instant::now() + REKEY_PATIENCE;
+    while Instant::now() < give_up {
+        match reported()? {
+            Some(ki) if Some(&ki) != before.as_ref() => return Ok(ki),
+            _ => std::thread::sleep(LOOK),
+        }
+    }
+    Err(RequestError::Unanswered(link.to_owned()))
+}
+
+fn among(links: &[String]) -> String {
+    if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) }
+}
+
+/// The link that is meant where the gateway `name` alone was named: its only one, or that of its own name.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
+    let report = crate::parse(name, &crate::ask(directory, name)?)?;
+    let agreed = report.links.into_iter().filter(|link| link.mka.is_some()).map(|link| link.name);
+    let links: Vec<String> = agreed.collect();
+    match links.as_slice() {
+        [only] => Ok(only.clone()),
+        links if links.iter().any(|link| link == name) => Ok(name.to_owned()),
+        _ => Err(RequestError::WhichLink { name: name.to_owned(), links }),
+    }
+}
+
+/// The KI of the SAK that protects what a link sends.
+fn transmitting(report: &GatewayReport, link: &str) -> Option<String> {
+    let mka = report.links.iter().find(|report| report.name == link)?.mka.as_ref()?;
+    Some(mka.sak()?.ki.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::control_socket::ControlSocket;
+    use crate::samples::agreed;
+    use testkit::TestDirectory;
+
+    #[test]
+    fn another_sak_is_asked_for_and_waited_for() {
+        let directory = TestDirectory::new("rekey");
+        let runtime = directory.path().join("run");
+        let number = Arc::new(AtomicU32::new(7));
+        let gateway = ControlSocket::serve(&runtime, "line", move |request| match request {
+            Request::Status {} => {
+                let mut report = agreed("line");
+                let sak = &mut report.links[0].mka.as_mut().unwrap().saks[0];
+                sak.ki = format!("0011/{}", number.load(Ordering::Relaxed));
+                Reply::Report(report)
+            }
+            Request::Rekey { link } if link != "press" => {
+                Reply::Refused(vec![format!("there is no link {link:?}")])
+            }
+            Request::Rekey { .. } => {
+                number.fetch_add(1, Ordering::Relaxed);
+                Reply::Done(Vec::new())
+            }
+            Request::Clear {} => Reply::Done(Vec::new()),
+            Request::Reload { .. } => {
+                Reply::Done((0..100).map(|line| format!("changed: key {line}")).collect())
+            }
+        })
+        .unwrap();
+        assert!(socket_path(&runtime, "line").exists());
+        assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
+        assert_eq!(only_link(&runtime, "line").unwrap(), "press");
+        let tried = reload(&runtime, "line", true).unwrap();
+        assert_eq!((tried.done, tried.lines.len(), tried.lines[99].as_str()), (true, 100, "changed: key 99"));
+        let refused = rekey(&runtime, "line", "oven").unwrap_err();
+        assert_eq!(refused.to_string(), "there is no link \"oven\"");
+        drop(gateway);
+        assert!(matches!(reload(&runtime, "line", false), Err(RequestError::Silent { .. })));
+    }
+}

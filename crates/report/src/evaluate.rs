@@ -1,0 +1,306 @@
+//! From facts about a link to its verdict: what was counted lately, its keys and its settings.
+
+use super::mka::{MkaReport, Requested};
+use super::recent::{FailingSc, Seen};
+use super::verdict::{Concern, Finding, Level, State, Verdict, evaluate};
+use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
+
+/// Of a suite with 32-bit PNs.
+const PNS: u64 = 1 << 32;
+/// Discards that are named in a verdict.
+const NAMED: usize = 3;
+
+/// What a verdict is made of, beside the report.
+#[derive(Clone, Debug, Default)]
+pub struct Facts {
+    /// What was counted lately.
+    pub seen: Seen,
+    /// What its cell counted.
+    pub cell: Seen,
+    /// Interfaces without a carrier that nobody holds down: plain, protected.
+    pub without_carrier: [bool; 2],
+    /// What the configuration requested of key agreement, and the state that the KaY's trouble is.
+    pub requested: Option<Requested>,
+    /// The machine's end of the plain interface, if it is a veth pair's in this network namespace.
+    pub machine_end: Option<String>,
+    /// What is wrong with the disk that leases and floors are written to.
+    pub disk: Option<String>,
+    /// It waits since the start, and has no SecY yet.
+    pub has_no_secy: bool,
+}
+
+/// The verdict on a link, and all that is not as it should be.
+pub fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
+    let mut findings = Vec::new();
+    findings.extend(report.waiting.as_ref().map(waiting));
+    if findings.is_empty() {
+        carriers(report, facts.without_carrier, &mut findings);
+    }
+    let mka = report.mka.as_ref().zip(facts.requested);
+    if report.has_secy() && !facts.has_no_secy {
+        match mka {
+            // Keys come and go by themselves: what is missing is for it to say.
+            Some((mka, requested)) => findings.extend(mka.findings(requested)),
+            None => static_keys(&report.secy, &mut findings),
+        }
+        // A link that is down gets nothing, and needs no other reason.
+        if !findings.iter().any(|finding| matches!(finding.state, State::Waiting | State::Cut)) {
+            traffic(report, &facts.seen, &mut findings);
+        }
+        settings(&report.secy, &mut findings);
+    }
+    findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
+    findings.extend(facts.seen.unfilled.map(|count| unfilled(report, count, facts.machine_end.as_deref())));
+    findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
+    findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
+    findings.extend(discards(&facts.seen));
+    evaluate(findings, well(report, &facts.seen))
+}
+
+/// Why no frame passes at all.
+pub(super) fn waiting(waiting: &WaitingReport) -> Finding {
+    let WaitingReport { seconds, why, cut } = waiting;
+    let state = if *cut { State::Cut } else { State::Waiting };
+    Finding::alarm(state, format!("No frame passes, for {seconds} s by now: {why}."))
+}
+
+/// What is to be said of a port that nothing keeps the host's own stack off.
+fn unguarded(port: &PortReport) -> Option<Finding> {
+    let text = || {
+        format!(
+            "Nothing keeps this box's own stack off {}: it may hear and speak there in clear.",
+            port.interface
+        )
+    };
+    (port.guard == "none").then(|| Finding::attention(State::WeakSettings, text()))
+}
+
+/// The machine leaves checksums to hardware that is not there.
+fn unfilled(report: &LinkReport, count: u64, machine_end: Option<&str>) -> Finding {
+    let text = format!(
+        "TCP and UDP checksums of the machine on {} are unfilled, {count} of a sample in the last 30 s: ping works, and TCP does not; {}.",
+        report.plain.interface,
+        fill_checksums(&report.plain.interface, machine_end)
+    );
+    Finding::attention(State::UnfilledChecksums, text)
+}
+
+/// The command that has a machine fill its checksums, and where it is typed.
+pub fn fill_checksums(plain: &str, machine_end: Option<&str>) -> String {
+    match machine_end {
+        Some(end) => format!("type on this box: ethtool -K {end} tx off txvlan off"),
+        None => format!(
+            "type in the machine, VM or container at the other end of {plain}, where IF is its interface: ethtool -K IF tx off txvlan off"
+        ),
+    }
+}
+
+fn carriers(report: &LinkReport, [plain, protected]: [bool; 2], findings: &mut Vec<Finding>) {
+    if protected {
+        let text = format!(
+            "The network's side, {}, has no carrier: see to its cable and to what is at the other end of it.",
+            report.protected.interface
+        );
+        findings.push(Finding::alarm(State::Cut, text));
+    }
+    if plain {
+        let text = format!(
+            "The machine's side, {}, has no carrier: the machine is off, or its cable is out.",
+            report.plain.interface
+        );
+        findings.push(Finding::attention(State::Cut, text));
+    }
+}
+
+fn static_keys(secy: &SecYReport, findings: &mut Vec<Finding>) {
+    if !secy.protect_frames {
+        let text = "Frames leave in clear: protect_frames is false.";
+        findings.push(Finding::alarm(State::SendsInClear, text));
+    } else {
+        findings.extend(match secy.transmit.sas.iter().find(|sa| sa.in_use) {
+            None => Some(Finding::alarm(State::NoKeys, "Nothing is sent: no transmit SA is in use.")),
+            Some(sa) if sa.next_pn.is_none() => Some(Finding::alarm(
+                State::PnsUsedUp,
+                "Nothing is sent: the key's packet numbers are used up. Change the key at both ends.",
+            )),
+            Some(sa) if sa.pns_left.is_some_and(|left| left < PNS / 4) => Some(Finding::attention(
+                State::PnsRunOut,
+                "Three quarters of the key's packet numbers are used. Change the key at both ends.",
+            )),
+            Some(_) => None,
+        });
+    }
+    if !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
+        let text = "No receive SA is in use: no peer's frame can be verified.";
+        findings.push(Finding::attention(State::NoKeys, text));
+    }
+}
+
+fn settings(secy: &SecYReport, findings: &mut Vec<Finding>) {
+    let mut say = |text: String| findings.push(Finding::attention(State::WeakSettings, text));
+    if secy.validate_frames != "strict" {
+        let mode = &secy.validate_frames;
+        say(format!("Frames that cannot be verified may be delivered: validate_frames is {mode}."));
+    }
+    if !secy.replay_protect {
+        say("Frames can be replayed: replay_protect is false.".into());
+    }
+}
+
+/// How long nothing valid has come, as the end of a sentence.
+fn since(seen: &Seen) -> String {
+    match seen.valid {
+        Some(ago) => format!("since the last valid frame, {} s ago", ago.as_secs()),
+        None => "since this gateway watches".to_owned(),
+    }
+}
+
+fn traffic(report: &LinkReport, seen: &Seen, findings: &mut Vec<Finding>) {
+    let before = findings.len();
+    // What a stranger sends to an idle link is no alarm.
+    let nothing = seen.valid.is_none() || seen.unanswered.is_some();
+    let level = if nothing { Level::Alarm } else { Level::Attention };
+    findings.extend(seen.failing.iter().map(|failing| fails(report, failing, level, seen)));
+    if let Some(count) = seen.no_sa {
+        findings.push(no_sa(report, count, level, seen));
+    }
+    if let Some(count) = seen.clear {
+        let level = if seen.unanswered.is_some() { Level::Alarm } else { Level::Attention };
+        let text = format!(
+            "Frames come in clear, {count} {}, and are discarded; none that is valid comes: see whether the other end protects (protect_frames, a gateway that is missing there).",
+            since(seen)
+        );
+        findings.push(Finding::new(State::ClearFrames, level, text));
+    }
+    if findings.len() == before
+        && let Some(count) = seen.unanswered
+    {
+        findings.push(silence(report, count, seen));
+    }
+}
+
+fn fails(report: &LinkReport, failing: &FailingSc, level: Level, seen: &Seen) -> Finding {
+    let FailingSc { sci, not_valid, late } = failing;
+    let since = since(seen);
+    let Some(count) = not_valid else {
+        let count = late.unwrap_or_default();
+        return Finding::new(
+            State::LateFrames,
+            level,
+            format!(
+                "Every frame of {sci} is late, {count} {since}: it began anew at low packet numbers, without its state, or somebody sends recorded frames; give both ends a new key."
+            ),
+        );
+    };
+    let sc = report.secy.receive.iter().find(|sc| sc.sci == *sci);
+    let key = sc.and_then(|sc| sc.sas.iter().find(|sa| sa.in_use)).map(|sa| sa.key.as_str());
+    let cure = match (&report.mka, key) {
+        (None, Some(key)) => format!(
+            "the keys differ, or somebody forges frames; compare fingerprint {key} with that of the transmit key at the other end (frameward status)"
+        ),
+        _ => "it has another SAK, or somebody forges frames; ask for another one with frameward rekey"
+            .to_owned(),
+    };
+    let text = format!("Every frame of {sci} fails its ICV, {count} {since}: {cure}.");
+    Finding::new(State::KeysDiffer, level, text)
+}
+
+/// Frames for which there is no SA: which ones came, and which ones there are.
+fn no_sa(report: &LinkReport, count: u64, level: Level, seen: &Seen) -> Finding {
+    let (secy, since) = (&report.secy, since(seen));
+    let known = |sci: &String| secy.receive.iter().find(|sc| sc.sci == *sci);
+    let (stranger, an) = match &secy.stranger {
+        Some(stranger) => (stranger.sci.as_ref(), format!("AN {}", stranger.an)),
+        None => (None, "an AN".to_owned()),
+    };
+    if let Some(sc) = stranger.and_then(known) {
+        let here: Vec<_> = sc.sas.iter().map(|sa| format!("AN {}", sa.an)).collect();
+        let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
+        let cure = if report.mka.is_some() { "a SAK was missed" } else { "set an alike at both ends" };
+        let text = format!(
+            "Frames of {} come under {an}, {count} {since}, and are discarded: here it has {here}; {cure}.",
+            sc.sci
+        );
+        return Finding::new(State::AnDiffers, level, text);
+    }
+    let from = stranger.map_or_else(|| "without an SCI".to_owned(), |sci| format!("of {sci}"));
+    let here: Vec<_> = secy.receive.iter().map(|sc| sc.sci.as_str()).collect();
+    let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
+    let cure = if report.mka.is_some() {
+        "it is not of this group"
+    } else {
+        "if it is the peer, write its sci here as that of the peer"
+    };
+    let text = format!(
+        "Frames {from} come under {an}, {count} {since}, and are discarded: the SCIs that are known here: {here}; {cure}."
+    );
+    Finding::new(State::SciDiffers, level, text)
+}
+
+/// Frames are sent, and nothing valid comes.
+fn silence(report: &LinkReport, count: u64, seen: &Seen) -> Finding {
+    let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
+    let last = match seen.valid {
+        Some(ago) => format!("the last valid frame came {} s ago", ago.as_secs()),
+        None => {
+            format!("no valid frame has come for {} s, since this gateway watches", seen.watched.as_secs())
+        }
+    };
+    let sent = format!("{count} frames were sent meanwhile");
+    if peers > 0 {
+        let text = format!(
+            "MKPDUs come, and {last}; {sent}: see whether the network passes EtherType 0x88e5 both ways, and whether the machines there answer."
+        );
+        return Finding::attention(State::OneWay, text);
+    }
+    let state = if seen.valid.is_some() { State::Silent } else { State::PeerAbsent };
+    let text = format!(
+        "Nothing answers: {last}; {sent}: see whether the other gateway runs, and the network between passes EtherType 0x88e5."
+    );
+    Finding::attention(state, text)
+}
+
+/// Valid frames come, and others do not fit.
+pub(super) fn discards(seen: &Seen) -> Option<Finding> {
+    if seen.discards.is_empty() {
+        return None;
+    }
+    let named: Vec<_> =
+        seen.discards.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
+    let more = if seen.discards.len() > NAMED { " and others" } else { "" };
+    let text = format!(
+        "Frames are discarded, in the last ten seconds: {}{more}; status says what each counts.",
+        named.join(", ")
+    );
+    Some(Finding::attention(State::Discards, text))
+}
+
+/// Nothing is wrong: whether something shows that all is well.
+fn well(report: &LinkReport, seen: &Seen) -> Finding {
+    let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
+    let frames = match seen.valid {
+        Some(ago) if seen.is_fresh() => format!("valid frames come, the last one {} s ago", ago.as_secs()),
+        Some(ago) => format!("nothing has come for {} s", ago.as_secs()),
+        None => "nothing has come yet".to_owned(),
+    };
+    if peers > 0 {
+        let text = format!("The keys are agreed on, live peers: {peers}; {frames}.");
+        return Finding::new(State::Protecting, Level::Good, text);
+    }
+    if !report.has_secy() {
+        let cell = report.fieldbus.as_ref().filter(|cell| !cell.relations.is_empty());
+        return cell
+            .map_or_else(|| Finding::new(State::Idle, Level::Idle, "Its ports are open."), CellReport::well);
+    }
+    if seen.is_fresh() {
+        let text = format!("Frames leave protected, and {frames}.");
+        return Finding::new(State::Protecting, Level::Good, text);
+    }
+    let text = format!(
+        "Frames leave protected; {frames}, and nothing was sent that waits for an answer: whether the other end has the keys will show."
+    );
+    Finding::new(State::Idle, Level::Idle, text)
+}
+
+#[cfg(test)]
+mod tests;

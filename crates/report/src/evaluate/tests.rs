@@ -1,0 +1,277 @@
+use std::time::Duration;
+
+use super::*;
+use crate::StrangerReport;
+use crate::samples::{agreed, sample};
+
+/// A link with static keys whose receive SA is in use.
+fn fixed() -> LinkReport {
+    let mut link = sample("g").links.remove(0);
+    link.secy.receive[0].sas[0].in_use = true;
+    link
+}
+
+fn agreeing() -> LinkReport {
+    agreed("g").links.remove(0)
+}
+
+const WISHES: Requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+
+fn facts(seen: Seen) -> Facts {
+    Facts { seen, requested: Some(WISHES), ..Facts::default() }
+}
+
+/// Valid frames come.
+fn lively() -> Seen {
+    Seen { watched: Duration::from_secs(100), valid: Some(Duration::from_secs(1)), ..Seen::default() }
+}
+
+/// The last valid frame came 40 s ago, and nobody answers.
+fn lonely() -> Seen {
+    Seen { valid: Some(Duration::from_secs(40)), unanswered: Some(9), ..lively() }
+}
+
+const PEER: &str = "02:00:00:00:00:02/1";
+
+fn failing(not_valid: Option<u64>, late: Option<u64>) -> Vec<FailingSc> {
+    vec![FailingSc { sci: PEER.into(), not_valid, late }]
+}
+
+fn troubled(state: State, words: &str) -> (LinkReport, Facts) {
+    let mut link = agreeing();
+    (link.mka.as_mut().unwrap().secured, link.mka.as_mut().unwrap().trouble) = (false, Some(words.into()));
+    link.mka.as_mut().unwrap().members.clear();
+    (link, Facts { requested: Some(Requested { trouble: Some(state), ..WISHES }), ..facts(lively()) })
+}
+
+/// A row: the link, what was seen, and state, level, whether it counts as protecting, and words of cause and cure.
+type Row = ((LinkReport, Facts), &'static str, Level, bool, &'static [&'static str]);
+
+fn with(change: impl FnOnce(&mut LinkReport), seen: Seen) -> (LinkReport, Facts) {
+    let mut link = fixed();
+    change(&mut link);
+    (link, facts(seen))
+}
+
+fn stranger(sci: &str, an: u8) -> impl FnOnce(&mut LinkReport) {
+    let stranger = StrangerReport { sci: Some(sci.into()), an };
+    move |link| link.secy.stranger = Some(stranger)
+}
+
+#[test]
+fn each_state_has_its_level_its_cause_and_its_cure() {
+    use Level::{Alarm, Attention, Good, Idle};
+    let nothing = |_: &mut LinkReport| {};
+    let never = Seen { valid: None, unanswered: None, ..lively() };
+    let two_peers = |link: &mut LinkReport| {
+        let other = link.secy.receive[0].clone();
+        link.secy.receive.push(other);
+    };
+    let rows: Vec<Row> = vec![
+        (with(nothing, lively()), "protecting", Good, true, &["valid frames come", "1 s ago"]),
+        (with(nothing, never.clone()), "idle", Idle, true, &["nothing has come yet"]),
+        (
+            with(nothing, Seen { valid: Some(Duration::from_secs(70)), ..lively() }),
+            "idle",
+            Idle,
+            true,
+            &["nothing has come for 70 s"],
+        ),
+        ((agreeing(), facts(never.clone())), "protecting", Good, true, &["live peers: 1"]),
+        (
+            with(nothing, Seen { failing: failing(Some(7), None), ..never.clone() }),
+            "keys differ",
+            Alarm,
+            false,
+            &["fails its ICV, 7", "fingerprint 0011223344556677", "frameward status"],
+        ),
+        (
+            with(nothing, Seen { failing: failing(Some(7), None), ..lonely() }),
+            "keys differ",
+            Alarm,
+            false,
+            &["40 s ago"],
+        ),
+        // What a stranger sends to a link that is idle is no alarm; nor what comes of one of two peers.
+        (
+            with(nothing, Seen { failing: failing(Some(7), None), ..lively() }),
+            "keys differ",
+            Attention,
+            true,
+            &[PEER],
+        ),
+        (
+            with(two_peers, Seen { failing: failing(Some(7), None), ..lively() }),
+            "keys differ",
+            Attention,
+            true,
+            &[PEER],
+        ),
+        (
+            with(nothing, Seen { failing: failing(None, Some(7)), ..lonely() }),
+            "late frames",
+            Alarm,
+            false,
+            &["is late, 7", "new key"],
+        ),
+        (
+            with(stranger("02:00:00:00:00:09/1", 2), Seen { no_sa: Some(3), ..lonely() }),
+            "sci differs",
+            Alarm,
+            false,
+            &["of 02:00:00:00:00:09/1 come under AN 2", PEER],
+        ),
+        (
+            with(stranger(PEER, 3), Seen { no_sa: Some(3), ..lonely() }),
+            "an differs",
+            Alarm,
+            false,
+            &["AN 3", "AN 1", "set an alike"],
+        ),
+        (
+            with(nothing, Seen { clear: Some(3), ..lonely() }),
+            "clear frames",
+            Alarm,
+            false,
+            &["in clear, 3", "protect_frames"],
+        ),
+        (with(nothing, Seen { clear: Some(3), ..never.clone() }), "clear frames", Attention, true, &[]),
+        (with(nothing, lonely()), "silent", Attention, false, &["last valid frame came 40 s ago", "0x88e5"]),
+        (
+            with(nothing, Seen { unanswered: Some(9), ..never.clone() }),
+            "peer absent",
+            Attention,
+            false,
+            &["no valid frame has come for 100 s"],
+        ),
+        ((agreeing(), facts(lonely())), "one way", Attention, false, &["MKPDUs come", "both ways"]),
+        (
+            with(
+                |link| {
+                    let why = "eth1 has no carrier, so eth0 is held down".into();
+                    link.waiting = Some(WaitingReport { seconds: 7, why, cut: true });
+                },
+                lonely(),
+            ),
+            "cut",
+            Alarm,
+            false,
+            &["eth1 has no carrier", "7 s"],
+        ),
+        (
+            (fixed(), Facts { without_carrier: [false, true], ..facts(lonely()) }),
+            "cut",
+            Alarm,
+            false,
+            &["eth1", "cable"],
+        ),
+        (
+            (fixed(), Facts { without_carrier: [true, false], ..facts(lonely()) }),
+            "cut",
+            Attention,
+            true,
+            &["eth0"],
+        ),
+        (
+            with(
+                |link| {
+                    let why = "interface eth1 is missing".into();
+                    link.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
+                },
+                lively(),
+            ),
+            "waiting",
+            Alarm,
+            false,
+            &["eth1 is missing"],
+        ),
+        (troubled(State::WrongCak, "compare the cak"), "wrong CAK", Alarm, false, &["Compare the cak."]),
+        (troubled(State::WrongCkn, "compare the ckn"), "wrong CKN", Alarm, false, &["Compare the ckn."]),
+        (troubled(State::OneWay, "not heard"), "one way", Alarm, false, &["Not heard."]),
+        (troubled(State::PeerAbsent, "nobody"), "peer absent", Alarm, false, &["Nobody."]),
+        (
+            {
+                let (mut link, facts) = troubled(State::PartialMesh, "a does not hear b");
+                link.mka.as_mut().unwrap().secured = true;
+                link.mka.as_mut().unwrap().members = agreeing().mka.unwrap().members;
+                (link, facts)
+            },
+            "partial mesh",
+            Attention,
+            true,
+            &["A does not hear b."],
+        ),
+        (
+            with(|link| link.secy.transmit.sas[0].pns_left = Some(PNS / 4 - 1), lively()),
+            "PNs run out",
+            Attention,
+            true,
+            &["Three quarters", "Change the key"],
+        ),
+        (
+            with(|link| link.secy.transmit.sas[0].next_pn = None, lively()),
+            "PNs used up",
+            Alarm,
+            false,
+            &["Change the key"],
+        ),
+        (with(|link| link.secy.protect_frames = false, lively()), "sends in clear", Alarm, false, &[]),
+        (with(|link| link.secy.transmit.sas.clear(), lively()), "no keys", Alarm, false, &["no transmit SA"]),
+        (with(|link| link.secy.receive.clear(), lively()), "no keys", Attention, true, &["no peer's frame"]),
+        (
+            with(|link| link.secy.validate_frames = "check".into(), lively()),
+            "weak settings",
+            Attention,
+            true,
+            &["validate_frames is check"],
+        ),
+        (
+            with(|link| link.secy.replay_protect = false, lively()),
+            "weak settings",
+            Attention,
+            true,
+            &["replay_protect is false"],
+        ),
+        (
+            (fixed(), Facts { disk: Some("The disk is too slow.".into()), ..facts(lively()) }),
+            "disk stalled",
+            Attention,
+            true,
+            &["too slow"],
+        ),
+        (
+            with(nothing, Seen { discards: vec![("InPktsNoTag".into(), 5)], ..lively() }),
+            "discards",
+            Attention,
+            true,
+            &["InPktsNoTag 5"],
+        ),
+    ];
+    for ((report, facts), state, level, protecting, words) in rows {
+        let (verdict, concerns) = link(&report, &facts);
+        assert_eq!(
+            (verdict.state.as_str(), verdict.level, verdict.protecting),
+            (state, level, protecting),
+            "{verdict:?} {concerns:#?}"
+        );
+        for word in words {
+            assert!(verdict.text.contains(word), "{word:?} is not in {:?}", verdict.text);
+        }
+        assert_eq!(level <= Idle, concerns.is_empty(), "{concerns:?}");
+        assert!(concerns.is_empty() || concerns[0].text == verdict.text, "the verdict comes first");
+        let one_sentence = verdict.text.ends_with('.') && !verdict.text.contains('\n');
+        assert!(one_sentence && verdict.text.starts_with(char::is_uppercase), "{}", verdict.text);
+    }
+}
+
+/// Nowhere green when nothing valid arrives though something is sent.
+#[test]
+fn what_is_not_answered_is_never_green() {
+    for report in [fixed(), agreeing()] {
+        for valid in [None, Some(Duration::from_secs(11))] {
+            let seen = Seen { valid, unanswered: Some(1), ..lively() };
+            let (verdict, _) = link(&report, &facts(seen));
+            assert!(verdict.level > Level::Idle && !verdict.protecting, "{verdict:?}");
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! What a running gateway tells about itself: one JSON document.
+//!
+//! ```text
+//! GatewayReport ─┬─ PrivilegeReport
+//!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
+//!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
+//!                              ├─ MkaReport ── counters           (mka.rs)
+//!                              ├─ CellReport ── RelationReport ── histograms, counters     (cell.rs)
+//!                              └─ SecYReport ── counters
+//!                                   ├─ TransmitScReport ── SaReport ── counters
+//!                                   └─ ReceiveScReport  ── SaReport ── counters
+//! ```
+//!
+//! Counters are objects from the standard's names to values, in the order of the tables that declare them: text,
+//! JSON and whatever reads it later share one table. Only figures: no key and nothing derived from one but its
+//! fingerprint.
+
+mod baseline;
+pub mod cell;
+mod client;
+pub mod control_socket;
+mod counters;
+pub mod evaluate;
+pub mod mka;
+pub mod recent;
+#[cfg(any(test, feature = "samples"))]
+pub mod samples;
+pub mod site;
+pub mod table;
+pub mod verdict;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use baseline::{Baseline, CountedReport};
+use cell::CellReport;
+pub use client::{AskError, RUNTIME_DIR_VARIABLE, SOCKET_SUFFIX, ask, parse, runtime_dir, socket_path};
+use config::suite_speed::{Antedating, SuiteSpeeds};
+pub use counters::Counters;
+pub use verdict::{Concern, Level, Verdict};
+
+/// A gateway.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct GatewayReport {
+    /// The gateway's name.
+    pub name: String,
+    /// The program's version.
+    pub version: String,
+    /// The file of its configuration, with its directory; none while the gateway starts or stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub configuration: Option<String>,
+    /// Seconds since the start.
+    pub uptime_seconds: u64,
+    /// What the operating system granted; none while the gateway starts or stops.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privileges: Option<PrivilegeReport>,
+    /// How fast the cipher suites were on this CPU at the start; none before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suite_speeds: Option<SuiteSpeeds>,
+    /// Whether keystreams are made ahead, and why; none before the start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub antedating: Option<Antedating>,
+    /// Milliseconds since the start, when the figures were taken: rates are differences of two reports.
+    #[serde(default)]
+    pub uptime_ms: u64,
+    /// Seconds since somebody cleared the counters; none: each counts since its part began. Metrics are never cleared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cleared_seconds: Option<u64>,
+    /// How the last reload went; none if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reload: Option<ReloadReport>,
+    /// The links, in the order of the configuration.
+    pub links: Vec<LinkReport>,
+    /// The sites, in the order of the configuration.
+    #[serde(default)]
+    pub sites: Vec<site::SiteReport>,
+}
+
+/// How a reload of keys and configuration went.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReloadReport {
+    /// Reloads since the start, this one included.
+    pub count: u64,
+    /// The new configuration holds. If not, the one before does, unless a line says otherwise.
+    pub done: bool,
+    /// What was changed, or what is wrong, a line each.
+    pub lines: Vec<String>,
+}
+
+/// What the operating system granted beside the interfaces.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PrivilegeReport {
+    /// Whether workers go before all ordinary threads.
+    pub realtime: Grant,
+    /// Whether memory, and keys in it, stay out of the swap.
+    pub locked_memory: Grant,
+}
+
+impl PrivilegeReport {
+    /// Each with its name for people.
+    pub fn named(&self) -> [(&'static str, &Grant); 2] {
+        [("real time", &self.realtime), ("locked memory", &self.locked_memory)]
+    }
+}
+
+/// Something that was asked of the operating system.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// Whether it was granted.
+    pub granted: bool,
+    /// What exactly, or why not and what to do.
+    pub detail: String,
+}
+
+impl fmt::Display for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { granted, detail } = self;
+        write!(f, "{}, {detail}", if *granted { "yes" } else { "no" })
+    }
+}
+
+impl GatewayReport {
+    /// The document that is sent to all who ask: JSON, indented, with a line's end.
+    pub fn document(&self) -> String {
+        let mut document =
+            serde_json::to_string_pretty(self).expect("invariant: text and figures are always JSON");
+        document.push('\n');
+        document
+    }
+}
+
+/// Finds a counter's row by its name.
+pub type Row = fn(&str) -> Option<&'static wire::Counter>;
+
+/// A link.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct LinkReport {
+    /// The link's name.
+    pub name: String,
+    /// How it is, made of what was verified lately.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// Seconds since the last valid frame; none if none came.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_valid_seconds: Option<u64>,
+    /// What is not as it should be, the worst first; empty if all is well.
+    #[serde(default)]
+    pub concerns: Vec<Concern>,
+    /// What it waits for, if it forwards nothing.
+    #[serde(default)]
+    pub waiting: Option<WaitingReport>,
+    /// The side of the machine.
+    pub plain: PortReport,
+    /// The side of the insecure network.
+    pub protected: PortReport,
+    /// The SecY between them.
+    pub secy: SecYReport,
+    /// How its keys are agreed on, if they are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mka: Option<mka::MkaReport>,
+    /// Its cell, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fieldbus: Option<cell::CellReport>,
+}
+
+impl LinkReport {
+    /// All groups of counters, with the words for where each counts, and its rows.
+    pub fn groups(&self) -> Vec<(String, &Counters, Row)> {
+        let mut groups: Vec<(String, &Counters, Row)> = vec![
+            (self.plain.interface.clone(), &self.plain.counters, table::counter),
+            (self.protected.interface.clone(), &self.protected.counters, table::counter),
+        ];
+        if self.has_secy() {
+            let secy = &self.secy;
+            groups.push(("SecY".to_owned(), &secy.counters, table::counter));
+            let place = format!("transmit SC {}", secy.transmit.sci);
+            groups.push((place, &secy.transmit.counters, table::counter));
+            let receive = secy.receive.iter();
+            groups.extend(receive.map(|sc| {
+                let row: Row = table::counter;
+                (format!("receive SC {}", sc.sci), &sc.counters, row)
+            }));
+        }
+        groups
+    }
+
+    /// Whether anything reaches its SecY: not where a cell drops the rest.
+    pub fn has_secy(&self) -> bool {
+        self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")
+    }
+}
+
+/// A link that forwards nothing: an interface is missing, or cannot be used, or has no carrier and the other one is
+/// held down for it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct WaitingReport {
+    /// For how long.
+    pub seconds: u64,
+    /// What it lacks, for a person.
+    pub why: String,
+    /// It lacks a carrier, not an interface.
+    #[serde(default)]
+    pub cut: bool,
+}
+
+/// A port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PortReport {
+    /// The interface.
+    pub interface: String,
+    /// What moves its frames, such as `af_xdp native`.
+    pub engine: String,
+    /// Octets behind DA, SA and EtherType.
+    pub mtu: u32,
+    /// What keeps the host's own stack off the interface: `tcx`, `clsact` or `none`; empty while it is not prepared.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub guard: String,
+    /// Frames and octets, and what was lost.
+    pub counters: Counters,
+}
+
+impl PortReport {
+    /// What is said of the guard behind other words; nothing before the interface is prepared.
+    pub fn guard_words(&self) -> String {
+        match self.guard.as_str() {
+            "" => String::new(),
+            "none" => ", NOT GUARDED: this box's own stack may hear and speak here".to_owned(),
+            guard => format!(", guard {guard}"),
+        }
+    }
+}
+
+/// A SecY with its management variables, under the standard's words.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SecYReport {
+    /// The suite's name; `auto` as long as none is agreed on, `none` where nothing reaches the SecY.
+    pub suite: String,
+    /// Whether frames are protected.
+    pub protect_frames: bool,
+    /// `strict`, `check` or `disabled`.
+    pub validate_frames: String,
+    /// Whether late and duplicate frames are discarded.
+    pub replay_protect: bool,
+    /// In PNs.
+    pub replay_window: u32,
+    /// Of the SecY, those of no SC.
+    pub counters: Counters,
+    /// Whose frame was discarded last because there is no SA for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranger: Option<StrangerReport>,
+    /// The own SC.
+    pub transmit: TransmitScReport,
+    /// The peers' SCs.
+    pub receive: Vec<ReceiveScReport>,
+}
+
+/// A frame for which there is no SA.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StrangerReport {
+    /// The SCI that it bears, `MAC/port`; none if it bears none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sci: Option<String>,
+    /// Its AN.
+    pub an: u8,
+}
+
+/// The transmit SC.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TransmitScReport {
+    /// Its SCI, `MAC/port`.
+    pub sci: String,
+    /// Sums over all its SAs, also retired ones.
+    pub counters: Counters,
+    /// Its SAs, by AN.
+    pub sas: Vec<SaReport>,
+}
+
+/// A receive SC.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ReceiveScReport {
+    /// Its SCI, `MAC/port`.
+    pub sci: String,
+    /// Sums over all its SAs, also retired ones.
+    pub counters: Counters,
+    /// Its SAs, by AN.
+    pub sas: Vec<SaReport>,
+}
+
+/// An SA.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SaReport {
+    /// Its AN, 0 to 3.
+    pub an: u8,
+    /// Whether it is used.
+    pub in_use: bool,
+    /// Its key's fingerprint, as `keygen` printed it; of a SAK that was agreed on its KI.
+    pub key: String,
+    /// Transmit: the next PN; none if the PNs are used up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_pn: Option<u64>,
+    /// Transmit, with 32-bit PNs: how many are left before the key has to be changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pns_left: Option<u64>,
+    /// Transmit, with 32-bit PNs: seconds until none is left, at the mean rate since this SA began. None before it has
+    /// sent a frame.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pns_last_seconds: Option<u64>,
+    /// Receive: the lowest PN that is not late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lowest_pn: Option<u64>,
+    /// Its counters.
+    pub counters: Counters,
+}
+
+#[cfg(test)]
+mod tests;

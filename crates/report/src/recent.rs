@@ -1,0 +1,307 @@
+//! What was verified lately: from counters, looked at once a second, to when what happened last.
+//!
+//! There is no clock here: times come in, as since the start. A frame that is valid ends what was seen before it: all that
+//! is kept of failures came after it. So a link on which valid frames and others come is not one on which nothing fits, and a
+//! verdict does not flap with each of them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// How long a discard is told of.
+pub const RECENT: Duration = Duration::from_secs(10);
+/// How long a peer's failing frames count after the last of them.
+const FAILING: Duration = Duration::from_secs(30);
+/// How long after a valid frame others have to fail before that counts: those of a change of keys do for a moment.
+const SETTLED: Duration = Duration::from_secs(3);
+/// A frame that is sent so long after the last valid one is not the end of a conversation, and waits for an answer.
+const ALONE: Duration = Duration::from_secs(5);
+/// How long an answer is waited for.
+const ANSWER: Duration = Duration::from_secs(5);
+/// Without a frame sent for so long nobody waits for an answer any more.
+const FORGOTTEN: Duration = Duration::from_secs(300);
+/// How long an unfilled checksum is told of.
+const UNFILLED: Duration = Duration::from_secs(30);
+/// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
+const ENOUGH_UNFILLED: u64 = 4;
+/// For how long valid frames are news.
+const FRESH: Duration = Duration::from_secs(60);
+
+/// What a link or a peer has counted.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Counted {
+    /// Protected frames that were sent.
+    pub sent: u64,
+    /// By the SC's SCI.
+    pub scs: BTreeMap<String, CountedSc>,
+    /// Frames that came in clear and were discarded.
+    pub clear: u64,
+    /// Frames for which there is no SA.
+    pub no_sa: u64,
+    /// All discards, by name.
+    pub discards: BTreeMap<String, u64>,
+    /// Frames of the machine whose checksum was unfilled, of those that were looked at.
+    pub unfilled: u64,
+}
+
+/// What an SC has counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CountedSc {
+    /// Verified.
+    pub valid: u64,
+    /// Their ICV was wrong.
+    pub not_valid: u64,
+    /// Late, or received before.
+    pub late: u64,
+}
+
+/// Frames that did not fit, since the last one that did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Misfits {
+    count: u64,
+    last: Option<Duration>,
+}
+
+impl Misfits {
+    fn add(&mut self, now: Duration, count: u64) {
+        if count > 0 {
+            self.count += count;
+            self.last = Some(now);
+        }
+    }
+
+    /// How many, if they count: the last came not long ago, and well after the last valid frame.
+    fn of(self, now: Duration, valid: Option<Duration>) -> Option<u64> {
+        let last = self.last.filter(|last| now.saturating_sub(*last) < FAILING)?;
+        let settled = valid.is_none_or(|valid| last >= valid + SETTLED);
+        settled.then_some(self.count)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Sc {
+    valid: Option<Duration>,
+    not_valid: Misfits,
+    late: Misfits,
+}
+
+/// What a link, or a peer of a site, did lately.
+#[derive(Clone, Debug, Default)]
+pub struct RecentCounters {
+    began: Option<Duration>,
+    before: Counted,
+    scs: BTreeMap<String, Sc>,
+    valid: Option<Duration>,
+    sent: Option<Duration>,
+    /// The first frame that was sent with nobody there, and how many.
+    unanswered: Option<(Duration, u64)>,
+    clear: Misfits,
+    no_sa: Misfits,
+    /// What was discarded in each second.
+    discards: VecDeque<(Duration, BTreeMap<String, u64>)>,
+    /// Unfilled checksums in each second.
+    unfilled: VecDeque<(Duration, u64)>,
+}
+
+/// How the frames of one SC fail.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FailingSc {
+    /// Its SCI.
+    pub sci: String,
+    /// How many since its last valid frame had a wrong ICV; none if others failed.
+    pub not_valid: Option<u64>,
+    /// How many were late.
+    pub late: Option<u64>,
+}
+
+/// What was seen, as a verdict is made of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// For how long it has been looked at.
+    pub watched: Duration,
+    /// How long ago the last valid frame came; none if none did.
+    pub valid: Option<Duration>,
+    /// So many frames were sent, the first of them long enough ago, and nothing valid came since.
+    pub unanswered: Option<u64>,
+    /// SCs of which nothing but failing frames comes.
+    pub failing: Vec<FailingSc>,
+    /// Frames in clear since the last valid one.
+    pub clear: Option<u64>,
+    /// Frames without an SA since the last valid one.
+    pub no_sa: Option<u64>,
+    /// What was discarded in the last ten seconds, the most first.
+    pub discards: Vec<(String, u64)>,
+    /// Unfilled checksums of the last half minute, if they are no chance.
+    pub unfilled: Option<u64>,
+}
+
+impl Seen {
+    /// Valid frames came in the last minute.
+    pub fn is_fresh(&self) -> bool {
+        self.valid.is_some_and(|ago| ago < FRESH)
+    }
+}
+
+impl RecentCounters {
+    /// Takes what is counted by now. What is there at the first look is no news.
+    pub fn look(&mut self, now: Duration, counted: Counted) {
+        let before = std::mem::replace(&mut self.before, counted);
+        if self.began.is_none() {
+            self.began = Some(now);
+            return;
+        }
+        let counted = &self.before;
+        let mut any_valid = false;
+        self.scs.retain(|sci, _| counted.scs.contains_key(sci));
+        for (sci, is) in &counted.scs {
+            let was = before.scs.get(sci).copied().unwrap_or_default();
+            let sc = self.scs.entry(sci.clone()).or_default();
+            if is.valid > was.valid {
+                any_valid = true;
+                *sc = Sc { valid: Some(now), ..Sc::default() };
+            } else {
+                sc.not_valid.add(now, is.not_valid.saturating_sub(was.not_valid));
+                sc.late.add(now, is.late.saturating_sub(was.late));
+            }
+        }
+        let sent = counted.sent.saturating_sub(before.sent);
+        if sent > 0 {
+            self.sent = Some(now);
+        }
+        if any_valid {
+            self.valid = Some(now);
+            (self.unanswered, self.clear, self.no_sa) = (None, Misfits::default(), Misfits::default());
+        } else {
+            self.clear.add(now, counted.clear.saturating_sub(before.clear));
+            self.no_sa.add(now, counted.no_sa.saturating_sub(before.no_sa));
+            let alone = self.valid.is_none_or(|valid| now >= valid + ALONE);
+            if sent > 0 && alone {
+                self.unanswered.get_or_insert((now, 0)).1 += sent;
+            }
+        }
+        let more = |(name, count): (&String, &u64)| {
+            let more = count.saturating_sub(before.discards.get(name).copied().unwrap_or(0));
+            (more > 0).then(|| (name.clone(), more))
+        };
+        let discards: BTreeMap<_, _> = counted.discards.iter().filter_map(more).collect();
+        if !discards.is_empty() {
+            self.discards.push_back((now, discards));
+        }
+        let unfilled = counted.unfilled.saturating_sub(before.unfilled);
+        if unfilled > 0 {
+            self.unfilled.push_back((now, unfilled));
+        }
+        while self.unfilled.front().is_some_and(|(at, _)| now.saturating_sub(*at) > UNFILLED) {
+            self.unfilled.pop_front();
+        }
+        while self.discards.front().is_some_and(|(at, _)| now.saturating_sub(*at) > RECENT) {
+            self.discards.pop_front();
+        }
+    }
+
+    /// What that comes to.
+    pub fn seen(&self, now: Duration) -> Seen {
+        let ago = |then: Duration| now.saturating_sub(then);
+        let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);
+        let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= ANSWER && is_waited_for);
+        let failing = self.scs.iter().filter_map(|(sci, sc)| {
+            let [not_valid, late] = [sc.not_valid, sc.late].map(|misfits| misfits.of(now, sc.valid));
+            (not_valid.is_some() || late.is_some()).then(|| FailingSc { sci: sci.clone(), not_valid, late })
+        });
+        let mut discards: BTreeMap<&String, u64> = BTreeMap::new();
+        let recent = self.discards.iter().filter(|(at, _)| ago(*at) <= RECENT);
+        for (name, count) in recent.flat_map(|(_, discards)| discards) {
+            *discards.entry(name).or_default() += count;
+        }
+        let mut discards: Vec<_> = discards.into_iter().map(|(name, count)| (name.clone(), count)).collect();
+        discards.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let unfilled =
+            self.unfilled.iter().filter(|(at, _)| ago(*at) <= UNFILLED).map(|(_, count)| count).sum();
+        Seen {
+            watched: self.began.map(ago).unwrap_or_default(),
+            valid: self.valid.map(ago),
+            unanswered: unanswered.map(|(_, count)| count),
+            failing: failing.collect(),
+            clear: self.clear.of(now, self.valid),
+            no_sa: self.no_sa.of(now, self.valid),
+            discards,
+            unfilled: Some(unfilled).filter(|unfilled| *unfilled >= ENOUGH_UNFILLED),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link whose counters rise by so much in each second: sent, valid, not valid.
+    fn after(seconds: &[(u64, u64, u64)]) -> Seen {
+        let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
+        counted.scs.insert("peer".into(), CountedSc::default());
+        lately.look(Duration::ZERO, counted.clone());
+        let mut now = Duration::ZERO;
+        for (sent, valid, not_valid) in seconds {
+            now += Duration::from_secs(1);
+            counted.sent += sent;
+            let sc = counted.scs.get_mut("peer").unwrap();
+            sc.valid += valid;
+            sc.not_valid += not_valid;
+            *counted.discards.entry("InPktsNotValid".into()).or_default() += not_valid;
+            lately.look(now, counted.clone());
+        }
+        lately.seen(now)
+    }
+
+    fn repeated(times: usize, second: (u64, u64, u64)) -> Vec<(u64, u64, u64)> {
+        vec![second; times]
+    }
+
+    #[test]
+    fn the_end_of_a_conversation_waits_for_no_answer() {
+        let talk = repeated(10, (5, 5, 0));
+        let quiet = |end: &[(u64, u64, u64)]| [&talk[..], end, &repeated(20, (0, 0, 0))].concat();
+        assert_eq!(after(&quiet(&[(3, 0, 0)])).unanswered, None, "the last word");
+        let later = [repeated(8, (0, 0, 0)), vec![(2, 0, 0)]].concat();
+        assert_eq!(after(&quiet(&later)).unanswered, Some(2), "a word into silence");
+        let answered = [later, vec![(0, 1, 0)]].concat();
+        assert_eq!(after(&quiet(&answered)).unanswered, None);
+        assert_eq!(after(&quiet(&[])).valid, Some(Duration::from_secs(20)));
+    }
+
+    #[test]
+    fn silence_is_told_after_some_seconds_and_forgotten_with_the_last_that_was_sent() {
+        assert_eq!(after(&repeated(5, (1, 0, 0))).unanswered, None);
+        assert_eq!(after(&repeated(6, (1, 0, 0))).unanswered, Some(6));
+        let long = [repeated(6, (1, 0, 0)), repeated(301, (0, 0, 0))].concat();
+        assert_eq!(after(&long).unanswered, None);
+    }
+
+    #[test]
+    fn a_few_unfilled_checksums_are_chance_and_many_are_told_for_a_while() {
+        let after = |counts: &[u64]| {
+            let (mut lately, mut now) = (RecentCounters::default(), Duration::ZERO);
+            for unfilled in counts {
+                lately.look(now, Counted { unfilled: *unfilled, ..Counted::default() });
+                now += Duration::from_secs(1);
+            }
+            lately.seen(now).unfilled
+        };
+        assert_eq!(after(&[7, 7, 7]), None, "before the first look");
+        assert_eq!(after(&[0, 1, 2, 3]), None);
+        assert_eq!(after(&[0, 1, 2, 4]), Some(4));
+        assert_eq!(after(&[&[0, 9][..], &[9; 25]].concat()), Some(9));
+        assert_eq!(after(&[&[0, 9][..], &[9; 31]].concat()), None, "mended");
+    }
+
+    #[test]
+    fn frames_fail_only_where_no_valid_one_comes_between() {
+        let count = |seconds: &[(u64, u64, u64)]| {
+            after(seconds).failing.first().and_then(|failing| failing.not_valid)
+        };
+        assert_eq!(count(&[(0, 0, 3)]), Some(3), "from the first one on");
+        assert_eq!(count(&repeated(20, (0, 4, 3))), None, "both come");
+        assert_eq!(count(&[(0, 1, 0), (0, 0, 2), (0, 0, 2)]), None, "a change of keys");
+        assert_eq!(count(&[(0, 1, 0), (0, 0, 2), (0, 0, 2), (0, 0, 2)]), Some(6));
+        assert_eq!(count(&[vec![(0, 0, 3)], repeated(30, (0, 0, 0))].concat()), None, "long ago");
+        assert_eq!(after(&repeated(20, (0, 4, 3))).discards, [("InPktsNotValid".to_owned(), 33)]);
+    }
+}

@@ -1,0 +1,189 @@
+//! A site: its LAN, its UDP ports, its peers, and what it knows of flows and stations.
+//!
+//! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
+//! [`Group`](super::table::Group) says which.
+
+pub mod evaluate;
+mod peer;
+
+use serde::{Deserialize, Serialize};
+
+use super::table::Group;
+use super::{Concern, Counters, PortReport, Verdict, WaitingReport};
+pub use peer::peer_report;
+
+/// A site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SiteReport {
+    /// The site's name.
+    pub name: String,
+    /// How it is, made of what was verified lately.
+    #[serde(default)]
+    pub verdict: Verdict,
+    /// What is not as it should be, the worst first; empty if all is well.
+    pub concerns: Vec<Concern>,
+    /// What it waits for, if nothing passes between its LAN and its peers.
+    pub waiting: Option<WaitingReport>,
+    /// What its peers know it by; none if all of them are plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub public_key: Option<String>,
+    /// The side of the LAN.
+    pub lan: PortReport,
+    /// The side of the other sites.
+    pub udp: Vec<UdpReport>,
+    /// What was counted between the ports: what kind of frame or packet it was.
+    pub path: Counters,
+    /// What was counted of MACsec frames and of packets, as far as they are no peer's.
+    pub tunnel: Counters,
+    /// What the management channel counted; none if all peers are plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub channel: Option<Counters>,
+    /// The other sites, in the order of the configuration.
+    pub peers: Vec<SitePeerReport>,
+    /// Stations whose place is known: a limited number of them.
+    pub stations: Vec<StationReport>,
+    /// Flows towards peers: a limited number of them.
+    pub flows: Vec<FlowReport>,
+}
+
+/// A UDP port.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UdpReport {
+    /// `data`, `header` or `plain`.
+    pub what: String,
+    /// What it is bound to.
+    pub address: String,
+    /// Packets and octets, and what was lost.
+    pub counters: Counters,
+}
+
+/// Another site.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SitePeerReport {
+    /// Its name.
+    pub name: String,
+    /// `identifier`, `header-encryption` or `plain`.
+    pub mode: String,
+    /// Where it is configured to be; none: it connects from anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
+    /// `plain`, `waiting`, `connecting`, `refused`, `greeting` or `connected`.
+    pub state: String,
+    /// For so long, in seconds.
+    pub seconds: u64,
+    /// Why there is no connection, or why the last one ended; empty if there is nothing to say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Where its data goes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Microseconds of a round trip over the management channel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_us: Option<u64>,
+    /// Octets of the largest UDP payload towards it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_payload: Option<u16>,
+    /// Where this site is, as the peer sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen_at: Option<String>,
+    /// How the connection's keys were agreed on: `X25519MLKEM768`, or `X25519` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key_exchange: Option<String>,
+    /// Seconds for which the peer has been running, as far as is known here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance_seconds: Option<u64>,
+    /// The epoch that is sent under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub transmit_epoch: Option<EpochReport>,
+    /// The newest epoch that is received under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub receive_epoch: Option<EpochReport>,
+    /// Flows towards it that it knows.
+    pub flows_acknowledged: usize,
+    /// Flows towards it whose announcement it has not answered yet.
+    pub flows_announced: usize,
+    /// Flows of its own that are known here.
+    pub peer_flows: usize,
+    /// What was counted of its frames and packets.
+    pub counters: Counters,
+    /// What was counted of what was agreed on with it; none if it is plain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Counters>,
+}
+
+/// An epoch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EpochReport {
+    /// Its number.
+    pub epoch: u32,
+    /// Its age in seconds.
+    pub seconds: u64,
+}
+
+/// A station whose place is known.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StationReport {
+    /// Its MAC address.
+    pub address: String,
+    /// The peer behind which it is; none: on this LAN.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<String>,
+    /// Seconds since it was heard there last.
+    pub seconds: u64,
+}
+
+/// A flow of frames towards a peer.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FlowReport {
+    /// The peer.
+    pub peer: String,
+    /// Its number towards that peer.
+    pub index: u16,
+    /// Its SCI, if its frames have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sci: Option<String>,
+    /// Its source address.
+    pub source: String,
+    /// Its destination address.
+    pub destination: String,
+    /// Whether the peer knows it.
+    pub acknowledged: bool,
+    /// Seconds since a frame of it came last.
+    pub seconds: u64,
+}
+
+impl SiteReport {
+    /// All groups of counters, with the words for where each counts, in the order of a report.
+    pub fn groups(&self) -> Vec<(Group, String, &Counters)> {
+        let mut groups = vec![(Group::Lan, self.lan.interface.clone(), &self.lan.counters)];
+        groups.extend(
+            self.udp.iter().map(|port| (Group::Udp, format!("UDP {}", port.address), &port.counters)),
+        );
+        groups.push((Group::Path, "between the ports".to_owned(), &self.path));
+        groups.push((Group::Tunnel, "tunnel".to_owned(), &self.tunnel));
+        groups.extend(
+            self.channel.iter().map(|channel| (Group::Channel, "management channel".to_owned(), channel)),
+        );
+        for peer in &self.peers {
+            groups.push((Group::Peer, format!("peer {}", peer.name), &peer.counters));
+            groups.extend(
+                peer.session
+                    .iter()
+                    .map(|session| (Group::Session, format!("session with {}", peer.name), session)),
+            );
+        }
+        groups
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::sample_site;
+
+    #[test]
+    fn a_report_comes_back_as_it_was() {
+        let text = serde_json::to_string(&sample_site()).unwrap();
+        assert_eq!(serde_json::from_str::<SiteReport>(&text).unwrap(), sample_site());
+    }
+}

@@ -1,0 +1,253 @@
+//! The verdict on a site, and what happens to its packets that has a name of its own in the log.
+
+use std::collections::BTreeMap;
+
+use super::super::evaluate::{discards, waiting};
+use super::super::recent::Seen;
+use super::super::verdict::{Finding, Level, State, evaluate};
+use super::super::{Concern, Verdict};
+use super::{SitePeerReport, SiteReport};
+
+/// What a verdict on a site is made of, beside its report.
+#[derive(Clone, Debug, Default)]
+pub struct SiteFacts {
+    /// What was discarded lately.
+    pub seen: Seen,
+    /// What passed to and from each peer, and of its discards [`FORGED`].
+    pub peers: BTreeMap<String, Seen>,
+}
+
+/// The verdict on a site, and all that is not as it should be.
+pub fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
+    let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
+    // Before a channel that is away: who changes packets may have cut it, too.
+    let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
+    findings.extend(report.peers.iter().filter_map(|peer| forged(peer, seen(peer)?)));
+    findings.extend(report.peers.iter().filter_map(|peer| late(peer, seen(peer)?)));
+    for peer in &report.peers {
+        findings.extend(peer_finding(peer));
+        findings.extend(seen(peer).and_then(|seen| one_way(peer, seen)));
+    }
+    findings.extend(discards(&facts.seen));
+    let text = format!("All peers are connected: {}.", report.peers.len());
+    evaluate(findings, Finding::new(State::Protecting, Level::Good, text))
+}
+
+fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
+    let SitePeerReport { name, state, seconds, reason, .. } = peer;
+    let because = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+    Some(match state.as_str() {
+        "connected" => return None,
+        "plain" => Finding::alarm(
+            State::SendsInClear,
+            format!(
+                "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
+            ),
+        ),
+        "refused" => Finding::alarm(
+            State::Refused,
+            format!("Peer {name} is refused, or refuses this site, for {seconds} s{because}."),
+        ),
+        _ => Finding::attention(
+            State::NoChannel,
+            format!("There is no management channel to peer {name}, for {seconds} s{because}."),
+        ),
+    })
+}
+
+/// A peer whose data has a UDP port of its own: the channel may pass where that does not.
+fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let count = seen.unanswered.filter(|_| peer.state == "connected" && peer.mode == "header-encryption")?;
+    let last = match seen.valid {
+        Some(ago) => format!("the last valid packet came {} s ago", ago.as_secs()),
+        None => "no valid packet has come".to_owned(),
+    };
+    let name = &peer.name;
+    let text = format!(
+        "Peer {name} is connected, and {last}; {count} were sent meanwhile: see whether the way between lets the UDP port of header encryption pass."
+    );
+    Some(Finding::attention(State::OneWay, text))
+}
+
+/// Packets that somebody changed, or made of a true one: what came on its own looks otherwise.
+fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let [long_forms, headers] = FORGED.map(|name| recent(seen, name));
+    let name = &peer.name;
+    let text = format!(
+        "Packets of peer {name} are changed on their way, in the last ten seconds: {long_forms} long forms, {headers} other headers. They were discarded, and nothing was learned of them: see who is between the sites."
+    );
+    (long_forms + headers > 0).then(|| Finding::attention(State::ForgedHeaders, text))
+}
+
+/// Late packets, and no others.
+fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
+    let late = late_without_new(seen)?;
+    let name = &peer.name;
+    let text = format!(
+        "{late} packets of peer {name} were late since the last new one came: somebody between the sites holds packets back or repeats them."
+    );
+    Some(Finding::attention(State::LateFrames, text))
+}
+
+fn recent(seen: &Seen, wanted: &str) -> u64 {
+    seen.discards.iter().filter(|(name, _)| name == wanted).map(|(_, count)| count).sum()
+}
+
+fn late_without_new(seen: &Seen) -> Option<u64> {
+    seen.failing.iter().find_map(|failing| failing.late)
+}
+
+/// Discards of a peer that no accident makes: long forms, and other headers.
+pub const FORGED: [&str; 2] = ["InPktsForgedLongForm", "InPktsForgedHeader"];
+/// Discards of packets that were new once.
+pub const LATE: [&str; 2] = ["InPktsLate", "InPktsReplayed"];
+
+/// Something that concerns the security of a site, and has a name of its own in the log: for logs that are searched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum SiteEvent {
+    /// Long forms that were changed on their way.
+    ForgedLongForm,
+    /// Headers that were changed on their way.
+    ForgedHeader,
+    /// Late packets, and none that is new.
+    LateWithoutNew,
+}
+
+impl SiteEvent {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::ForgedLongForm, Self::ForgedHeader, Self::LateWithoutNew];
+
+    /// Its name in the log.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ForgedLongForm => "forged-long-form",
+            Self::ForgedHeader => "forged-header",
+            Self::LateWithoutNew => "late-without-new",
+        }
+    }
+
+    /// How many packets of a peer make it happen now, if any do.
+    pub fn count(self, seen: &Seen) -> Option<u64> {
+        let count = match self {
+            Self::ForgedLongForm => recent(seen, FORGED[0]),
+            Self::ForgedHeader => recent(seen, FORGED[1]),
+            Self::LateWithoutNew => late_without_new(seen).unwrap_or(0),
+        };
+        (count > 0).then_some(count)
+    }
+
+    /// The line's words behind its name.
+    pub fn text(self, peer: &str, count: u64) -> String {
+        match self {
+            Self::ForgedLongForm => format!(
+                "{count} packets of peer {peer:?} that introduce new flows came changed, and were discarded: see who is between the sites"
+            ),
+            Self::ForgedHeader => format!(
+                "{count} packets of peer {peer:?} came with changed headers, and were discarded: see who is between the sites"
+            ),
+            Self::LateWithoutNew => format!(
+                "{count} packets of peer {peer:?} came late or again, and no new one: somebody between the sites holds packets back or repeats them"
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::WaitingReport;
+    use super::super::super::recent::FailingSc;
+    use super::*;
+    use crate::samples::sample_site;
+
+    #[test]
+    fn each_state_of_a_peer_is_judged() {
+        for (state, grave, words) in [
+            ("plain", Some(true), "is plain"),
+            ("refused", Some(true), "is refused"),
+            ("waiting", Some(false), "no management channel to peer berlin, for 61 s: why"),
+            ("connecting", Some(false), "no management channel"),
+            ("greeting", Some(false), "no management channel"),
+            ("connected", None, ""),
+        ] {
+            let mut site = sample_site();
+            site.peers[0].state = state.into();
+            site.peers[0].reason = "why".into();
+            let (is, found) = verdict(&site, &SiteFacts::default());
+            assert_eq!(found.first().map(|concern| concern.grave), grave, "{state}");
+            assert!(found.iter().all(|concern| concern.text.contains(words)), "{found:?}");
+            assert_eq!(is.protecting, grave != Some(true), "{state}");
+            assert_eq!(is.level == Level::Good, grave.is_none(), "{state}");
+        }
+        let mut site = sample_site();
+        let why = "interface eth2 is missing".into();
+        site.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
+        let (is, found) = verdict(&site, &SiteFacts::default());
+        assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
+        assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
+    }
+
+    #[test]
+    fn data_that_comes_one_way_alone_is_told() {
+        let mut site = sample_site();
+        let seen = Seen { unanswered: Some(9), ..Seen::default() };
+        let facts = SiteFacts { peers: [("berlin".to_owned(), seen)].into(), ..SiteFacts::default() };
+        assert_eq!(verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
+        site.peers[0].mode = "header-encryption".into();
+        let (is, _) = verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
+    }
+
+    #[test]
+    fn changed_packets_are_told_with_their_peer() {
+        let mut site = sample_site();
+        let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
+        let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
+        let (is, concerns) = verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
+        assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
+        assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
+        site.peers[0].state = "connecting".into();
+        assert_eq!(
+            verdict(&site, &facts).0.state,
+            "forged headers",
+            "whoever does that may have cut the channel"
+        );
+        for name in FORGED {
+            assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
+        }
+    }
+
+    #[test]
+    fn late_packets_without_a_new_one_are_told() {
+        let site = sample_site();
+        let of = |late: Option<u64>| {
+            let failing =
+                late.map(|late| FailingSc { sci: "berlin".into(), not_valid: None, late: Some(late) });
+            let discards = vec![("InPktsLate".into(), 7)];
+            let peer = Seen { failing: failing.into_iter().collect(), discards, ..Seen::default() };
+            verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
+        };
+        let is = of(Some(7));
+        assert_eq!((is.state.as_str(), is.level), ("late frames", Level::Attention));
+        assert!(is.text.contains("7 packets of peer berlin"), "{}", is.text);
+        assert_ne!(of(None).state, "late frames", "others came as well");
+        for name in LATE {
+            assert!(tunnel::PeerCounters::TABLE.iter().any(|row| row.name == name && row.discard), "{name}");
+        }
+    }
+
+    #[test]
+    fn events_have_names_that_readme_lists() {
+        let failing = vec![FailingSc { sci: "berlin".into(), not_valid: None, late: Some(3) }];
+        let discards = FORGED.iter().zip(1..).map(|(name, count)| ((*name).to_owned(), count)).collect();
+        let seen = Seen { failing, discards, ..Seen::default() };
+        assert_eq!(SiteEvent::ALL.map(|event| event.count(&seen)), [Some(1), Some(2), Some(3)]);
+        assert_eq!(SiteEvent::ALL.map(|event| event.count(&Seen::default())), [None; 3]);
+        let chapter = include_str!("../../../../docs/book/src/watching.md");
+        let names = SiteEvent::ALL.map(SiteEvent::name);
+        let of_links = ["stranger-under-cak", "fallback-in-use", "fallback-ended", "integrity-refused"];
+        for name in names.iter().chain(&of_links) {
+            assert!(chapter.contains(&format!("| `{name}` |")), "watching.md does not list {name}");
+        }
+    }
+}

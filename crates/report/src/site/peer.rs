@@ -1,0 +1,74 @@
+//! From a peer's configuration, the site's snapshot and the status of its channel to its report.
+
+use std::time::Duration;
+
+use dataplane::site::SitePeerSnapshot;
+use sitelink::{ConnState, ManagerStatus, PeerStatus};
+use tunnel::{ChannelState, EpochAge, PeerCounters, PeerId, SessionCounters, SessionState};
+use wire::Instant;
+
+use super::{EpochReport, SitePeerReport};
+use crate::Counters;
+use config::SitePeer;
+use config::site::mode_name;
+
+/// A peer: what the site's snapshot says of it, and its channel's status.
+pub fn peer_report(
+    peer: &SitePeer,
+    snapshot: Option<&SitePeerSnapshot>,
+    status: Option<&ManagerStatus>,
+    number: Option<PeerId>,
+) -> SitePeerReport {
+    let of = |status: &'_ ManagerStatus| status.peers.iter().position(|peer| Some(peer.peer) == number);
+    let channel = status.and_then(|status| Some((status.now, status.peers.get(of(status)?)?)));
+    let session = channel.and_then(|(_, peer)| peer.session.as_ref());
+    let seconds = |since: Instant| channel.map_or(0, |(now, _)| now.since(since).as_secs());
+    let epoch = |epoch: Option<EpochAge>| {
+        epoch.map(|EpochAge { epoch, since }| EpochReport { epoch, seconds: seconds(since) })
+    };
+    let address = match channel {
+        Some((_, PeerStatus { address: Some(address), .. })) => Some(*address),
+        _ => snapshot.and_then(|snapshot| snapshot.endpoint),
+    };
+    let acknowledged = session.map_or(0, |session| session.flows_acknowledged);
+    let counters = snapshot.map(|snapshot| snapshot.counters).unwrap_or_default();
+    let plain = peer.public_key.is_none();
+    SitePeerReport {
+        name: peer.name.clone(),
+        mode: mode_name(peer.mode).into(),
+        endpoint: peer.endpoint.as_ref().map(ToString::to_string),
+        state: channel.map_or(if plain { "plain" } else { "down" }, |(_, peer)| state(peer)).into(),
+        seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),
+        reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),
+        address: address.map(|address| address.to_string()),
+        round_trip_us: channel
+            .and_then(|(_, peer)| peer.round_trip)
+            .map(|round_trip: Duration| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
+        path_payload: channel.and_then(|(_, peer)| peer.path_payload),
+        seen_at: channel.and_then(|(_, peer)| peer.seen_at).map(|address| address.to_string()),
+        key_exchange: channel.and_then(|(_, peer)| peer.key_exchange).map(|by| by.name().into()),
+        instance_seconds: session.and_then(|session| session.instance).map(|(_, since)| seconds(since)),
+        transmit_epoch: epoch(session.and_then(|session| session.transmit)),
+        receive_epoch: epoch(session.and_then(|session| session.receive)),
+        flows_acknowledged: acknowledged,
+        flows_announced: session.map_or(0, |session| session.flows_announced),
+        peer_flows: snapshot.map_or(0, |snapshot| snapshot.announced_flows),
+        counters: Counters::new(PeerCounters::NAMES, counters.values()),
+        session: session
+            .map(|SessionState { counters, .. }| Counters::new(SessionCounters::NAMES, counters.values())),
+    }
+}
+
+/// A word for how the channel to a peer is.
+fn state(peer: &PeerStatus) -> &'static str {
+    match peer.reach {
+        ConnState::Without => "plain",
+        ConnState::Waiting => "waiting",
+        ConnState::Connecting => "connecting",
+        ConnState::Refused => "refused",
+        ConnState::Connected => match peer.session.as_ref().map(|session| session.channel) {
+            Some(ChannelState::Up) => "connected",
+            _ => "greeting",
+        },
+    }
+}
