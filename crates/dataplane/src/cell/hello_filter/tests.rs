@@ -150,3 +150,18 @@ fn a_copy_of_what_control_has_got_costs_no_mac_and_is_given_again_after_a_while(
     hall.check_all_macs();
     assert_eq!((hall.given(), hall.counters.in_hello_flood), (4, 46));
 }
+
+#[test]
+fn a_flood_gets_what_it_would_get_anyway() {
+    let at = |milliseconds| Instant::after_start(Duration::from_millis(milliseconds));
+    let mut late = LATE;
+    let mut allowed = |from: u64, to| -> usize {
+        (from..to).map(|now| (0..100).filter(|_| late.take(at(now))).count()).sum()
+    };
+    let rows: [(u64, u64, usize); 5] =
+        [(1000, 1001, 4), (1001, 1010, 0), (1010, 1011, 1), (1011, 2010, 99), (9000, 9001, 4)];
+    for (from, to, expected) in rows {
+        assert_eq!(allowed(from, to), expected, "{from} to {to}");
+    }
+    assert_eq!(allowed(5, 6), 0, "a clock that goes back earns nothing");
+}
