@@ -131,4 +131,4 @@ impl fmt::Display for SuiteSpeeds {
 }
 
 #[cfg(test)]
-pub mod tests;
+pub(crate) mod tests;

@@ -15,7 +15,6 @@
 //! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]),
 //! [`EVENTS`] events told, 32 relations looked at, [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
-mod allowance;
 pub mod ends;
 mod hello_filter;
 

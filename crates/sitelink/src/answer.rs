@@ -19,8 +19,8 @@ use suite::knock::KnockKey;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use wire::time::TokenBucket;
 
-use super::allowance::Allowance;
 use super::error::DisconnectReason;
 use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::{self, code};
@@ -58,8 +58,10 @@ impl Answer {
     /// Takes connections until the endpoint is closed.
     pub(super) async fn answer(self: Arc<Self>, endpoint: Endpoint) {
         let mut under_way = VecDeque::with_capacity(MOST);
-        let (mut unproved, mut strangers) = (Allowance::new(UNPROVED), Allowance::new(STRANGERS));
+        let (mut unproved, mut strangers) =
+            (TokenBucket::per_second(UNPROVED), TokenBucket::per_second(STRANGERS));
         while let Some(incoming) = endpoint.accept().await {
+            let now = self.shared.now();
             under_way.retain(|one: &UnderWay| !one.task.is_finished());
             let count = |change: fn(&mut super::ChannelCounters)| self.shared.shared_counters.count(change);
             if !self.knock.recognises(&incoming.orig_dst_cid()) {
@@ -68,7 +70,7 @@ impl Answer {
                 continue;
             }
             let proved = incoming.remote_address_validated();
-            if !proved && (under_way.len() >= SEVERAL || !unproved.take()) {
+            if !proved && (under_way.len() >= SEVERAL || !unproved.take(now)) {
                 count(|counters| counters.in_handshakes_retried += 1);
                 let _ = incoming.retry();
                 continue;
@@ -77,7 +79,7 @@ impl Answer {
                 let from = incoming.remote_address().ip();
                 self.shared.with_roster(|roster| roster.is_expected(from))
             };
-            if proved && !peers_address && !strangers.take() {
+            if proved && !peers_address && !strangers.take(now) {
                 count(|counters| counters.in_handshakes_crowded += 1);
                 incoming.ignore();
                 continue;

@@ -8,7 +8,9 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use super::allowance::{Allowance, AllowanceByAddress};
+use wire::time::{Instant, TokenBucket};
+
+use super::address_buckets::AddressBuckets;
 
 /// From each address, and from all others where there are very many.
 const EACH: u32 = 200;
@@ -18,33 +20,33 @@ const OF_PEER: u32 = 400;
 /// From all of these: a twelfth of a CPU, and the shares of twenty.
 const OF_PEERS: u32 = 8000;
 
-/// Rest of this second's budget.
+/// The shares of all addresses.
 #[derive(Debug)]
 pub(super) struct Initials {
     /// Known addresses of the peers.
     pub(super) peers: BTreeSet<IpAddr>,
-    strangers: AllowanceByAddress,
+    strangers: AddressBuckets,
     /// Without a token, and with one.
-    known: [(AllowanceByAddress, Allowance); 2],
+    known: [(AddressBuckets, TokenBucket); 2],
 }
 
 impl Initials {
     pub(super) fn new() -> Self {
-        let known = || (AllowanceByAddress::new(OF_PEER, OF_PEER), Allowance::new(OF_PEERS));
+        let known = || (AddressBuckets::new(OF_PEER, OF_PEER), TokenBucket::per_second(OF_PEERS));
         Self {
             peers: BTreeSet::new(),
-            strangers: AllowanceByAddress::new(EACH, OTHERS),
+            strangers: AddressBuckets::new(EACH, OTHERS),
             known: [known(), known()],
         }
     }
 
     /// Whether this one is looked at.
-    pub(super) fn take(&mut self, from: IpAddr, initial: &[u8]) -> bool {
+    pub(super) fn take(&mut self, now: Instant, from: IpAddr, initial: &[u8]) -> bool {
         if !self.peers.contains(&from) {
-            return self.strangers.take(from);
+            return self.strangers.take(now, from);
         }
         let (each, all) = &mut self.known[usize::from(has_token(initial))];
-        each.take(from) && all.take()
+        each.take(now, from) && all.take(now)
     }
 }
 
@@ -72,18 +74,17 @@ mod tests {
         octets
     }
 
-    /// A second may pass in between, or some on a machine that stands still.
-    const SECONDS: usize = 20;
+    const NOW: Instant = Instant::START;
 
     #[test]
     fn a_flood_in_the_name_of_a_peer_takes_its_share_and_no_other_peers() {
         let [loud, quiet] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         let mut initials = Initials::new();
         initials.peers = [loud, quiet].into();
-        let taken = (0..16_000).filter(|_| initials.take(loud, &initial(0))).count();
-        assert!((OF_PEER as usize..=SECONDS * OF_PEER as usize).contains(&taken), "{taken}");
-        assert!(initials.take(quiet, &initial(0)), "another peer");
-        assert!(initials.take(loud, &initial(16)), "who receives there, and has a token");
+        let taken = (0..16_000).filter(|_| initials.take(NOW, loud, &initial(0))).count();
+        assert_eq!(taken, OF_PEER as usize);
+        assert!(initials.take(NOW, quiet, &initial(0)), "another peer");
+        assert!(initials.take(NOW, loud, &initial(16)), "who receives there, and has a token");
     }
 
     #[test]
@@ -92,8 +93,8 @@ mod tests {
         let peers = || (0..255).map(|last| IpAddr::from([192, 0, 2, last]));
         initials.peers = peers().collect();
         let octets = initial(0);
-        let taken = (0..1000).flat_map(|_| peers()).filter(|peer| initials.take(*peer, &octets)).count();
-        assert!((OF_PEERS as usize..=SECONDS * OF_PEERS as usize).contains(&taken), "{taken}");
+        let taken = (0..1000).flat_map(|_| peers()).filter(|peer| initials.take(NOW, *peer, &octets)).count();
+        assert_eq!(taken, OF_PEERS as usize);
     }
 
     #[test]

@@ -30,7 +30,7 @@
 #[cfg(test)]
 extern crate self as sitelink;
 
-mod allowance;
+mod address_buckets;
 mod answer;
 mod connection;
 mod counters;

@@ -47,8 +47,16 @@ struct Receiving {
     datagrams: DatagramConsumer,
     waiting: Option<Waker>,
     initials: Initials,
+    /// The clock of their shares.
+    start: std::time::Instant,
     /// Address of a peer from which an Initial without a knock has come.
     unknocked: Option<IpAddr>,
+}
+
+impl Receiving {
+    fn now(&self) -> wire::Instant {
+        wire::Instant::after_start(self.start.elapsed())
+    }
 }
 
 /// Verdict on a packet: dropped unread, or for QUIC.
@@ -70,7 +78,13 @@ impl RingSocket {
         shared_counters: Arc<SharedCounters>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
-        let receiving = Receiving { datagrams, waiting: None, initials: Initials::new(), unknocked: None };
+        let receiving = Receiving {
+            datagrams,
+            waiting: None,
+            initials: Initials::new(),
+            start: std::time::Instant::now(),
+            unknocked: None,
+        };
         Self {
             socket,
             dual,
@@ -146,7 +160,7 @@ impl RingSocket {
                 Verdict::Unknowing
             }
             (false, false) => Verdict::Nobodys,
-            (true, true) if !receiving.initials.take(from, octets) => Verdict::Flood,
+            (true, true) if !receiving.initials.take(receiving.now(), from, octets) => Verdict::Flood,
             (_, true) => Verdict::Take,
         }
     }

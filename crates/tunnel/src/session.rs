@@ -29,7 +29,6 @@
 //!
 //! Left out on purpose: who may speak at all (the channel's, by its keys); time-outs of a connection (the channel's).
 
-mod allowance;
 mod announcements;
 mod fault;
 mod handle_message;
@@ -42,14 +41,13 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
 use suite::tunnel::EpochSecret;
-use wire::Instant;
+use wire::time::{Instant, TokenBucket};
 use wire::tunnel::FlowIndex;
 
 pub use self::announcements::{IN_FLIGHT, OUTSTANDING};
 pub use self::fault::PeerFault;
 pub use self::state::{ChannelState, EpochAge, SessionCounters, SessionState};
 
-use self::allowance::Allowance;
 use self::announcements::Announcements;
 use self::peer_flows::PeerFlows;
 use self::receive_epochs::ReceiveEpochs;
@@ -108,8 +106,8 @@ pub struct Session {
     asked: BTreeMap<u8, u32>,
     /// Where the peer asked for ours, and was not answered yet.
     asks: BTreeSet<u8>,
-    where_is: Allowance,
-    unknowns: Allowance,
+    where_is: TokenBucket,
+    unknowns: TokenBucket,
     commands: VecDeque<Command>,
     counters: SessionCounters,
     fault: Option<(PeerFault, Instant)>,
@@ -142,14 +140,14 @@ impl Session {
             since: now,
             instance: None,
             generation: Generation::default(),
-            receive: ReceiveEpochs::new(now),
+            receive: ReceiveEpochs::new(),
             flows: Announcements::default(),
             peer_flows: PeerFlows::default(),
             due: Due::default(),
             asked: BTreeMap::new(),
             asks: BTreeSet::new(),
-            where_is: Allowance::new(now, 4, Duration::from_millis(500)),
-            unknowns: Allowance::new(now, 4, Duration::from_millis(500)),
+            where_is: TokenBucket::new(4, Duration::from_millis(500)),
+            unknowns: TokenBucket::new(4, Duration::from_millis(500)),
             commands: VecDeque::new(),
             counters: SessionCounters::default(),
             fault: None,

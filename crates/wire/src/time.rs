@@ -1,7 +1,11 @@
 //! Time as protocol crates see it: a parameter, never read from a clock.
 
+mod token_bucket;
+
 use core::ops::Add;
 use core::time::Duration;
+
+pub use token_bucket::TokenBucket;
 
 /// A moment: microseconds since some start that all moments of a process share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]

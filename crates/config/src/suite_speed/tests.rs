@@ -23,7 +23,7 @@ const WITHOUT_AES: [(CipherSuite, u64); 7] = [
 ];
 
 /// Speeds as measured on some CPU.
-pub fn speeds(aes: AesInstructions, figures: &[(CipherSuite, u64)]) -> SuiteSpeeds {
+pub(crate) fn speeds(aes: AesInstructions, figures: &[(CipherSuite, u64)]) -> SuiteSpeeds {
     SuiteSpeeds::new(aes, figures.iter().copied())
 }
 

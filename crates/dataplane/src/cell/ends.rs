@@ -1,4 +1,4 @@
-//! What a cell's worker and control share: three wait-free rings, and a shared_counters.
+//! What a cell's worker and control share: three wait-free rings, and counters.
 //!
 //! ```text
 //!  worker ── true HELLOs ──────▶ control, which has the handshakes
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All are bounded. A HELLO that finds no room is dropped and counted: handshakes say all again. An event that finds none
-//! waits in the data path. The shared_counters is what the worker counts in place of the handshakes.
+//! waits in the data path. The worker counts in place of the handshakes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,7 +19,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 use wire::fieldbus::HELLO_OCTETS;
 
-use super::allowance::AT_ONCE;
+use super::hello_filter::LATE_AT_ONCE;
 
 /// Octets of a HELLO with all that may stand in front of it; what stands behind is padding.
 const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + HELLO_OCTETS;
@@ -119,7 +119,7 @@ pub struct ControlEnd {
 
 /// Both ends, for so many relations: as many HELLOs wait as all of them may give at once, and two of each may be sent.
 pub fn ends(relations: usize) -> (CellEnd, ControlEnd) {
-    let (given, heard) = RingBuffer::new(relations * usize::from(AT_ONCE) + 1);
+    let (given, heard) = RingBuffer::new(relations * LATE_AT_ONCE as usize + 1);
     let (says, said) = RingBuffer::new(relations * 2 + 1);
     let (told, events) = RingBuffer::new(relations * 2 + 1);
     let shared_counters = Arc::<SharedCounters>::default();

@@ -27,9 +27,9 @@ use arrayvec::ArrayVec;
 use fieldbus::Moment;
 use fieldbus::handshake::{HELLO_FRAME_OCTETS, HelloDiscard, Line, Names};
 use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
+use wire::time::{Instant, TokenBucket};
 
 use super::CellCounters;
-use super::allowance::Allowance;
 use super::ends::{CellEnd, HelloFrame};
 
 /// MACs of a turn in each share: a few microseconds.
@@ -42,6 +42,11 @@ const OF_ONE: u8 = 64;
 const AGAIN: Duration = Duration::from_millis(50);
 /// HELLOs of a relation that are known again. Two are right at a time: a peer that asks, and one that has entered.
 const KNOWN: usize = 4;
+
+/// HELLOs of a relation that come to control though they name a nonce of the past, at once. They are true and late: control counts
+/// them, and needs none. One in a session may be of a nonce that the worker has not been told yet, and for that one there is room.
+pub(super) const LATE_AT_ONCE: u32 = 4;
+const LATE: TokenBucket = TokenBucket::new(LATE_AT_ONCE, Duration::from_millis(10));
 
 /// The two shares of the budget.
 #[derive(Clone, Copy)]
@@ -59,7 +64,7 @@ pub struct HelloFilter {
     waiting: [u8; 2],
     /// Those that control got last, by their MACs.
     known: ArrayVec<([u8; MAC_OCTETS], Moment), KNOWN>,
-    late: Allowance,
+    late: TokenBucket,
     /// Nonce of the peer that waits for an answer.
     answer: Option<HandshakeNonce>,
 }
@@ -67,7 +72,7 @@ pub struct HelloFilter {
 impl HelloFilter {
     /// A filter of this relation, whose handshake has these nonces.
     pub fn new(line: Line, names: Names) -> Self {
-        let (known, late) = (ArrayVec::new(), Allowance::default());
+        let (known, late) = (ArrayVec::new(), LATE);
         Self { line, names, waiting: [0; 2], known, late, answer: None }
     }
 
@@ -202,7 +207,7 @@ impl HelloFilter {
             counters.in_hello_answered += 1;
             return Ok(Some(hello.own));
         }
-        if (named || self.late.take(now)) && end.give(frame) {
+        if (named || self.late.take(Instant::after_start(now.since(Moment::START)))) && end.give(frame) {
             counters.in_hello_given += 1;
             if named {
                 self.know(claim.mac(), now);

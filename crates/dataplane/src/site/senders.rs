@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use wire::Instant;
+use wire::time::TokenBucket;
 
 /// Senders that are known at a time.
 pub const KNOWN: usize = 128;
@@ -28,10 +29,11 @@ pub const KNOWN: usize = 128;
 const FORGOTTEN: Duration = Duration::from_secs(20);
 /// A second MKPDU makes known if it comes this much later than the first at the earliest, and at the latest.
 const RETURNS: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(5)];
-/// MKPDUs of one known sender: rate for each second, and burst. A KaY has some a second, at most, for each CAK.
-const EACH: Bucket = Bucket::new(16, 32);
+/// MKPDUs of one known sender: burst of 32, and 16 a second. A KaY has some a second, at most, for each CAK.
+const EACH: TokenBucket = TokenBucket::new(32, SIXTEENTH);
 /// MKPDUs of all others together.
-const OTHERS: Bucket = Bucket::new(16, 64);
+const OTHERS: TokenBucket = TokenBucket::new(64, SIXTEENTH);
+const SIXTEENTH: Duration = Duration::from_micros(62_500);
 /// Addresses that are noted: at 20,000 new ones a second more than a second passes until all places are taken.
 const NOTED: usize = 1 << 16;
 /// The unit of the times that are noted.
@@ -42,7 +44,7 @@ type Address = [u8; 6];
 /// Senders that are known, and addresses that are noted.
 pub(super) struct Senders {
     known: ArrayVec<Sender, KNOWN>,
-    others: Bucket,
+    others: TokenBucket,
     /// Address and time of others, by hash. Memory that no flood has touched is not there.
     noted: Box<[u64]>,
     hash: RandomState,
@@ -51,16 +53,7 @@ pub(super) struct Senders {
 struct Sender {
     address: Address,
     last: Instant,
-    bucket: Bucket,
-}
-
-/// Tokens, in microseconds of the time that they take to come.
-#[derive(Clone, Copy)]
-struct Bucket {
-    one: u64,
-    most: u64,
-    there: u64,
-    at: Instant,
+    bucket: TokenBucket,
 }
 
 impl Senders {
@@ -123,24 +116,6 @@ impl Senders {
 impl fmt::Debug for Senders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Senders").field("known", &self.known.len()).finish_non_exhaustive()
-    }
-}
-
-impl Bucket {
-    const fn new(a_second: u64, at_once: u64) -> Self {
-        let one = 1_000_000 / a_second;
-        Self { one, most: one * at_once, there: one * at_once, at: Instant::START }
-    }
-
-    fn take(&mut self, now: Instant) -> bool {
-        let came = now.since(self.at).as_micros().min(u128::from(self.most)) as u64;
-        self.there = self.most.min(self.there + came);
-        self.at = now;
-        let enough = self.there >= self.one;
-        if enough {
-            self.there -= self.one;
-        }
-        enough
     }
 }
 

@@ -40,7 +40,7 @@ impl Session {
         self.instance = Some((instance, now));
         self.generation = Generation(self.generation.0.wrapping_add(1).max(1));
         self.transmit = TransmitEpochs::new(self.mode, self.settings.epoch_life);
-        self.receive = ReceiveEpochs::new(now);
+        self.receive = ReceiveEpochs::new();
         self.flows = Announcements::default();
         self.peer_flows = PeerFlows::default();
         // Whatever waits belongs to the generation before, also what an event has put in since the connection stands.

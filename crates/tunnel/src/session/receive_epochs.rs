@@ -4,9 +4,8 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use suite::tunnel::{EpochSecret, IdentifierBlock};
-use wire::Instant;
+use wire::time::{Instant, TokenBucket};
 
-use super::allowance::Allowance;
 use super::{EpochAge, PeerFault};
 
 /// Secrets that a new one is compared with: as many epochs as a receiver has windows or keys of, and one.
@@ -36,17 +35,17 @@ pub(super) struct ReceiveEpochs {
     age: Option<EpochAge>,
     /// What is known of the newest secrets, the newest last.
     seen: ArrayVec<IdentifierBlock, REMEMBERED>,
-    allowance: Allowance,
+    offers: TokenBucket,
 }
 
 impl ReceiveEpochs {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             newest: 0,
             ready: None,
             age: None,
             seen: ArrayVec::new(),
-            allowance: Allowance::new(now, AT_ONCE, Duration::from_secs(1)),
+            offers: TokenBucket::new(AT_ONCE, Duration::from_secs(1)),
         }
     }
 
@@ -73,7 +72,7 @@ impl ReceiveEpochs {
         if self.seen.contains(&print) {
             return Err(PeerFault::SecretRepeated { epoch });
         }
-        if !self.allowance.take(now) {
+        if !self.offers.take(now) {
             return Err(PeerFault::TooManyEpochs);
         }
         if self.seen.is_full() {

@@ -94,10 +94,10 @@ fn a_flood_of_one_relation_leaves_room_for_the_others() {
     let mut hall = Hall::new();
     let asks: Vec<_> = (0..RELATIONS).map(|relation| hall.ask(relation)).collect();
     for _ in 0..1000 {
-        hall.hear(0, &forged(&asks[0]));
+        hall.queue(0, &forged(&asks[0]));
     }
     for (relation, ask) in asks.iter().enumerate() {
-        hall.hear(relation, ask);
+        hall.queue(relation, ask);
     }
     hall.check_macs();
     assert_eq!(hall.control.shared_counters.counters().in_hello_not_valid, MACS as u64, "in one turn");
@@ -121,9 +121,9 @@ fn who_does_not_see_my_nonce_cannot_spend_the_share_of_those_who_name_it() {
     let mut hall = Hall::new();
     let (ask, answer) = (hall.ask(0), hall.answer(0));
     for _ in 0..1000 {
-        hall.hear(0, &forged(&ask));
+        hall.queue(0, &forged(&ask));
     }
-    hall.hear(0, &answer);
+    hall.queue(0, &answer);
     hall.check_macs();
     assert_eq!(hall.given(), 1);
 }
@@ -134,19 +134,34 @@ fn a_copy_of_what_control_has_got_costs_no_mac_and_is_given_again_after_a_while(
     let answer = hall.answer(0);
     for (given, copies) in [(1, 49), (0, 50)] {
         let before = hall.counters.in_hello_repeated;
-        (0..50).for_each(|_| hall.hear(0, &answer));
+        (0..50).for_each(|_| hall.queue(0, &answer));
         hall.check_all_macs();
         assert_eq!((hall.given(), hall.counters.in_hello_repeated - before), (given, copies));
         hall.now = hall.now.later(Duration::from_millis(1));
     }
     hall.now = hall.now.later(AGAIN);
-    hall.hear(0, &answer);
+    hall.queue(0, &answer);
     hall.check_all_macs();
     assert_eq!(hall.given(), 1, "asked again");
     // Once this end has other nonces, the HELLO is late: few of them come to control.
     let others = hall.peers[0].names();
     hall.filters.name(0, others);
-    (0..50).for_each(|_| hall.hear(0, &answer));
+    (0..50).for_each(|_| hall.queue(0, &answer));
     hall.check_all_macs();
     assert_eq!((hall.given(), hall.counters.in_hello_flood), (4, 46));
+}
+
+#[test]
+fn a_flood_gets_what_it_would_get_anyway() {
+    let at = |milliseconds| Instant::after_start(Duration::from_millis(milliseconds));
+    let mut late = LATE;
+    let mut allowed = |from: u64, to| -> usize {
+        (from..to).map(|now| (0..100).filter(|_| late.take(at(now))).count()).sum()
+    };
+    let rows: [(u64, u64, usize); 5] =
+        [(1000, 1001, 4), (1001, 1010, 0), (1010, 1011, 1), (1011, 2010, 99), (9000, 9001, 4)];
+    for (from, to, expected) in rows {
+        assert_eq!(allowed(from, to), expected, "{from} to {to}");
+    }
+    assert_eq!(allowed(5, 6), 0, "a clock that goes back earns nothing");
 }
