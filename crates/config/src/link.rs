@@ -332,7 +332,7 @@ impl Judge {
 /// Of the standard's suites; which one, the CAK says.
 const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
 /// Words in place of a suite's name.
-const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
+pub(super) const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
 
 /// The suite that is named, if one is.
 const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {

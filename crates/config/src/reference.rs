@@ -131,6 +131,7 @@ impl Kind {
     fn words(&self) -> String {
         match self {
             Self::Switch => "`true` or `false`".to_owned(),
+            Self::Number { from, to } if from == to => format!("`{from}`"),
             Self::Number { from, to } => format!("integer, {from} to {to}"),
             Self::Choice(words) => {
                 let words: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
@@ -147,8 +148,11 @@ impl Kind {
                 format!("table with {}", keys.join(" and "))
             }
             Self::Either(kinds) => {
-                let kinds: Vec<_> = kinds.iter().map(Self::words).collect();
-                kinds.join("; or ")
+                let words: Vec<_> = kinds.iter().map(Self::words).collect();
+                match kinds.iter().all(|kind| matches!(kind, Self::Number { from, to } if from == to)) {
+                    true => super::findings::list(&words),
+                    false => words.join("; or "),
+                }
             }
         }
     }

@@ -3,6 +3,8 @@
 //!
 //! A text of the sources is cut at its placeholders, and the book writes `...` for them.
 
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -23,7 +23,7 @@ pub(super) const FIELDBUS: Section = Section {
                 pattern: "^[a-z0-9][a-z0-9_-]{0,31}$",
             },
             absent: Needed,
-            meaning: "What becomes of frames of no relation: the link on the same ports carries them, or they are dropped.",
+            meaning: "What happens to frames that belong to no relation: the link on the same ports carries them, or they are dropped.",
             example: r#"rest = "cell""#,
         },
         Key {
@@ -72,7 +72,7 @@ pub(super) const FIELDBUS: Section = Section {
             name: "mode",
             kind: Kind::Choice(&["protect", "shadow"]),
             absent: Is(r#""protect""#),
-            meaning: "`shadow` lets frames pass in clear and shows what protection would do, to bring a cell into service. A relation's own `mode` goes first.",
+            meaning: "`shadow` lets frames pass in clear and shows what protection would do, to bring a cell into service. A relation's own `mode` takes precedence.",
             example: r#"mode = "shadow""#,
         },
         Key {

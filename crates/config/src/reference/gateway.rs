@@ -7,7 +7,7 @@ pub(super) const GATEWAY: Section = Section {
     path: &["gateway"],
     many: false,
     needed: true,
-    meaning: "What concerns the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `io`, `http`, `log` and `unguarded`; all else needs a restart.",
+    meaning: "Settings of the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `io`, `http`, `log` and `unguarded`; all else needs a restart.",
     keys: &[
         Key {
             name: "name",

@@ -34,6 +34,7 @@ pub(super) const LINK: Section = Section {
             name: "suite",
             kind: Kind::Choice(&[
                 "auto",
+                "any",
                 "gcm-aes-128",
                 "gcm-aes-256",
                 "gcm-aes-xpn-128",
@@ -45,7 +46,7 @@ pub(super) const LINK: Section = Section {
                 "morus-1280-128",
             ]),
             absent: NeededIf("with static keys; with MKA `\"auto\"`"),
-            meaning: "The cipher suite. `auto`, with MKA only, lets the key server choose. The four GCM suites are the standard's; the others are understood by Frameward only.",
+            meaning: "The cipher suite. With MKA, `auto` lets the key server choose among the standard's suites, and `any` among all. The four GCM suites are the standard's; the others are understood by Frameward only.",
             example: r#"suite = "gcm-aes-256""#,
         },
         Key {
@@ -77,7 +78,7 @@ pub(super) const LINK: Section = Section {
             name: "validate_frames",
             kind: Kind::Choice(&["strict", "check", "disabled"]),
             absent: Is(r#""strict""#),
-            meaning: "What becomes of received frames that cannot be verified. `strict` discards them. `check` and `disabled` let forged frames through to the machine.",
+            meaning: "What happens to received frames that cannot be verified. `strict` discards them. `check` and `disabled` let forged frames through to the machine.",
             example: r#"validate_frames = "check""#,
         },
         Key {
@@ -260,7 +261,7 @@ pub(super) const MKA: Section = Section {
             name: "record",
             kind: texts::FILE,
             absent: Means("no record"),
-            meaning: "A file that records what the key agreement is told, for `frameward inspect --replay`. It ends at 256 MiB.",
+            meaning: "A file that records all inputs of the key agreement, for `frameward inspect --replay`. It ends at 256 MiB.",
             example: r#"record = "/var/lib/frameward/press.kay""#,
         },
     ],

@@ -6,7 +6,7 @@ use super::{EXAMPLE, Key, SECTIONS, Section};
 
 const HEAD: &str = "A configuration is a file in TOML. It has one `[gateway]` and any number of links, sites and fieldbuses. Unknown keys are \
 errors. Paths of key files are relative to the directory of the configuration.";
-const TOOLS: &str = "`frameward check FILE` judges a configuration as a whole, with the rules about several keys at once. \
+const TOOLS: &str = "`frameward check FILE` checks a configuration as a whole, with the rules about several keys at once. \
 `frameward schema` prints a JSON Schema of it: editors with TOML support check and complete with it as you type. Save it, and \
 name it in the first line of the configuration: `#:schema ./frameward.schema.json`.";
 

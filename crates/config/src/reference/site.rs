@@ -142,7 +142,7 @@ pub(super) const LIMITS: Section = Section {
     path: &["site", "limits"],
     many: false,
     needed: false,
-    meaning: "Bounds on memory and work, whatever a LAN sends. Each has a counter of what it refused.",
+    meaning: "Bounds on memory and work, whatever a LAN sends. Each has a counter of refused frames, flows or stations.",
     keys: &[
         Key {
             name: "flows",

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use suite::CipherSuite;
 
+use super::super::link::AGREED;
 use super::super::raw::{
     RawFieldbus, RawGateway, RawLimits, RawLink, RawMka, RawPeer, RawRelation, RawSite, RawSitePeer,
     RawStatic,
@@ -339,7 +340,8 @@ fn ranges_and_choices_are_those_of_parsing() {
     }
     let suite = SECTIONS[1].keys.iter().find(|key| key.name == "suite").unwrap();
     let Kind::Choice(words) = suite.kind else { panic!("a suite is a choice") };
-    let known: BTreeSet<_> = CipherSuite::ALL.iter().map(|suite| suite.name()).chain(["auto"]).collect();
+    let agreed = AGREED.map(|(word, _)| word);
+    let known: BTreeSet<_> = CipherSuite::ALL.iter().map(|suite| suite.name()).chain(agreed).collect();
     assert_eq!(words.iter().copied().collect::<BTreeSet<_>>(), known);
 }
 
