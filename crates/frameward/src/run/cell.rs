@@ -36,8 +36,8 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
         },
         relations: relations.collect(),
         rest: match cell.rest {
-            config::fieldbus::OtherFrames::Link => OtherFrames::Link,
-            config::fieldbus::OtherFrames::Drop => OtherFrames::Drop,
+            config::fieldbus::Rest::Link => OtherFrames::Link,
+            config::fieldbus::Rest::Drop => OtherFrames::Drop,
         },
     })
 }
