@@ -13,7 +13,7 @@ use wire::Ckn;
 
 use frameward::check::{Plan, interface_mtu, own};
 use frameward::config::{self, Config, Finding, reference};
-use frameward::control_socket::client;
+use frameward::control_socket::{Outcome, client};
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::log::Log;
@@ -240,7 +240,7 @@ fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
     let directory = status::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
     let outcome = client::reload(&directory, &gateway, dry_run);
-    let client::Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
+    let Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
     if done {
         lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
     } else {
