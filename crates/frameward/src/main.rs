@@ -14,7 +14,7 @@ use wire::Ckn;
 use config::check::{Plan, interface_mtu, own};
 use config::suite_speed;
 use config::{Config, Finding, reference};
-use report::control_socket::client;
+use report::control_socket::{Outcome, client};
 use frameward::keygen;
 use config::lifetime::interface_mbits;
 use frameward::log::Log;
@@ -241,7 +241,7 @@ fn reload_gateway(name: Option<&str>, dry_run: bool) -> Result<(), Failure> {
     let directory = report::runtime_dir();
     let gateway = find(&directory, name)?.gateway;
     let outcome = client::reload(&directory, &gateway, dry_run);
-    let client::Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
+    let Outcome { done, lines } = outcome.map_err(|error| told(&error, Failure::Failed))?;
     if done {
         lines.iter().try_for_each(|line| print(&format_args!("{line}\n")))
     } else {

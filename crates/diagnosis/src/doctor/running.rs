@@ -21,7 +21,7 @@ pub(super) enum Running {
     Silent,
 }
 
-/// By the status socket of its name, or else by the lock on its state directory.
+/// By the control socket of its name, or else by the lock on its state directory.
 pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
     let name = &config.gateway.name;
     let report = report::ask(runtime_dir, name).and_then(|document| report::parse(name, &document));

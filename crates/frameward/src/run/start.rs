@@ -2,7 +2,7 @@
 //!
 //! | step | what can fail |
 //! |---|---|
-//! | HTTP, state directory, status sockets | they are another gateway's, or cannot be written; a key that must not be used |
+//! | HTTP, state directory, control socket | they are another gateway's, or cannot be written; a key that must not be used |
 //! | privileges, how fast the cipher suites are here | what `realtime = "on"` wants |
 //! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (link_monitor.rs) |
 //! | workers, sites | threads, sockets |

@@ -1,7 +1,7 @@
 //! `status --watch`: a gateway's figures, again every second, until `q`.
 //!
 //! ```text
-//!  thread "ask" ── the status socket, once a second ──▶ a report, or why there is none
+//!  thread "ask" ── the control socket, once a second ──▶ a report, or why there is none
 //!                                                          │
 //!  main thread   keys, size, signals ──▶ draws  ◀──────────┘
 //! ```
