@@ -116,7 +116,9 @@ fn af_packet_fills_checksums_in() {
     });
     assert!(counter(&link().plain.counters, "RxChecksumsCompleted") > 20);
     assert_eq!(counter(&link().plain.counters, "RxChecksumsUnfilled"), 0);
-    [here, there].map(|station| station.stop().unwrap());
+    for station in [here, there] {
+        station.stop().unwrap();
+    }
 }
 
 /// Without a gateway, doctor sees what the machine's frames say of themselves; with filled checksums it tells nothing.

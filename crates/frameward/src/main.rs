@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate, generate_to};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -262,18 +263,16 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
 }
 
+/// The page that the command itself prints with `--help`.
 fn help(names: &[String]) -> Result<(), Failure> {
-    let mut page = Arguments::command();
-    // So that its usage names the whole command.
-    page.build();
-    for name in names {
-        let Some(found) = page.find_subcommand(name).cloned() else {
+    let names_and_help = names.iter().map(String::as_str).chain(["--help"]);
+    match Arguments::try_parse_from(["frameward"].into_iter().chain(names_and_help)) {
+        Err(page) if page.kind() == ErrorKind::DisplayHelp => print(&page.render()),
+        _ => {
             let line = format_args!("there is no command {:?}; frameward --help lists them", names.join(" "));
-            return Err(told(&line, Failure::Usage));
-        };
-        page = found;
+            Err(told(&line, Failure::Usage))
+        }
     }
-    print(&page.render_long_help())
 }
 
 fn completions(shell: Shell) -> Result<(), Failure> {

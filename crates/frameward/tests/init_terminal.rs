@@ -21,7 +21,7 @@ impl Terminal {
         fs::create_dir_all(&directory).unwrap();
         // The shell outlives ^C, to say how init ended.
         let commands = format!(
-            "trap : INT; '{}' init {arguments} --dir . --state state --user \"$(id -un)\"; echo \"status $?\"",
+            "trap : INT; '{}' init {arguments} --dir . --state \"$PWD/state\" --user \"$(id -un)\"; echo \"status $?\"",
             env!("CARGO_BIN_EXE_frameward")
         );
         let mut script = Command::new("script")

@@ -353,7 +353,8 @@ impl HandedOut {
             replay: cak.replay,
             clear_vlan: cak.clear_vlan,
             reassemble: cak.reassemble,
-            begins: Begins::Unknown,
+            // The PNs of a new SAK begin at 1.
+            begins: Begins::High(0),
         }
     }
 }

@@ -15,6 +15,7 @@ use diagnosis::inspect::text::Line;
 use diagnosis::inspect::trail::Summary;
 use diagnosis::inspect::{Inspected, Inspector, Options};
 use config::key_file::read_cak;
+use frameward::privilege;
 use secy::ClearVlan;
 use secy::pn::ReplayWindow;
 
@@ -177,6 +178,7 @@ impl Inspect {
             Vlan::Refuse => ClearVlan::Refuse,
             Vlan::Strip => ClearVlan::Strip,
         });
+        privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
         let overrides = Overrides { replay: self.replay_window, clear_vlan };
         let mut keyring = match &self.keys {
             None if self.cak.is_empty() => return Ok(None),
