@@ -1,12 +1,13 @@
 # What to type. Everything is set up on the way: scripts/setup.sh installs what is missing.
 
 CARGO ?= cargo
+VERSION := $(shell sed -nE '/^\[workspace.package\]/,/^\[/ s/^version *= *"(.*)"/\1/p' Cargo.toml)
 SHELL := /bin/bash
 # tc and ethtool stand there, and not every user's PATH has it.
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 release test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
@@ -28,8 +29,13 @@ help:
 	@echo "make book       the book, in target/book/index.html (mdBook, from crates.io)"
 	@echo "make book-outputs  whether the outputs in the book are those of the program (root; a minute)"
 	@echo "make deb        the Debian package, in target/debian; make deb-arm64: for AArch64, such as a Raspberry Pi"
-	@echo "make release    both packages with a bill of materials, checksums and a signature, in target/release-files"
+	@echo "make static     a static program: a tarball and an OCI image, in target/static (x86-64)"
+	@echo "make release    all of these with a bill of materials, checksums and a signature, in target/release-files"
+	@echo "make reproducible  builds all of these twice, in two directories, and compares them"
 	@echo "make test-deb   installs the package into a Debian in namespaces, runs, upgrades and removes it (root)"
+	@echo "make test-static  whether the tarball and the image are static and protect a link, in namespaces (root)"
+	@echo "make first-steps  the time from a package on two boxes to the first protected ping, in namespaces (root)"
+	@echo "make bloat      what the program is made of, crate by crate (cargo-bloat, from crates.io)"
 	@echo "make test-aarch64  unit tests on AArch64, emulated"
 	@echo "make lint       format, clippy, arrows between crates, documents, licences"
 	@echo "make advisories known faults and yanked versions of what we depend on, against a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
@@ -134,35 +140,60 @@ book:
 book-outputs:
 	@scripts/book_outputs.sh
 
+# For packages the program is built apart, in target/package: without a path of this machine in it.
+TRIPLE := $(shell uname -m)-unknown-linux-gnu
 deb: book
 	@scripts/setup.sh demo
-	$(CARGO) build --release --locked --package frameward
-	packaging/deb.sh target/release/frameward $$(dpkg --print-architecture) target/debian
+	scripts/release_build.sh $(TRIPLE)
+	packaging/deb.sh target/package/$(TRIPLE)/release/frameward $$(dpkg --print-architecture) target/debian
 
 deb-arm64: book
 	@scripts/setup.sh cross
-	scripts/aarch64.sh build
-	packaging/deb.sh target/arm/aarch64-unknown-linux-gnu/release/frameward arm64 target/debian
+	scripts/release_build.sh aarch64-unknown-linux-gnu
+	packaging/deb.sh target/package/aarch64-unknown-linux-gnu/release/frameward arm64 target/debian
 
-# Both packages with a bill of materials, checksums and a signature: docs/releasing.md. RELEASE=--trial without a version's
+static: book
+	@scripts/setup.sh static
+	scripts/release_build.sh x86_64-unknown-linux-musl
+	packaging/tarball.sh target/package/x86_64-unknown-linux-musl/release/frameward target/static
+	packaging/oci.sh target/package/x86_64-unknown-linux-musl/release/frameward target/static
+
+# Everything with a bill of materials, checksums and a signature: docs/releasing.md. RELEASE=--trial without a version's
 # section in CHANGELOG.md, and with changes that are not committed.
-release: deb deb-arm64
+release: deb deb-arm64 static
 	rm -rf target/release-files
 	mkdir -p target/release-files
-	cp target/debian/frameward_*_amd64.deb target/debian/frameward_*_arm64.deb target/release-files/
+	cp target/debian/frameward_$(VERSION)_{amd64,arm64}.deb target/static/frameward_$(VERSION)_* target/release-files/
 	scripts/release.sh $(RELEASE) target/release-files
+
+# Builds all of it a second time, elsewhere.
+reproducible:
+	@scripts/reproducible.sh
+
+# What the program is made of, crate by crate.
+bloat:
+	@scripts/setup.sh bloat
+	scripts/release_build.sh $(TRIPLE) bloat
 
 test-release:
 	@scripts/release_test.sh
 
 test-deb: deb
 	@scripts/setup.sh package
-	lintian --fail-on error,warning --suppress-tags maintainer-script-calls-systemctl target/debian/frameward_*_$$(dpkg --print-architecture).deb
-	packaging/deb_test.sh target/debian/frameward_*_$$(dpkg --print-architecture).deb
+	lintian --fail-on error,warning --suppress-tags maintainer-script-calls-systemctl target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
+	packaging/deb_test.sh target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
+
+test-static: static
+	packaging/static_test.sh target/static/frameward_$(VERSION)_x86_64-musl.tar.gz target/static/frameward_$(VERSION)_oci-amd64.tar
+
+# A new user's first link, from packages on two boxes to a ping through it, on the clock.
+first-steps: deb
+	@scripts/setup.sh package
+	packaging/first_steps.sh target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
 
 test-aarch64:
 	@scripts/setup.sh cross
-	scripts/aarch64.sh test
+	scripts/aarch64.sh
 
 FUZZ_SECONDS ?= 60
 

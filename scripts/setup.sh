@@ -10,6 +10,8 @@
 #                            cbindgen, the compiler of the XDP programs, and what mcu installs
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
+#   scripts/setup.sh static  to build and test the static program and its OCI image: musl, skopeo, umoci, crun
+#   scripts/setup.sh bloat   cargo-bloat, from crates.io, into target/tools
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
 #                            linker, an emulator
 #   scripts/setup.sh book    mdBook, from crates.io, into target/tools
@@ -24,9 +26,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci | cross | package | mcu | bench | book) ;;
+demo | test | ci | cross | package | mcu | bench | book | static | bloat) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book|static|bloat" >&2
     exit 2
     ;;
 esac
@@ -39,11 +41,14 @@ fail() {
 # The command that is looked for, and the Debian package that has it. The crates with C inside (aws-lc-sys, aegis) ask
 # for a C compiler and nothing else: no cmake, no clang, no C++.
 needs=(cc:gcc ld:binutils ip:iproute2 tc:iproute2 ping:iputils-ping ethtool:ethtool)
+# cargo's metadata: licences and the bill of materials of a package.
+needs+=(jq:jq)
 # Tests of the systemd unit: its groups of system calls, and those that the gateway makes.
 [[ $profile != test && $profile != ci ]] || needs+=(systemd-analyze:systemd strace:strace)
 # Reads the captures that we write, and runs the dissector.
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
+[[ $profile != static ]] || needs+=(musl-gcc:musl-tools skopeo:skopeo umoci:umoci crun:crun)
 [[ $profile != mcu && $profile != ci ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
 [[ $profile != bench ]] || needs+=(wg:wireguard-tools)
 # Started by tests too: whether each of them carries full frames.
@@ -68,8 +73,8 @@ fi
 [[ $profile != ci ]] || needs+=(ssh-keygen:openssh-client)
 # The XDP programs' objects are made by one compiler: scripts/bpf.sh says which.
 [[ $profile != ci ]] || needs+=(clang-19:clang-19 llvm-strip-19:llvm-19)
-# libFuzzer is C++; jq reads cargo's metadata; valgrind counts instructions.
-[[ $profile != ci ]] || needs+=(c++:g++ jq:jq valgrind:valgrind)
+# libFuzzer is C++; valgrind counts instructions.
+[[ $profile != ci ]] || needs+=(c++:g++ valgrind:valgrind)
 
 # ip, tc and ethtool stand in /usr/sbin, which is not on every user's PATH.
 has() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null 2>&1; }
@@ -137,10 +142,14 @@ install_book() {
         || cargo install --locked --root "$PWD/target/tools" --no-default-features --features search mdbook@0.4.52
 }
 
-install_cross() {
-    has rustup || fail "Rust's library for AArch64 comes with rustup: https://rustup.rs"
+install_bloat() {
+    [[ -x target/tools/bin/cargo-bloat ]] || cargo install --locked --root "$PWD/target/tools" cargo-bloat@0.12.1
+}
+
+install_target() {
+    has rustup || fail "Rust's library for $1 comes with rustup: https://rustup.rs"
     # The toolchain is that of rust-toolchain.toml.
-    rustup target list --installed | grep -qx aarch64-unknown-linux-gnu || rustup target add aarch64-unknown-linux-gnu
+    rustup target list --installed | grep -qx "$1" || rustup target add "$1"
 }
 
 # Programs to be compared with; nothing of them is built into ours. Versions are pinned, so that figures can be.
@@ -154,7 +163,9 @@ install_bench() {
 
 install_packages
 install_rust
-[[ $profile != cross ]] || install_cross
+[[ $profile != cross ]] || install_target aarch64-unknown-linux-gnu
+[[ $profile != static ]] || install_target x86_64-unknown-linux-musl
+[[ $profile != bloat ]] || install_bloat
 [[ $profile != ci ]] || install_ci
 [[ $profile != book ]] || install_book
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || install_bench
