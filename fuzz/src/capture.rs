@@ -4,11 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use config::KeyFiles;
+use config::key_file::NamedCak;
 use config::sa_file;
 use diagnosis::inspect::frame_report::Verdict;
 use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
 use diagnosis::inspect::{Inspector, Options};
-use config::key_file::NamedCak;
 use secy::ClearVlan;
 use suite::mka::Cak;
 use wire::Ckn;

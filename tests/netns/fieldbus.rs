@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use frameward::keygen;
-use report::cell::CellReport;
-use report::{Level, Verdict};
 use lab::cyclic::{Arrivals, Exchange};
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip};

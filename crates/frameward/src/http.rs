@@ -34,14 +34,12 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 
-use config::{Finding, Http};
-use report::CountedReport;
 use answer::Surface;
 use config::{Finding, Http};
 #[cfg(doc)]
 use figures::FRESH;
 use figures::Figures;
-use report::GatewayReport;
+use report::CountedReport;
 
 /// Connections at a time. Of more, the oldest is closed.
 const CONNECTIONS: usize = 32;

@@ -13,16 +13,16 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
 use config::check::{Plan, interface_mtu, own};
+use config::lifetime::interface_mbits;
 use config::suite_speed;
 use config::{Config, Finding, reference};
-use report::control_socket::{Outcome, client};
 use frameward::keygen;
-use config::lifetime::interface_mbits;
 use frameward::log::Log;
 use frameward::privilege::{self, Became, Place, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
 use pnstore::LeaseError;
+use report::control_socket::{Outcome, client};
 use tracing::{info, warn};
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};

@@ -290,8 +290,8 @@ fn usage_errors_end_with_2_and_failures_with_1() {
 /// A gateway's answer, sent by this test through a real socket.
 #[test]
 fn status_shows_a_running_gateway() {
-    use report::control_socket::{ControlSocket, Reply};
     use report::GatewayReport;
+    use report::control_socket::{ControlSocket, Reply};
     let directory = Directory::new("status");
     let report = || GatewayReport {
         name: "line".into(),
@@ -380,8 +380,8 @@ impl Watching {
 
 #[test]
 fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
-    use report::control_socket::{ControlSocket, Reply};
     use report::GatewayReport;
+    use report::control_socket::{ControlSocket, Reply};
     let directory = Directory::new("watch");
     let report = r#"{"name":"line","version":"9","uptime_seconds":61,"links":[]}"#;
     let report = || serde_json::from_str::<GatewayReport>(report).unwrap();
@@ -416,8 +416,8 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
 /// Where no terminal is, it prints lines, and ends when nobody reads them.
 #[test]
 fn status_watch_on_a_pipe_prints_lines() {
-    use report::control_socket::{ControlSocket, Reply};
     use report::GatewayReport;
+    use report::control_socket::{ControlSocket, Reply};
     let directory = Directory::new("watch-pipe");
     let link = r#"{"name":"press","plain":{"interface":"a","engine":"x","mtu":1500,"counters":{"RxFrames":1}},
         "protected":{"interface":"b","engine":"x","mtu":1500,"counters":{}},

@@ -6,9 +6,9 @@ use secy::{ClearVlan, ConfidentialityOffset, Protection};
 use suite::CipherSuite;
 use wire::{Ki, MacAddr, Sci, SecTag};
 
+use config::key_file::{KeyFileError, NamedCak, read_cak};
 use config::sa_file::{self, Begins, FileSa, Keys};
 use config::{Finding, Keys as LinkKeys, Link, StaticSa, StaticSas};
-use config::key_file::{KeyFileError, NamedCak, read_cak};
 
 /// What the command line says about every receiver; `None` where the file with keys decides.
 #[derive(Clone, Copy, Debug, Default)]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use config::key_file::read_cak;
 use diagnosis::inspect::decrypted::Decrypted;
 use diagnosis::inspect::frame_report::Verdict;
 use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
@@ -14,7 +15,6 @@ use diagnosis::inspect::replay::{Replay as KayReplay, ReplayError};
 use diagnosis::inspect::text::Line;
 use diagnosis::inspect::trail::Summary;
 use diagnosis::inspect::{Inspected, Inspector, Options};
-use config::key_file::read_cak;
 use frameward::privilege;
 use secy::ClearVlan;
 use secy::pn::ReplayWindow;

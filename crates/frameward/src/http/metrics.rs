@@ -27,9 +27,7 @@ use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-use report::{
-    CountedReport, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table,
-};
+use report::{CountedReport, Counters, GatewayReport, LinkReport, PortReport, SaReport, Verdict, table};
 
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

@@ -17,9 +17,9 @@ use wire::{MacAddr, Sci};
 use super::link::{RunningLink, bare_secy, path};
 use super::{Measured, Running};
 use config::check::Mtus;
+use config::suite_speed::SuiteSpeeds;
 use config::{Keys, Link, Mka};
 use diagnosis::kay_log::KayLog;
-use config::suite_speed::SuiteSpeeds;
 
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
 const VLAN_TAGS: usize = 2;

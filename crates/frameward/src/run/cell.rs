@@ -278,8 +278,8 @@ mod tests {
 
     use super::*;
 
-    use config::key_file::CellKey;
     use crate::log::heard_alone;
+    use config::key_file::CellKey;
 
     fn cell(relations: &[(u8, &str)], key: u8) -> Cell {
         let mut text = "[gateway]\nname = \"g\"\n[[fieldbus]]\nname = \"cell-4\"\nplain = \"eth0\"\nprotected = \"eth1\"\nrest = \"drop\"\nmaster_key_file = \"m\"\nlocal = [\"02:00:00:00:01:01\"]\n".to_owned();

@@ -8,7 +8,7 @@ use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenPorts, open_ports};
 use dataplane::path::Path;
 use netdev::burst::BURST_FRAMES;
-use netdev::interface::{Tolerated, Guard, InterfaceError, Prepared, LinkState};
+use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, Tolerated};
 use pnstore::{LeaseError, PnBlock, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
 use tracing::{info, warn};

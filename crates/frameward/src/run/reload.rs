@@ -41,13 +41,13 @@ use super::link::{About, ReadyLink, RunningLink, path};
 use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running};
+use crate::log::heard;
 use config::check::keys::misused;
 use config::check::site::{lan_mtu, not_carried};
 use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
 use config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
-use report::control_socket::Outcome;
-use crate::log::heard;
 use report::ReloadReport;
+use report::control_socket::Outcome;
 
 /// What becomes of one link of the new configuration.
 struct Step {

@@ -20,7 +20,7 @@ use std::time::Instant;
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
 use dataplane::site::{ManagerEnd, Site as Forwarding, Wan, ends};
-use netdev::interface::{Guard, InterfaceError, Prepared, LinkState, link_state};
+use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, link_state};
 use netdev::udp::UdpPort;
 use sitelink::{Manager, ManagerStatus};
 use tracing::{info, warn};

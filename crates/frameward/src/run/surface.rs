@@ -6,7 +6,6 @@ use tracing::{error, info};
 
 use super::RunError;
 use super::control_handle::ControlHandle;
-use config::{Finding, Http};
 use crate::http::{HttpServer, Listening};
 use config::{Finding, Http};
 

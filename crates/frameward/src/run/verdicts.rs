@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{Gateway as Control, Notice};
-use tracing::{info, warn};
 use netdev::interface::VethPeer;
+use tracing::{info, warn};
 
 use super::Running;
 use super::link::RunningLink;

@@ -3,9 +3,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
-use report::control_socket::{ControlSocket, ServeError};
+use std::path::Path;
+
+use report::control_socket::{ControlSocket, Reply, ServeError};
 use report::samples::{agreed, sample};
-use report::{GatewayReport, LinkReport};
+use report::{GatewayReport, LinkReport, ask, parse, socket_path};
 use testkit::TestDirectory;
 
 /// A gateway of this report.
@@ -55,8 +57,7 @@ fn a_dead_gateways_socket_is_replaced() {
 fn a_client_that_does_not_read_holds_up_nobody_for_long() {
     let directory = TestDirectory::new("status-silent");
     // Some hundred kilobytes: more than a socket holds.
-    let many =
-        || report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
+    let many = || report::GatewayReport { links: vec![sample("x").links[0].clone(); 200], ..sample("line") };
     let _server = serve(directory.path(), "line", many).unwrap();
     let _silent = UnixStream::connect(socket_path(directory.path(), "line")).unwrap();
     let report = parse("line", &ask(directory.path(), "line").unwrap()).unwrap();

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use config::key_file::NamedCak;
 use diagnosis::inspect::frame_report::Verdict;
 use diagnosis::inspect::keys::{KeyedCak, Keyring, Replay};
 use diagnosis::inspect::mkpdu_report::{DistributedReport, TlvReport};
-use config::key_file::NamedCak;
 use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteFigure, SuiteRule};
 use pcap_file::Endianness;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 use super::*;
+use crate::samples::agreed;
 use crate::samples::sample_cell;
 use crate::samples::sample_site;
-use crate::samples::agreed;
 
 /// A link with everything that a link can have, and a site.
 fn sample() -> GatewayReport {

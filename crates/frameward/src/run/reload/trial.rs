@@ -7,8 +7,8 @@ use tracing::info;
 use super::super::Running;
 use super::sites::Fate;
 use super::{New, What, log_refusal, log_stopped};
-use report::control_socket::Outcome;
 use crate::log::heard_alone;
+use report::control_socket::Outcome;
 
 impl Running {
     /// Judges the configuration as a reload does. Returns whether it would be taken over, and what is to be said of it.

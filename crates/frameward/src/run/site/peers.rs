@@ -9,6 +9,7 @@ use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
 use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
+use config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use config::{Site, SitePeer};
 
 impl RunningSite {
