@@ -7,7 +7,7 @@ use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
 use antedate::ccm::AAD_OCTETS;
-use antedate::dtls::{self, RecordError, Records};
+use antedate::dtls::{self, RecordError, RecordNumbering};
 use antedate::sender::Numbering;
 use antedate::{Ccm, Expected, Nonce, Sender, TagLength};
 
@@ -48,7 +48,8 @@ const _: () = assert!(
 
 const fn fits<const N: usize, const T: usize, const SLOTS: usize>(octets: usize) -> bool {
     needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, Prefixed, N, T, SLOTS>>() <= octets
-        && needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, Records, N, T, SLOTS>>() <= octets
+        && needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, RecordNumbering, N, T, SLOTS>>()
+            <= octets
 }
 
 /// How CCM messages are sealed. The octets that it points at are copied.
@@ -179,11 +180,11 @@ impl Written for Prefixed {
         let tag = rest.get_mut(..tag_octets).ok_or(ANTEDATE_ERROR_ROOM)?;
         let sent = sender.send(data)?;
         tag.copy_from_slice(sent.tag.octets());
-        Ok(antedate_sent { octets: length + tag_octets, number: sent.number, met: sent.met.into() })
+        Ok(antedate_sent { octets: length + tag_octets, number: sent.number, met: sent.hit.into() })
     }
 }
 
-impl Written for Records {
+impl Written for RecordNumbering {
     fn send<const N: usize, const T: usize, const SLOTS: usize>(
         sender: &mut Sender<'static, Cipher, Self, N, T, SLOTS>,
         buffer: &mut [u8],
@@ -196,7 +197,7 @@ impl Written for Records {
             RecordError::Room => ANTEDATE_ERROR_ROOM,
             RecordError::Exhausted => ANTEDATE_ERROR_EXHAUSTED,
         })?;
-        Ok(antedate_sent { octets: written.octets, number: written.number, met: written.met.into() })
+        Ok(antedate_sent { octets: written.octets, number: written.number, met: written.hit.into() })
     }
 }
 
@@ -240,12 +241,12 @@ pub unsafe extern "C" fn antedate_dtls_init(
     let read = || {
         // SAFETY: the caller's pointer, checked here for NULL.
         let config = unsafe { config.as_ref() }.ok_or(ANTEDATE_ERROR_NULL)?;
-        if !matches!(config.tag_octets, 8 | 16) || config.first_number > Records::LAST {
+        if !matches!(config.tag_octets, 8 | 16) || config.first_number > RecordNumbering::LAST {
             return Err(ANTEDATE_ERROR_LENGTH);
         }
         // SAFETY: the key can be read, with the length in the configuration, which the caller grants.
         let key = unsafe { octets::read(config.key, config.key_octets) }?;
-        let records = Records { salt: config.salt, epoch: config.epoch, kind: config.content_type };
+        let records = RecordNumbering { salt: config.salt, epoch: config.epoch, kind: config.content_type };
         Ok((ccm(key, config.tag_octets)?, records, config.first_number))
     };
     // SAFETY: as the caller grants it.

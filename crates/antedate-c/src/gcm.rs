@@ -103,7 +103,7 @@ impl<const N: usize, const SLOTS: usize> Messages for Sender<'static, Cipher, N,
         Ok(antedate_sent {
             octets: length + ANTEDATE_GCM_TAG_OCTETS,
             number: sent.number,
-            met: sent.met.into(),
+            met: sent.hit.into(),
         })
     }
 }

@@ -46,9 +46,9 @@ pub enum antedate_met {
 impl From<CacheHit> for antedate_met {
     fn from(met: CacheHit) -> Self {
         match met {
-            CacheHit::Nothing => Self::ANTEDATE_MET_NOTHING,
-            CacheHit::Keystream => Self::ANTEDATE_MET_KEYSTREAM,
-            CacheHit::All => Self::ANTEDATE_MET_ALL,
+            CacheHit::Miss => Self::ANTEDATE_MET_NOTHING,
+            CacheHit::KeystreamOnly => Self::ANTEDATE_MET_KEYSTREAM,
+            CacheHit::Full => Self::ANTEDATE_MET_ALL,
         }
     }
 }

@@ -134,11 +134,11 @@ pub struct NotAuthentic;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CacheHit {
     /// Nothing was prepared.
-    Nothing,
+    Miss,
     /// The keystream; length, AAD or template were others than expected, and the MAC was computed anew.
-    Keystream,
+    KeystreamOnly,
     /// All of it.
-    All,
+    Full,
 }
 
 /// What was sealed, and what it took.
@@ -147,7 +147,7 @@ pub struct Sealed {
     /// The tag.
     pub tag: Tag,
     /// What was of use.
-    pub met: CacheHit,
+    pub hit: CacheHit,
 }
 
 /// How long a message will be.
@@ -226,7 +226,7 @@ where
         template: &[u8],
     ) -> Prepared<'_, C, N, T> {
         let mut prepared = Prepared::empty(self);
-        prepared.renew(nonce, aad, expected, template);
+        prepared.prepare_anew(nonce, aad, expected, template);
         prepared
     }
 
@@ -309,10 +309,10 @@ where
     }
 
     /// Prepares for another message, in the place of what was prepared.
-    pub(crate) fn renew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
+    pub(crate) fn prepare_anew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
         let Self { ccm, .. } = *self;
         self.nonce = *nonce;
-        self.keystream.renew(&ccm.cipher, nonce.counter(1), expected.at_most);
+        self.keystream.prepare_anew(&ccm.cipher, nonce.counter(1), expected.at_most);
         self.tag_mask = ccm.tag_mask(nonce);
         self.mac = None;
         let length = expected.length;
@@ -350,14 +350,14 @@ where
     /// # Panics
     /// As [`Ccm::seal`].
     pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
-        self.use_up(aad, data)
+        self.consume(aad, data)
     }
 
     /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
-    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
-        let (mac, met) = self.mac_of(aad, data);
-        self.keystream.use_up(&self.ccm.cipher, data);
-        Sealed { tag: self.ccm.tag_of(mac, &self.tag_mask), met }
+    pub(crate) fn consume(&mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
+        let (mac, hit) = self.mac_of(aad, data);
+        self.keystream.consume(&self.ccm.cipher, data);
+        Sealed { tag: self.ccm.tag_of(mac, &self.tag_mask), hit }
     }
 
     /// Decrypts `data` in place.
@@ -370,9 +370,9 @@ where
             data.zeroize();
             return Err(NotAuthentic);
         }
-        self.keystream.use_up(&self.ccm.cipher, data);
-        let (mac, met) = self.mac_of(aad, data);
-        compare_tags(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| met)
+        self.keystream.consume(&self.ccm.cipher, data);
+        let (mac, hit) = self.mac_of(aad, data);
+        compare_tags(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| hit)
     }
 
     /// The MAC of a message, resumed if it is as it was expected.
@@ -381,9 +381,9 @@ where
         match self.mac.take().filter(|_| self.is_as_expected(aad, data)) {
             Some(mut mac) => {
                 mac.update(&ccm.cipher, &data[self.covered..]);
-                (mac.finish(&ccm.cipher), CacheHit::All)
+                (mac.finish(&ccm.cipher), CacheHit::Full)
             }
-            None => (ccm.mac_of(&self.nonce, aad, data), CacheHit::Keystream),
+            None => (ccm.mac_of(&self.nonce, aad, data), CacheHit::KeystreamOnly),
         }
     }
 }

@@ -26,7 +26,7 @@ pub const LONGEST_DATA: usize = 1 << 14;
 
 /// Records of one epoch in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Records {
+pub struct RecordNumbering {
     /// The sender's write_IV.
     pub salt: [u8; 4],
     /// The epoch.
@@ -35,14 +35,14 @@ pub struct Records {
     pub kind: u8,
 }
 
-impl Records {
+impl RecordNumbering {
     /// Epoch and sequence number.
     fn explicit(&self, number: u64) -> [u8; EXPLICIT_NONCE_OCTETS] {
         ((u64::from(self.epoch) << 48) | number).to_be_bytes()
     }
 }
 
-impl Numbering for Records {
+impl Numbering for RecordNumbering {
     const LAST: u64 = (1 << 48) - 1;
 
     fn nonce(&self, number: u64) -> Nonce {
@@ -63,13 +63,13 @@ impl Numbering for Records {
 
 /// A record that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Written {
+pub struct WrittenRecord {
     /// Its octets, from the beginning of the buffer.
     pub octets: usize,
     /// Its sequence number.
     pub number: u64,
     /// What of the preparation was of use.
-    pub met: CacheHit,
+    pub hit: CacheHit,
 }
 
 /// Why a record is not written.
@@ -87,10 +87,10 @@ pub enum RecordError {
 /// # Errors
 /// [`RecordError`]; no sequence number is used then.
 pub fn write<C, const N: usize, const T: usize, const SLOTS: usize>(
-    sender: &mut Sender<'_, C, Records, N, T, SLOTS>,
+    sender: &mut Sender<'_, C, RecordNumbering, N, T, SLOTS>,
     buffer: &mut [u8],
     length: usize,
-) -> Result<Written, RecordError>
+) -> Result<WrittenRecord, RecordError>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
@@ -113,5 +113,5 @@ where
     header[3..11].copy_from_slice(&explicit);
     header[11..13].copy_from_slice(&((EXPLICIT_NONCE_OCTETS + length + tag_octets) as u16).to_be_bytes());
     header[13..].copy_from_slice(&explicit);
-    Ok(Written { octets, number: sent.number, met: sent.met })
+    Ok(WrittenRecord { octets, number: sent.number, hit: sent.hit })
 }

@@ -148,12 +148,12 @@ where
 
     /// Encrypts `data` in place.
     pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        self.use_up(aad, data)
+        self.consume(aad, data)
     }
 
     /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
-    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        self.keystream.use_up(&self.gcm.cipher, data);
+    pub(crate) fn consume(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
+        self.keystream.consume(&self.gcm.cipher, data);
         self.tag(aad, data)
     }
 
@@ -168,20 +168,20 @@ where
         data: &mut [u8],
         tag: &[u8; BLOCK_OCTETS],
     ) -> Result<CacheHit, NotAuthentic> {
-        let (own, met) = self.tag(aad, data);
+        let (own, hit) = self.tag(aad, data);
         compare_tags(&own, tag, data)?;
-        self.keystream.use_up(&self.gcm.cipher, data);
-        Ok(met)
+        self.keystream.consume(&self.gcm.cipher, data);
+        Ok(hit)
     }
 
     /// The tag of an encrypted message, its hash resumed if the AAD is as it was expected.
     fn tag(&self, aad: &[u8], data: &[u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        let (ghash, begun, met) = if aad.starts_with(&self.constant[..self.hashed]) {
-            (&self.ghash, self.hashed, CacheHit::All)
+        let (ghash, begun, hit) = if aad.starts_with(&self.constant[..self.hashed]) {
+            (&self.ghash, self.hashed, CacheHit::Full)
         } else {
-            (&self.gcm.ghash, 0, CacheHit::Keystream)
+            (&self.gcm.ghash, 0, CacheHit::KeystreamOnly)
         };
-        (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), met)
+        (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), hit)
     }
 }
 

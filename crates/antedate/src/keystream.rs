@@ -34,7 +34,7 @@ impl<const N: usize> Keystream<N> {
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
         let mut keystream = Self::EMPTY;
-        keystream.renew(cipher, first, octets);
+        keystream.prepare_anew(cipher, first, octets);
         keystream
     }
 
@@ -42,7 +42,7 @@ impl<const N: usize> Keystream<N> {
     pub(crate) const EMPTY: Self = Self { first: [0; BLOCK_OCTETS], octets: [0; N], ready: 0 };
 
     /// Makes another keystream in the place of this one.
-    pub(crate) fn renew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
+    pub(crate) fn prepare_anew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
@@ -74,11 +74,11 @@ impl<const N: usize> Keystream<N> {
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
-        self.use_up(cipher, data);
+        self.consume(cipher, data);
     }
 
     /// [`Keystream::apply`] where it lies. The caller lets it go and never uses it again; it is wiped then.
-    pub(crate) fn use_up<C>(&mut self, cipher: &C, data: &mut [u8])
+    pub(crate) fn consume<C>(&mut self, cipher: &C, data: &mut [u8])
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {

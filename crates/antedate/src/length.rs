@@ -10,32 +10,32 @@ const REMEMBERED: usize = 8;
 
 /// The lengths of the last messages.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lengths {
+pub struct LengthPredictor {
     /// The latest first.
     last: [usize; REMEMBERED],
     known: usize,
 }
 
-impl Lengths {
+impl LengthPredictor {
     /// Nothing is known.
     pub const fn new() -> Self {
         Self { last: [0; REMEMBERED], known: 0 }
     }
 
     /// A message was so long.
-    pub fn saw(&mut self, octets: usize) {
+    pub fn observe(&mut self, octets: usize) {
         self.last.rotate_right(1);
         self.last[0] = octets;
         self.known = REMEMBERED.min(self.known + 1);
     }
 
     /// What the next message is expected to be; `None` before the first.
-    pub fn expected(&self) -> Option<Expected> {
-        self.expected_after(0)
+    pub fn predict(&self) -> Option<Expected> {
+        self.predict_after(0)
     }
 
     /// What the message is expected to be that comes after `others` more, for those who prepare several ahead.
-    pub fn expected_after(&self, others: usize) -> Option<Expected> {
+    pub fn predict_after(&self, others: usize) -> Option<Expected> {
         let last = self.last.get(..self.known)?;
         let at_most = *last.iter().max()?;
         // A period has to be seen twice.
@@ -70,14 +70,14 @@ mod tests {
             (&[24, 100], &[100, 100]),
             (&[500, 1, 2, 3, 4, 5, 6, 7, 8], &[8, 8]),
         ];
-        for (seen, foreseen) in table {
-            let mut lengths = Lengths::new();
-            seen.iter().for_each(|&octets| lengths.saw(octets));
-            for (others, &length) in foreseen.iter().enumerate() {
+        for (seen, predictable_prefix) in table {
+            let mut lengths = LengthPredictor::new();
+            seen.iter().for_each(|&octets| lengths.observe(octets));
+            for (others, &length) in predictable_prefix.iter().enumerate() {
                 let at_most = *seen.iter().rev().take(REMEMBERED).max().expect("messages");
-                assert_eq!(lengths.expected_after(others), Some(Expected { length, at_most }), "{seen:?}");
+                assert_eq!(lengths.predict_after(others), Some(Expected { length, at_most }), "{seen:?}");
             }
         }
-        assert_eq!(Lengths::new().expected(), None);
+        assert_eq!(LengthPredictor::new().expected(), None);
     }
 }

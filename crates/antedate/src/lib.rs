@@ -49,5 +49,5 @@ pub mod template;
 
 pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;
-pub use length::Lengths;
-pub use sender::{Numbered, SendError, Sender};
+pub use length::LengthPredictor;
+pub use sender::{PrefixNumbering, SendError, Sender};

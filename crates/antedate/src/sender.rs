@@ -14,7 +14,7 @@ use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
 use crate::ccm::{AAD_OCTETS, CacheHit, Ccm, Expected, Nonce, Prepared, Tag};
-use crate::length::Lengths;
+use crate::length::LengthPredictor;
 
 /// How messages are numbered: which nonce and which AAD belong to a number. Two numbers never share a nonce.
 pub trait Numbering {
@@ -31,18 +31,18 @@ pub trait Numbering {
 
 /// Nonces of 13 octets: a prefix of 9 that no other sender under this key has, and the number in 4. No AAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Numbered {
+pub struct PrefixNumbering {
     prefix: [u8; 9],
 }
 
-impl Numbered {
+impl PrefixNumbering {
     /// With this prefix.
     pub const fn new(prefix: [u8; 9]) -> Self {
         Self { prefix }
     }
 }
 
-impl Numbering for Numbered {
+impl Numbering for PrefixNumbering {
     const LAST: u64 = u32::MAX as u64;
 
     fn nonce(&self, number: u64) -> Nonce {
@@ -85,7 +85,7 @@ pub struct Sent {
     /// Its tag.
     pub tag: Tag,
     /// What of the preparation was of use.
-    pub met: CacheHit,
+    pub hit: CacheHit,
 }
 
 /// Seals messages one after the other under one key, and prepares for up to `SLOTS` of them: `N` octets of keystream,
@@ -98,7 +98,7 @@ pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> 
     /// By number modulo `SLOTS`: those for the `filled` next numbers.
     slots: [Prepared<'k, C, N, T>; SLOTS],
     filled: usize,
-    lengths: Lengths,
+    lengths: LengthPredictor,
 }
 
 impl<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> Sender<'k, C, R, N, T, SLOTS>
@@ -115,7 +115,7 @@ where
             next,
             slots: array::from_fn(|_| Prepared::empty(ccm)),
             filled: 0,
-            lengths: Lengths::new(),
+            lengths: LengthPredictor::new(),
         }
     }
 
@@ -150,7 +150,7 @@ where
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
         let nonce = self.numbering.nonce(number);
-        self.slots[slot_of::<SLOTS>(number)].renew(&nonce, &aad[..aad_octets], expected, template);
+        self.slots[slot_of::<SLOTS>(number)].prepare_anew(&nonce, &aad[..aad_octets], expected, template);
         self.filled += 1;
         true
     }
@@ -158,7 +158,7 @@ where
     /// Prepares for one more message, which is expected to be as long as those before it have it. False before the first
     /// message too.
     pub fn prepare_as_before(&mut self, template: &[u8]) -> bool {
-        match self.lengths.expected_after(self.filled) {
+        match self.lengths.predict_after(self.filled) {
             Some(expected) => self.prepare(expected, template),
             None => false,
         }
@@ -175,7 +175,7 @@ where
             return Err(SendError::TooLong);
         }
         self.next = number.checked_add(1).filter(|&next| next <= R::LAST);
-        self.lengths.saw(data.len());
+        self.lengths.observe(data.len());
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, data.len(), &mut aad).min(AAD_OCTETS);
         let aad = &aad[..aad_octets];
@@ -184,14 +184,14 @@ where
         let filled = self.filled > 0;
         self.filled = self.filled.saturating_sub(1);
         let prepared = self.slots.get_mut(slot_of::<SLOTS>(number));
-        let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
+        let (tag, hit) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
             Some(prepared) => {
-                let sealed = prepared.use_up(aad, data);
-                (sealed.tag, sealed.met)
+                let sealed = prepared.consume(aad, data);
+                (sealed.tag, sealed.hit)
             }
-            None => (self.ccm.seal(&nonce, aad, data), CacheHit::Nothing),
+            None => (self.ccm.seal(&nonce, aad, data), CacheHit::Miss),
         };
-        Ok(Sent { number, tag, met })
+        Ok(Sent { number, tag, hit })
     }
 }
 

@@ -12,26 +12,26 @@ pub mod resort;
 
 /// The first octet that cannot be foreseen, found from messages: the length of what all of them begin with.
 #[derive(Clone, Debug)]
-pub struct Learned<const T: usize> {
+pub struct LearnedTemplate<const T: usize> {
     octets: [u8; T],
     length: usize,
     messages: u32,
 }
 
-impl<const T: usize> Default for Learned<T> {
+impl<const T: usize> Default for LearnedTemplate<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const T: usize> Learned<T> {
+impl<const T: usize> LearnedTemplate<T> {
     /// Nothing is known.
     pub const fn new() -> Self {
         Self { octets: [0; T], length: 0, messages: 0 }
     }
 
     /// A message was like this. Whatever differs from those before it ends the template.
-    pub fn saw(&mut self, message: &[u8]) {
+    pub fn observe(&mut self, message: &[u8]) {
         if self.messages == 0 {
             self.length = message.len().min(T);
             self.octets[..self.length].copy_from_slice(&message[..self.length]);
@@ -43,7 +43,7 @@ impl<const T: usize> Learned<T> {
     }
 
     /// Forgets all, for a sender that says something else from now on.
-    pub const fn forget(&mut self) {
+    pub const fn reset(&mut self) {
         (self.length, self.messages) = (0, 0);
     }
 
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_template_ends_at_the_first_octet_that_changes() {
-        let mut learned = Learned::<16>::new();
+        let mut learned = LearnedTemplate::<16>::new();
         for (message, template) in [
             (&b"cell 4: 21.5 C now"[..], &b""[..]),
             (b"cell 4: 21.7 C", b"cell 4: 21."),
@@ -72,10 +72,10 @@ mod tests {
             (b"cell 4: 21.5 C", b"cell"),
             (b"", b""),
         ] {
-            learned.saw(message);
+            learned.observe(message);
             assert_eq!(learned.template(), template, "{message:?}");
         }
-        learned.forget();
+        learned.reset();
         assert_eq!(learned.template(), b"");
     }
 }

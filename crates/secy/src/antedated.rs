@@ -23,7 +23,7 @@ use alloc::boxed::Box;
 use core::iter;
 
 use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, Place, Scratch};
-use suite::{Key, Lengths, OpenJob, SealJob};
+use suite::{Key, LengthPredictor, OpenJob, SealJob};
 use wire::{Pn, Sci};
 
 use crate::sa::{ReceiveSa, SaKey, TransmitSa};
@@ -43,7 +43,7 @@ pub(crate) struct Antedated {
     places: Box<[Place]>,
     /// The PN above the last one that was prepared for; above all PNs in the end.
     through: u128,
-    lengths: Lengths,
+    lengths: LengthPredictor,
     scratch: Scratch,
 }
 
@@ -52,7 +52,7 @@ impl Antedated {
     pub(crate) fn new(key: &Key) -> Option<Box<Self>> {
         key.antedater()?;
         let places = (0..FRAMES_AHEAD).map(|_| Place::new()).collect();
-        Some(Box::new(Self { places, through: 0, lengths: Lengths::new(), scratch: Scratch::new() }))
+        Some(Box::new(Self { places, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
     }
 
     fn place(&mut self, pn: Pn) -> &mut Place {
@@ -65,7 +65,7 @@ impl Antedated {
             key.seal_each(iter::once(job));
             return None;
         }
-        self.lengths.saw(job.text.len());
+        self.lengths.observe(job.text.len());
         let ready = self.place(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
@@ -100,7 +100,7 @@ impl Antedated {
         };
         let counts = *authentic && text_octets > 0;
         counts.then(|| {
-            self.lengths.saw(text_octets);
+            self.lengths.observe(text_octets);
             met
         })
     }
@@ -129,7 +129,7 @@ impl<'s> Task<'s> {
     fn perform(self) {
         let Self { antedated, key, sci, pn, .. } = self;
         let Some(antedater) = key.key.antedater() else { return };
-        let expected = antedated.lengths.expected();
+        let expected = antedated.lengths.predict();
         let octets = expected.map_or(Keystream::LONGEST, |expected| expected.at_most);
         antedated.place(pn).prepare(antedater, key.nonce(sci, pn), octets);
         antedated.through = u128::from(pn.number()) + 1;

@@ -43,7 +43,7 @@ pub mod tunnel;
 #[cfg(test)]
 mod wycheproof;
 
-pub use antedate::Lengths;
+pub use antedate::LengthPredictor;
 pub use cipher_suite::{CipherSuite, UnknownCipherSuite};
 pub use key::{Key, OpenJob, SealJob};
 pub use nonce::{Nonce, Salt};

@@ -23,7 +23,7 @@ struct Field {
 
 /// How many octets of a message like `message` can be foreseen when it announces a change: those up to the value of `t`.
 /// `message` begins behind the EtherType. `None` if it is no GOOSE message.
-pub fn foreseen_of_change(message: &[u8]) -> Option<usize> {
+pub fn predictable_prefix_of_change(message: &[u8]) -> Option<usize> {
     field(message, TIME).map(|time| time.value)
 }
 
@@ -110,9 +110,9 @@ mod tests {
     #[test]
     fn a_change_is_foreseen_up_to_its_time() {
         let message = message(&[0]);
-        let foreseen = foreseen_of_change(&message).expect("a GOOSE message");
-        assert_eq!(message[foreseen..foreseen + 4], [0x5b, 0x00, 0x11, 0x22]);
-        assert_eq!(foreseen, 8 + 2 + 22 + 4 + 21 + 6 + 2);
+        let predictable_prefix = predictable_prefix_of_change(&message).expect("a GOOSE message");
+        assert_eq!(message[predictable_prefix..predictable_prefix + 4], [0x5b, 0x00, 0x11, 0x22]);
+        assert_eq!(predictable_prefix, 8 + 2 + 22 + 4 + 21 + 6 + 2);
     }
 
     #[test]
@@ -141,6 +141,6 @@ mod tests {
         assert_eq!(repetition(&whole, &mut [0; 20]), None, "no room");
         let mut other = whole;
         other[8] = 0x60;
-        assert_eq!((foreseen_of_change(&other), repetition(&other, &mut [0; 200])), (None, None));
+        assert_eq!((predictable_prefix_of_change(&other), repetition(&other, &mut [0; 200])), (None, None));
     }
 }

@@ -11,7 +11,7 @@ const TIME: &[u8] = b"ts";
 
 /// How many octets of a message like `message` can be foreseen: those up to the value of its first `ts`; all of it if it
 /// has none. `None` if a string in front of it does not end.
-pub fn foreseen(message: &[u8]) -> Option<usize> {
+pub fn predictable_prefix(message: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(begin) = message.get(at..)?.iter().position(|&octet| octet == b'"').map(|found| at + found)
     {
@@ -61,10 +61,10 @@ mod tests {
             (r#"{"device":{}}"#, r#"{"device":{}}"#),
             ("", ""),
         ] {
-            assert_eq!(foreseen(message.as_bytes()), Some(foreseen_text.len()), "{message}");
+            assert_eq!(predictable_prefix(message.as_bytes()), Some(foreseen_text.len()), "{message}");
         }
         for torn in ["\"", "{\"ts", "{\"a\\\"", "{\"a\\"] {
-            assert_eq!(foreseen(torn.as_bytes()), None, "{torn}");
+            assert_eq!(predictable_prefix(torn.as_bytes()), None, "{torn}");
         }
     }
 }
