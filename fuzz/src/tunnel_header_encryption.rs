@@ -20,7 +20,7 @@ use tunnel::{
     PeerSettings, Settings,
 };
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 const PEER: PeerId = PeerId(0);
 /// The most operations of a run.
@@ -254,7 +254,7 @@ impl Run {
             return;
         }
         let number = number(frame);
-        let flow = Taken::parse(frame).expect("invariant: only MACsec frames leave").flow;
+        let flow = ParsedFrame::parse(frame).expect("invariant: only MACsec frames leave").flow;
         let last = self.last.insert(flow, number).unwrap_or(0);
         assert!(last < number, "a frame has overtaken another of its flow");
         self.left.insert(number, (self.generation.0, self.epoch.0));

@@ -14,7 +14,7 @@ use crate::memory::{self, enter, needed, place, Head, Kind};
 use crate::octets::{self, Area};
 use crate::results::antedate_result::{self, *};
 use crate::results::{answer, antedate_sent, prepared};
-use crate::rooms::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
+use crate::sizes::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
 
 /// Octets of a GCM tag.
 pub const ANTEDATE_GCM_TAG_OCTETS: usize = 16;

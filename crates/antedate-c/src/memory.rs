@@ -19,7 +19,7 @@ use zeroize::Zeroize as _;
 
 use crate::octets::Area;
 use crate::results::antedate_result::{self, *};
-use crate::rooms::ANTEDATE_ALIGNMENT;
+use crate::sizes::ANTEDATE_ALIGNMENT;
 
 /// What a context begins with. `S`: what C may do with the sender, whatever its size.
 #[repr(C)]

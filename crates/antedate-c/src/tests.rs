@@ -16,7 +16,7 @@ use crate::memory::{enter, Head};
 use crate::results::antedate_met::*;
 use crate::results::antedate_result::{self, *};
 use crate::results::antedate_sent;
-use crate::rooms::*;
+use crate::sizes::*;
 
 const KEY: [u8; 32] = [7; 32];
 const PREFIX: [u8; 10] = *b"station-10";

@@ -240,9 +240,9 @@ impl Handshake {
                     self.confirm();
                 }
             }
-            (Some(mine), Some(newest), HelloState::Asks) if mine == newest.own => self.say_entered(),
+            (Some(mine), Some(newest), HelloState::Request) if mine == newest.own => self.say_entered(),
             (Some(mine), Some(newest), HelloState::Entered) if mine == newest.own => self.confirm(),
-            (None, _, HelloState::Asks) => self.say_offer(Some(hello.own)),
+            (None, _, HelloState::Request) => self.say_offer(Some(hello.own)),
             _ => return Err(HelloDiscard::Stale),
         }
         Ok(())
@@ -329,7 +329,7 @@ impl Handshake {
         self.due = Some(now + ASK);
         self.asked = self.asked.wrapping_add(1);
         match self.newest {
-            Some(pair) if !self.asked.is_multiple_of(TRIES) => self.say_of(&pair, HelloState::Asks),
+            Some(pair) if !self.asked.is_multiple_of(TRIES) => self.say_of(&pair, HelloState::Request),
             _ => self.say_offer(None),
         }
     }
@@ -346,7 +346,7 @@ impl Handshake {
 
     fn say_offer(&mut self, peers: Option<HandshakeNonce>) {
         let Offer { nonce: own, key_id } = self.offer;
-        self.say(Say { state: HelloState::Asks, own, key_id, peers });
+        self.say(Say { state: HelloState::Request, own, key_id, peers });
     }
 
     /// What finds no room is asked again.

@@ -231,7 +231,7 @@ fn admit(
     let nonce = key.key.nonce(seq);
     // In front of the FrameID there are at least 14 octets.
     let (start, len) = (frame.start() + front - ADDRESSES_OCTETS, frame.len() + ADDRESSES_OCTETS - front);
-    frame.place(start, len).ok_or(ReceiveDiscard::TooShort)?;
+    frame.set_bounds(start, len).ok_or(ReceiveDiscard::TooShort)?;
     frame.octets_mut()[..ADDRESSES_OCTETS].copy_from_slice(&member.delivered[..ADDRESSES_OCTETS]);
     let (aad, text) = sections(settings.protection.protect, payload);
     Ok(Open { under, seq, nonce, aad, text, payload })
@@ -242,7 +242,7 @@ fn deliver(member: &Member, frame: &mut Frame<'_>, payload: usize) -> Option<()>
     let front = member.delivered.as_slice();
     // The front is at most one octet longer than the AAD, and two octets that were in front of that were the frame's.
     let start = (frame.start() + AAD_OCTETS).checked_sub(front.len())?;
-    frame.place(start, front.len() + payload)?;
+    frame.set_bounds(start, front.len() + payload)?;
     frame.octets_mut()[..front.len()].copy_from_slice(front);
     Some(())
 }

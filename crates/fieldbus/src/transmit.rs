@@ -169,11 +169,11 @@ fn admit(
     let fits = start >= BEHIND_ETHERTYPE - FRAME_ID_OCTETS;
     let aad_start =
         (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
-    frame.place(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
+    frame.set_bounds(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
     let Taken { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
         Ok(taken) => taken,
         Err(discard) => {
-            frame.place(start, len);
+            frame.set_bounds(start, len);
             return Err(discard);
         }
     };
@@ -198,7 +198,7 @@ pub(crate) const fn sections(protect: Protect, payload: usize) -> (usize, usize)
 /// Pass 3: addresses, VLAN tags and EtherType in front of the FrameID.
 fn put_back(settings: &Settings, member: &Member, frame: &mut Frame<'_>, tags: &[u8]) -> Option<()> {
     let more = tags.len() + ETHERTYPE_OCTETS;
-    frame.place(frame.start().checked_sub(more)?, frame.len() + more)?;
+    frame.set_bounds(frame.start().checked_sub(more)?, frame.len() + more)?;
     let (addresses, behind) = frame.octets_mut().split_at_mut_checked(ADDRESSES_OCTETS)?;
     let (behind_addresses, _) = behind.split_at_mut_checked(more)?;
     let (vlan, ethertype) = behind_addresses.split_at_mut(tags.len());

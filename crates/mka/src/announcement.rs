@@ -11,11 +11,11 @@
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use wire::mkpdu::{Capability, CapableSuite, Confidentiality, Extensions, Figure, Tlv, TlvWriter, Tlvs};
+use wire::mkpdu::{Capability, CapableSuite, Confidentiality, Extensions, TimingEntry, Tlv, TlvWriter, Tlvs};
 
 use crate::event::FragmentAgreement;
 use crate::peers::Peer;
-use crate::settings::{Announced, Settings, SuiteFigure, SuiteRule};
+use crate::settings::{Announced, Settings, SuiteRule, SuiteTiming};
 
 /// Octets of the longest announcement that is sent.
 pub(crate) const OCTETS: usize = 256;
@@ -31,7 +31,7 @@ pub(crate) struct Announcement {
     pub(crate) misses: bool,
     largest_sdu: u16,
     lists: Vec<CipherSuite>,
-    figures: Vec<SuiteFigure>,
+    figures: Vec<SuiteTiming>,
 }
 
 impl Announcement {
@@ -49,9 +49,9 @@ impl Announcement {
                         Self { ours: true, reassembles, splits, misses, largest_sdu, ..announcement };
                     announcement.figures = figures
                         .iter()
-                        .filter_map(|Figure { identifier, nanoseconds }| {
+                        .filter_map(|TimingEntry { identifier, nanoseconds }| {
                             let suite = CipherSuite::from_identifier(identifier)?;
-                            Some(SuiteFigure { suite, nanoseconds })
+                            Some(SuiteTiming { suite, nanoseconds })
                         })
                         .take(CipherSuite::ALL.len())
                         .collect();
@@ -109,7 +109,7 @@ pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; 
     let Announced { reassembles, splits, largest_sdu, suites: ref figures } = settings.announced;
     let figures = figures.iter().filter(|figure| lists.contains(&figure.suite));
     let figures = figures
-        .map(|figure| Figure { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
+        .map(|figure| TimingEntry { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
     let mut writer = TlvWriter::new(buffer);
     let written = writer
         .cipher_suites(suites)

@@ -5,7 +5,9 @@
 
 use alloc::vec::Vec;
 
-use wire::mkpdu::{ALGORITHM_AGILITY, Basic, EAPOL_VERSION, Heard, KeyUse, MKA_VERSION, ParameterSet};
+use wire::mkpdu::{
+    ALGORITHM_AGILITY, BasicParameters, EAPOL_VERSION, KeyUse, MKA_VERSION, ParameterSet, PeerEntry,
+};
 use wire::mkpdu::{Capability, PeerList, SakUse, TooLong, Writer};
 
 use crate::announcement;
@@ -27,7 +29,7 @@ fn write<'b>(
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], TooLong> {
     let settings = &kay.settings;
-    let basic = Basic {
+    let basic = BasicParameters {
         version: MKA_VERSION,
         priority: settings.priority,
         key_server: participant.election.claims(&kay.candidate(participant)),
@@ -48,7 +50,7 @@ fn write<'b>(
         writer.push(&ParameterSet::LivePeers { key_server_ssci, peers })?;
     }
     let mut room = [0; 16 * POTENTIAL];
-    let potential = participant.peers.potential().map(|peer| Heard { mi: peer.mi, mn: peer.mn });
+    let potential = participant.peers.potential().map(|peer| PeerEntry { mi: peer.mi, mn: peer.mn });
     let potential = PeerList::write(potential, &mut room);
     if !potential.is_empty() {
         writer.push(&ParameterSet::PotentialPeers(potential))?;

@@ -45,6 +45,6 @@ pub use input::Input;
 pub use kay::{FRAME_OCTETS, Frame, Kay};
 pub use reach::{Gap, Named};
 pub use reason::{NewMiReason, Reason, Refusal, SakReason};
-pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
+pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 pub use status::{MemberStatus, SakStatus, Status};
 pub use trouble::Trouble;

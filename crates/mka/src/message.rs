@@ -1,7 +1,7 @@
 //! What an MKPDU says to a KaY: its parameter sets in their places.
 
 use arrayvec::ArrayVec;
-use wire::mkpdu::{Basic, DistributedSak, Mkpdu, ParameterSet, PeerList, SakUse, Tlvs};
+use wire::mkpdu::{BasicParameters, DistributedSak, Mkpdu, ParameterSet, PeerList, SakUse, Tlvs};
 use wire::{An, Ki, Mi};
 
 /// A key that a station uses.
@@ -20,7 +20,7 @@ pub(crate) type Uses = ArrayVec<Use, 2>;
 /// A parsed MKPDU, set by set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'f> {
-    pub(crate) basic: Basic,
+    pub(crate) basic: BasicParameters,
     pub(crate) live: Option<PeerList<'f>>,
     potential: Option<PeerList<'f>>,
     sak_use: Option<SakUse>,

@@ -17,7 +17,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use wire::mkpdu::{Basic, Capability, Heard};
+use wire::mkpdu::{BasicParameters, Capability, PeerEntry};
 use wire::{Instant, Ki, Mi, Sci};
 
 use crate::announcement::Announcement;
@@ -246,10 +246,10 @@ impl Peers {
     }
 
     /// Who is live, by descending SCI: the order of SSCIs.
-    pub(crate) fn live_list(&self) -> Vec<Heard> {
+    pub(crate) fn live_list(&self) -> Vec<PeerEntry> {
         let mut live: Vec<&Peer> = self.live().collect();
         live.sort_unstable_by_key(|peer| core::cmp::Reverse(peer.sci));
-        live.iter().map(|peer| Heard { mi: peer.mi, mn: peer.mn }).collect()
+        live.iter().map(|peer| PeerEntry { mi: peer.mi, mn: peer.mn }).collect()
     }
 
     /// Whether members of a group with a SAK are not live here yet.
@@ -258,7 +258,7 @@ impl Peers {
     }
 
     /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI, and that MI was not left since.
-    pub(crate) fn validate(&self, basic: &Basic, heard_mn: Option<u32>) -> Result<(), Discard> {
+    pub(crate) fn validate(&self, basic: &BasicParameters, heard_mn: Option<u32>) -> Result<(), Discard> {
         let departed = self.departed.iter().find(|departed| departed.mi == basic.mi);
         let last = match (self.find(basic.mi), departed) {
             (Some(peer), _) => peer.mn,
@@ -272,7 +272,7 @@ impl Peers {
     }
 
     /// Whether this MI has heard a later MKPDU of ours than any other of its SCI that is live.
-    fn shows_more(&self, basic: &Basic, heard_mn: Option<u32>) -> bool {
+    fn shows_more(&self, basic: &BasicParameters, heard_mn: Option<u32>) -> bool {
         heard_mn.is_some_and(|heard_mn| {
             let mut others = self.live().filter(|peer| peer.sci == basic.sci && peer.mi != basic.mi);
             others.all(|other| heard_mn > other.heard_mn)

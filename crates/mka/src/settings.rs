@@ -40,7 +40,7 @@ pub enum OnPeerLoss {
 
 /// How fast a suite is on this box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SuiteFigure {
+pub struct SuiteTiming {
     /// The suite.
     pub suite: CipherSuite,
     /// Nanoseconds for a frame of 512 octets; `u16::MAX` and above are said as that.
@@ -57,7 +57,7 @@ pub struct Announced {
     /// Octets of the longest SDU that it takes, from its EtherType on.
     pub largest_sdu: u16,
     /// The suites that it can use, with figures where they are known.
-    pub suites: Vec<SuiteFigure>,
+    pub suites: Vec<SuiteTiming>,
 }
 
 /// How a KaY behaves; may be changed while it runs.

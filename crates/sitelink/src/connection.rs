@@ -53,7 +53,7 @@ const FILL_PATIENCE: Duration = Duration::from_secs(30);
 
 /// What a peer said.
 #[derive(Debug)]
-pub(super) enum Heard {
+pub(super) enum PeerEntry {
     Message(Message),
     /// A message of a kind that is unknown here.
     Skipped,
@@ -71,7 +71,7 @@ pub(super) struct PeerConnection {
     pub(super) since: Instant,
     /// Whether both sites have greeted each other.
     pub(super) greeted: bool,
-    pub(super) heard: mpsc::Receiver<Heard>,
+    pub(super) heard: mpsc::Receiver<PeerEntry>,
     control: mpsc::Sender<Zeroizing<Vec<u8>>>,
     announcements: mpsc::Sender<Zeroizing<Vec<u8>>>,
     mkpdus: Arc<Mkpdus>,
@@ -200,7 +200,7 @@ async fn fill(connection: Connection) {
 
 /// Reads all of a peer's streams.
 struct Reader {
-    ear: mpsc::Sender<Heard>,
+    ear: mpsc::Sender<PeerEntry>,
     shared: Arc<Shared>,
     /// Whether the stream of control was opened, and that of announcements.
     open: [AtomicBool; 2],
@@ -222,7 +222,7 @@ impl Reader {
         self.shared.stir.notify_one();
     }
 
-    async fn hear(&self, heard: Heard) -> bool {
+    async fn hear(&self, heard: PeerEntry) -> bool {
         let taken = self.ear.send(heard).await.is_ok();
         self.shared.stir.notify_one();
         taken
@@ -258,7 +258,7 @@ impl Reader {
         };
         match LanFrame::try_from(&octets[..]) {
             Ok(frame) if is_eapol_mka(&frame) => {
-                self.hear(Heard::Mkpdu(Box::new(frame))).await;
+                self.hear(PeerEntry::Mkpdu(Box::new(frame))).await;
             }
             _ => self.shared.shared_counters.count(|counters| counters.in_bad_mkpdus += 1),
         }
@@ -272,7 +272,7 @@ impl Reader {
             }
             let length = usize::from(u16::from_be_bytes(length));
             if length > Message::OCTETS {
-                self.hear(Heard::Malformed(MessageError::TooLong)).await;
+                self.hear(PeerEntry::Malformed(MessageError::TooLong)).await;
                 return;
             }
             let mut octets = Zeroizing::new(vec![0; length]);
@@ -280,11 +280,11 @@ impl Reader {
                 return;
             }
             let heard = match Message::parse(&octets) {
-                Ok(Some(message)) => Heard::Message(message),
-                Ok(None) => Heard::Skipped,
-                Err(error) => Heard::Malformed(error),
+                Ok(Some(message)) => PeerEntry::Message(message),
+                Ok(None) => PeerEntry::Skipped,
+                Err(error) => PeerEntry::Malformed(error),
             };
-            let faulty = matches!(heard, Heard::Malformed(_));
+            let faulty = matches!(heard, PeerEntry::Malformed(_));
             if !self.hear(heard).await || faulty {
                 return;
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 
-use super::connection::{Heard, PeerConnection};
+use super::connection::{PeerConnection, PeerEntry};
 use super::dial::Dial;
 use super::error::DisconnectReason;
 use super::proof::Proof;
@@ -296,7 +296,7 @@ impl Peer {
             }
             left -= 1;
             let heeded = match line.heard.try_recv() {
-                Ok(Heard::Message(message)) => {
+                Ok(PeerEntry::Message(message)) => {
                     self.shared.shared_counters.count(|counters| counters.in_messages += 1);
                     if let Message::SeenAt { address } = message
                         && let Some(before) = self.seen_at.replace(address)
@@ -314,12 +314,12 @@ impl Peer {
                     }
                     session.handle_message(now, message)
                 }
-                Ok(Heard::Malformed(error)) => Err(session.handle_malformed(now, error)),
-                Ok(Heard::Skipped) => {
+                Ok(PeerEntry::Malformed(error)) => Err(session.handle_malformed(now, error)),
+                Ok(PeerEntry::Skipped) => {
                     session.handle_skipped();
                     Ok(())
                 }
-                Ok(Heard::Mkpdu(frame)) => {
+                Ok(PeerEntry::Mkpdu(frame)) => {
                     lan(*frame);
                     Ok(())
                 }

@@ -135,9 +135,9 @@ impl MasterKey {
 
 impl HelloKey {
     /// The MAC of a HELLO: over its two addresses, destination first, and what stands between EtherType and MAC.
-    pub fn mac(&self, destination: MacAddr, source: MacAddr, said: &[u8]) -> [u8; MAC_OCTETS] {
+    pub fn mac(&self, destination: MacAddr, source: MacAddr, authenticated: &[u8]) -> [u8; MAC_OCTETS] {
         let mut context = hmac::Context::with_key(&self.0);
-        for part in [&destination.0[..], &source.0, said] {
+        for part in [&destination.0[..], &source.0, authenticated] {
             context.update(part);
         }
         let mut mac = [0; MAC_OCTETS];
@@ -146,8 +146,15 @@ impl HelloKey {
     }
 
     /// Whether that is the MAC. In constant time.
-    pub fn verify(&self, destination: MacAddr, source: MacAddr, said: &[u8], mac: &[u8; MAC_OCTETS]) -> bool {
-        aws_lc_rs::constant_time::verify_slices_are_equal(&self.mac(destination, source, said), mac).is_ok()
+    pub fn verify(
+        &self,
+        destination: MacAddr,
+        source: MacAddr,
+        authenticated: &[u8],
+        mac: &[u8; MAC_OCTETS],
+    ) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(&self.mac(destination, source, authenticated), mac)
+            .is_ok()
     }
 }
 

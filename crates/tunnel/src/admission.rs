@@ -43,13 +43,13 @@ impl Admission {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use wire::tunnel::Taken;
+    use wire::tunnel::ParsedFrame;
 
     fn flow(number: u16) -> Flow {
         let mut frame = [0; 28];
         frame[..2].copy_from_slice(&number.to_be_bytes());
         frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
-        Taken::parse(&frame).expect("a frame").flow
+        ParsedFrame::parse(&frame).expect("a frame").flow
     }
 
     #[test]

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
-use wire::tunnel::{Taken, TakenError};
+use wire::tunnel::{ParseFrameError, ParsedFrame};
 
 use crate::admission::Admission;
 use crate::counters::{PeerCounters, SiteCounters, Unrouted};
@@ -208,10 +208,10 @@ impl Forwarding {
     }
 
     fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
-        let taken = Taken::parse(frame).map_err(|error| match error {
-            TakenError::Truncated => Unrouted::TooShort,
-            TakenError::NotMacsec => Unrouted::NotMacsec,
-            TakenError::Version => Unrouted::BadTag,
+        let taken = ParsedFrame::parse(frame).map_err(|error| match error {
+            ParseFrameError::Truncated => Unrouted::TooShort,
+            ParseFrameError::NotMacsec => Unrouted::NotMacsec,
+            ParseFrameError::Version => Unrouted::BadTag,
         })?;
         if matches!(self.learn(now, &taken, Place::Here), Heard::Elsewhere(_)) {
             return Err(Unrouted::Loop);
@@ -225,7 +225,7 @@ impl Forwarding {
         Ok(Route { taken, to })
     }
 
-    fn learn(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
+    fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Place) -> Heard {
         let heard = self.stations.learn(now, &self.shared.hasher, taken.flow.source, place);
         match heard {
             Heard::Known | Heard::Elsewhere(_) => {}

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use wire::tunnel::{LONG_HEADER_OCTETS, Taken};
+use wire::tunnel::{LONG_HEADER_OCTETS, ParsedFrame};
 
 use crate::settings::PeerId;
 
@@ -26,7 +26,7 @@ pub enum To {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The frame, taken apart.
-    pub taken: Taken,
+    pub taken: ParsedFrame,
     /// Where it goes.
     pub to: To,
 }

@@ -180,14 +180,14 @@ impl Parts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::tunnel::Taken;
+    use wire::tunnel::ParsedFrame;
 
     const MS: Duration = Duration::from_millis(1);
 
     fn flow(last: u8) -> Flow {
         let mut frame = [last; 28];
         frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
-        Taken::parse(&frame).expect("a frame").flow
+        ParsedFrame::parse(&frame).expect("a frame").flow
     }
 
     fn part(seq: u64, half: Half) -> Part {

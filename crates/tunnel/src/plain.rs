@@ -9,7 +9,7 @@
 
 use arrayvec::ArrayVec;
 use wire::ethernet::EtherType;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use crate::counters::{InDiscard, OutDiscard};
 use crate::packet::Packet;
@@ -21,7 +21,7 @@ const VNI_THERE: u8 = 0x08;
 /// What is in a VXLAN packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inner {
-    Macsec(Taken),
+    Macsec(ParsedFrame),
     Eapol,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn parse(vni: u32, packet: &[u8]) -> Result<Inner, InDiscard> {
     if frame.get(12..14) == Some(&EtherType::EAPOL.0.to_be_bytes()[..]) {
         return Ok(Inner::Eapol);
     }
-    Taken::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
+    ParsedFrame::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tunnel::{
     Mode, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
 };
 use wire::Instant;
-use wire::tunnel::{FlowIndex, Taken};
+use wire::tunnel::{FlowIndex, ParsedFrame};
 
 /// A packet out of two.
 type Splice = fn(&[u8], &[u8]) -> Vec<u8>;
@@ -125,7 +125,7 @@ fn half(mode: Mode, now: Instant) -> Forwarding {
     };
     let (mut half, generation) = (Forwarding::new(settings), Generation::default());
     let secret = EpochSecret::new(&[9; 32]);
-    let flow = Taken::parse(&frame(1, 1)).expect("a frame").flow;
+    let flow = ParsedFrame::parse(&frame(1, 1)).expect("a frame").flow;
     half.command(
         now,
         Command::InstallReceive { peer: PEER, generation, epoch: 1, secret: secret.clone(), lanes: 1 },

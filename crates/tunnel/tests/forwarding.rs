@@ -11,8 +11,8 @@ use tunnel::{
     PeerSettings, Place, Settings, To, UnknownDiscard,
 };
 use wire::tunnel::{
-    Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, Part, SHORT_HEADER_OCTETS as SHORT,
-    Taken,
+    Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, PacketForm, ParsedFrame,
+    SHORT_HEADER_OCTETS as SHORT,
 };
 const P0: PeerId = PeerId(0);
 
@@ -263,13 +263,13 @@ fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]
 }
 
 /// A packet in long form made by hand, of a flow that is one or not.
-fn long_packet(secret: &EpochSecret, seq: u64, part: Part, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
+fn long_packet(secret: &EpochSecret, seq: u64, part: PacketForm, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
     let (key, header) = (secret.lane_key(0), short(0, part));
     let masked: Vec<u8> = flow.iter().zip(key.long_mask(seq)).map(|(octet, mask)| octet ^ mask).collect();
     packet(secret, 0, seq, header, &[&masked[..], &key.long_tag(seq, header, &flow), &[0; 40]].concat())
 }
 
-fn short(index: u16, part: Part) -> [u8; 8] {
+fn short(index: u16, part: PacketForm) -> [u8; 8] {
     let fields = PacketFields { tci_low: 0x0c, octet_3: 0, pn: 5 };
     Header { flow: FlowIndex(index), part, fields }.encode()
 }
@@ -304,20 +304,29 @@ fn packets_that_nobody_would_send() {
     let of = |reason| Err(Discard::Of(P0, reason));
     let unknown = |reason| Err(Discard::Unknown(reason));
     let rows = [
-        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), of(InDiscard::UnknownFlow)),
-        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), unknown(UnknownDiscard::UnknownIdentifier)),
-        (packet(&secret, 0, 2, short(0, Part::First), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (packet(&secret, 0, 1, short(0, PacketForm::Whole), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (
+            packet(&secret, 0, 1, short(0, PacketForm::Whole), &[0; 40]),
+            unknown(UnknownDiscard::UnknownIdentifier),
+        ),
+        (packet(&secret, 0, 2, short(0, PacketForm::First), &[0; 40]), of(InDiscard::UnknownFlow)),
         (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x50, 0], &[0; 40]), of(InDiscard::BadHeader)),
         // Long form without a tag, with one that does not fit, and of what is no flow.
-        (packet(&secret, 0, 4, short(0, Part::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
-        (packet(&secret, 0, 5, short(0, Part::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),
-        (packet(&secret, 0, 6, short(0, Part::LongFirst), &[0; 40]), of(InDiscard::ForgedLongForm)),
-        (long_packet(&secret, 9, Part::LongForm, [0xff; 24]), of(InDiscard::BadHeader)),
-        (packet(&secret, 0, 7, short(0, Part::Second), &[0; ends::LAN_FRAME + 1]), of(InDiscard::TooLong)),
-        (packet(&secret, 0, 8, short(0, Part::Whole), &[])[..15].to_vec(), unknown(UnknownDiscard::TooShort)),
+        (packet(&secret, 0, 4, short(0, PacketForm::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 5, short(0, PacketForm::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 6, short(0, PacketForm::LongFirst), &[0; 40]), of(InDiscard::ForgedLongForm)),
+        (long_packet(&secret, 9, PacketForm::LongForm, [0xff; 24]), of(InDiscard::BadHeader)),
+        (
+            packet(&secret, 0, 7, short(0, PacketForm::Second), &[0; ends::LAN_FRAME + 1]),
+            of(InDiscard::TooLong),
+        ),
+        (
+            packet(&secret, 0, 8, short(0, PacketForm::Whole), &[])[..15].to_vec(),
+            unknown(UnknownDiscard::TooShort),
+        ),
         ([&[0x40][..], &[0; 30]].concat(), unknown(UnknownDiscard::TooShort)),
-        (packet(&secret, 1, 1, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
-        (packet(&secret, 0, 0, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 1, 1, short(0, PacketForm::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 0, 0, short(0, PacketForm::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
     ];
     for (number, (packet, expected)) in rows.into_iter().enumerate() {
         assert_eq!(hand.inward(&packet), expected, "row {number}");
@@ -348,13 +357,13 @@ fn a_frame_is_no_longer_than_the_lan_takes() {
 fn lanes_are_received_each_for_itself() {
     let mut hand = Hand::new(Settings::LANES);
     let generation = hand.sites.sites[0].generations[0];
-    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = ParsedFrame::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     hand.sites.command(0, Command::AddFlow { peer: P0, generation, index: FlowIndex(3), flow });
     for lane in 0..Settings::LANES {
         for (seq, accepted) in
             [(200, true), (u64::from(lane) + 1, false), (72 + u64::from(lane), true), (200, false)]
         {
-            let packet = packet(&hand.secret, lane, seq, short(3, Part::Whole), &[0; 40]);
+            let packet = packet(&hand.secret, lane, seq, short(3, PacketForm::Whole), &[0; 40]);
             assert_eq!(hand.inward(&packet).is_ok(), accepted, "lane {lane}, seq {seq}");
             hand.sites.settle();
         }
@@ -525,7 +534,7 @@ fn commands_of_another_generation_are_not_heeded() {
     let old = sites.sites[0].generations[0];
     sites.restart(0, 1);
     let secret = EpochSecret::new(&[9; 32]);
-    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = ParsedFrame::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     let install =
         Command::InstallReceive { peer: P0, generation: old, epoch: 9, secret: secret.clone(), lanes: 1 };
     sites.command(0, install);

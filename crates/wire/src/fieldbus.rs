@@ -31,7 +31,7 @@ pub const MAC_OCTETS: usize = 32;
 /// Octets of a HELLO from its FrameID on.
 pub const HELLO_OCTETS: usize = HEADER_OCTETS + 1 + 2 * NONCE_OCTETS + MAC_OCTETS;
 /// Of these, the octets that the MAC is made of; the addresses stand in front of them.
-pub const HELLO_SAID_OCTETS: usize = HELLO_OCTETS - MAC_OCTETS;
+pub const HELLO_AUTHENTICATED_OCTETS: usize = HELLO_OCTETS - MAC_OCTETS;
 
 /// A FrameID: which cyclic data this is, between two stations (IEC 61158-6-10).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -150,7 +150,7 @@ pub struct HandshakeNonce(pub [u8; NONCE_OCTETS]);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HelloState {
     /// Its sender asks for an answer. It does not say whether it has entered a session.
-    Asks,
+    Request,
     /// Its sender has entered the session of the two nonces, and receives under its keys; it wants nothing more.
     Entered,
 }
@@ -225,14 +225,14 @@ impl Hello {
         let (own, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let (peers, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let mac = rest.first_chunk().ok_or(FieldbusError::TruncatedHello)?;
-        let said = octets[HEADER_OCTETS];
-        if said & !7 != 0 {
+        let state_octet = octets[HEADER_OCTETS];
+        if state_octet & !7 != 0 {
             return Err(FieldbusError::UnknownState);
         }
-        let state = if said & 1 == 0 { HelloState::Asks } else { HelloState::Entered };
+        let state = if state_octet & 1 == 0 { HelloState::Request } else { HelloState::Entered };
         let protection = Protection {
-            protect: if said & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
-            key_bits: if said & 4 == 0 { KeyBits::Bits128 } else { KeyBits::Bits256 },
+            protect: if state_octet & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
+            key_bits: if state_octet & 4 == 0 { KeyBits::Bits128 } else { KeyBits::Bits256 },
         };
         // A nonce of zeros is drawn by nobody: that is what "none" looks like.
         let peers = (*peers != [0; NONCE_OCTETS]).then_some(HandshakeNonce(*peers));
@@ -240,8 +240,8 @@ impl Hello {
     }
 
     /// The octets that the MAC is made of, behind the addresses.
-    pub fn said(&self) -> [u8; HELLO_SAID_OCTETS] {
-        let mut octets = [0; HELLO_SAID_OCTETS];
+    pub fn authenticated_octets(&self) -> [u8; HELLO_AUTHENTICATED_OCTETS] {
+        let mut octets = [0; HELLO_AUTHENTICATED_OCTETS];
         let header = Header { frame_id: self.frame_id, key_id: self.key_id, seq: None };
         octets[..HEADER_OCTETS].copy_from_slice(&header.encode());
         octets[HEADER_OCTETS] = self.protection.octet() | u8::from(self.state == HelloState::Entered);
@@ -295,7 +295,7 @@ mod tests {
             let hello = Hello {
                 frame_id: FrameId(frame_id),
                 key_id: KeyId(key_id),
-                state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Asks },
+                state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Request },
                 protection: Protection {
                     protect: if state & 2 == 2 { Protect::Encrypt } else { Protect::Authenticate },
                     key_bits: if state & 4 == 4 { KeyBits::Bits256 } else { KeyBits::Bits128 },
@@ -303,7 +303,7 @@ mod tests {
                 own: HandshakeNonce(own),
                 peers: peers.filter(|nonce| *nonce != [0; 16]).map(HandshakeNonce),
             };
-            let octets = [&hello.said()[..], &mac, &behind].concat();
+            let octets = [&hello.authenticated_octets()[..], &mac, &behind].concat();
             prop_assert_eq!(Header::parse(&octets).unwrap().seq, None);
             prop_assert_eq!(Hello::parse(&octets), Ok((hello, &mac)));
             for short in 0..HELLO_OCTETS {

@@ -78,7 +78,7 @@ impl<'b> Frame<'b> {
 
     /// Says anew where in its chunk the frame begins and ends; its octets stay what they are. `None`, and nothing changed,
     /// if that is not inside the chunk.
-    pub fn place(&mut self, start: usize, len: usize) -> Option<()> {
+    pub fn set_bounds(&mut self, start: usize, len: usize) -> Option<()> {
         if start.checked_add(len)? > self.chunk.len() {
             return None;
         }
@@ -137,9 +137,9 @@ mod tests {
         assert!(frame.shrink(9).is_none(), "addresses would be lost");
         assert_eq!((frame.start(), frame.len()), (8, 20));
         assert!(frame.sections(10, 10).is_none(), "no room for the ICV");
-        assert!(frame.place(30, 11).is_none() && frame.place(usize::MAX, 2).is_none());
+        assert!(frame.set_bounds(30, 11).is_none() && frame.set_bounds(usize::MAX, 2).is_none());
         assert_eq!((frame.start(), frame.len()), (8, 20));
-        assert!(frame.place(30, 10).is_some());
+        assert!(frame.set_bounds(30, 10).is_some());
         assert_eq!((frame.start(), frame.len()), (30, 10));
         let mut runt = Frame::new(&mut chunk, 20, 11).expect("inside");
         assert!(runt.grow(8, 0).is_none(), "no addresses");

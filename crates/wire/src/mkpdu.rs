@@ -25,7 +25,7 @@ mod sets;
 mod tests;
 mod writer;
 
-pub use announcement::{CapableSuite, Extensions, Figure, Figures, SuiteList, Tlv, TlvWriter, Tlvs};
+pub use announcement::{CapableSuite, Extensions, SuiteList, TimingEntry, TimingList, Tlv, TlvWriter, Tlvs};
 pub use sets::{ParameterSet, PeerList};
 pub use writer::{TooLong, Writer};
 
@@ -63,7 +63,7 @@ pub const ICV_OCTETS: usize = 16;
 
 /// A participant that another one has heard: its MI and the last MN heard of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
+pub struct PeerEntry {
     /// Who.
     pub mi: Mi,
     /// Its last Message Number.
@@ -98,7 +98,7 @@ pub enum Confidentiality {
 
 /// The basic parameter set: who speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Basic {
+pub struct BasicParameters {
     /// The MKA version.
     pub version: u8,
     /// The key server priority: the lowest wins; 255 never does.
@@ -176,7 +176,7 @@ pub struct Mkpdu<'f> {
     /// The EAPOL version.
     pub eapol_version: u8,
     /// Who speaks.
-    pub basic: Basic,
+    pub basic: BasicParameters,
     /// The parameter sets behind the basic one, checked.
     sets: &'f [u8],
     /// The ICV Indicator parameter set stands before the ICV.
@@ -250,7 +250,7 @@ impl<'f> Mkpdu<'f> {
             return Err(MkpduError::Alignment);
         }
         let (body, icv) = body.split_last_chunk().ok_or(MkpduError::TooShort)?;
-        let (basic, rest) = Basic::parse(body)?;
+        let (basic, rest) = BasicParameters::parse(body)?;
         let (sets, icv_indicated) = sets::check(rest)?;
         Ok(Self {
             destination: MacAddr(*destination),
@@ -286,7 +286,7 @@ impl<'f> Mkpdu<'f> {
     }
 }
 
-impl Basic {
+impl BasicParameters {
     /// Reads the basic parameter set at the start of a body without its ICV, and returns what is behind it.
     fn parse(body: &[u8]) -> Result<(Self, &[u8]), MkpduError> {
         let (header, _) = body.split_first_chunk::<SET_HEADER_OCTETS>().ok_or(MkpduError::BasicTooLong)?;

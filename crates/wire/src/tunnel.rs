@@ -21,8 +21,8 @@
 mod frame;
 mod header;
 
-pub use frame::{Flow, PacketFields, Taken, TakenError};
+pub use frame::{Flow, PacketFields, ParseFrameError, ParsedFrame};
 pub use header::{
-    CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS, Part,
-    RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,
+    CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS,
+    PacketForm, RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,
 };

@@ -9,7 +9,7 @@ use tunnel::{
     PeerSettings, Place, Settings, SiteCounters,
 };
 use wire::Instant;
-use wire::tunnel::{Flow, FlowIndex, Taken};
+use wire::tunnel::{Flow, FlowIndex, ParsedFrame};
 
 use super::{Lie, Setup};
 
@@ -202,7 +202,7 @@ impl Ends {
         assert!(frame.len() <= LAN_FRAME, "longer than the LAN takes");
         assert!(self.lied || self.changed || self.frames.contains(&frame), "never sent");
         if protected && !self.lied {
-            let taken = Taken::parse(&frame).expect("a MACsec frame");
+            let taken = ParsedFrame::parse(&frame).expect("a MACsec frame");
             assert!(self.flows.contains(&taken.flow), "a flow that never went in: {taken:?}");
         }
     }

@@ -198,7 +198,7 @@ impl HelloFilter {
             return Ok(None);
         }
         let hello = self.line.verify(&claim)?;
-        if hello.peers.is_none() && hello.state == HelloState::Asks {
+        if hello.peers.is_none() && hello.state == HelloState::Request {
             counters.in_hello_answered += 1;
             return Ok(Some(hello.own));
         }

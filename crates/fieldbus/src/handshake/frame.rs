@@ -11,7 +11,7 @@ use alloc::sync::Arc;
 use suite::fieldbus::{HelloKey, MasterKey};
 use wire::ethernet::{self, HEADER_OCTETS};
 use wire::fieldbus::{
-    self, HELLO_OCTETS, HELLO_SAID_OCTETS, HandshakeNonce, Hello, HelloState, MAC_OCTETS, Protection,
+    self, HELLO_AUTHENTICATED_OCTETS, HELLO_OCTETS, HandshakeNonce, Hello, HelloState, MAC_OCTETS, Protection,
 };
 use wire::{EtherType, MacAddr};
 
@@ -35,7 +35,7 @@ pub struct Line {
 pub struct Claim<'f> {
     hello: Hello,
     addresses: (MacAddr, MacAddr),
-    said: &'f [u8],
+    authenticated: &'f [u8],
     mac: &'f [u8; MAC_OCTETS],
 }
 
@@ -86,7 +86,7 @@ impl Line {
             return Err(HelloDiscard::Malformed);
         }
         let addresses = (ethernet.destination, ethernet.source);
-        Ok(Claim { hello, addresses, said: &octets[..HELLO_SAID_OCTETS], mac })
+        Ok(Claim { hello, addresses, authenticated: &octets[..HELLO_AUTHENTICATED_OCTETS], mac })
     }
 
     /// The HELLO, if it is the peer's. Costs a MAC.
@@ -95,7 +95,7 @@ impl Line {
     /// [`HelloDiscard::NotValid`], [`HelloDiscard::OtherMode`].
     pub fn verify(&self, claim: &Claim<'_>) -> Result<Hello, HelloDiscard> {
         let (destination, source) = claim.addresses;
-        if !self.key.verify(destination, source, claim.said, claim.mac) {
+        if !self.key.verify(destination, source, claim.authenticated, claim.mac) {
             return Err(HelloDiscard::NotValid);
         }
         if claim.hello.protection != self.protection {
@@ -107,7 +107,7 @@ impl Line {
     /// The answer to a HELLO that has this nonce and names none. The handshake would answer the same, and change nothing.
     pub fn answer(&self, names: &Names, peers: HandshakeNonce) -> [u8; HELLO_FRAME_OCTETS] {
         let Offer { nonce: own, key_id } = names.offer;
-        self.write(&Say { state: HelloState::Asks, own, key_id, peers: Some(peers) })
+        self.write(&Say { state: HelloState::Request, own, key_id, peers: Some(peers) })
     }
 
     pub(super) fn write(&self, say: &Say) -> [u8; HELLO_FRAME_OCTETS] {
@@ -120,14 +120,18 @@ impl Line {
             own: say.own,
             peers: say.peers,
         };
-        let said = hello.said();
+        let authenticated = hello.authenticated_octets();
         let mut frame = [0; HELLO_FRAME_OCTETS];
         let (header, rest) = frame.split_at_mut(HEADER_OCTETS);
         header[..6].copy_from_slice(&destination.0);
         header[6..12].copy_from_slice(&source.0);
         header[12..].copy_from_slice(&self.ethertype.0.to_be_bytes());
-        rest[..HELLO_SAID_OCTETS].copy_from_slice(&said);
-        rest[HELLO_SAID_OCTETS..].copy_from_slice(&self.key.mac(destination, source, &said));
+        rest[..HELLO_AUTHENTICATED_OCTETS].copy_from_slice(&authenticated);
+        rest[HELLO_AUTHENTICATED_OCTETS..].copy_from_slice(&self.key.mac(
+            destination,
+            source,
+            &authenticated,
+        ));
         frame
     }
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::BufReader;
 use std::time::Duration;
 
-use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
@@ -40,7 +40,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             reassembles: true,
             splits: true,
             largest_sdu: 1500,
-            suites: vec![SuiteFigure { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
+            suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },
         fragment: true,
         concatenate: false,

@@ -1,7 +1,7 @@
 //! What is sent by those who must not be believed: recordings, broken members, floods.
 
 use mka::{Event, OnPeerLoss};
-use wire::mkpdu::{Basic, Heard, Mkpdu};
+use wire::mkpdu::{BasicParameters, Mkpdu, PeerEntry};
 use wire::{Ki, Mi};
 
 use crate::scripted::{Alone, Scripted};
@@ -15,7 +15,7 @@ fn alone_with_server() -> (Alone, Scripted) {
     (alone, server)
 }
 
-fn own(alone: &Alone) -> Basic {
+fn own(alone: &Alone) -> BasicParameters {
     Mkpdu::parse(alone.last_sent()).expect("ours").basic
 }
 
@@ -46,10 +46,10 @@ fn a_foreign_key_servers_sak_is_installed_once() {
 fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
     let (mut alone, mut server) = alone_with_server();
     let me = own(&alone);
-    let listings: [(Vec<Heard>, Vec<Heard>); 3] = [
+    let listings: [(Vec<PeerEntry>, Vec<PeerEntry>); 3] = [
         (vec![], vec![]),
-        (vec![], vec![Heard { mi: me.mi, mn: me.mn }]),
-        (vec![Heard { mi: Mi([3; 12]), mn: me.mn }], vec![]),
+        (vec![], vec![PeerEntry { mi: me.mi, mn: me.mn }]),
+        (vec![PeerEntry { mi: Mi([3; 12]), mn: me.mn }], vec![]),
     ];
     for (live, potential) in listings {
         (server.live, server.potential) = (live, potential);
@@ -59,7 +59,7 @@ fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
         assert_eq!(alone.installed(), []);
     }
     // An MN that was ours long ago.
-    server.live = vec![Heard { mi: me.mi, mn: own(&alone).mn }];
+    server.live = vec![PeerEntry { mi: me.mi, mn: own(&alone).mn }];
     let keep_alive = |alone: &mut Alone, server: &mut Scripted| {
         let sak = server.hands_out.take();
         let listed = std::mem::take(&mut server.live);
@@ -238,7 +238,7 @@ fn who_has_our_mi_makes_us_draw_another() {
     // And so does somebody who has heard more of us than we said.
     let mi = own(&alone).mi;
     let mut listener = Scripted::new(10);
-    listener.live = vec![Heard { mi, mn: 1_000_000 }];
+    listener.live = vec![PeerEntry { mi, mn: 1_000_000 }];
     alone.hears(&listener.mkpdu());
     alone.pass(ms(100));
     assert_ne!(own(&alone).mi, mi);

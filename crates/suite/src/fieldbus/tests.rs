@@ -99,21 +99,21 @@ fn the_mac_of_a_hello_is_hmac_under_a_key_of_the_relation() {
     }
     let mut key = [0; 32];
     Hkdf::<Sha256>::new(None, &MASTER).expand(&info, &mut key).expect("32 octets");
-    let said = [0x5a; 40];
+    let authenticated = [0x5a; 40];
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
     mac.update(&HIGHER.0.0);
     mac.update(&LOWER.0.0);
-    mac.update(&said);
+    mac.update(&authenticated);
     let expected: [u8; 32] = mac.finalize().into_bytes().into();
     let ours = master.hello_key(&[LOWER, HIGHER]);
-    assert_eq!(ours.mac(HIGHER.0, LOWER.0, &said), expected);
-    assert!(ours.verify(HIGHER.0, LOWER.0, &said, &expected));
+    assert_eq!(ours.mac(HIGHER.0, LOWER.0, &authenticated), expected);
+    assert!(ours.verify(HIGHER.0, LOWER.0, &authenticated, &expected));
     for bit in 0..256 {
         let mut other = expected;
         other[bit / 8] ^= 1 << (bit % 8);
-        assert!(!ours.verify(HIGHER.0, LOWER.0, &said, &other));
+        assert!(!ours.verify(HIGHER.0, LOWER.0, &authenticated, &other));
     }
-    assert!(!ours.verify(LOWER.0, HIGHER.0, &said, &expected), "the way back");
+    assert!(!ours.verify(LOWER.0, HIGHER.0, &authenticated, &expected), "the way back");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn flow(sci: u16, source: u16, destination: u16) -> Flow {
         .chain(octets(sci))
         .chain([0, 1])
         .collect();
-    Taken::parse(&frame).expect("a frame").flow
+    ParsedFrame::parse(&frame).expect("a frame").flow
 }
 
 fn hasher() -> Hasher {

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
 use wire::time::Instant;
-use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS, Taken};
+use wire::tunnel::{ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
@@ -116,7 +116,7 @@ impl Forwarding {
 
     /// A station has spoken behind a peer. What says that it comes from a station of this LAN is refused: the LAN's
     /// switches would look for the station here, behind the gateway.
-    fn hear_behind(&mut self, now: Instant, taken: &Taken, from: PeerId) -> Result<(), Discard> {
+    fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
         match self.learn(now, taken, Place::Behind(from)) {
             Heard::Elsewhere(Place::Here) => Err(self.discard(from, InDiscard::SourceHere)),
             _ => Ok(()),

@@ -11,7 +11,7 @@
 use wire::EtherType;
 use wire::ethernet::ADDRESSES_OCTETS;
 use wire::sectag::SECTAG_SCI_OCTETS;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::window::FragmentKind;
 
@@ -34,7 +34,7 @@ const fn ether_type(kind: FragmentKind) -> [u8; 2] {
 }
 
 /// What can be carried in this mode: a frame with SCI, encrypted, without extension headers.
-pub(crate) const fn carries(taken: &Taken) -> bool {
+pub(crate) const fn carries(taken: &ParsedFrame) -> bool {
     taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
 }
 
@@ -53,12 +53,12 @@ pub(crate) fn compose(
 
 /// Reads a header: `None` if it is none that a peer sends, as of nearly all that other keys or none made. The EtherType
 /// of a part becomes that of MACsec again.
-pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(Taken, FragmentKind)> {
+pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(ParsedFrame, FragmentKind)> {
     let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second]
         .into_iter()
         .find(|&kind| header[TYPE] == ether_type(kind))?;
     header[TYPE].copy_from_slice(&ether_type(FragmentKind::Whole));
-    let taken = Taken::parse(header).ok()?;
+    let taken = ParsedFrame::parse(header).ok()?;
     carries(&taken).then_some((taken, kind))
 }
 
@@ -82,7 +82,7 @@ mod tests {
             let mut header = compose(&prefix, &taste, kind);
             let (taken, read_portion) = read(&mut header).expect("composed");
             prop_assert_eq!(read_portion, kind);
-            prop_assert_eq!(taken, Taken::parse(&prefix).expect("MACsec"));
+            prop_assert_eq!(taken, ParsedFrame::parse(&prefix).expect("MACsec"));
             prop_assert_eq!(&header[..PREFIX_OCTETS], &prefix);
             prop_assert_eq!(&header[PREFIX_OCTETS..], &taste);
         }

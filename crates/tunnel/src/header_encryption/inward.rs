@@ -2,7 +2,7 @@
 //! kept for its other half.
 
 use wire::time::Instant;
-use wire::tunnel::{FlowIndex, Taken};
+use wire::tunnel::{FlowIndex, ParsedFrame};
 
 use super::HeaderEncryption;
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
@@ -15,11 +15,11 @@ use crate::parts::{Half, JoinOutcome, Part};
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
     /// A frame: this is its beginning.
-    Whole(Taken, [u8; HEADER_OCTETS]),
+    Whole(ParsedFrame, [u8; HEADER_OCTETS]),
     /// A frame whose second part has waited here; this is its beginning.
-    First(Taken, [u8; HEADER_OCTETS], usize),
+    First(ParsedFrame, [u8; HEADER_OCTETS], usize),
     /// A frame whose first part has waited here, without addresses and SecTAG, which are these.
-    Second(Taken, [u8; PREFIX_OCTETS], usize),
+    Second(ParsedFrame, [u8; PREFIX_OCTETS], usize),
     /// A part that waits.
     Pending,
 }

@@ -9,7 +9,7 @@
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, read};
@@ -27,7 +27,7 @@ pub(crate) struct Opened {
     /// packet.
     pub(crate) header: [u8; HEADER_OCTETS],
     /// The same, taken apart.
-    pub(crate) taken: Taken,
+    pub(crate) taken: ParsedFrame,
     /// How much of the frame it is.
     pub(crate) kind: FragmentKind,
     /// The same number for the parts of one frame, and for nothing else that is under way; not 0. 62 bits.
@@ -174,7 +174,7 @@ impl Opener {
 
 impl Known {
     /// Uses up a PN; a number that this epoch, SA and PN alone have.
-    fn use_up(&mut self, taken: &Taken, kind: FragmentKind) -> Result<u64, InDiscard> {
+    fn use_up(&mut self, taken: &ParsedFrame, kind: FragmentKind) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let pn = taken.fields.pn;
         let of = Association::new(sci, taken.fields.an(), pn);

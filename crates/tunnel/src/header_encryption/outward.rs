@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use wire::time::Instant;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::HeaderEncryption;
 use super::associations::Standing;
@@ -27,7 +27,7 @@ impl HeaderEncryption {
         facts: &PeerFacts,
         counters: &mut PeerCounters,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         frame: &[u8],
     ) -> Outward {
         Sealer::admit(taken, frame)?;
@@ -56,7 +56,7 @@ impl HeaderEncryption {
         now: Instant,
         facts: &PeerFacts,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let before = self.sealer.epoch();
@@ -88,7 +88,7 @@ impl HeaderEncryption {
         &mut self,
         facts: &PeerFacts,
         counters: &mut PeerCounters,
-        taken: &Taken,
+        taken: &ParsedFrame,
         epoch: u32,
         frame: &[u8],
     ) -> Outward {
@@ -108,7 +108,7 @@ impl HeaderEncryption {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
         while let Some(gone) = self.waiting.poll() {
             let frame = self.waiting.frame(gone);
-            let sealed = Taken::parse(frame)
+            let sealed = ParsedFrame::parse(frame)
                 .map_err(|_| OutDiscard::TooShort)
                 .and_then(|taken| self.sealer.seal(&taken, gone.epoch, frame, facts.path_payload));
             match sealed {

@@ -27,7 +27,7 @@ use core::time::Duration;
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
 use wire::Instant;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
@@ -104,7 +104,7 @@ impl Sealer {
     ///
     /// # Errors
     /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`], [`OutDiscard::TooShort`].
-    pub(crate) fn admit(taken: &Taken, frame: &[u8]) -> Result<(), OutDiscard> {
+    pub(crate) fn admit(taken: &ParsedFrame, frame: &[u8]) -> Result<(), OutDiscard> {
         if carries(taken) {
             return if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) };
         }
@@ -126,7 +126,7 @@ impl Sealer {
     pub(crate) fn take_pn(
         &mut self,
         now: Instant,
-        taken: &Taken,
+        taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let (of, pn) = association(taken)?;
@@ -159,7 +159,7 @@ impl Sealer {
     /// [`OutDiscard`]: nothing is sent. [`OutDiscard::Overtaken`] only if another epoch has begun since.
     pub(crate) fn seal(
         &mut self,
-        taken: &Taken,
+        taken: &ParsedFrame,
         epoch: u32,
         frame: &[u8],
         path_payload: usize,
@@ -177,7 +177,7 @@ impl Sealer {
     /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
     /// so whatever its PN is, its SA does not begin again with it. A newcomer still, though its flow is known by now: else
     /// a flood of new flows would have the room of known ones when their frames are released.
-    fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), OutDiscard> {
+    fn take_again(sent: &mut Associations, taken: &ParsedFrame) -> Result<(), OutDiscard> {
         let (of, pn) = association(taken)?;
         let (_, window) = sent.find_or_open(of, Standing::Newcomer).ok_or(OutDiscard::Overtaken)?;
         let freshness = window.admit(pn);
@@ -205,7 +205,7 @@ fn begins_again(window: &PnWindow, pn: u32) -> bool {
     pn < FIRST_PNS && window.below_newest(pn) >= FALL_OF_A_RESTART
 }
 
-fn association(taken: &Taken) -> Result<(Association, u32), OutDiscard> {
+fn association(taken: &ParsedFrame) -> Result<(Association, u32), OutDiscard> {
     let sci = taken.flow.sci().ok_or(OutDiscard::NoSci)?;
     let pn = taken.fields.pn;
     Ok((Association::new(sci, taken.fields.an(), pn), pn))

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use suite::tunnel::{EpochSecret, HeaderKey};
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 use super::HEADER_OCTETS;
 use super::associations::{ASSOCIATIONS, NEWCOMERS, Standing};
@@ -37,8 +37,8 @@ fn frame(station: u8, an: u8, pn: u32, octets: usize) -> Vec<u8> {
     frame
 }
 
-fn taken(frame: &[u8]) -> Taken {
-    Taken::parse(frame).expect("a MACsec frame")
+fn taken(frame: &[u8]) -> ParsedFrame {
+    ParsedFrame::parse(frame).expect("a MACsec frame")
 }
 
 fn of_stations(flow: &Flow) -> bool {

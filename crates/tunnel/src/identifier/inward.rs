@@ -7,15 +7,15 @@ use arrayvec::ArrayVec;
 use suite::tunnel::{IdentifierBlock, LaneKey};
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS,
-    SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS, Taken,
+    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame,
+    RID_OCTETS, SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS,
 };
 
 use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::{PeerFacts, Shared};
 use crate::packet::PREFIX_OCTETS;
-use crate::parts::{Half, JoinOutcome, Part as Piece};
+use crate::parts::{Half, JoinOutcome, Part};
 use crate::receive::ReceiveLane;
 use core::ops::Range;
 
@@ -23,9 +23,9 @@ use core::ops::Range;
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
     /// A frame: its prefix, then these octets of the packet.
-    Whole { taken: Taken, body: Range<usize>, long: bool },
+    Whole { taken: ParsedFrame, body: Range<usize>, long: bool },
     /// A frame of which the other half has waited here, which is the first or not; then these octets of the packet.
-    Joined { taken: Taken, place: usize, waited_first: bool, body: Range<usize> },
+    Joined { taken: ParsedFrame, place: usize, waited_first: bool, body: Range<usize> },
     /// A part that waits.
     Pending,
 }
@@ -53,31 +53,31 @@ impl Identifier {
         let key = lane.window.key().ok_or(InDiscard::Late)?;
         let fields = checked(key, &block, packet).ok_or(InDiscard::ForgedHeader)?;
         let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
-        let long = if header.part.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
+        let long = if header.form.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
         if self.heard(now, epoch) {
             shared.watch = true;
         }
         let start = if long.is_some() { LONG } else { SHORT };
         let body = &packet[start..];
-        let taken = |flow| Taken { flow, fields: header.fields };
-        let half = match (header.part, long) {
-            (Part::LongForm, Some(flow)) => {
+        let taken = |flow| ParsedFrame { flow, fields: header.fields };
+        let half = match (header.form, long) {
+            (PacketForm::LongForm, Some(flow)) => {
                 return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
             }
             (_, Some(flow)) => Half::First(flow),
-            (Part::Second, None) => Half::Second,
+            (PacketForm::Second, None) => Half::Second,
             (_, None) => {
                 let Some(flow) = self.announced.find(header.flow) else {
                     self.tell_unknown(now, facts.peer, facts.generation, header.flow, shared);
                     return Err(InDiscard::UnknownFlow);
                 };
-                if header.part == Part::Whole {
+                if header.form == PacketForm::Whole {
                     return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: false });
                 }
                 Half::First(flow)
             }
         };
-        let piece = Piece { seq, half, index: header.flow, fields: header.fields };
+        let piece = Part { seq, half, index: header.flow, fields: header.fields };
         match lane.parts.meet(now, piece, &[], body) {
             JoinOutcome::Joined { flow, place } => {
                 let body = start..packet.len();
@@ -122,7 +122,7 @@ fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]
 }
 
 /// Addresses and SecTAG.
-pub(crate) fn prefix(taken: &Taken) -> ArrayVec<u8, PREFIX_OCTETS> {
+pub(crate) fn prefix(taken: &ParsedFrame) -> ArrayVec<u8, PREFIX_OCTETS> {
     let mut prefix = ArrayVec::from([0; PREFIX_OCTETS]);
     prefix.truncate(taken.flow.prefix_octets());
     taken.encode_prefix(&mut prefix);

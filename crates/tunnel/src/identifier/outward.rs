@@ -7,8 +7,8 @@
 use arrayvec::ArrayVec;
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS, SHORT_HEADER_OCTETS as SHORT,
-    Taken,
+    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame, RID_OCTETS,
+    SHORT_HEADER_OCTETS as SHORT,
 };
 
 use super::{AGAIN, Identifier};
@@ -34,7 +34,7 @@ impl Identifier {
         facts: &PeerFacts,
         counters: &mut PeerCounters,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         octets: usize,
     ) -> Outward {
         if self.transmit.is_none() {
@@ -56,17 +56,17 @@ impl Identifier {
         }
         let mut packets = ArrayVec::new();
         if body.len() <= room(header)? {
-            let part = if given.acknowledged { Part::Whole } else { Part::LongForm };
-            packets.extend(packet(lane, given, taken, part, body));
+            let form = if given.acknowledged { PacketForm::Whole } else { PacketForm::LongForm };
+            packets.extend(packet(lane, given, taken, form, body));
         } else {
             let first = body.len().div_ceil(2).min(room(header)?);
             if body.len() - first > room(SHORT)? {
                 return Err(OutDiscard::TooLong);
             }
-            let part = if given.acknowledged { Part::First } else { Part::LongFirst };
+            let form = if given.acknowledged { PacketForm::First } else { PacketForm::LongFirst };
             let middle = body.start + first;
-            packets.extend(packet(lane, given, taken, part, body.start..middle));
-            packets.extend(packet(lane, given, taken, Part::Second, middle..body.end));
+            packets.extend(packet(lane, given, taken, form, body.start..middle));
+            packets.extend(packet(lane, given, taken, PacketForm::Second, middle..body.end));
             counters.out_pkts_split += 1;
         }
         counters.out_pkts_long_form += u64::from(!given.acknowledged);
@@ -89,20 +89,20 @@ impl Identifier {
 fn packet(
     lane: &mut Lane,
     given: &GivenFlow,
-    taken: &Taken,
-    part: Part,
+    taken: &ParsedFrame,
+    form: PacketForm,
     body: core::ops::Range<usize>,
 ) -> Option<Packet> {
     let seq = lane.take()?;
     let mut octets = [0; LONG];
-    let fields = Header { flow: given.index, part, fields: taken.fields }.encode();
+    let fields = Header { flow: given.index, form, fields: taken.fields }.encode();
     octets[..RID_OCTETS].copy_from_slice(&seq.block.rid.octets());
     octets[RID_OCTETS..CHECKED].copy_from_slice(&seq.check(fields));
     for ((out, octet), mask) in octets[CHECKED..].iter_mut().zip(fields).zip(seq.block.mask) {
         *out = octet ^ mask;
     }
     let mut header = ArrayVec::from(octets);
-    if part.is_long() {
+    if form.is_long() {
         let flow = given.flow.encode();
         for ((out, octet), mask) in header[SHORT..].iter_mut().zip(flow).zip(seq.long_mask()) {
             *out = octet ^ mask;

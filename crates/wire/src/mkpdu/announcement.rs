@@ -39,7 +39,7 @@ pub enum Tlv<'f> {
     /// Type 112: the suites that the sender has.
     CipherSuites(SuiteList<'f>),
     /// Type 127, ours: what the sender receives beyond the standard.
-    Extensions(Extensions, Figures<'f>),
+    Extensions(Extensions, TimingList<'f>),
     /// Any other: skipped.
     Other {
         /// Its type, 0 to 127.
@@ -77,7 +77,7 @@ pub struct Extensions {
 
 /// How fast a suite is on a box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figure {
+pub struct TimingEntry {
     /// The suite's identifier: one of the standard's, or one of ours.
     pub identifier: [u8; 8],
     /// Nanoseconds for a frame of 512 octets; 65535 and above are said as that.
@@ -86,7 +86,7 @@ pub struct Figure {
 
 /// The figures of our TLV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figures<'f>(&'f [u8]);
+pub struct TimingList<'f>(&'f [u8]);
 
 impl<'f> Tlvs<'f> {
     /// The TLVs, in their order.
@@ -110,7 +110,7 @@ impl<'f> Tlv<'f> {
             let largest_sdu = u16::from_be_bytes(fields.take()?);
             let [reassembles, splits, misses] = [REASSEMBLES, SPLITS, MISSES].map(|flag| flags & flag != 0);
             let extensions = Extensions { reassembles, splits, misses, largest_sdu };
-            (version >= VERSION).then_some(Self::Extensions(extensions, Figures(fields.0)))
+            (version >= VERSION).then_some(Self::Extensions(extensions, TimingList(fields.0)))
         };
         match kind {
             CIPHER_SUITES => Self::CipherSuites(SuiteList(value)),
@@ -129,12 +129,12 @@ impl<'f> SuiteList<'f> {
     }
 }
 
-impl<'f> Figures<'f> {
+impl<'f> TimingList<'f> {
     /// The figures, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Figure> + use<'f> {
+    pub fn iter(&self) -> impl Iterator<Item = TimingEntry> + use<'f> {
         self.0.as_chunks::<FIGURE_OCTETS>().0.iter().map(|octets| {
             let [number, high, low] = *octets;
-            Figure { identifier: identifier(number), nanoseconds: u16::from_be_bytes([high, low]) }
+            TimingEntry { identifier: identifier(number), nanoseconds: u16::from_be_bytes([high, low]) }
         })
     }
 }
@@ -184,7 +184,7 @@ impl<'b> TlvWriter<'b> {
     pub fn extensions(
         &mut self,
         extensions: &Extensions,
-        figures: impl Iterator<Item = Figure>,
+        figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
         let Extensions { reassembles, splits, misses, largest_sdu } = *extensions;
         let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES)];
@@ -193,7 +193,7 @@ impl<'b> TlvWriter<'b> {
         let mut head = [0; OURS.len() + 4];
         head[..OURS.len()].copy_from_slice(&OURS);
         head[OURS.len()..].copy_from_slice(&[VERSION, flags, high, low]);
-        let entries = figures.filter_map(|Figure { identifier, nanoseconds }| {
+        let entries = figures.filter_map(|TimingEntry { identifier, nanoseconds }| {
             let [high, low] = nanoseconds.to_be_bytes();
             Some([number(identifier)?, high, low])
         });

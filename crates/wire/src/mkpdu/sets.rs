@@ -18,7 +18,7 @@
 //! it drops MKPDUs that hold receivers to a lowest PN of 0, even for a key that there is not.
 
 use super::announcement::Tlvs;
-use super::{Confidentiality, DistributedSak, Fields, Heard, KeyUse, MkpduError, SakUse};
+use super::{Confidentiality, DistributedSak, Fields, KeyUse, MkpduError, PeerEntry, SakUse};
 use super::{ICV_INDICATOR, ICV_OCTETS, SET_HEADER_OCTETS, padded};
 use crate::id::{An, Ckn, Ki, Mi};
 
@@ -88,7 +88,7 @@ pub struct PeerList<'f>(pub(super) &'f [u8]);
 
 impl<'f> PeerList<'f> {
     /// The list of these participants, written to `buffer`: 16 octets each. Those that find no room are left out.
-    pub fn write(peers: impl Iterator<Item = Heard>, buffer: &'f mut [u8]) -> Self {
+    pub fn write(peers: impl Iterator<Item = PeerEntry>, buffer: &'f mut [u8]) -> Self {
         let mut octets = 0;
         for (room, peer) in buffer.as_chunks_mut::<PEER_OCTETS>().0.iter_mut().zip(peers) {
             let (mi, mn) = room.split_at_mut(peer.mi.0.len());
@@ -100,10 +100,10 @@ impl<'f> PeerList<'f> {
     }
 
     /// The participants, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Heard> + use<'f> {
+    pub fn iter(&self) -> impl Iterator<Item = PeerEntry> + use<'f> {
         self.0.as_chunks::<PEER_OCTETS>().0.iter().map(|octets| {
             let [mi @ .., a, b, c, d] = *octets;
-            Heard { mi: Mi(mi), mn: u32::from_be_bytes([a, b, c, d]) }
+            PeerEntry { mi: Mi(mi), mn: u32::from_be_bytes([a, b, c, d]) }
         })
     }
 

@@ -1,7 +1,7 @@
 //! Writing an MKPDU.
 
 use super::{BASIC_OCTETS, EAPOL_HEADER_OCTETS, EAPOL_MKA, ICV_INDICATOR, padded};
-use super::{Basic, DistributedSak, ICV_OCTETS, KeyUse, ParameterSet, SakUse};
+use super::{BasicParameters, DistributedSak, ICV_OCTETS, KeyUse, ParameterSet, SakUse};
 use crate::ethernet::EtherType;
 use crate::id::MacAddr;
 
@@ -29,7 +29,7 @@ impl<'b> Writer<'b> {
         destination: MacAddr,
         source: MacAddr,
         eapol_version: u8,
-        basic: &Basic,
+        basic: &BasicParameters,
     ) -> Result<Self, TooLong> {
         let mut writer = Self { buffer, length: 0 };
         writer.put(&[&destination.0, &source.0, &EtherType::EAPOL.0.to_be_bytes()])?;

@@ -92,7 +92,7 @@ impl PacketFields {
 
 /// Why a frame cannot be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TakenError {
+pub enum ParseFrameError {
     /// The frame ends inside addresses or SecTAG.
     Truncated,
     /// No MACsec, or a VLAN tag in front of the SecTAG.
@@ -103,31 +103,32 @@ pub enum TakenError {
 
 /// A MACsec frame taken apart. The body is what follows [`Flow::prefix_octets`] octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
+pub struct ParsedFrame {
     /// What its flow knows.
     pub flow: Flow,
     /// What its packet carries.
     pub fields: PacketFields,
 }
 
-impl Taken {
+impl ParsedFrame {
     /// Takes a frame apart that begins with its destination address.
     ///
     /// # Errors
-    /// [`TakenError`].
-    pub fn parse(frame: &[u8]) -> Result<Self, TakenError> {
-        let (head, rest) =
-            frame.split_first_chunk::<{ ADDRESSES_OCTETS + SECTAG_OCTETS }>().ok_or(TakenError::Truncated)?;
+    /// [`ParseFrameError`].
+    pub fn parse(frame: &[u8]) -> Result<Self, ParseFrameError> {
+        let (head, rest) = frame
+            .split_first_chunk::<{ ADDRESSES_OCTETS + SECTAG_OCTETS }>()
+            .ok_or(ParseFrameError::Truncated)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1, tci, octet_3, pn @ ..] = *head;
         if u16::from_be_bytes([t0, t1]) != EtherType::MACSEC.0 {
-            return Err(TakenError::NotMacsec);
+            return Err(ParseFrameError::NotMacsec);
         }
         if tci & V != 0 {
-            return Err(TakenError::Version);
+            return Err(ParseFrameError::Version);
         }
         let sci = match tci & SC {
             0 => [0; 8],
-            _ => *rest.first_chunk().ok_or(TakenError::Truncated)?,
+            _ => *rest.first_chunk().ok_or(ParseFrameError::Truncated)?,
         };
         Ok(Self {
             flow: Flow {
@@ -173,7 +174,7 @@ mod tests {
             let mut frame: Vec<u8> = addresses.to_vec();
             frame.extend([0x88, 0xe5, tci]);
             frame.extend(&rest);
-            match Taken::parse(&frame) {
+            match ParsedFrame::parse(&frame) {
                 Ok(taken) => {
                     let mut prefix = std::vec![0; taken.flow.prefix_octets()];
                     taken.encode_prefix(&mut prefix);
@@ -181,7 +182,7 @@ mod tests {
                     prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(taken.flow));
                 }
                 Err(error) => {
-                    prop_assert_eq!(error, TakenError::Truncated);
+                    prop_assert_eq!(error, ParseFrameError::Truncated);
                     prop_assert!(tci & SC != 0 && frame.len() < 28);
                 }
             }
@@ -203,14 +204,14 @@ mod tests {
     fn what_cannot_be_carried_is_refused() {
         let mut frame = [0; 28];
         (frame[12], frame[13]) = (0x88, 0xe5);
-        assert!(Taken::parse(&frame[..20]).is_ok());
-        assert_eq!(Taken::parse(&frame[..19]), Err(TakenError::Truncated));
+        assert!(ParsedFrame::parse(&frame[..20]).is_ok());
+        assert_eq!(ParsedFrame::parse(&frame[..19]), Err(ParseFrameError::Truncated));
         frame[14] = 0x20;
-        assert_eq!(Taken::parse(&frame[..27]), Err(TakenError::Truncated));
+        assert_eq!(ParsedFrame::parse(&frame[..27]), Err(ParseFrameError::Truncated));
         frame[14] = 0x80;
-        assert_eq!(Taken::parse(&frame), Err(TakenError::Version));
+        assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::Version));
         (frame[12], frame[13]) = (0x81, 0x00);
-        assert_eq!(Taken::parse(&frame), Err(TakenError::NotMacsec));
+        assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
         let mut flow = [0; 24];
         flow[2] = 1;
         assert_eq!(Flow::parse(&flow), None);

@@ -26,7 +26,7 @@ pub struct FlowIndex(pub u16);
 
 /// How much of a frame a packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Part {
+pub enum PacketForm {
     /// All of it.
     Whole,
     /// The first of two parts.
@@ -39,7 +39,7 @@ pub enum Part {
     LongFirst,
 }
 
-impl Part {
+impl PacketForm {
     /// Whether the flow itself stands in front of the body.
     pub const fn is_long(self) -> bool {
         matches!(self, Self::LongForm | Self::LongFirst)
@@ -50,13 +50,13 @@ impl Part {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeaderError;
 
-/// What stands in front of each body: `flow 2 | PN 4 | part 4 bits, E, C, AN 2 bits | octet 3 of the SecTAG 1`.
+/// What stands in front of each body: `flow 2 | PN 4 | form 4 bits, E, C, AN 2 bits | octet 3 of the SecTAG 1`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Whose frame it is. Not looked at in the long form.
     pub flow: FlowIndex,
     /// How much of the frame follows.
-    pub part: Part,
+    pub form: PacketForm,
     /// What the packet carries of the SecTAG.
     pub fields: PacketFields,
 }
@@ -66,14 +66,14 @@ impl Header {
     pub const fn encode(&self) -> [u8; HEADER_OCTETS] {
         let [f0, f1] = self.flow.0.to_be_bytes();
         let [p0, p1, p2, p3] = self.fields.pn.to_be_bytes();
-        let part = match self.part {
-            Part::Whole => 0,
-            Part::First => 1,
-            Part::Second => 2,
-            Part::LongForm => 3,
-            Part::LongFirst => 4,
+        let form = match self.form {
+            PacketForm::Whole => 0,
+            PacketForm::First => 1,
+            PacketForm::Second => 2,
+            PacketForm::LongForm => 3,
+            PacketForm::LongFirst => 4,
         };
-        [f0, f1, p0, p1, p2, p3, part << 4 | self.fields.tci_low & 0x0f, self.fields.octet_3]
+        [f0, f1, p0, p1, p2, p3, form << 4 | self.fields.tci_low & 0x0f, self.fields.octet_3]
     }
 
     /// Reads octets whose mask was taken off.
@@ -82,16 +82,16 @@ impl Header {
     /// [`HeaderError`].
     pub const fn parse(octets: [u8; HEADER_OCTETS]) -> Result<Self, HeaderError> {
         let [f0, f1, p0, p1, p2, p3, bits, octet_3] = octets;
-        let part = match bits >> 4 {
-            0 => Part::Whole,
-            1 => Part::First,
-            2 => Part::Second,
-            3 => Part::LongForm,
-            4 => Part::LongFirst,
+        let form = match bits >> 4 {
+            0 => PacketForm::Whole,
+            1 => PacketForm::First,
+            2 => PacketForm::Second,
+            3 => PacketForm::LongForm,
+            4 => PacketForm::LongFirst,
             _ => return Err(HeaderError),
         };
         let fields = PacketFields { tci_low: bits & 0x0f, octet_3, pn: u32::from_be_bytes([p0, p1, p2, p3]) };
-        Ok(Self { flow: FlowIndex(u16::from_be_bytes([f0, f1])), part, fields })
+        Ok(Self { flow: FlowIndex(u16::from_be_bytes([f0, f1])), form, fields })
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn fields_stand_where_the_format_says() {
         let fields = PacketFields { tci_low: 0x0e, octet_3: 0x2a, pn: 0xb2c2_8465 };
-        let header = Header { flow: FlowIndex(0x1234), part: Part::Second, fields };
+        let header = Header { flow: FlowIndex(0x1234), form: PacketForm::Second, fields };
         assert_eq!(header.encode(), [0x12, 0x34, 0xb2, 0xc2, 0x84, 0x65, 0x2e, 0x2a]);
         assert!(fields.encrypted() && !fields.extended());
         assert_eq!(fields.an().number(), 2);

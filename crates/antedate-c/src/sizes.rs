@@ -28,9 +28,9 @@ pub const ANTEDATE_LARGE_OCTETS: usize = 6656;
 macro_rules! choose {
     ($octets:expr, $with:ident) => {
         match $octets {
-            $crate::rooms::ANTEDATE_LARGE_OCTETS.. => $with!(1024, 96, 4),
-            $crate::rooms::ANTEDATE_MEDIUM_OCTETS.. => $with!(256, 96, 4),
-            $crate::rooms::ANTEDATE_SMALL_OCTETS.. => $with!(64, 32, 2),
+            $crate::sizes::ANTEDATE_LARGE_OCTETS.. => $with!(1024, 96, 4),
+            $crate::sizes::ANTEDATE_MEDIUM_OCTETS.. => $with!(256, 96, 4),
+            $crate::sizes::ANTEDATE_SMALL_OCTETS.. => $with!(64, 32, 2),
             _ => Err($crate::results::antedate_result::ANTEDATE_ERROR_MEMORY),
         }
     };
