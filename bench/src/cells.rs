@@ -16,7 +16,7 @@ use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
     Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations, Settings,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protection};
 use wire::{Frame, MacAddr};
 
@@ -168,7 +168,7 @@ fn session(relation: &Relation, plc_is_local: bool, protection: Protection) -> S
         [0, 1].map(|epoch| EpochKey {
             key_id: KeyId(epoch as u8),
             epoch,
-            key: master.direction_key(&Direction {
+            key: master.direction_key(&KeyContext {
                 stations: *relation.stations(),
                 from_higher,
                 nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],

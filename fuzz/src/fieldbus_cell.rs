@@ -14,7 +14,7 @@ use fieldbus::{
     Event, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
     Settings, VlanTag, Way,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
@@ -188,7 +188,7 @@ impl World {
             nonce[..4].copy_from_slice(&session.to_be_bytes());
             HandshakeNonce(nonce)
         };
-        let direction = Direction {
+        let direction = KeyContext {
             stations: sorted,
             from_higher: stations[from].0 > stations[1 - from].0,
             nonces: [nonce(1), nonce(2)],

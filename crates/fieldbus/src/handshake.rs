@@ -61,7 +61,7 @@ use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use suite::fieldbus::MasterKey;
-use suite::mka::Draw;
+use suite::mka::Drbg;
 use wire::fieldbus::{HandshakeNonce, Hello, HelloState, KeyId, Protection};
 use wire::{EtherType, Instant};
 
@@ -143,7 +143,7 @@ struct Say {
 pub struct Handshake {
     line: Line,
     master: MasterKey,
-    draw: Draw,
+    draw: Drbg,
     offer: Offer,
     newest: Option<Pair>,
     /// Whether the peer is known to have entered the newest.
@@ -167,7 +167,7 @@ impl Handshake {
         ethertype: EtherType,
         seed: &[u8; 32],
     ) -> Self {
-        let mut draw = Draw::new(seed);
+        let mut draw = Drbg::new(seed);
         let mut first = [0];
         draw.fill(&mut first);
         let offer = Offer { nonce: nonce(&mut draw), key_id: KeyId(first[0]) };
@@ -368,7 +368,7 @@ impl Handshake {
 }
 
 /// A nonce. One of zeros would stand for none.
-fn nonce(draw: &mut Draw) -> HandshakeNonce {
+fn nonce(draw: &mut Drbg) -> HandshakeNonce {
     let mut octets = [0; 16];
     while octets == [0; 16] {
         draw.fill(&mut octets);

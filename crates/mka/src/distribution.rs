@@ -12,7 +12,7 @@
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use suite::mka::Draw;
+use suite::mka::Drbg;
 use wire::mkpdu::{Confidentiality, DistributedSak};
 use wire::{An, Instant, Ki, Mi};
 
@@ -98,7 +98,7 @@ impl Serving {
 pub(crate) fn make(
     now: Instant,
     participant: &mut Participant,
-    draw: &mut Draw,
+    draw: &mut Drbg,
     an: An,
     terms: Terms,
     members: Vec<Mi>,

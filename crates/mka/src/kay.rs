@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use suite::mka::Draw;
+use suite::mka::Drbg;
 use wire::mkpdu::Capability;
 use wire::{Instant, Ki, Sci};
 
@@ -43,7 +43,7 @@ pub struct Kay {
     /// Another one has been better, since then.
     pub(crate) better: Option<(u32, Instant)>,
     pub(crate) cp: Cp,
-    pub(crate) draw: Draw,
+    pub(crate) draw: Drbg,
     pub(crate) out: Outbox,
     pub(crate) counters: KayCounters,
     pub(crate) strangers: Strangers,
@@ -80,7 +80,7 @@ impl Kay {
             principal: 0,
             better: None,
             cp: Cp::default(),
-            draw: Draw::new(seed),
+            draw: Drbg::new(seed),
             out: Outbox::default(),
             counters: KayCounters::default(),
             strangers: Strangers::default(),

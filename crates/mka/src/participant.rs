@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use suite::mka::{Cak, Draw, Ick, Kek};
+use suite::mka::{Cak, Drbg, Ick, Kek};
 use wire::{Ckn, Instant, Ki, Mi};
 
 use crate::distribution::Serving;
@@ -89,7 +89,7 @@ impl Mns {
 }
 
 impl Participant {
-    pub(crate) fn new(id: u32, entry: CakEntry, draw: &mut Draw) -> Self {
+    pub(crate) fn new(id: u32, entry: CakEntry, draw: &mut Drbg) -> Self {
         let CakEntry { ckn, cak } = entry;
         Self {
             id,
@@ -111,7 +111,7 @@ impl Participant {
     }
 
     /// Begins anew as another member: the others find that this one has gone and another has come.
-    pub(crate) fn draw_mi(&mut self, draw: &mut Draw) {
+    pub(crate) fn draw_mi(&mut self, draw: &mut Drbg) {
         self.mi = mi(draw);
         self.mns = Mns::default();
         self.peers.own_mi_changed();
@@ -143,7 +143,7 @@ impl Participant {
     }
 }
 
-fn mi(draw: &mut Draw) -> Mi {
+fn mi(draw: &mut Drbg) -> Mi {
     let mut octets = [0; 12];
     draw.fill(&mut octets);
     Mi(octets)

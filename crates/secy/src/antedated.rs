@@ -22,7 +22,7 @@
 use alloc::boxed::Box;
 use core::iter;
 
-use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, Place, Scratch};
+use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, KeystreamSlot, Scratch};
 use suite::{Key, LengthPredictor, OpenJob, SealJob};
 use wire::{Pn, Sci};
 
@@ -40,7 +40,7 @@ pub const OCTETS_AN_SA: usize = (FRAMES_AHEAD + 1) * Keystream::LONGEST + AAD_OC
 #[derive(Debug)]
 pub(crate) struct Antedated {
     /// By PN, modulo their number.
-    places: Box<[Place]>,
+    places: Box<[KeystreamSlot]>,
     /// The PN above the last one that was prepared for; above all PNs in the end.
     through: u128,
     lengths: LengthPredictor,
@@ -51,11 +51,11 @@ impl Antedated {
     /// For an SA under `key`; none if it is no key to antedate with. Allocates.
     pub(crate) fn new(key: &Key) -> Option<Box<Self>> {
         key.antedater()?;
-        let places = (0..FRAMES_AHEAD).map(|_| Place::new()).collect();
+        let places = (0..FRAMES_AHEAD).map(|_| KeystreamSlot::new()).collect();
         Some(Box::new(Self { places, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
     }
 
-    fn place(&mut self, pn: Pn) -> &mut Place {
+    fn place(&mut self, pn: Pn) -> &mut KeystreamSlot {
         &mut self.places[pn.number() as usize % FRAMES_AHEAD]
     }
 
@@ -69,11 +69,11 @@ impl Antedated {
         let ready = self.place(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
-            return Some(CacheHit::Nothing);
+            return Some(CacheHit::Miss);
         };
-        let (blank, met) = antedater.seal(keystream, job, &mut self.scratch);
-        self.place(pn).give(blank);
-        Some(met)
+        let (buffer, hit) = antedater.seal(keystream, job, &mut self.scratch);
+        self.place(pn).reclaim(buffer);
+        Some(hit)
     }
 
     /// Opens the frame with `pn`. None if it has no text, or is not authentic.
@@ -82,26 +82,26 @@ impl Antedated {
         let text_octets = text.len();
         let job = OpenJob { nonce, aad, text, icv, authentic: &mut *authentic };
         let ready = if text_octets == 0 { None } else { self.place(pn).take(&nonce) };
-        let met = match key.antedater().zip(ready) {
+        let hit = match key.antedater().zip(ready) {
             None => {
                 key.open_each(iter::once(job));
-                CacheHit::Nothing
+                CacheHit::Miss
             }
             Some((antedater, keystream)) => match antedater.open(keystream, job, &mut self.scratch) {
-                Ok((blank, met)) => {
-                    self.place(pn).give(blank);
-                    met
+                Ok((buffer, hit)) => {
+                    self.place(pn).reclaim(buffer);
+                    hit
                 }
                 Err(keystream) => {
                     self.place(pn).restore(keystream);
-                    CacheHit::Nothing
+                    CacheHit::Miss
                 }
             },
         };
         let counts = *authentic && text_octets > 0;
         counts.then(|| {
             self.lengths.observe(text_octets);
-            met
+            hit
         })
     }
 }

@@ -152,11 +152,11 @@ fn open_run(sa: &mut ReceiveSa, run: &mut [Incoming<'_>]) {
     };
     for incoming in run {
         let Some(pn) = incoming.open.as_ref().map(|open| open.pn) else { continue };
-        if let Some(met) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
-            *match met {
-                CacheHit::Whole => &mut sa.counters.in_pkts_antedated,
-                CacheHit::Part => &mut sa.counters.in_pkts_antedated_in_part,
-                CacheHit::Nothing => &mut sa.counters.in_pkts_not_antedated,
+        if let Some(hit) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
+            *match hit {
+                CacheHit::Full => &mut sa.counters.in_pkts_antedated,
+                CacheHit::Partial => &mut sa.counters.in_pkts_antedated_in_part,
+                CacheHit::Miss => &mut sa.counters.in_pkts_not_antedated,
             } += 1;
         }
     }

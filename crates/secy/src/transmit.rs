@@ -158,11 +158,11 @@ fn seal(sa: &mut TransmitSa, burst: &mut [Outgoing<'_>]) {
     };
     for outgoing in burst {
         let Some(pn) = outgoing.seal.as_ref().map(|seal| seal.pn) else { continue };
-        if let Some(met) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
-            *match met {
-                CacheHit::Whole => &mut sa.counters.out_pkts_antedated,
-                CacheHit::Part => &mut sa.counters.out_pkts_antedated_in_part,
-                CacheHit::Nothing => &mut sa.counters.out_pkts_not_antedated,
+        if let Some(hit) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
+            *match hit {
+                CacheHit::Full => &mut sa.counters.out_pkts_antedated,
+                CacheHit::Partial => &mut sa.counters.out_pkts_antedated_in_part,
+                CacheHit::Miss => &mut sa.counters.out_pkts_not_antedated,
             } += 1;
         }
     }

@@ -50,11 +50,11 @@ const _: () = assert!(AAD_OCTETS.is_multiple_of(BLOCK) && Keystream::LONGEST.is_
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheHit {
     /// All that the frame needed.
-    Whole,
+    Full,
     /// Its beginning; the rest was made when the frame was there.
-    Part,
+    Partial,
     /// Nothing: the frame went the ordinary way.
-    Nothing,
+    Miss,
 }
 
 /// What antedates the frames of one key.
@@ -66,7 +66,7 @@ pub struct Antedater {
 }
 
 /// Memory for a keystream; zeros.
-pub struct Blank(Octets);
+pub struct KeystreamBuffer(Octets);
 
 /// The keystream of one nonce, or its beginning. Used up by one frame, and wiped.
 pub struct Keystream {
@@ -76,11 +76,11 @@ pub struct Keystream {
 
 /// A place for a keystream, which comes and goes by value.
 #[derive(Debug)]
-pub struct Place(Option<Held>);
+pub struct KeystreamSlot(Option<SlotContent>);
 
 #[derive(Debug)]
-enum Held {
-    Blank(Blank),
+enum SlotContent {
+    Free(KeystreamBuffer),
     Ready(Keystream),
 }
 
@@ -109,7 +109,7 @@ impl Drop for Octets {
     }
 }
 
-impl Blank {
+impl KeystreamBuffer {
     /// Allocates.
     #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
@@ -140,34 +140,34 @@ impl Keystream {
     }
 
     /// Lets it go unused, wiped.
-    pub fn discard(self) -> Blank {
+    pub fn discard(self) -> KeystreamBuffer {
         let mut octets = self.octets;
         octets.wipe();
-        Blank(octets)
+        KeystreamBuffer(octets)
     }
 }
 
-impl Place {
+impl KeystreamSlot {
     /// A place with nothing ready. Allocates.
     #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
-        Self(Some(Held::Blank(Blank::new())))
+        Self(Some(SlotContent::Free(KeystreamBuffer::new())))
     }
 
     /// Makes the keystream of `nonce` here, as [`Antedater::prepare`] does; the one that was here is let go unused.
     pub fn prepare(&mut self, antedater: &Antedater, nonce: Nonce, octets: usize) {
-        let blank = match self.0.take() {
-            Some(Held::Blank(blank)) => blank,
-            Some(Held::Ready(keystream)) => keystream.discard(),
+        let buffer = match self.0.take() {
+            Some(SlotContent::Free(buffer)) => buffer,
+            Some(SlotContent::Ready(keystream)) => keystream.discard(),
             None => return,
         };
-        self.0 = Some(Held::Ready(antedater.prepare(blank, nonce, octets)));
+        self.0 = Some(SlotContent::Ready(antedater.prepare(buffer, nonce, octets)));
     }
 
     /// The keystream of `nonce`, if it is here.
     pub fn take(&mut self, nonce: &Nonce) -> Option<Keystream> {
         match self.0.take() {
-            Some(Held::Ready(keystream)) if keystream.nonce == *nonce => Some(keystream),
+            Some(SlotContent::Ready(keystream)) if keystream.nonce == *nonce => Some(keystream),
             other => {
                 self.0 = other;
                 None
@@ -176,13 +176,13 @@ impl Place {
     }
 
     /// Takes back the memory of what was used up.
-    pub fn give(&mut self, blank: Blank) {
-        self.0 = Some(Held::Blank(blank));
+    pub fn reclaim(&mut self, buffer: KeystreamBuffer) {
+        self.0 = Some(SlotContent::Free(buffer));
     }
 
     /// Takes back what was not used up.
     pub fn restore(&mut self, keystream: Keystream) {
-        self.0 = Some(Held::Ready(keystream));
+        self.0 = Some(SlotContent::Ready(keystream));
     }
 }
 
@@ -207,8 +207,8 @@ impl Antedater {
 
     /// Makes the first `octets` of the keystream of `nonce`, rounded up to whole blocks, at most
     /// [`Keystream::LONGEST`]. Does not allocate; its time is linear in them.
-    pub fn prepare(&self, blank: Blank, nonce: Nonce, octets: usize) -> Keystream {
-        let Blank(mut octets_of) = blank;
+    pub fn prepare(&self, buffer: KeystreamBuffer, nonce: Nonce, octets: usize) -> Keystream {
+        let KeystreamBuffer(mut octets_of) = buffer;
         let filled = octets.min(Keystream::LONGEST).next_multiple_of(BLOCK);
         // A failure leaves nothing, so nothing of it is used.
         if self.apply(counter_block(&nonce, 0), &mut octets_of.octets[..filled]) {
@@ -219,21 +219,26 @@ impl Antedater {
 
     /// Seals a frame; `keystream` was prepared by this antedater. One that is of another nonce is let go unused. Neither
     /// allocates nor locks.
-    pub fn seal(&self, keystream: Keystream, job: SealJob<'_>, scratch: &mut Scratch) -> (Blank, CacheHit) {
+    pub fn seal(
+        &self,
+        keystream: Keystream,
+        job: SealJob<'_>,
+        scratch: &mut Scratch,
+    ) -> (KeystreamBuffer, CacheHit) {
         let SealJob { nonce, aad, text, icv } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             self.gcm.seal(&nonce, aad, text, icv);
-            return (keystream.discard(), CacheHit::Nothing);
+            return (keystream.discard(), CacheHit::Miss);
         }
-        let met = self.use_up(&keystream, text);
-        let (Some(met), Some(own)) = (met, self.icv(&nonce, aad, text, scratch)) else {
+        let hit = self.consume(&keystream, text);
+        let (Some(hit), Some(own)) = (hit, self.icv(&nonce, aad, text, scratch)) else {
             // aws-lc refuses nothing of this length. Nothing of it may leave in clear.
             text.fill(0);
             icv.fill(0);
-            return (keystream.discard(), CacheHit::Nothing);
+            return (keystream.discard(), CacheHit::Miss);
         };
         *icv = own;
-        (keystream.discard(), met)
+        (keystream.discard(), hit)
     }
 
     /// Opens a frame; `keystream` was prepared by this antedater. As with [`Key::open_each`](crate::Key::open_each),
@@ -246,7 +251,7 @@ impl Antedater {
         keystream: Keystream,
         job: OpenJob<'_>,
         scratch: &mut Scratch,
-    ) -> Result<(Blank, CacheHit), Keystream> {
+    ) -> Result<(KeystreamBuffer, CacheHit), Keystream> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             *authentic = self.gcm.open(&nonce, aad, text, icv);
@@ -254,7 +259,7 @@ impl Antedater {
                 text.fill(0);
                 return Err(keystream);
             }
-            return Ok((keystream.discard(), CacheHit::Nothing));
+            return Ok((keystream.discard(), CacheHit::Miss));
         }
         let own = self.icv(&nonce, aad, text, scratch);
         *authentic = own.is_some_and(|own| verify_slices_are_equal(&own, icv).is_ok());
@@ -262,26 +267,26 @@ impl Antedater {
             text.fill(0);
             return Err(keystream);
         }
-        let met = self.use_up(&keystream, text);
-        if met.is_none() {
+        let hit = self.consume(&keystream, text);
+        if hit.is_none() {
             *authentic = false;
             text.fill(0);
         }
-        Ok((keystream.discard(), met.unwrap_or(CacheHit::Nothing)))
+        Ok((keystream.discard(), hit.unwrap_or(CacheHit::Miss)))
     }
 
     /// Encrypts or decrypts; what is not ready is made now. None if that failed.
-    fn use_up(&self, keystream: &Keystream, text: &mut [u8]) -> Option<CacheHit> {
+    fn consume(&self, keystream: &Keystream, text: &mut [u8]) -> Option<CacheHit> {
         let ready = keystream.ready();
         let (covered, rest) = text.split_at_mut(ready.min(text.len()));
         for (octet, with) in covered.iter_mut().zip(keystream.octets.octets.iter()) {
             *octet ^= with;
         }
         if rest.is_empty() {
-            return Some(CacheHit::Whole);
+            return Some(CacheHit::Full);
         }
-        let met = if ready == 0 { CacheHit::Nothing } else { CacheHit::Part };
-        self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(met)
+        let hit = if ready == 0 { CacheHit::Miss } else { CacheHit::Partial };
+        self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(hit)
     }
 
     /// The ICV of an encrypted frame that [`fits`].
@@ -304,9 +309,9 @@ impl Antedater {
         // Bit by bit over all of them: the lengths are no secret, but so the time does not depend on them either.
         let differ = (aad.len() ^ end) | text.len() << LENGTH_BITS;
         let products = self.products.iter().enumerate();
-        let put_right = products
+        let correction = products
             .fold(0, |sum, (at, product)| sum ^ (product & 0_u128.wrapping_sub((differ >> at & 1) as u128)));
-        Some((u128::from_be_bytes(icv) ^ put_right).to_be_bytes())
+        Some((u128::from_be_bytes(icv) ^ correction).to_be_bytes())
     }
 
     /// Encrypts in counter mode from this counter block on. False if aws-lc refuses, which it does only for a context of
@@ -334,7 +339,7 @@ impl fmt::Debug for Antedater {
     }
 }
 
-impl fmt::Debug for Blank {
+impl fmt::Debug for KeystreamBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Blank")
     }

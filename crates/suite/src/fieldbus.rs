@@ -47,7 +47,7 @@ pub type Stations = [(MacAddr, FrameId); 2];
 
 /// Which direction of which relation in which session and epoch a key is for.
 #[derive(Clone, Copy, Debug)]
-pub struct Direction {
+pub struct KeyContext {
     /// The relation.
     pub stations: Stations,
     /// True if the station at the higher address sends.
@@ -76,7 +76,7 @@ fn expand(pseudo_random: &Prk, info: &[&[u8]], output: &mut [u8]) {
         .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
 }
 
-fn named([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] {
+fn relation_context([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] {
     let mut octets = [0; 16];
     octets[..6].copy_from_slice(&lower.0);
     octets[6..8].copy_from_slice(&lower_sends.0.to_be_bytes());
@@ -96,14 +96,14 @@ impl MasterKey {
         scrubbed(|| {
             let mut octets = Zeroizing::new([0; MAC_OCTETS]);
             let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(self.0.octets());
-            expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &named(stations)], &mut *octets);
+            expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &relation_context(stations)], &mut *octets);
             HelloKey(hmac::Key::new(hmac::HMAC_SHA256, &*octets))
         })
     }
 
     /// The key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the frame path.
-    pub fn direction_key(&self, direction: &Direction) -> DirectionKey {
-        let Direction { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
+    pub fn direction_key(&self, direction: &KeyContext) -> DirectionKey {
+        let KeyContext { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
         let mut nonces = [0; 32];
         nonces[..16].copy_from_slice(&first.0);
         nonces[16..].copy_from_slice(&second.0);

@@ -40,7 +40,7 @@ pub struct RecognitionKey(hmac::Key);
 
 /// Octets that are no key pair: the private key has another public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoPair;
+pub struct KeyPairMismatch;
 
 impl Identity {
     /// The identity with a private key that was drawn from the operating system. The caller wipes what `private` was
@@ -58,10 +58,13 @@ impl Identity {
     /// The identity of a pair that was kept.
     ///
     /// # Errors
-    /// [`NoPair`].
-    pub fn from_pair(private: &[u8; IDENTITY_KEY_OCTETS], public: PublicKey) -> Result<Self, NoPair> {
+    /// [`KeyPairMismatch`].
+    pub fn from_pair(
+        private: &[u8; IDENTITY_KEY_OCTETS],
+        public: PublicKey,
+    ) -> Result<Self, KeyPairMismatch> {
         let identity = Self::new(private);
-        if identity.public == public { Ok(identity) } else { Err(NoPair) }
+        if identity.public == public { Ok(identity) } else { Err(KeyPairMismatch) }
     }
 
     /// The private key's octets: to be kept, never to be printed.
@@ -199,8 +202,8 @@ mod tests {
             assert_eq!(format!("{expected}"), public);
             assert_eq!(Identity::from_pair(&private, expected), Ok(identity));
             // Taken for each other, or one of another pair.
-            assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(NoPair));
-            assert_eq!(Identity::from_pair(&[7; 32], expected), Err(NoPair));
+            assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(KeyPairMismatch));
+            assert_eq!(Identity::from_pair(&[7; 32], expected), Err(KeyPairMismatch));
         }
     }
 

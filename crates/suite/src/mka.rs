@@ -58,7 +58,7 @@ pub struct UnwrapError;
 /// What random values are made of: 32 octets that the operating system drew, expanded by the KDF of clause 6.2.1 under a
 /// counter. The same seed makes the same values, so that what a KaY did can be done again (and is worth nothing without
 /// the CAK).
-pub struct Draw {
+pub struct Drbg {
     seed: cmac::Key,
     drawn: u64,
 }
@@ -174,7 +174,7 @@ impl Kek {
     }
 }
 
-impl Draw {
+impl Drbg {
     /// From 32 octets that the operating system drew.
     pub fn new(seed: &[u8; LONGEST]) -> Self {
         let seed = scrubbed(|| cmac::Key::new(cmac::AES_256, seed));
@@ -219,7 +219,7 @@ impl fmt::Debug for Kek {
     }
 }
 
-impl fmt::Debug for Draw {
+impl fmt::Debug for Drbg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Draw")
     }

@@ -1,6 +1,6 @@
 //! The two nonces of a session, and the keys that are made of them.
 
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{HandshakeNonce, KeyId, Protection};
 
 use crate::relation::{Local, Relation};
@@ -79,12 +79,12 @@ impl Pair {
         protection: Protection,
         from_higher: bool,
         epoch: u64,
-    ) -> Direction {
+    ) -> KeyContext {
         let nonces = match relation.local() {
             Local::Lower => [self.own, self.peers],
             Local::Higher => [self.peers, self.own],
         };
-        Direction { stations: *relation.stations(), from_higher, nonces, protection, epoch }
+        KeyContext { stations: *relation.stations(), from_higher, nonces, protection, epoch }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Where Seqs and epochs end.
 
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::MacAddr;
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, Protect, Protection};
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::session::Session;
 
 fn key(epoch: u64) -> EpochKey {
-    let direction = Direction {
+    let direction = KeyContext {
         stations: [1, 2].map(|octet| (MacAddr([2, 0, 0, 0, 0, octet]), FrameId(0x8000))),
         from_higher: false,
         nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],

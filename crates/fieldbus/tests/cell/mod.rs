@@ -10,7 +10,7 @@ use fieldbus::{
     Found, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
     RelationSettings, Relations, Settings, TransmitDiscard,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyBits, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
@@ -106,7 +106,7 @@ impl Pair {
         let relation = settings(from, number).relation;
         let master = MasterKey::new(&[7; 32]);
         let nonce = |octet: u8| HandshakeNonce([octet; 16]);
-        let direction = Direction {
+        let direction = KeyContext {
             stations: *relation.stations(),
             from_higher: relation.own().0 > relation.peer().0,
             nonces: [nonce(1 + session as u8), nonce(101 + session as u8)],

@@ -18,7 +18,7 @@ const MASTER: [u8; 32] = *b"a master key of thirty-two octet";
 const LOWER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002));
 const HIGHER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001));
 const PROTECTION: Protection = Protection { protect: Protect::Encrypt, key_bits: KeyBits::Bits128 };
-const DIRECTION: Direction = Direction {
+const DIRECTION: KeyContext = KeyContext {
     stations: [LOWER, HIGHER],
     from_higher: false,
     nonces: [HandshakeNonce([0xa1; 16]), HandshakeNonce([0xb2; 16])],
@@ -27,8 +27,8 @@ const DIRECTION: Direction = Direction {
 };
 
 /// What the formats say, written down once more: key and salt.
-fn expected(direction: &Direction) -> Vec<u8> {
-    let Direction { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
+fn expected(direction: &KeyContext) -> Vec<u8> {
+    let KeyContext { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
     let salt = [nonces[0].0, nonces[1].0].concat();
     let (to, from) = if *from_higher { (lower.0, higher.0) } else { (higher.0, lower.0) };
     let mut info = b"fw-fieldbus-1".to_vec();
@@ -62,7 +62,7 @@ fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
             [(false, 0, Seq::FIRST), (true, 0, Seq::LAST), (false, 0x0102_0304_0506_0708, Seq::FIRST)]
         {
             let protection = Protection { key_bits, ..PROTECTION };
-            let direction = Direction { from_higher, epoch, protection, ..DIRECTION };
+            let direction = KeyContext { from_higher, epoch, protection, ..DIRECTION };
             let octets = expected(&direction);
             let (key, salt) = octets.split_at(octets.len() - 8);
             let nonce: [u8; 12] = [salt, &seq.number().to_be_bytes()].concat().try_into().expect("12 octets");
@@ -124,21 +124,21 @@ fn every_part_of_a_direction_makes_another_key() {
     let authenticate = Protection { protect: Protect::Authenticate, ..PROTECTION };
     let mut rows = std::vec![
         DIRECTION,
-        Direction { from_higher: true, ..DIRECTION },
-        Direction { epoch: 1, ..DIRECTION },
-        Direction { epoch: 256, ..DIRECTION },
-        Direction { epoch: 1 << 32, ..DIRECTION },
-        Direction { nonces: [first, nonce], ..DIRECTION },
-        Direction { nonces: [nonce, second], ..DIRECTION },
-        Direction { nonces: [second, first], ..DIRECTION },
-        Direction { stations: [other_station, HIGHER], ..DIRECTION },
-        Direction { stations: [(LOWER.0, FrameId(0x8003)), HIGHER], ..DIRECTION },
-        Direction { stations: [LOWER, (HIGHER.0, FrameId(0x8003))], ..DIRECTION },
+        KeyContext { from_higher: true, ..DIRECTION },
+        KeyContext { epoch: 1, ..DIRECTION },
+        KeyContext { epoch: 256, ..DIRECTION },
+        KeyContext { epoch: 1 << 32, ..DIRECTION },
+        KeyContext { nonces: [first, nonce], ..DIRECTION },
+        KeyContext { nonces: [nonce, second], ..DIRECTION },
+        KeyContext { nonces: [second, first], ..DIRECTION },
+        KeyContext { stations: [other_station, HIGHER], ..DIRECTION },
+        KeyContext { stations: [(LOWER.0, FrameId(0x8003)), HIGHER], ..DIRECTION },
+        KeyContext { stations: [LOWER, (HIGHER.0, FrameId(0x8003))], ..DIRECTION },
         // The same two FrameIDs, exchanged.
-        Direction { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
-        Direction { protection: authenticate, ..DIRECTION },
-        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..PROTECTION }, ..DIRECTION },
-        Direction { protection: Protection { key_bits: KeyBits::Bits256, ..authenticate }, ..DIRECTION },
+        KeyContext { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
+        KeyContext { protection: authenticate, ..DIRECTION },
+        KeyContext { protection: Protection { key_bits: KeyBits::Bits256, ..PROTECTION }, ..DIRECTION },
+        KeyContext { protection: Protection { key_bits: KeyBits::Bits256, ..authenticate }, ..DIRECTION },
     ];
     // And all of them with the other master key.
     let masters = [MasterKey::new(&MASTER), MasterKey::new(&[1; 32])];
