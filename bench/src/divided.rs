@@ -65,7 +65,7 @@ impl DividedEnds {
         assert!(plan.frames().len() <= chunks.len(), "more frames than a burst holds");
         let mut burst: Vec<_> = Vec::with_capacity(BURST);
         for (frame, chunk) in plan.frames().iter().zip(chunks.iter_mut()) {
-            let parts = plan.parts(frame);
+            let parts = plan.fragments(frame);
             let mut end = HEADROOM + ADDRESSES_OCTETS;
             chunk[HEADROOM..end].copy_from_slice(&sdus[parts[0].sdu][..ADDRESSES_OCTETS]);
             for part in parts {
@@ -74,9 +74,9 @@ impl DividedEnds {
                 end += octets.len();
             }
             let octets = Frame::new(chunk, HEADROOM, end - HEADROOM).expect("inside");
-            burst.push(match frame.division {
+            burst.push(match frame.layout {
                 None => Outgoing::new(octets),
-                Some(division) => Outgoing::divided(octets, division),
+                Some(division) => Outgoing::with_layout(octets, division),
             });
         }
         transmitter.protect(&mut burst);

@@ -58,7 +58,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
-            told: NextAction::GoOn,
+            told: NextAction::Continue,
         }
     }
 
@@ -98,12 +98,12 @@ impl Link {
 
     /// Has control told again what the transmit SA needs: it is another one, or its need was met.
     pub const fn tell_need_again(&mut self) {
-        self.told = NextAction::GoOn;
+        self.told = NextAction::Continue;
     }
 
     /// Whether control has not been told this need. Without frames from the plain side the SA's need is what it was.
     pub(crate) fn is_new_need(&self, action: NextAction) -> bool {
-        action != self.told && action != NextAction::GoOn
+        action != self.told && action != NextAction::Continue
     }
 
     /// Control has been told this need.
@@ -118,7 +118,7 @@ impl Link {
         let Some(ports) = ports else {
             path.drain_mkpdus();
             path.drain_hellos();
-            return (0, NextAction::GoOn);
+            return (0, NextAction::Continue);
         };
         let Ports { pool, plain, protected } = &mut **ports;
         path.send_mkpdus(pool, to_protected, &mut **protected);
@@ -126,7 +126,7 @@ impl Link {
         path.ask(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
-        let mut next = NextAction::GoOn;
+        let mut next = NextAction::Continue;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
         }

@@ -16,7 +16,7 @@
 //! (`a_forged_frame_takes_nothing_from_the_true_one` in `tests/antedated.rs`). A PN that is prepared for is not used by
 //! that: leases and the order of PNs know nothing of it.
 //!
-//! Memory: for each SA [`FRAMES_AHEAD`] keystreams, [`OCTETS_AN_SA`] in all; how many SAs are antedated, those say who
+//! Memory: for each SA [`FRAMES_AHEAD`] keystreams, [`OCTETS_PER_SA`] in all; how many SAs are antedated, those say who
 //! prepare their keys.
 
 use alloc::boxed::Box;
@@ -34,13 +34,13 @@ use crate::table::SecY;
 pub const FRAMES_AHEAD: usize = 32;
 
 /// Octets that keystreams and what they are used with take for an SA, but for a few for each keystream.
-pub const OCTETS_AN_SA: usize = (FRAMES_AHEAD + 1) * Keystream::LONGEST + AAD_OCTETS;
+pub const OCTETS_PER_SA: usize = (FRAMES_AHEAD + 1) * Keystream::LONGEST + AAD_OCTETS;
 
 /// What is ready for the frames of an SA.
 #[derive(Debug)]
 pub(crate) struct Antedated {
     /// By PN, modulo their number.
-    places: Box<[KeystreamSlot]>,
+    slots: Box<[KeystreamSlot]>,
     /// The PN above the last one that was prepared for; above all PNs in the end.
     through: u128,
     lengths: LengthPredictor,
@@ -51,12 +51,12 @@ impl Antedated {
     /// For an SA under `key`; none if it is no key to antedate with. Allocates.
     pub(crate) fn new(key: &Key) -> Option<Box<Self>> {
         key.antedater()?;
-        let places = (0..FRAMES_AHEAD).map(|_| KeystreamSlot::new()).collect();
-        Some(Box::new(Self { places, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
+        let slots = (0..FRAMES_AHEAD).map(|_| KeystreamSlot::new()).collect();
+        Some(Box::new(Self { slots, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
     }
 
-    fn place(&mut self, pn: Pn) -> &mut KeystreamSlot {
-        &mut self.places[pn.number() as usize % FRAMES_AHEAD]
+    fn slot(&mut self, pn: Pn) -> &mut KeystreamSlot {
+        &mut self.slots[pn.number() as usize % FRAMES_AHEAD]
     }
 
     /// Seals the frame with `pn`. None if it has no text.
@@ -66,13 +66,13 @@ impl Antedated {
             return None;
         }
         self.lengths.observe(job.text.len());
-        let ready = self.place(pn).take(&job.nonce);
+        let ready = self.slot(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
             return Some(CacheHit::Miss);
         };
         let (buffer, hit) = antedater.seal(keystream, job, &mut self.scratch);
-        self.place(pn).reclaim(buffer);
+        self.slot(pn).reclaim(buffer);
         Some(hit)
     }
 
@@ -81,7 +81,7 @@ impl Antedated {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         let text_octets = text.len();
         let job = OpenJob { nonce, aad, text, icv, authentic: &mut *authentic };
-        let ready = if text_octets == 0 { None } else { self.place(pn).take(&nonce) };
+        let ready = if text_octets == 0 { None } else { self.slot(pn).take(&nonce) };
         let hit = match key.antedater().zip(ready) {
             None => {
                 key.open_each(iter::once(job));
@@ -89,11 +89,11 @@ impl Antedated {
             }
             Some((antedater, keystream)) => match antedater.open(keystream, job, &mut self.scratch) {
                 Ok((buffer, hit)) => {
-                    self.place(pn).reclaim(buffer);
+                    self.slot(pn).reclaim(buffer);
                     hit
                 }
                 Err(keystream) => {
-                    self.place(pn).restore(keystream);
+                    self.slot(pn).restore(keystream);
                     CacheHit::Miss
                 }
             },
@@ -131,7 +131,7 @@ impl<'s> Task<'s> {
         let Some(antedater) = key.key.antedater() else { return };
         let expected = antedated.lengths.predict();
         let octets = expected.map_or(Keystream::LONGEST, |expected| expected.at_most);
-        antedated.place(pn).prepare(antedater, key.nonce(sci, pn), octets);
+        antedated.slot(pn).prepare(antedater, key.nonce(sci, pn), octets);
         antedated.through = u128::from(pn.number()) + 1;
     }
 }

@@ -97,18 +97,18 @@ pub struct Fragment {
 
 /// A frame to be made.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Planned {
-    /// Its parts, as numbers in [`Plan::parts`].
-    parts: Range<usize>,
+pub struct PlannedFrame {
+    /// Its parts, as numbers in [`Plan::fragments`].
+    fragments: Range<usize>,
     /// How the secure data divides; `None` for a frame that is one whole SDU.
-    pub division: Option<FrameLayout>,
+    pub layout: Option<FrameLayout>,
 }
 
 /// Which frames are to be made of which SDUs. Made once for the largest burst, and used again.
 #[derive(Debug)]
 pub struct Plan {
-    frames: Vec<Planned>,
-    parts: Vec<Fragment>,
+    frames: Vec<PlannedFrame>,
+    fragments: Vec<Fragment>,
     /// SDUs that are longer than a frame and must not be divided: by the rules, or because no receiver takes them.
     too_long: usize,
     fragmented: usize,
@@ -122,7 +122,7 @@ impl Plan {
         let each = SDU_OCTETS / rules.room(1).max(1) + 2;
         Self {
             frames: Vec::with_capacity(sdus * each),
-            parts: Vec::with_capacity(sdus * (each + 1)),
+            fragments: Vec::with_capacity(sdus * (each + 1)),
             too_long: 0,
             fragmented: 0,
             concatenated: 0,
@@ -130,13 +130,13 @@ impl Plan {
     }
 
     /// The frames, in the order in which they are to be sent.
-    pub fn frames(&self) -> &[Planned] {
+    pub fn frames(&self) -> &[PlannedFrame] {
         &self.frames
     }
 
     /// The parts of a frame, in order.
-    pub fn parts(&self, frame: &Planned) -> &[Fragment] {
-        &self.parts[frame.parts.clone()]
+    pub fn fragments(&self, frame: &PlannedFrame) -> &[Fragment] {
+        &self.fragments[frame.fragments.clone()]
     }
 
     /// SDUs that are in no frame because they are too long.
@@ -157,7 +157,7 @@ impl Plan {
     /// Plans anew.
     pub fn make(&mut self, rules: &Rules, sdus: &[Sdu]) {
         self.frames.clear();
-        self.parts.clear();
+        self.fragments.clear();
         (self.too_long, self.fragmented, self.concatenated) = (0, 0, 0);
         let numbered = || sdus.iter().enumerate();
         for (number, sdu) in numbered().filter(|(_, sdu)| sdu.express) {
@@ -182,7 +182,7 @@ impl Plan {
     /// Plans SDUs that share DA and SA.
     fn group<'s>(&mut self, rules: &Rules, sdus: impl Iterator<Item = (usize, &'s Sdu)>) {
         let first_frame = self.frames.len();
-        let mut open = OpenFrame::new(false, self.parts.len());
+        let mut open = OpenFrame::new(false, self.fragments.len());
         for (number, sdu) in sdus {
             // A receiver puts no longer ones together, nor takes them out of a frame that they share.
             let divisible = sdu.octets + ADDRESSES_OCTETS <= rules.longest;
@@ -214,10 +214,10 @@ impl Plan {
         }
         let mut from = 0;
         while from < octets {
-            let part = (octets - from).min(open.room_for_next(rules));
-            open.add(part);
-            self.parts.push(Fragment { sdu: number, octets: from..from + part });
-            from += part;
+            let length = (octets - from).min(open.room_for_next(rules));
+            open.add(length);
+            self.fragments.push(Fragment { sdu: number, octets: from..from + length });
+            from += length;
             if from < octets {
                 self.close(open, true);
             }
@@ -230,18 +230,17 @@ impl Plan {
     /// Ends the open frame, if there is anything in it, and opens the next one.
     fn close(&mut self, open: &mut OpenFrame, more: bool) {
         if open.count > 0 {
-            let parts = open.first_part..self.parts.len();
+            let fragments = open.first_fragment..self.fragments.len();
             // A whole SDU alone is left as it is: no header tells of it.
             let whole = open.count == 1 && !open.continues && !more;
-            let division =
-                (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
+            let layout = (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
             if open.count > 1 {
                 self.concatenated += open.count - usize::from(open.first_counted);
             }
-            self.frames.push(Planned { parts, division });
+            self.frames.push(PlannedFrame { fragments, layout });
         }
         let last_counted = open.count > 1 || open.first_counted;
-        *open = OpenFrame::new(more, self.parts.len());
+        *open = OpenFrame::new(more, self.fragments.len());
         open.first_counted = more && last_counted;
     }
 
@@ -249,10 +248,10 @@ impl Plan {
     fn number_chains(&mut self, first: usize) {
         let mut behind = 0;
         for frame in self.frames[first..].iter_mut().rev() {
-            behind = match &mut frame.division {
-                Some(division) if division.chain > 0 => {
+            behind = match &mut frame.layout {
+                Some(layout) if layout.chain > 0 => {
                     behind += 1;
-                    division.chain = behind;
+                    layout.chain = behind;
                     behind
                 }
                 _ => 0,
@@ -270,15 +269,15 @@ struct OpenFrame {
     count: usize,
     filled: usize,
     continues: bool,
-    first_part: usize,
+    first_fragment: usize,
     /// The SDU that it continues shares a frame before with others, and is counted already.
     first_counted: bool,
 }
 
 impl OpenFrame {
-    const fn new(continues: bool, first_part: usize) -> Self {
+    const fn new(continues: bool, first_fragment: usize) -> Self {
         let segments = Segments::one(0, continues);
-        Self { segments, count: 0, filled: 0, continues, first_part, first_counted: false }
+        Self { segments, count: 0, filled: 0, continues, first_fragment, first_counted: false }
     }
 
     /// Extension headers with one segment more than now.

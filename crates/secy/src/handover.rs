@@ -59,7 +59,7 @@ impl SecY {
             for an in An::ALL {
                 let stays = carry_over.all || carry_over.receive.contains(&(sc.sci(), an));
                 if !(stays && reassemble) {
-                    old.retired.in_pieces_retired += old.pieces.retire(an);
+                    old.retired.in_pieces_retired += old.reassembler.retire(an);
                 }
                 if carry_over.all {
                     sc.sas[an.index()] = old.sas[an.index()].take();
@@ -76,7 +76,7 @@ impl SecY {
                 }
             }
             if reassemble {
-                mem::swap(&mut sc.pieces, &mut old.pieces);
+                mem::swap(&mut sc.reassembler, &mut old.reassembler);
             }
             sc.retired.add(&mem::take(&mut old.retired));
         }

@@ -33,6 +33,6 @@ pub use reassemble::Outbox;
 pub use receive::{Delivered, Incoming, ReceiveDiscard, Verified};
 pub use sa::{ReceiveSa, TransmitSa, XpnBinding};
 pub use settings::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, Settings, ValidateFrames};
-pub use table::{InstallError, ReceiveSc, SecY, Stranger};
+pub use table::{InstallError, ReceiveSc, SecY, UnmatchedFrame};
 pub use transmit::{FrameLayout, Outgoing, Protected, TransmitDiscard};
 pub use wire::Frame;

@@ -13,7 +13,7 @@ use wire::Pn;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NextAction {
     /// Nothing: PNs are there.
-    GoOn,
+    Continue,
     /// Three quarters of all PNs of the SA are used (`PENDING_PN_EXHAUSTION`, IEEE 802.1X-2020 clause 9.8): ask
     /// for a new SAK.
     Rekey,
@@ -104,7 +104,7 @@ impl TransmitPns {
         } else if next.number() >= self.rekey_at {
             NextAction::Rekey
         } else {
-            NextAction::GoOn
+            NextAction::Continue
         }
     }
 }
@@ -293,7 +293,7 @@ mod tests {
         let mut pns = TransmitPns::new(pn(0xffff_ffff), Pn::LAST_64, Pn::LAST_64);
         assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
         assert_eq!(pns.take_first_of(0).map(Pn::low), Ok(0));
-        assert_eq!(pns.next_action(), NextAction::GoOn);
+        assert_eq!(pns.next_action(), NextAction::Continue);
         let mut pns = TransmitPns::new(Pn::LAST_64, Pn::LAST_64, Pn::LAST_64);
         assert_eq!(pns.take_first_of(0), Ok(Pn::LAST_64));
         assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
@@ -313,7 +313,7 @@ mod tests {
     fn rekey_is_due_at_three_quarters() {
         for (last, at) in [(Pn::LAST_32, 0xc000_0000), (Pn::LAST_64, 0xc000_0000_0000_0000)] {
             let action = |first| TransmitPns::new(pn(first), last, last).next_action();
-            assert_eq!(action(at - 1), NextAction::GoOn);
+            assert_eq!(action(at - 1), NextAction::Continue);
             assert_eq!(action(at), NextAction::Rekey);
         }
     }
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (NextAction::GoOn, Some(1)),
+                (NextAction::Continue, Some(1)),
                 (NextAction::Reserve, Some(2)),
                 (NextAction::Reserve, Some(3)),
                 (NextAction::Reserve, Some(4)),

@@ -29,7 +29,7 @@ use crate::pn::{Freshness, recover};
 use crate::reassemble::{Fragment, Outbox, TooLong};
 use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
-use crate::table::{ReceiveSc, SecY, Stranger};
+use crate::table::{ReceiveSc, SecY, UnmatchedFrame};
 use core::iter;
 use core::ops::Range;
 use suite::antedated::CacheHit;
@@ -110,7 +110,7 @@ struct Open {
     text: usize,
     data: SecureData,
     /// Octets of extension headers; `None` if the frame is one whole SDU.
-    division: Option<usize>,
+    extension_octets: Option<usize>,
     more_fragments: bool,
     authentic: bool,
 }
@@ -209,7 +209,7 @@ impl SecY {
                 }
                 Err(Refusal { discard, at }) => {
                     if discard == ReceiveDiscard::NoSaError {
-                        self.stranger = stranger(incoming.frame.octets());
+                        self.last_unmatched = unmatched_frame(incoming.frame.octets());
                     }
                     self.count(at, Err(discard));
                     incoming.outcome = Err(discard);
@@ -225,27 +225,29 @@ impl SecY {
         for Incoming { frame, open, outcome } in burst {
             let Some(open) = open else { continue };
             let mut verdict = self.settle(open);
-            *outcome = match (verdict, open.division) {
+            *outcome = match (verdict, open.extension_octets) {
                 (Ok(_), None) => Ok(unprotect(frame, open.tag, open.secure_data)),
                 (Ok(_), Some(_)) => {
                     let before = outbox.len();
-                    let divided = self.divide(now, open, frame.octets(), outbox);
-                    verdict = divided.and(verdict);
-                    divided.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
+                    let split = self.split_sdus(now, open, frame.octets(), outbox);
+                    verdict = split.and(verdict);
+                    split.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
                 }
                 (Err(discard), _) => Err(discard),
             };
             self.count(Some((open.sc, open.an)), verdict);
             if self.settings.reassemble {
-                self.drop_hopeless_pieces(open.sc, open.an);
+                self.drop_late_fragments(open.sc, open.an);
             }
         }
     }
 
     /// Drops pieces that have waited too long, where no `lowest_pn` decides about them.
     fn expire(&mut self, now: Instant) {
-        for ReceiveSc { pieces, sas, .. } in self.receive.iter_mut().filter(|sc| !sc.pieces.is_empty()) {
-            pieces.expire(now, |an| {
+        for ReceiveSc { reassembler, sas, .. } in
+            self.receive.iter_mut().filter(|sc| !sc.reassembler.is_empty())
+        {
+            reassembler.expire(now, |an| {
                 if let Some(sa) = &mut sas[an.index()] {
                     sa.counters.in_pieces_expired += 1;
                 }
@@ -254,18 +256,18 @@ impl SecY {
     }
 
     /// Drops pieces that nothing can complete any more, now that `lowest_pn` of their SA has moved.
-    fn drop_hopeless_pieces(&mut self, sc: usize, an: An) {
+    fn drop_late_fragments(&mut self, sc: usize, an: An) {
         let sc = &mut self.receive[sc];
-        if !self.settings.replay_protect || sc.pieces.is_empty() {
+        if !self.settings.replay_protect || sc.reassembler.is_empty() {
             return;
         }
         if let Some(sa) = &mut sc.sas[an.index()] {
-            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
         }
     }
 
     /// Takes the SDUs out of a verified frame, and what of it belongs to others.
-    fn divide(
+    fn split_sdus(
         &mut self,
         now: Instant,
         open: &Open,
@@ -273,7 +275,7 @@ impl SecY {
         outbox: &mut Outbox,
     ) -> Result<(), ReceiveDiscard> {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
-        let (headers, data) = behind[open.tag..].split_at(open.division.unwrap_or(0));
+        let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
         let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
         let sc = &mut self.receive[open.sc];
         let sa = sc.sas[open.an.index()].as_mut().ok_or(ReceiveDiscard::NoSaError)?;
@@ -282,8 +284,8 @@ impl SecY {
             let segment;
             (segment, data) = data.split_at(octets.into());
             let continues = index == 0 && segments.continues();
-            let carry_over = index == last && open.more_fragments;
-            if !continues && !carry_over {
+            let continued = index == last && open.more_fragments;
+            if !continues && !continued {
                 match outbox.push(addresses, iter::once(segment)) {
                     Ok(()) => sa.counters.in_sdus_separated += 1,
                     Err(TooLong) => sa.counters.in_sdus_too_long += 1,
@@ -291,8 +293,8 @@ impl SecY {
                 continue;
             }
             let (an, pn) = (open.an, open.pn.number());
-            let piece = Fragment { an, pn, addresses: *addresses, continues, carry_over, at: now };
-            let outcome = sc.pieces.offer(&piece, segment, outbox);
+            let fragment = Fragment { an, pn, addresses: *addresses, continues, continued, at: now };
+            let outcome = sc.reassembler.offer(&fragment, segment, outbox);
             sa.counters.in_sdus_reassembled += outcome.reassembled;
             sa.counters.in_sdus_too_long += outcome.too_long;
             sa.counters.in_pieces_overrun += outcome.overrun;
@@ -330,16 +332,16 @@ impl SecY {
         }
         let behind_addresses = &frame.octets()[ADDRESSES_OCTETS..];
         let tag = SecTag::parse(behind_addresses).map_err(ReceiveDiscard::BadTag)?;
-        let division =
-            self.division(&tag, &behind_addresses[tag.octets()..]).map_err(ReceiveDiscard::BadTag)?;
-        let behind = behind_addresses.len() - tag.octets() - division.unwrap_or(0);
+        let extension_octets =
+            self.extension_octets(&tag, &behind_addresses[tag.octets()..]).map_err(ReceiveDiscard::BadTag)?;
+        let behind = behind_addresses.len() - tag.octets() - extension_octets.unwrap_or(0);
         let secure_data = tag.secure_data_octets(behind).map_err(ReceiveDiscard::BadTag)?;
-        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data, division)
+        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data, extension_octets)
     }
 
     /// Octets of extension headers behind a SecTAG; `None` if the frame is one whole SDU. Who has not agreed on MF and
     /// EXT takes them for reserved bits.
-    fn division(&self, tag: &SecTag, behind: &[u8]) -> Result<Option<usize>, SecTagError> {
+    fn extension_octets(&self, tag: &SecTag, behind: &[u8]) -> Result<Option<usize>, SecTagError> {
         match (tag.extended, tag.more_fragments) {
             (false, false) => Ok(None),
             _ if !self.settings.reassemble => Err(SecTagError::ReservedBits),
@@ -357,7 +359,7 @@ impl SecY {
         tag: &SecTag,
         sci: Option<Sci>,
         secure_data: usize,
-        division: Option<usize>,
+        extension_octets: Option<usize>,
     ) -> Result<Admission, Refusal> {
         let settings = &self.settings;
         let index = match sci {
@@ -374,7 +376,7 @@ impl SecY {
             return deliver(Delivery::NoSa, None);
         };
         // Under an SA with an offset nothing is divided: there the bits are reserved.
-        if division.is_some() && sa.key.protection.has_offset() {
+        if extension_octets.is_some() && sa.key.protection.has_offset() {
             return Err(ReceiveDiscard::BadTag(SecTagError::ReservedBits).into());
         }
         let pn =
@@ -398,10 +400,10 @@ impl SecY {
             nonce: sa.key.nonce(sci, pn),
             tag: tag.octets(),
             secure_data,
-            aad: ADDRESSES_OCTETS + tag.octets() + division.unwrap_or(0) + clear,
+            aad: ADDRESSES_OCTETS + tag.octets() + extension_octets.unwrap_or(0) + clear,
             text: secure_data - clear,
             data: tag.data,
-            division,
+            extension_octets,
             more_fragments: tag.more_fragments,
             authentic: false,
         }))
@@ -433,11 +435,11 @@ impl SecY {
 }
 
 /// Whose frame this is that no SA is for, as it says itself. Read once more, so that frames with an SA cost nothing.
-fn stranger(frame: &[u8]) -> Option<Stranger> {
+fn unmatched_frame(frame: &[u8]) -> Option<UnmatchedFrame> {
     let header = Header::parse(frame).ok()?;
     let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
     let tag = SecTag::parse(behind).ok()?;
-    Some(Stranger { sci: tag.sc.sci(header.source), an: tag.an })
+    Some(UnmatchedFrame { sci: tag.sc.sci(header.source), an: tag.an })
 }
 
 /// Where a verdict is counted.

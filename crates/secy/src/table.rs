@@ -43,19 +43,19 @@ pub struct ReceiveSc {
     pub(crate) sas: [Option<Box<ReceiveSa>>; An::COUNT],
     pub(crate) retired: ReceiveSaCounters,
     /// Pieces of SDUs that wait for their neighbours.
-    pub(crate) pieces: Reassembler,
+    pub(crate) reassembler: Reassembler,
 }
 
 impl ReceiveSc {
     /// An SC without SAs, for a SecY that reassembles or not. Allocates, so that installing it does not.
     pub fn new(sci: Sci, reassemble: bool) -> Self {
         let retired = ReceiveSaCounters::default();
-        Self { sci, sas: [const { None }; An::COUNT], retired, pieces: Reassembler::new(reassemble) }
+        Self { sci, sas: [const { None }; An::COUNT], retired, reassembler: Reassembler::new(reassemble) }
     }
 
     /// Pieces of SDUs that wait for their neighbours.
-    pub const fn pieces(&self) -> &Reassembler {
-        &self.pieces
+    pub const fn reassembler(&self) -> &Reassembler {
+        &self.reassembler
     }
 
     /// The SCI.
@@ -78,7 +78,7 @@ impl ReceiveSc {
 
     fn retire(&mut self, an: An) -> Option<Box<ReceiveSa>> {
         let mut sa = self.sas[an.index()].take()?;
-        sa.counters.in_pieces_retired += self.pieces.retire(an);
+        sa.counters.in_pieces_retired += self.reassembler.retire(an);
         self.retired.add(&sa.counters);
         Some(sa)
     }
@@ -104,12 +104,12 @@ pub struct SecY {
     pub(crate) encoding_sa: Option<An>,
     pub(crate) transmit_retired: TransmitSaCounters,
     pub(crate) receive: Vec<ReceiveSc>,
-    pub(crate) stranger: Option<Stranger>,
+    pub(crate) last_unmatched: Option<UnmatchedFrame>,
 }
 
 /// A frame for which there is no SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stranger {
+pub struct UnmatchedFrame {
     /// The SCI that it bears, or that its source address stands for; none if it bears none.
     pub sci: Option<Sci>,
     /// Its AN.
@@ -133,7 +133,7 @@ impl SecY {
             encoding_sa: None,
             transmit_retired: TransmitSaCounters::default(),
             receive: Vec::with_capacity(Self::RECEIVE_SCS),
-            stranger: None,
+            last_unmatched: None,
         }
     }
 
@@ -153,8 +153,8 @@ impl SecY {
     }
 
     /// The last frame that was discarded because there is no SA for it.
-    pub const fn stranger(&self) -> Option<Stranger> {
-        self.stranger
+    pub const fn last_unmatched(&self) -> Option<UnmatchedFrame> {
+        self.last_unmatched
     }
 
     /// Installs a transmit SA. It protects nothing before it is enabled. One that was retired goes on with its
@@ -166,12 +166,12 @@ impl SecY {
         &mut self,
         mut sa: Box<TransmitSa>,
     ) -> Result<(), (InstallError, Box<TransmitSa>)> {
-        let place = &mut self.transmit[sa.an.index()];
-        if place.is_some() {
+        let slot = &mut self.transmit[sa.an.index()];
+        if slot.is_some() {
             return Err((InstallError::AnInUse, sa));
         }
         sa.counters = TransmitSaCounters::default();
-        *place = Some(sa);
+        *slot = Some(sa);
         Ok(())
     }
 
@@ -247,12 +247,12 @@ impl SecY {
         let Some(sc) = self.receive.iter_mut().find(|sc| sc.sci == sci) else {
             return Err((InstallError::UnknownSc, sa));
         };
-        let place = &mut sc.sas[sa.an.index()];
-        if place.is_some() {
+        let slot = &mut sc.sas[sa.an.index()];
+        if slot.is_some() {
             return Err((InstallError::AnInUse, sa));
         }
         (sa.in_use, sa.counters) = (false, ReceiveSaCounters::default());
-        *place = Some(sa);
+        *slot = Some(sa);
         Ok(())
     }
 
@@ -276,7 +276,7 @@ impl SecY {
         let sa = sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?;
         sa.window.raise(lowest_pn);
         if self.settings.replay_protect {
-            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
         }
         Ok(())
     }

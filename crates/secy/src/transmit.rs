@@ -68,7 +68,7 @@ pub struct FrameLayout {
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
-    division: Option<FrameLayout>,
+    layout: Option<FrameLayout>,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
@@ -86,12 +86,12 @@ struct Seal {
 impl<'b> Outgoing<'b> {
     /// An SDU that waits to be protected. Until then its outcome is a discard.
     pub const fn new(frame: Frame<'b>) -> Self {
-        Self { frame, division: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
+        Self { frame, layout: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
     /// A frame of DA, SA and secure data that divides as told. Frames of a chain come one after the other.
-    pub const fn divided(frame: Frame<'b>, division: FrameLayout) -> Self {
-        Self { frame, division: Some(division), seal: None, outcome: Err(TransmitDiscard::NoSa) }
+    pub const fn with_layout(frame: Frame<'b>, layout: FrameLayout) -> Self {
+        Self { frame, layout: Some(layout), seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
     /// The frame, as it stands now.
@@ -122,13 +122,13 @@ impl SecY {
             for outgoing in burst {
                 outgoing.outcome = send_untagged(settings, counters, &outgoing.frame);
             }
-            return NextAction::GoOn;
+            return NextAction::Continue;
         };
         for outgoing in &mut *burst {
-            let continues = outgoing.division.is_some_and(|division| division.segments.continues());
+            let continues = outgoing.layout.is_some_and(|layout| layout.segments.continues());
             let admitted = match sa.broken_chain.filter(|_| continues) {
                 Some(discard) => Err(discard),
-                None => admit(sci, settings, sa, &mut outgoing.frame, outgoing.division.as_ref()),
+                None => admit(sci, settings, sa, &mut outgoing.frame, outgoing.layout.as_ref()),
             };
             sa.broken_chain = admitted.as_ref().err().copied();
             match admitted {
@@ -200,10 +200,10 @@ fn admit(
     settings: &Settings,
     sa: &mut TransmitSa,
     frame: &mut Frame<'_>,
-    division: Option<&FrameLayout>,
+    layout: Option<&FrameLayout>,
 ) -> Result<Seal, TransmitDiscard> {
     // A segment that continues an SDU may be shorter than an EtherType.
-    let shortest = if division.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
+    let shortest = if layout.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
     if frame.len() < shortest {
         return Err(TransmitDiscard::TooShort);
     }
@@ -213,8 +213,8 @@ fn admit(
         SciInclusion::EndStation => ScEncoding::EndStation,
     };
     let secure_data = frame.len() - ADDRESSES_OCTETS;
-    let extensions = division.map_or(0, |division| division.segments.header_octets());
-    let chain = division.map_or(0, |division| division.chain);
+    let extensions = layout.map_or(0, |layout| layout.segments.header_octets());
+    let chain = layout.map_or(0, |layout| layout.chain);
     let headers = sc.tag_octets() + extensions;
     let fits = frame.len() + headers + ICV_OCTETS <= longest(settings);
     if !fits || !frame.has_room(headers, ICV_OCTETS) {
@@ -240,8 +240,8 @@ fn admit(
     };
     let behind_addresses = &mut frame.octets_mut()[ADDRESSES_OCTETS..];
     tag.encode(behind_addresses);
-    if let Some(division) = division {
-        division.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
+    if let Some(layout) = layout {
+        layout.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
     }
     let aad = ADDRESSES_OCTETS + headers + clear;
     Ok(Seal { pn, nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })

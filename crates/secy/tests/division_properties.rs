@@ -186,7 +186,7 @@ proptest! {
         }
         prop_assert_eq!(count(&got), count(&sdus));
         let c = sc(&rx).counters();
-        prop_assert_eq!((sc(&rx).pieces().len(), pieces_dropped(&c), c.in_pkts_ok), (0, 0, frames.len() as u64));
+        prop_assert_eq!((sc(&rx).reassembler().len(), pieces_dropped(&c), c.in_pkts_ok), (0, 0, frames.len() as u64));
     }
 
     #[test]
@@ -265,7 +265,7 @@ proptest! {
         let mut expected = vec![true; sdus.len()];
         for (index, frame) in plan.frames().iter().enumerate().filter(|&(index, _)| is_lost(index)) {
             prop_assert!(index < frames.len());
-            plan.parts(frame).iter().for_each(|part| expected[part.sdu] = false);
+            plan.fragments(frame).iter().for_each(|part| expected[part.sdu] = false);
         }
         let expected: Vec<_> = sdus.iter().zip(expected).filter(|(_, whole)| *whole).map(|(sdu, _)| sdu.clone()).collect();
         let c = sc(&rx).counters();
@@ -276,7 +276,7 @@ proptest! {
             prop_assert!(count(&got).keys().all(|sdu| expected.contains_key(sdu)));
         }
         // Of what arrived, each piece was joined, is held, or was thrown out.
-        let spans = |sdu: usize, index: usize| plan.parts(&plan.frames()[index]).iter().any(|part| part.sdu == sdu);
+        let spans = |sdu: usize, index: usize| plan.fragments(&plan.frames()[index]).iter().any(|part| part.sdu == sdu);
         let pieces_of = |sdu: usize, among: &[usize]| among.iter().filter(|&&index| spans(sdu, index)).count();
         let all: Vec<_> = (0..frames.len()).collect();
         let got = count(&got);
@@ -286,7 +286,7 @@ proptest! {
             arrived += pieces;
             joined += if got.contains_key(&sdu[..]) { pieces } else { 0 };
         }
-        let accounted = joined + sc(&rx).pieces().len() + pieces_dropped(&c) as usize;
+        let accounted = joined + sc(&rx).reassembler().len() + pieces_dropped(&c) as usize;
         prop_assert_eq!(arrived, accounted);
     }
 }

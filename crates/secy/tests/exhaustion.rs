@@ -57,7 +57,7 @@ fn the_last_pns_of_each_suite() {
         assert_eq!(delivered, sdus(3, 60).into_iter().map(Outcome::Passed).collect::<Vec<_>>(), "{suite}");
 
         start_sending(&mut tx, transmit_sa(suite, 1, 1, Pn::LAST_64));
-        assert_eq!(protect_burst(&mut tx, &sdus(1, 60)).0, NextAction::GoOn, "another SA sends again");
+        assert_eq!(protect_burst(&mut tx, &sdus(1, 60)).0, NextAction::Continue, "another SA sends again");
     }
 }
 
@@ -67,7 +67,7 @@ fn the_soft_end() {
     for (suite, rekey_at) in [(SUITE, 0xc000_0000_u64), (XPN, 0xc000_0000_0000_0000)] {
         let mut tx = sender(A, SETTINGS, suite, rekey_at - 3);
         let (next, outcomes) = protect_burst(&mut tx, &sdus(2, 60));
-        assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::GoOn, 2), "{suite}");
+        assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::Continue, 2), "{suite}");
         for _ in 0..3 {
             let (next, outcomes) = protect_burst(&mut tx, &sdus(2, 60));
             assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::Rekey, 2), "{suite}");

@@ -194,7 +194,7 @@ fn forged_pieces_are_not_valid() {
                 let delivery = verify_octets(&mut rx, &octets);
                 assert_eq!(delivery, Err(ReceiveDiscard::NotValid), "octet {at}");
                 assert_eq!(moved(&before, &books(&rx)), "InPktsNotValid 1");
-                assert!(rx.receive_scs().all(|sc| sc.pieces().is_empty()));
+                assert!(rx.receive_scs().all(|sc| sc.reassembler().is_empty()));
             }
             // MF flipped alone: it is authenticated.
             let mut octets = sealed;
