@@ -459,7 +459,7 @@ impl World {
         }
         for station in &self.stations[..STATIONS] {
             let status = station.kay.status(self.now);
-            assert_eq!(status.trouble, None, "seed {}: {status:?}", station.seed);
+            assert_eq!(status.fault, None, "seed {}: {status:?}", station.seed);
             assert_eq!((status.ckn, status.under_fallback), (ckn(0), false), "{status:?}");
             assert!(status.saks.iter().any(|sak| sak.transmits), "{status:?}");
         }

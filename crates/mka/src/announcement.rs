@@ -193,19 +193,22 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
 }
 
 /// How SDUs may be divided towards these peers.
-pub(crate) fn division<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer>) -> FragmentAgreement {
-    let mut division = FragmentAgreement {
+pub(crate) fn fragmentation<'p>(
+    settings: &Settings,
+    peers: impl Iterator<Item = &'p Peer>,
+) -> FragmentAgreement {
+    let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
         largest_sdu: settings.announced.largest_sdu,
     };
     for peer in peers {
         let announced = &peer.announcement;
-        division.fragment &= announced.reassembles;
-        division.concatenate &= announced.splits;
+        fragmentation.fragment &= announced.reassembles;
+        fragmentation.concatenate &= announced.splits;
         if announced.ours {
-            division.largest_sdu = division.largest_sdu.min(announced.largest_sdu);
+            fragmentation.largest_sdu = fragmentation.largest_sdu.min(announced.largest_sdu);
         }
     }
-    division
+    fragmentation
 }

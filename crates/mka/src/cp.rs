@@ -31,7 +31,7 @@ use crate::outbox::Outbox;
 use crate::peers::Peer;
 use crate::pn_history::PnHistory;
 use crate::reason::Reason;
-use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_AT_MOST, TRANSMIT_DELAY};
+use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
 /// How far a SAK has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ enum Phase {
 
 /// What a peer's SC is under a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum ScState {
     Admitted,
     /// It was taken out. Never again under this SAK: what it sent before could be sent again.
     Expelled,
@@ -62,19 +62,19 @@ pub(crate) struct Sc {
     pub(crate) sci: Sci,
     /// Whose it was when it was let in.
     pub(crate) mi: Mi,
-    standing: Standing,
+    state: ScState,
     /// Frames below this PN are refused.
     lowest_pn: u64,
 }
 
 /// A SAK in the SecY.
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledSak {
     pub(crate) ki: Ki,
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
-    pub(crate) division: FragmentAgreement,
+    pub(crate) fragmentation: FragmentAgreement,
     pub(crate) since: Instant,
     /// The participant under which it was agreed on.
     pub(crate) owner: u32,
@@ -105,16 +105,16 @@ pub(crate) struct CpInputs {
 /// The SAKs of a SecY, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Cp {
-    saks: Vec<Installed>,
+    saks: Vec<InstalledSak>,
 }
 
 impl Sc {
     const fn admitted(sci: Sci, mi: Mi) -> Self {
-        Self { sci, mi, standing: Standing::Admitted, lowest_pn: 1 }
+        Self { sci, mi, state: ScState::Admitted, lowest_pn: 1 }
     }
 }
 
-impl Installed {
+impl InstalledSak {
     /// It is installed, and accepts frames of all members.
     pub(crate) const fn receives(&self) -> bool {
         !matches!(self.phase, Phase::Receive) && !self.incomplete
@@ -124,21 +124,21 @@ impl Installed {
         matches!(self.phase, Phase::Settled)
     }
 
-    fn standing(&self, sci: Sci) -> Option<Standing> {
-        self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.standing)
+    fn state(&self, sci: Sci) -> Option<ScState> {
+        self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.state)
     }
 
     /// Whether this SC was ever under it.
     pub(crate) fn knows(&self, sci: Sci) -> bool {
-        self.standing(sci).is_some()
+        self.state(sci).is_some()
     }
 
     pub(crate) fn has_expelled(&self, sci: Sci) -> bool {
-        self.standing(sci) == Some(Standing::Expelled)
+        self.state(sci) == Some(ScState::Expelled)
     }
 
     fn admits(&self, sci: Sci) -> bool {
-        self.standing(sci) == Some(Standing::Admitted)
+        self.state(sci) == Some(ScState::Admitted)
     }
 
     /// The PN from which on another SAK is due (clause 9.8: PendingPNExhaustion).
@@ -154,23 +154,23 @@ impl Installed {
 }
 
 impl Cp {
-    pub(crate) fn saks(&self) -> &[Installed] {
+    pub(crate) fn saks(&self) -> &[InstalledSak] {
         &self.saks
     }
 
-    pub(crate) fn latest(&self) -> Option<&Installed> {
+    pub(crate) fn latest(&self) -> Option<&InstalledSak> {
         self.saks.last()
     }
 
-    pub(crate) fn latest_mut(&mut self) -> Option<&mut Installed> {
+    pub(crate) fn latest_mut(&mut self) -> Option<&mut InstalledSak> {
         self.saks.last_mut()
     }
 
-    pub(crate) fn transmitting(&self) -> Option<&Installed> {
+    pub(crate) fn transmitting(&self) -> Option<&InstalledSak> {
         self.saks.iter().rev().find(|sak| sak.tx)
     }
 
-    pub(crate) fn find(&self, ki: Ki) -> Option<&Installed> {
+    pub(crate) fn find(&self, ki: Ki) -> Option<&InstalledSak> {
         self.saks.iter().find(|sak| sak.ki == ki)
     }
 
@@ -183,7 +183,7 @@ impl Cp {
     pub(crate) fn scs(&self) -> Vec<Sc> {
         let mut scs: Vec<Sc> = Vec::new();
         for sc in self.saks.iter().rev().flat_map(|sak| &sak.scs) {
-            if sc.standing == Standing::Admitted && !scs.iter().any(|known| known.sci == sc.sci) {
+            if sc.state == ScState::Admitted && !scs.iter().any(|known| known.sci == sc.sci) {
                 scs.push(*sc);
             }
         }
@@ -218,12 +218,12 @@ impl Cp {
         while let Some(i) = self.saks.iter().position(|sak| sak.an == association.an) {
             self.retire(now, i, out);
         }
-        self.saks.push(Installed {
+        self.saks.push(InstalledSak {
             ki: association.ki,
             an: association.an,
             suite: association.suite,
             confidentiality: association.confidentiality,
-            division: association.division,
+            fragmentation: association.fragmentation,
             since: now,
             owner,
             phase: Phase::Receive,
@@ -247,15 +247,15 @@ impl Cp {
     /// Takes a peer's SC out.
     pub(crate) fn expel(&mut self, sci: Sci, out: &mut Outbox) {
         let scs = self.saks.iter_mut().flat_map(|sak| &mut sak.scs).filter(|sc| sc.sci == sci);
-        scs.for_each(|sc| sc.standing = Standing::Expelled);
+        scs.for_each(|sc| sc.state = ScState::Expelled);
         out.event(Event::Expel(sci));
     }
 
     /// Holds a peer to the lowest PNs that it told.
-    pub(crate) fn hold_to(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
+    pub(crate) fn raise_lowest_pns(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
         for Use { ki, lowest_pn, .. } in uses {
             let Some(sak) = self.saks.iter_mut().find(|sak| sak.ki == *ki) else { continue };
-            let admitted = |sc: &&mut Sc| sc.sci == sci && sc.standing == Standing::Admitted;
+            let admitted = |sc: &&mut Sc| sc.sci == sci && sc.state == ScState::Admitted;
             if let Some(sc) = sak.scs.iter_mut().find(admitted)
                 && *lowest_pn > sc.lowest_pn
             {
@@ -266,7 +266,7 @@ impl Cp {
     }
 
     /// Hears what the SecY did. True if peers should know.
-    pub(crate) fn report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
+    pub(crate) fn handle_report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
         let (Report::Installed(ki) | Report::Transmitting(ki) | Report::NextPn { ki, .. }) = report;
         let Some(i) = self.saks.iter().position(|sak| sak.ki == ki) else { return false };
         let (before, from_here) = self.saks.split_at_mut(i);
@@ -287,7 +287,7 @@ impl Cp {
                     older.tx = false;
                     older.ceased.get_or_insert(now);
                 }
-                out.tell(now, Reason::Transmitting { ki });
+                out.notify(now, Reason::Transmitting { ki });
                 true
             }
             // Said twice, or to somebody who has forgotten.
@@ -296,7 +296,13 @@ impl Cp {
     }
 
     /// Does what is due. `peers`: who is live under the latest SAK's CAK. True if peers should know.
-    pub(crate) fn step(&mut self, now: Instant, inputs: CpInputs, peers: &[&Peer], out: &mut Outbox) -> bool {
+    pub(crate) fn handle_inputs(
+        &mut self,
+        now: Instant,
+        inputs: CpInputs,
+        peers: &[&Peer],
+        out: &mut Outbox,
+    ) -> bool {
         let nothing_protects = self.transmitting().is_none();
         let Some(latest) = self.saks.last() else { return false };
         let ki = latest.ki;
@@ -309,7 +315,7 @@ impl Cp {
                 go.then_some(Phase::Transmit)
             }
             Phase::Transmitting(since) => {
-                let over = now >= since + SAK_RETIRE && changed_over || now >= since + SAK_RETIRE_AT_MOST;
+                let over = now >= since + SAK_RETIRE && changed_over || now >= since + SAK_RETIRE_MAX;
                 over.then_some(Phase::Settled)
             }
             Phase::Receive | Phase::Transmit | Phase::Settled => None,
@@ -333,7 +339,7 @@ impl Cp {
                 .iter()
                 .any(|peer| peer.transmits(sak.ki) && !newer.iter().any(|newer| peer.transmits(newer.ki)));
             let over = sak.ceased.is_some_and(|ceased| {
-                now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_AT_MOST
+                now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_MAX
             });
             if over {
                 self.retire(now, i, out);
@@ -348,10 +354,10 @@ impl Cp {
     fn retire(&mut self, now: Instant, i: usize, out: &mut Outbox) {
         let sak = self.saks.remove(i);
         out.event(Event::Retire(sak.ki));
-        out.tell(now, Reason::Retired { ki: sak.ki });
+        out.notify(now, Reason::Retired { ki: sak.ki });
         // An SC without an SA is of no use.
         for sc in sak.scs {
-            if sc.standing == Standing::Admitted && !self.admits(sc.sci) {
+            if sc.state == ScState::Admitted && !self.admits(sc.sci) {
                 out.event(Event::Expel(sc.sci));
             }
         }
@@ -364,20 +370,20 @@ impl Cp {
         }
     }
 
-    /// When [`Self::step`] has something to do although nothing was heard.
-    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+    /// When [`Self::handle_inputs`] has something to do although nothing was heard.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let mut earliest = Earliest::default();
         let mut add = |moment: Instant| earliest.add(Some(moment).filter(|moment| *moment > now));
         for sak in &self.saks {
             if let Some(ceased) = sak.ceased {
                 add(ceased + SAK_RETIRE);
-                add(ceased + SAK_RETIRE_AT_MOST);
+                add(ceased + SAK_RETIRE_MAX);
             }
             match sak.phase {
                 Phase::Receiving(until) => add(until),
                 Phase::Transmitting(since) => {
                     add(since + SAK_RETIRE);
-                    add(since + SAK_RETIRE_AT_MOST);
+                    add(since + SAK_RETIRE_MAX);
                 }
                 Phase::Receive | Phase::Transmit | Phase::Settled => {}
             }

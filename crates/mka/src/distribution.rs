@@ -42,7 +42,7 @@ pub(crate) struct Distribution {
 
 /// A participant's work as key server.
 #[derive(Debug, Default)]
-pub(crate) struct Serving {
+pub(crate) struct KeyServerRole {
     pub(crate) distribution: Option<Distribution>,
     /// The last KN. Never falls, whatever the MI.
     kn: u32,
@@ -70,7 +70,7 @@ impl Distribution {
     }
 }
 
-impl Serving {
+impl KeyServerRole {
     /// No key server any more, or as another member: what was handed out is no longer.
     pub(crate) fn forget(&mut self) {
         self.distribution = None;
@@ -87,10 +87,10 @@ impl Serving {
     }
 
     /// The moment from which on a SAK that is due may be made. `expects`: members of the group are not live here yet.
-    pub(crate) fn may_from(&self, expects: bool) -> Option<Instant> {
+    pub(crate) fn earliest_start(&self, expects: bool) -> Option<Instant> {
         let (_, since) = self.need?;
-        let patience = if expects { since + LIFE } else { since };
-        Some(self.last.map_or(patience, |last| patience.max(last + SAK_GAP)))
+        let delay = if expects { since + LIFE } else { since };
+        Some(self.last.map_or(delay, |last| delay.max(last + SAK_GAP)))
     }
 }
 
@@ -98,7 +98,7 @@ impl Serving {
 pub(crate) fn make(
     now: Instant,
     participant: &mut Participant,
-    draw: &mut Drbg,
+    drbg: &mut Drbg,
     an: An,
     terms: Terms,
     members: Vec<Mi>,
@@ -109,7 +109,7 @@ pub(crate) fn make(
     let ki = Ki { server: *mi, kn: serving.kn };
     let mut nonce = [0; 32];
     let nonce = &mut nonce[..terms.suite.key_octets()];
-    draw.fill(nonce);
+    drbg.fill(nonce);
     let all: Vec<Mi> = peers.live().map(|peer| peer.mi).collect();
     let participants: Vec<Mi> = all.iter().copied().chain([*mi]).collect();
     let sak = cak.sak(terms.suite, nonce, &participants, ki.kn);
@@ -127,6 +127,6 @@ pub(crate) fn make(
         terms,
         since: now,
     });
-    participant.pace.news();
+    participant.schedule.request();
     (sak, why)
 }

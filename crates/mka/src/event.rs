@@ -55,7 +55,7 @@ pub struct Association {
     /// The peers' SCs.
     pub receive: Vec<Admission>,
     /// How SDUs may be divided when it protects.
-    pub division: FragmentAgreement,
+    pub fragmentation: FragmentAgreement,
 }
 
 /// What the SecY is to do.

@@ -24,8 +24,8 @@ pub enum Input<'t> {
 
 impl Kay {
     /// Tells it. False for a frame that a stranger may have sent: no CAK verifies its ICV.
-    pub fn handle_input(&mut self, now: Instant, told: Input<'_>) -> bool {
-        match told {
+    pub fn handle_input(&mut self, now: Instant, input: Input<'_>) -> bool {
+        match input {
             Input::Frame(frame) => return self.take_frame(now, frame),
             Input::Report(report) => self.handle_report(now, report),
             Input::Timeout => self.handle_timeout(now),

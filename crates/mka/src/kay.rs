@@ -11,17 +11,17 @@ use wire::{Instant, Ki, Sci};
 use crate::compose;
 use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
-use crate::election::{Candidate, Server};
+use crate::election::{Candidate, ElectedServer};
 use crate::event::{Event, Report};
-use crate::forgotten::SakHearers;
-use crate::known::Known;
+use crate::fault::{FaultTimer, ForeignMkpdus};
+use crate::interop::SakListeners;
+use crate::membership::Membership;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
 use crate::status::Status;
 use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, TRANSMIT_DELAY};
-use crate::trouble::{Noted, Strangers};
 
 /// Octets of the longest MKPDU with its Ethernet header.
 pub const FRAME_OCTETS: usize = 1514;
@@ -43,17 +43,17 @@ pub struct Kay {
     /// Another one has been better, since then.
     pub(crate) better: Option<(u32, Instant)>,
     pub(crate) cp: Cp,
-    pub(crate) draw: Drbg,
+    pub(crate) drbg: Drbg,
     pub(crate) out: Outbox,
     pub(crate) counters: KayCounters,
-    pub(crate) strangers: Strangers,
-    pub(crate) known: Known,
+    pub(crate) foreign: ForeignMkpdus,
+    pub(crate) membership: Membership,
     /// As a member: another SAK than this one is asked for.
     pub(crate) asks_to_replace: Option<Ki>,
     /// As key server: who is live and gets no SAK.
     pub(crate) left_out: Vec<Sci>,
     /// Who did not hear whom when the latest SAK was made.
-    pub(crate) met: SakHearers,
+    pub(crate) listeners: SakListeners,
     /// All members have gone, and the SAK is held.
     pub(crate) alone: bool,
     /// The latest moment that was told.
@@ -80,14 +80,14 @@ impl Kay {
             principal: 0,
             better: None,
             cp: Cp::default(),
-            draw: Drbg::new(seed),
+            drbg: Drbg::new(seed),
             out: Outbox::default(),
             counters: KayCounters::default(),
-            strangers: Strangers::default(),
-            known: Known::default(),
+            foreign: ForeignMkpdus::default(),
+            membership: Membership::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
-            met: SakHearers::default(),
+            listeners: SakListeners::default(),
             alone: false,
             now,
             next_id: 0,
@@ -103,7 +103,7 @@ impl Kay {
         let before = core::mem::replace(&mut self.settings, settings);
         self.take_caks(caks);
         if before != self.settings {
-            self.out.tell(self.now, Reason::Configured);
+            self.out.notify(self.now, Reason::Configured);
         }
         if before.sci != self.settings.sci {
             // Another SCI is another station: nothing that was agreed on is its.
@@ -112,9 +112,9 @@ impl Kay {
             // So is who has the one before.
             self.participants
                 .iter_mut()
-                .for_each(|participant| participant.hindrances.sci_in_use = Noted::default());
+                .for_each(|participant| participant.faults.sci_in_use = FaultTimer::default());
         }
-        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
         self.settle();
     }
 
@@ -138,11 +138,11 @@ impl Kay {
     /// Hears what the SecY did.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
         self.advance(now);
-        if self.cp.report(self.now, report, &mut self.out) {
+        if self.cp.handle_report(self.now, report, &mut self.out) {
             if let Report::Installed(_) = report {
                 self.counters.saks_installed += 1;
             }
-            self.news();
+            self.request_mkpdus();
         }
         self.settle();
     }
@@ -158,7 +158,7 @@ impl Kay {
     pub fn rekey(&mut self, now: Instant) {
         self.advance(now);
         match self.principal_mut().map(|principal| principal.server()) {
-            Some(Server::Me) => self.need(SakReason::Requested),
+            Some(ElectedServer::Me) => self.need(SakReason::Requested),
             _ => self.ask_for_sak(),
         }
         self.settle();
@@ -167,9 +167,10 @@ impl Kay {
     /// The next frame for the protected side.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
         self.advance(now);
-        let i = self.participants.iter().position(|participant| self.speaks_at(participant) <= self.now)?;
-        self.participants[i].pace.sent(self.now);
-        let Some(mn) = self.participants[i].mns.next(self.now) else {
+        let i =
+            self.participants.iter().position(|participant| self.next_mkpdu_at(participant) <= self.now)?;
+        self.participants[i].schedule.sent(self.now);
+        let Some(mn) = self.participants[i].message_numbers.next(self.now) else {
             self.draw_mi(i, NewMiReason::MnExhausted);
             return self.poll_transmit(now);
         };
@@ -182,15 +183,15 @@ impl Kay {
     pub fn poll_timeout(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
         for participant in &self.participants {
-            earliest.add(self.speaks_at(participant));
+            earliest.add(self.next_mkpdu_at(participant));
             earliest.add(participant.peers.deadline());
             earliest.add(participant.election.deadline());
-            earliest.add(participant.starved.map(|since| participant.starves_at(since)));
+            earliest.add(participant.sak_wait_since.map(|since| participant.sak_timeout_at(since)));
         }
         earliest.add(self.principal_deadline());
         earliest.add(self.strangers_deadline());
         earliest.add(self.serving_deadline());
-        earliest.add(self.cp.deadline(self.now));
+        earliest.add(self.cp.poll_timeout(self.now));
         earliest.moment()
     }
 
@@ -221,9 +222,9 @@ impl Kay {
         self.choose_principal();
         self.elect();
         self.check_peer_loss();
-        self.serve();
+        self.run_key_server();
         self.sync_receive_scs();
-        self.step_cp();
+        self.run_cp();
         self.check_sak_timeout();
         self.report_forgotten();
     }
@@ -245,21 +246,21 @@ impl Kay {
                 Some(i) => before.remove(i),
                 None => {
                     self.next_id += 1;
-                    let participant = Participant::new(self.next_id, entry, &mut self.draw);
+                    let participant = Participant::new(self.next_id, entry, &mut self.drbg);
                     let (ckn, mi) = (participant.ckn, participant.mi);
-                    self.out.tell(self.now, Reason::Started { ckn, mi });
+                    self.out.notify(self.now, Reason::Started { ckn, mi });
                     participant
                 }
             };
             self.participants.push(participant);
         }
         for gone in before {
-            self.out.tell(self.now, Reason::Ended { ckn: gone.ckn });
+            self.out.notify(self.now, Reason::Ended { ckn: gone.ckn });
         }
     }
 
     /// When a participant speaks next.
-    fn speaks_at(&self, participant: &Participant) -> Instant {
+    fn next_mkpdu_at(&self, participant: &Participant) -> Instant {
         let hands_out = participant.serving.distribution.as_ref().is_some_and(|distribution| {
             self.now < distribution.since + TRANSMIT_DELAY
                 && distribution.is_in_progress(participant.peers.live())
@@ -268,17 +269,19 @@ impl Kay {
         // Who has nobody may have had no line, and is found the sooner.
         let alone = !self.has_company();
         if self.settings.delay_protect || hands_out || takes || alone {
-            return participant.pace.due(BOUNDED_HELLO);
+            return participant.schedule.poll_timeout(BOUNDED_HELLO);
         }
-        let due = participant.pace.due(HELLO);
-        let overdue =
-            participant.peers.overdue().map(|overdue| overdue.max(participant.pace.due(BOUNDED_HELLO)));
+        let due = participant.schedule.poll_timeout(HELLO);
+        let overdue = participant
+            .peers
+            .overdue()
+            .map(|overdue| overdue.max(participant.schedule.poll_timeout(BOUNDED_HELLO)));
         overdue.map_or(due, |overdue| due.min(overdue))
     }
 
     /// All participants have something to say.
-    pub(crate) fn news(&mut self) {
-        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+    pub(crate) fn request_mkpdus(&mut self) {
+        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
     }
 
     pub(crate) fn me(&self) -> Candidate {
@@ -292,7 +295,7 @@ impl Kay {
 
     /// The same under one CAK.
     pub(crate) fn candidate(&self, participant: &Participant) -> Candidate {
-        Candidate { yields: participant.peers.own_reach.is_lesser(), ..self.me() }
+        Candidate { yields: participant.peers.own_reachability.is_lesser(), ..self.me() }
     }
 
     pub(crate) fn participant(&self, id: u32) -> Option<&Participant> {
@@ -309,8 +312,8 @@ impl Kay {
 
     pub(crate) fn draw_mi(&mut self, i: usize, why: NewMiReason) {
         let participant = &mut self.participants[i];
-        participant.draw_mi(&mut self.draw);
-        self.out.tell(self.now, Reason::NewMi { mi: participant.mi, why });
+        participant.draw_mi(&mut self.drbg);
+        self.out.notify(self.now, Reason::NewMi { mi: participant.mi, why });
     }
 
     /// All participants become other members.

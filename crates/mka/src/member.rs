@@ -6,9 +6,9 @@ use suite::{CipherSuite, Sak, mka};
 use wire::mkpdu::{Capability, Confidentiality, DistributedSak};
 use wire::{An, Ki, Mi, Sci, Ssci};
 
-use crate::announcement::{division, listed};
+use crate::announcement::{fragmentation, listed};
 use crate::cp::CpInputs;
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::event::{Admission, Association};
 use crate::kay::Kay;
 use crate::message::Message;
@@ -20,10 +20,15 @@ use crate::settings::OnPeerLoss;
 impl Kay {
     /// Judges a SAK that somebody hands out. Taken is only what the elected key server of the principal participant says in an
     /// MKPDU that has us as live with an MN of late: no recorded MKPDU of an earlier session does.
-    pub(crate) fn consider(&mut self, i: usize, message: &Message<'_>, offered: Option<DistributedSak<'_>>) {
+    pub(crate) fn handle_distributed_sak(
+        &mut self,
+        i: usize,
+        message: &Message<'_>,
+        offered: Option<DistributedSak<'_>>,
+    ) {
         let participant = &self.participants[i];
         let mi = message.basic.mi;
-        let is_ours = participant.id == self.principal && participant.server() == Server::Peer(mi);
+        let is_ours = participant.id == self.principal && participant.server() == ElectedServer::Peer(mi);
         let lists_us = participant.recent_listing(self.now, message).is_some_and(|listing| listing.live);
         let Some(server) = participant.peers.find(mi).filter(|_| is_ours && lists_us) else { return };
         let from = server.sci;
@@ -33,8 +38,13 @@ impl Kay {
             Ok(Some((suite, sak, offered))) => {
                 let members: Vec<Mi> =
                     message.live_members().filter(|member| *member != participant.mi).chain([mi]).collect();
-                let new =
-                    self.association(i, ki, offered.an, (suite, offered.confidentiality, sak), &members);
+                let new = self.build_association(
+                    i,
+                    ki,
+                    offered.an,
+                    (suite, offered.confidentiality, sak),
+                    &members,
+                );
                 let (now, participant) = (self.now, &mut self.participants[i]);
                 let peers = &participant.peers;
                 let unheard =
@@ -44,19 +54,19 @@ impl Kay {
                     server.highest_kn = ki.kn;
                 }
                 let owner = participant.id;
-                self.out.tell(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
+                self.out.notify(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
                 self.cp.install(self.now, owner, new, &mut self.out);
                 if let Some(latest) = self.cp.latest_mut() {
                     latest.unheard = unheard;
                 }
-                self.note_met(i, ki);
+                self.record_listeners(i, ki);
             }
             Err(why) => {
                 if self.participants[i].refused != Some((ki, why)) {
                     self.participants[i].refused = Some((ki, why));
                     self.counters.saks_refused += 1;
                     self.counters.saks_weaker += u64::from(matches!(why, Refusal::Weaker(_)));
-                    self.out.tell(self.now, Reason::SakRefused { from, why });
+                    self.out.notify(self.now, Reason::SakRefused { from, why });
                 }
             }
         }
@@ -111,7 +121,7 @@ impl Kay {
     }
 
     /// What the SecY needs of a SAK for these members (without us), as far as they were heard; and their MIs.
-    pub(crate) fn association(
+    pub(crate) fn build_association(
         &self,
         i: usize,
         ki: Ki,
@@ -138,9 +148,9 @@ impl Kay {
         };
         let all_heard = members.iter().all(is_heard);
         // Those it is handed out to, and nobody else: who has just gone may still be live here, and not for the key server.
-        let mut division = division(&self.settings, peers.iter().copied());
-        division.fragment &= all_heard;
-        division.concatenate &= all_heard;
+        let mut fragmentation = fragmentation(&self.settings, peers.iter().copied());
+        fragmentation.fragment &= all_heard;
+        fragmentation.concatenate &= all_heard;
         let association = Association {
             ki,
             an,
@@ -149,7 +159,7 @@ impl Kay {
             confidentiality,
             xpn: suite.is_xpn().then(|| (mka::salt(&ki), ssci(self.settings.sci))),
             receive: receive.collect(),
-            division,
+            fragmentation,
         };
         (association, peers.iter().map(|peer| peer.mi).collect())
     }
@@ -158,7 +168,7 @@ impl Kay {
     pub(crate) fn sync_receive_scs(&mut self) {
         self.admit_members();
         self.expel_gone();
-        self.miss_expelled();
+        self.request_sak_for_expelled();
         if self.asks_to_replace.is_some() && self.asks_to_replace != self.cp.latest().map(|latest| latest.ki)
         {
             self.asks_to_replace = None;
@@ -189,9 +199,9 @@ impl Kay {
             let heard = others().filter_map(|mi| participant.peers.find(*mi));
             for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
                 // It was out of reach, and would not understand what is sent under this SAK.
-                let bearable = division(&self.settings, [peer].into_iter());
-                too_much |= latest.division.fragment && !bearable.fragment
-                    || latest.division.concatenate && !bearable.concatenate;
+                let bearable = fragmentation(&self.settings, [peer].into_iter());
+                too_much |= latest.fragmentation.fragment && !bearable.fragment
+                    || latest.fragmentation.concatenate && !bearable.concatenate;
                 if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
                     missing.push((peer.sci, peer.mi));
                 }
@@ -205,7 +215,7 @@ impl Kay {
         }
         if let Some(latest) = self.cp.latest_mut().filter(|latest| latest.incomplete != incomplete) {
             latest.incomplete = incomplete;
-            self.news();
+            self.request_mkpdus();
         }
         if too_much || divides {
             self.ask_for_sak();
@@ -231,7 +241,7 @@ impl Kay {
     }
 
     /// Who was taken out and is live again cannot be let in under the same SAK: another one is needed.
-    fn miss_expelled(&mut self) {
+    fn request_sak_for_expelled(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let Some(participant) = self.participant(latest.owner) else { return };
         let Some(back) = participant.peers.live().find(|peer| peer.macsec && latest.has_expelled(peer.sci))
@@ -240,9 +250,9 @@ impl Kay {
         };
         let (sci, server) = (back.sci, participant.server());
         match server {
-            Server::Me => self.need(SakReason::Returned(sci)),
-            Server::Peer(_) => self.ask_for_sak(),
-            Server::None => {}
+            ElectedServer::Me => self.need(SakReason::Returned(sci)),
+            ElectedServer::Peer(_) => self.ask_for_sak(),
+            ElectedServer::None => {}
         }
     }
 
@@ -251,12 +261,12 @@ impl Kay {
         let latest = self.cp.latest().filter(|latest| latest.owner == self.principal).map(|latest| latest.ki);
         if latest.is_some() && self.asks_to_replace != latest {
             self.asks_to_replace = latest;
-            self.news();
+            self.request_mkpdus();
         }
     }
 
     /// Runs the CP machine.
-    pub(crate) fn step_cp(&mut self) {
+    pub(crate) fn run_cp(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let ki = latest.ki;
         let owner = self.participants.iter().find(|participant| participant.id == latest.owner);
@@ -292,8 +302,8 @@ impl Kay {
                 (inputs, peers)
             }
         };
-        if self.cp.step(self.now, inputs, &peers, &mut self.out) {
-            self.news();
+        if self.cp.handle_inputs(self.now, inputs, &peers, &mut self.out) {
+            self.request_mkpdus();
         }
     }
 }

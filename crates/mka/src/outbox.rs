@@ -11,7 +11,7 @@ use crate::reason::Reason;
 /// The last changes that `status` shows.
 const CHANGES: usize = 32;
 /// What is told to people waits for being fetched up to this many events; what the SecY is to do always does.
-const TOLD: usize = 256;
+const MAX_EVENTS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -24,12 +24,12 @@ impl Outbox {
         self.events.push_back(event);
     }
 
-    pub(crate) fn tell(&mut self, now: Instant, reason: Reason) {
+    pub(crate) fn notify(&mut self, now: Instant, reason: Reason) {
         if self.changes.len() == CHANGES {
             self.changes.pop_front();
         }
         self.changes.push_back((now, reason.clone()));
-        if self.events.len() < TOLD {
+        if self.events.len() < MAX_EVENTS {
             self.events.push_back(Event::Notice(reason));
         }
     }

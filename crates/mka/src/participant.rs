@@ -6,18 +6,18 @@ use core::time::Duration;
 use suite::mka::{Cak, Drbg, Ick, Kek};
 use wire::{Ckn, Instant, Ki, Mi};
 
-use crate::distribution::Serving;
-use crate::election::{Election, Server};
+use crate::distribution::KeyServerRole;
+use crate::election::{ElectedServer, Election};
+use crate::fault::ParticipantFaults;
 use crate::message::{Listing, Message};
-use crate::pace::Pace;
 use crate::peers::{Peer, Peers};
 use crate::reason::Refusal;
+use crate::send_schedule::SendSchedule;
 use crate::settings::CakEntry;
-use crate::timers::{LIFE, LOST, STARVED};
-use crate::trouble::Hindrances;
+use crate::timers::{LIFE, LOSS_DELAY, SAK_TIMEOUT};
 
 /// Sent MNs are noted so far apart.
-const APART: Duration = Duration::from_millis(500);
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// This station under one CAK.
 #[derive(Debug)]
@@ -29,35 +29,35 @@ pub(crate) struct Participant {
     pub(crate) ick: Ick,
     pub(crate) kek: Kek,
     pub(crate) mi: Mi,
-    pub(crate) mns: Mns,
+    pub(crate) message_numbers: MessageNumbers,
     pub(crate) peers: Peers,
     pub(crate) election: Election,
-    pub(crate) pace: Pace,
-    pub(crate) serving: Serving,
+    pub(crate) schedule: SendSchedule,
+    pub(crate) serving: KeyServerRole,
     /// The last SAK that was refused, and why.
     pub(crate) refused: Option<(Ki, Refusal)>,
     /// Since when it is live with a key server without any SAK.
-    pub(crate) starved: Option<Instant>,
+    pub(crate) sak_wait_since: Option<Instant>,
     /// How many times in a row it has begun anew for that.
-    pub(crate) starvations: u8,
+    pub(crate) sak_timeouts: u8,
     /// What is in its way.
-    pub(crate) hindrances: Hindrances,
+    pub(crate) faults: ParticipantFaults,
 }
 
 /// The MNs of an MI: which was sent last, and which ones of late.
 #[derive(Debug, Default)]
-pub(crate) struct Mns {
+pub(crate) struct MessageNumbers {
     last: u32,
     /// When an MN was sent, for one every half second over a life time.
-    notes: VecDeque<(Instant, u32)>,
+    samples: VecDeque<(Instant, u32)>,
 }
 
-impl Mns {
+impl MessageNumbers {
     /// The next MN; `None` if there is none left.
     pub(crate) fn next(&mut self, now: Instant) -> Option<u32> {
         self.last = self.last.checked_add(1)?;
-        if self.notes.back().is_none_or(|(at, _)| now >= *at + APART) {
-            self.notes.push_back((now, self.last));
+        if self.samples.back().is_none_or(|(at, _)| now >= *at + SAMPLE_INTERVAL) {
+            self.samples.push_back((now, self.last));
         }
         self.forget(now);
         Some(self.last)
@@ -65,20 +65,20 @@ impl Mns {
 
     fn forget(&mut self, now: Instant) {
         // What follows a note was sent less than half a second after it.
-        while self.notes.front().is_some_and(|(at, _)| now > *at + APART + LIFE) {
-            self.notes.pop_front();
+        while self.samples.front().is_some_and(|(at, _)| now > *at + SAMPLE_INTERVAL + LIFE) {
+            self.samples.pop_front();
         }
     }
 
     /// Whether this MN was sent, and within a life time.
     pub(crate) fn is_recent(&self, now: Instant, mn: u32) -> bool {
-        let first = self.notes.iter().find(|(at, _)| now <= *at + APART + LIFE);
+        let first = self.samples.iter().find(|(at, _)| now <= *at + SAMPLE_INTERVAL + LIFE);
         mn <= self.last && first.is_some_and(|(_, first)| mn >= *first)
     }
 
     /// Whether a later one was sent long enough ago to have been heard, if it was not lost.
     pub(crate) fn is_behind(&self, now: Instant, mn: u32) -> bool {
-        let arrived = self.notes.iter().rev().find(|(at, _)| now >= *at + LOST);
+        let arrived = self.samples.iter().rev().find(|(at, _)| now >= *at + LOSS_DELAY);
         arrived.is_some_and(|(_, arrived)| mn < *arrived)
     }
 
@@ -89,7 +89,7 @@ impl Mns {
 }
 
 impl Participant {
-    pub(crate) fn new(id: u32, entry: CakEntry, draw: &mut Drbg) -> Self {
+    pub(crate) fn new(id: u32, entry: CakEntry, drbg: &mut Drbg) -> Self {
         let CakEntry { ckn, cak } = entry;
         Self {
             id,
@@ -97,55 +97,55 @@ impl Participant {
             ick: cak.ick(&ckn),
             kek: cak.kek(&ckn),
             cak,
-            mi: mi(draw),
-            mns: Mns::default(),
+            mi: mi(drbg),
+            message_numbers: MessageNumbers::default(),
             peers: Peers::default(),
             election: Election::default(),
-            pace: Pace::default(),
-            serving: Serving::default(),
+            schedule: SendSchedule::default(),
+            serving: KeyServerRole::default(),
             refused: None,
-            starved: None,
-            starvations: 0,
-            hindrances: Hindrances::default(),
+            sak_wait_since: None,
+            sak_timeouts: 0,
+            faults: ParticipantFaults::default(),
         }
     }
 
     /// Begins anew as another member: the others find that this one has gone and another has come.
-    pub(crate) fn draw_mi(&mut self, draw: &mut Drbg) {
-        self.mi = mi(draw);
-        self.mns = Mns::default();
+    pub(crate) fn draw_mi(&mut self, drbg: &mut Drbg) {
+        self.mi = mi(drbg);
+        self.message_numbers = MessageNumbers::default();
         self.peers.own_mi_changed();
         self.serving.forget();
-        self.starved = None;
-        self.pace.news();
+        self.sak_wait_since = None;
+        self.schedule.request();
     }
 
     /// When it begins anew if it has had no SAK since then. A key server that never gives one gets no new MI each few seconds.
-    pub(crate) fn starves_at(&self, since: Instant) -> Instant {
-        since + STARVED * (1 << self.starvations.min(5))
+    pub(crate) fn sak_timeout_at(&self, since: Instant) -> Instant {
+        since + SAK_TIMEOUT * (1 << self.sak_timeouts.min(5))
     }
 
     /// How a message lists us, if with an MN of late.
     pub(crate) fn recent_listing(&self, now: Instant, message: &Message<'_>) -> Option<Listing> {
-        message.listing(self.mi).filter(|listing| self.mns.is_recent(now, listing.mn))
+        message.listing(self.mi).filter(|listing| self.message_numbers.is_recent(now, listing.mn))
     }
 
-    pub(crate) fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> ElectedServer {
         self.election.server()
     }
 
     /// The peer that is key server.
     pub(crate) fn server_peer(&self) -> Option<&Peer> {
         match self.server() {
-            Server::Peer(mi) => self.peers.find(mi).filter(|peer| peer.live),
-            Server::Me | Server::None => None,
+            ElectedServer::Peer(mi) => self.peers.find(mi).filter(|peer| peer.live),
+            ElectedServer::Me | ElectedServer::None => None,
         }
     }
 }
 
-fn mi(draw: &mut Drbg) -> Mi {
+fn mi(drbg: &mut Drbg) -> Mi {
     let mut octets = [0; 12];
-    draw.fill(&mut octets);
+    drbg.fill(&mut octets);
     Mi(octets)
 }
 
@@ -159,21 +159,21 @@ mod tests {
 
     #[test]
     fn an_mn_is_recent_for_a_life_time() {
-        let mut mns = Mns::default();
-        assert!(!mns.is_recent(at(0), 0));
+        let mut message_numbers = MessageNumbers::default();
+        assert!(!message_numbers.is_recent(at(0), 0));
         let sent: Vec<u64> = (0..200).map(|i| i * 130).collect();
         for (i, &when) in sent.iter().enumerate() {
-            assert_eq!(mns.next(at(when)), Some(i as u32 + 1));
+            assert_eq!(message_numbers.next(at(when)), Some(i as u32 + 1));
             for (j, &earlier) in sent[..=i].iter().enumerate() {
-                let (age, recent) = (when - earlier, mns.is_recent(at(when), j as u32 + 1));
+                let (age, recent) = (when - earlier, message_numbers.is_recent(at(when), j as u32 + 1));
                 assert!(recent || age > 6000, "{age} ms");
                 assert!(!recent || age <= 7000, "{age} ms");
             }
-            assert!(!mns.is_recent(at(when), i as u32 + 2));
-            assert!(mns.notes.len() <= 16);
+            assert!(!message_numbers.is_recent(at(when), i as u32 + 2));
+            assert!(message_numbers.samples.len() <= 16);
         }
         let last = sent.len() as u32;
-        assert!(mns.is_recent(at(26_000), last) && !mns.is_recent(at(40_000), last));
+        assert!(message_numbers.is_recent(at(26_000), last) && !message_numbers.is_recent(at(40_000), last));
     }
 
     use alloc::vec::Vec;

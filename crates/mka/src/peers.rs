@@ -24,7 +24,7 @@ use crate::announcement::Announcement;
 use crate::counters::Discard;
 use crate::election::NEVER;
 use crate::message::{Message, Use, Uses};
-use crate::reach::{Reach, Seen};
+use crate::reachability::{ObservedGap, Reachability};
 use crate::timers::{Earliest, LIFE, OVERDUE};
 
 /// The most live peers of a participant: as many receive SCs as a SecY has.
@@ -63,7 +63,7 @@ pub(crate) struct Peer {
     /// The highest KN of a SAK of it that was installed.
     pub(crate) highest_kn: u32,
     /// Whether it hears fewer members than other candidates.
-    pub(crate) reach: Reach,
+    pub(crate) reachability: Reachability,
     /// From when on another SAK may be made because it protects with another one, and how long it took.
     pub(crate) stray: Option<(Instant, Duration)>,
     /// It has no SAK, since then.
@@ -92,12 +92,12 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             stray: None,
             without_sak: None,
             asked_for: 0,
         };
-        peer.hear(now, message);
+        peer.update(now, message);
         peer
     }
 
@@ -121,14 +121,14 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             stray: None,
             without_sak: None,
             asked_for: 0,
         }
     }
 
-    fn hear(&mut self, now: Instant, message: &Message<'_>) {
+    fn update(&mut self, now: Instant, message: &Message<'_>) {
         let Message { basic, .. } = message;
         self.mn = basic.mn;
         self.sci = basic.sci;
@@ -170,10 +170,10 @@ impl Peer {
 
     /// It leaves being key server to others, because it hears fewer: stations of others do not.
     pub(crate) const fn yields(&self) -> bool {
-        self.announcement.ours && self.reach.is_lesser()
+        self.announcement.ours && self.reachability.is_lesser()
     }
 
-    fn ends(&self) -> Instant {
+    fn expiry(&self) -> Instant {
         if self.live { self.shown + LIFE } else { self.heard + LIFE }
     }
 }
@@ -211,8 +211,8 @@ pub(crate) struct Peers {
     /// Members that a live peer in possession of a SAK has, and that are not live here.
     expected: Vec<(Mi, Instant)>,
     /// Whether this station hears fewer members than other candidates.
-    pub(crate) own_reach: Reach,
-    pub(crate) gaps: Vec<Seen>,
+    pub(crate) own_reachability: Reachability,
+    pub(crate) gaps: Vec<ObservedGap>,
 }
 
 impl Peers {
@@ -285,7 +285,7 @@ impl Peers {
     }
 
     /// Takes in an MKPDU that was judged. `heard_mn`: the MN of late with which it lists us.
-    pub(crate) fn take(
+    pub(crate) fn handle_mkpdu(
         &mut self,
         now: Instant,
         message: &Message<'_>,
@@ -303,10 +303,10 @@ impl Peers {
         let known = self.find(mi).is_some();
         if known {
             let peer = self.find_mut(mi).expect("invariant: it was found");
-            peer.hear(now, message);
+            peer.update(now, message);
         } else {
             if !hears_us {
-                self.make_room();
+                self.evict_potential();
             }
             let mut peer = Peer::new(now, message);
             if let Some(departed) = self.departed.iter().find(|departed| departed.mi == mi) {
@@ -320,7 +320,7 @@ impl Peers {
             peer.heard_mn = peer.heard_mn.max(heard_mn);
             if !was_live {
                 peer.live = true;
-                self.leave_others_of(sci, mi);
+                self.depart_previous_mis(sci, mi);
             }
         }
         self.expect_members(now, mi, own);
@@ -333,7 +333,7 @@ impl Peers {
     }
 
     /// What was live under this SCI before is left. Potential peers stay: which one came later is not known.
-    fn leave_others_of(&mut self, sci: Sci, mi: Mi) {
+    fn depart_previous_mis(&mut self, sci: Sci, mi: Mi) {
         let is_left = |peer: &mut Peer| peer.live && peer.sci == sci && peer.mi != mi;
         let others: Vec<Peer> = self.known.extract_if(.., is_left).collect();
         for other in others {
@@ -341,7 +341,7 @@ impl Peers {
         }
     }
 
-    fn make_room(&mut self) {
+    fn evict_potential(&mut self) {
         if self.potential().count() < POTENTIAL {
             return;
         }
@@ -389,10 +389,10 @@ impl Peers {
     /// Takes out who has not been heard for a life time, and returns the live ones among them.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Peer> {
         self.expected.retain(|(_, until)| now < *until);
-        if self.known.iter().all(|peer| now < peer.ends()) {
+        if self.known.iter().all(|peer| now < peer.expiry()) {
             return Vec::new();
         }
-        let mut gone: Vec<Peer> = self.known.extract_if(.., |peer| now >= peer.ends()).collect();
+        let mut gone: Vec<Peer> = self.known.extract_if(.., |peer| now >= peer.expiry()).collect();
         for peer in &gone {
             self.depart(peer, false);
         }
@@ -408,10 +408,10 @@ impl Peers {
     /// When [`Self::expire`] has something to do.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
-        self.known.iter().for_each(|peer| earliest.add(peer.ends()));
+        self.known.iter().for_each(|peer| earliest.add(peer.expiry()));
         self.expected.iter().for_each(|(_, until)| earliest.add(*until));
-        earliest.add(self.own_reach.deadline());
-        self.live().for_each(|peer| earliest.add(peer.reach.deadline()));
+        earliest.add(self.own_reachability.deadline());
+        self.live().for_each(|peer| earliest.add(peer.reachability.deadline()));
         earliest.moment()
     }
 }

@@ -163,7 +163,7 @@ pub enum SakReason {
     Dropped(Sci),
     /// A member of another make hears others that it did not hear when it took the SAK before, and takes none of their frames
     /// under it.
-    SakHearers(Sci),
+    NewListeners(Sci),
     /// What all members can do has changed.
     Terms,
     /// PNs run out, of the station with this SCI; or it asks for a SAK by saying so.
@@ -281,7 +281,7 @@ impl fmt::Display for SakReason {
             Self::Joined(sci) => write!(f, "member {sci} joined"),
             Self::Returned(sci) => write!(f, "member {sci} is back"),
             Self::Dropped(sci) => write!(f, "member {sci} dropped the one before"),
-            Self::SakHearers(sci) => {
+            Self::NewListeners(sci) => {
                 write!(f, "member {sci} hears others that it did not hear when the one before was made")
             }
             Self::Terms => f.write_str("what all members can do has changed"),

@@ -6,14 +6,14 @@ use suite::CipherSuite;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
-use crate::cp::Installed;
-use crate::election::Server;
+use crate::cp::InstalledSak;
+use crate::election::ElectedServer;
 use crate::event::FragmentAgreement;
+use crate::fault::Fault;
 use crate::kay::Kay;
 use crate::peers::Peer;
-use crate::reach::Gap;
+use crate::reachability::Gap;
 use crate::reason::Reason;
-use crate::trouble::Trouble;
 
 /// A member of the group, as this KaY sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +44,7 @@ pub struct SakStatus {
     /// How frames are protected.
     pub confidentiality: Confidentiality,
     /// How SDUs may be divided.
-    pub division: FragmentAgreement,
+    pub fragmentation: FragmentAgreement,
     /// When it was installed.
     pub since: Instant,
     /// It protects what is sent.
@@ -77,23 +77,23 @@ pub struct Status {
     /// Keys are agreed on under another CAK than the preferred one.
     pub under_fallback: bool,
     /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
-    pub trouble: Option<Trouble>,
+    pub fault: Option<Fault>,
 }
 
 /// The state of a KaY.
 pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
     let principal = kay.principal();
     let key_server = principal.and_then(|principal| match principal.server() {
-        Server::Me => Some(kay.settings.sci),
-        Server::Peer(_) => principal.server_peer().map(|peer| peer.sci),
-        Server::None => None,
+        ElectedServer::Me => Some(kay.settings.sci),
+        ElectedServer::Peer(_) => principal.server_peer().map(|peer| peer.sci),
+        ElectedServer::None => None,
     });
     let handed_out = principal.and_then(|principal| principal.serving.distribution.as_ref());
     let lifetime = kay.settings.sak_lifetime;
     Status {
         ckn: principal.map_or_else(no_ckn, |principal| principal.ckn),
         mi: principal.map_or(Mi([0; 12]), |principal| principal.mi),
-        is_key_server: principal.is_some_and(|principal| principal.server() == Server::Me),
+        is_key_server: principal.is_some_and(|principal| principal.server() == ElectedServer::Me),
         key_server,
         members: principal.into_iter().flat_map(|principal| principal.peers.all()).map(member).collect(),
         saks: kay.cp.saks().iter().rev().map(sak).collect(),
@@ -102,7 +102,7 @@ pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
         gaps: principal.map_or_else(Vec::new, |principal| principal.peers.gaps(now)),
         strangers: kay.strangers(now),
         under_fallback: kay.is_under_fallback(),
-        trouble: kay.trouble(now),
+        fault: kay.fault(now),
     }
 }
 
@@ -121,13 +121,13 @@ fn member(peer: &Peer) -> MemberStatus {
     }
 }
 
-fn sak(sak: &Installed) -> SakStatus {
+fn sak(sak: &InstalledSak) -> SakStatus {
     SakStatus {
         ki: sak.ki,
         an: sak.an,
         suite: sak.suite,
         confidentiality: sak.confidentiality,
-        division: sak.division,
+        fragmentation: sak.fragmentation,
         since: sak.since,
         transmits: sak.tx,
     }

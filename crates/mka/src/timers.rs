@@ -16,7 +16,7 @@ pub(crate) const TRANSMIT_DELAY: Duration = LIFE;
 /// SAK Retire Time: how long what was sent under the SAK before is still taken.
 pub(crate) const SAK_RETIRE: Duration = Duration::from_millis(3000);
 /// How much longer, if a peer goes on sending under it.
-pub(crate) const SAK_RETIRE_AT_MOST: Duration = Duration::from_millis(9000);
+pub(crate) const SAK_RETIRE_MAX: Duration = Duration::from_millis(9000);
 /// Data that was delayed by more is refused under delay protection (clause 9.10.1).
 pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
 
@@ -28,41 +28,41 @@ pub(crate) const SAK_GAP: Duration = Duration::from_millis(100);
 pub(crate) const OVERDUE: Duration = Duration::from_millis(2500);
 /// An MKPDU that went out so long ago and that a live peer has not heard was lost: what it said is said again. So of many
 /// that get lost, few cost a life.
-pub(crate) const LOST: Duration = Duration::from_millis(250);
+pub(crate) const LOSS_DELAY: Duration = Duration::from_millis(250);
 /// How long a new key server waits if no SAK is in use: stations that start together, after a power failure, hear each
 /// other meanwhile, and have one key server and one SAK instead of several in quick succession.
-pub(crate) const START_PATIENCE: Duration = Duration::from_millis(20);
+pub(crate) const START_DELAY: Duration = Duration::from_millis(20);
 /// How long a new key server leaves the SAK in use as it is: members that were lost together with the key server, by an
 /// outage of all, are heard again by then, and are not left behind with the SAK before.
-pub(crate) const TAKEOVER_PATIENCE: Duration = Duration::from_millis(2500);
+pub(crate) const TAKEOVER_DELAY: Duration = Duration::from_millis(2500);
 /// How long a member that ought to be key server and does not say so is waited for: it has lost the key server before too,
 /// and found out at most one hello and a half later.
-pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(3000);
+pub(crate) const CLAIM_GRACE: Duration = Duration::from_millis(3000);
 /// How long a candidate for key server has to hear fewer members than another one before it yields to that one, and as many
 /// before it stands again: twice the time after which lists of members that have gone differ.
-pub(crate) const REACH_PATIENCE: Duration = Duration::from_millis(12_000);
+pub(crate) const REACHABILITY_HOLD: Duration = Duration::from_millis(12_000);
 /// A SAK for a member that protects with another one is followed by the next such one not before this time, which doubles.
-pub(crate) const STRAY: Duration = Duration::from_millis(20_000);
+pub(crate) const STRAY_INTERVAL: Duration = Duration::from_millis(20_000);
 /// At most so long.
-pub(crate) const STRAY_AT_MOST: Duration = Duration::from_millis(600_000);
+pub(crate) const STRAY_INTERVAL_MAX: Duration = Duration::from_millis(600_000);
 /// How long another participant has to be the better one before it becomes the principal one: MKPDUs that get lost do not
 /// make two CAKs change places.
-pub(crate) const PRINCIPAL_PATIENCE: Duration = Duration::from_millis(2000);
+pub(crate) const PRINCIPAL_HOLD: Duration = Duration::from_millis(2000);
 /// The same if the principal one has nobody.
-pub(crate) const LONELY_PATIENCE: Duration = Duration::from_millis(200);
+pub(crate) const LONELY_HOLD: Duration = Duration::from_millis(200);
 /// Who has been live for so long under a CAK, and is not known, is a stranger: a member that starts is live under one CAK
 /// before it is under the other.
-pub(crate) const STRANGER: Duration = LIFE;
+pub(crate) const STRANGER_DELAY: Duration = LIFE;
 /// Between two strangers that are told.
 pub(crate) const STRANGER_GAP: Duration = Duration::from_millis(10_000);
 /// A member that has been live for so long with a key server, and has no SAK, begins anew: some key servers forget to make
 /// one when a member restarts soon after a SAK.
-pub(crate) const STARVED: Duration = Duration::from_millis(15_000);
+pub(crate) const SAK_TIMEOUT: Duration = Duration::from_millis(15_000);
 /// A member that has been live for so long with a key server that protects with a SAK, and does not get it, asks for another
 /// one: a key server that has not forgotten it makes one with its next hello.
-pub(crate) const FORGOTTEN: Duration = Duration::from_millis(3000);
+pub(crate) const FORGOTTEN_DELAY: Duration = Duration::from_millis(3000);
 /// For so long what stands in the way (a wrong CAK heard) is told.
-pub(crate) const TROUBLE: Duration = Duration::from_millis(10_000);
+pub(crate) const FAULT_HOLD: Duration = Duration::from_millis(10_000);
 
 /// The earliest of several moments.
 #[derive(Debug, Default)]

@@ -102,9 +102,9 @@ impl Running {
     fn wait_for_division(&self, of: usize, divides: bool, live: usize) {
         self.wait(of, "division", |status| {
             let protects = status.saks.iter().find(|sak| sak.transmits);
-            protects
-                .is_some_and(|sak| sak.division.fragment == divides && sak.division.concatenate == divides)
-                && status.members.iter().filter(|member| member.live).count() == live
+            protects.is_some_and(|sak| {
+                sak.fragmentation.fragment == divides && sak.fragmentation.concatenate == divides
+            }) && status.members.iter().filter(|member| member.live).count() == live
         });
     }
 

@@ -20,9 +20,9 @@ fn stranger(i: usize) -> mka::Settings {
 
 fn divided(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
-    let division = secy.find(secy.transmits.expect("it transmits")).expect("installed").division;
-    assert_eq!(division.fragment, division.concatenate);
-    division.fragment
+    let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
+    assert_eq!(fragmentation.fragment, fragmentation.concatenate);
+    fragmentation.fragment
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_configured_suite_of_ours_leaves_strangers_out() {
     assert!(world.run_until(end, both));
     world.run(seconds(20));
     let status = world.status(0);
-    assert!(status.trouble.expect("there is trouble").to_string().contains("left out"));
-    assert!(world.status(guest).trouble.is_some());
+    assert!(status.fault.expect("there is trouble").to_string().contains("left out"));
+    assert!(world.status(guest).fault.is_some());
     assert!(world.stations[guest].secy.saks.is_empty());
     // Keys roll, and a station that has the suite joins.
     let before = world.ki(0);

@@ -37,7 +37,10 @@ fn a_foreign_key_servers_sak_is_installed_once() {
     };
     assert_eq!(association.sak.octets(), [5; 16]);
     assert_eq!(association.an.number(), 2);
-    assert!(!association.division.fragment && !association.division.concatenate, "it announced nothing");
+    assert!(
+        !association.fragmentation.fragment && !association.fragmentation.concatenate,
+        "it announced nothing"
+    );
 }
 
 /// A SAK counts only from the elected key server, in an MKPDU that has us live, with an MN of ours that is neither old nor
@@ -278,7 +281,7 @@ fn members_without_end_cost_bounded_memory() {
     alone.pass(seconds(2));
     assert_eq!(alone.kay.status(alone.now).members.len(), 64);
     assert_eq!(alone.kay.counters().mkpdus_too_many_peers, 200 - 32);
-    assert!(status.trouble.expect("there is trouble").to_string().contains("33"));
+    assert!(status.fault.expect("there is trouble").to_string().contains("33"));
     assert!(alone.sent.iter().all(|frame| frame.len() <= 1514));
     let longest = alone.sent.iter().map(|frame| frame.len()).max().expect("it spoke");
     assert!(longest > 1000, "{longest}");

@@ -13,7 +13,7 @@ pub(crate) struct Sas {
     pub(crate) ki: Ki,
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
-    pub(crate) division: FragmentAgreement,
+    pub(crate) fragmentation: FragmentAgreement,
     pub(crate) key: Vec<u8>,
     pub(crate) xpn: Option<(Salt, Ssci)>,
     pub(crate) asked: Instant,
@@ -117,7 +117,7 @@ impl SecY {
     }
 
     fn install(&mut self, now: Instant, association: Association) {
-        let Association { ki, an, suite, sak, xpn, receive, division, .. } = association;
+        let Association { ki, an, suite, sak, xpn, receive, fragmentation, .. } = association;
         assert!(self.saks.iter().all(|sas| sas.an != an), "AN {an} is in use");
         assert_eq!(suite.is_xpn(), xpn.is_some());
         self.scs.extend(receive.iter().map(|admission| admission.sci));
@@ -126,7 +126,7 @@ impl SecY {
             ki,
             an,
             suite,
-            division,
+            fragmentation,
             key: sak.octets().to_vec(),
             xpn,
             asked: now,

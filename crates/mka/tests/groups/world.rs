@@ -410,7 +410,7 @@ impl Drop for World {
             let status = kay.status(self.now);
             eprintln!(
                 "station {i}, MI {}, key server {:?}, {:?}",
-                status.mi, status.key_server, status.trouble
+                status.mi, status.key_server, status.fault
             );
             status.members.iter().for_each(|member| eprintln!("  {member:?}"));
             status.saks.iter().for_each(|sak| eprintln!("  {sak:?}"));

@@ -7,12 +7,12 @@ use wire::{An, Instant, Mi, Sci};
 
 use crate::announcement::{is_eligible, terms};
 use crate::distribution;
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{Reason, SakReason};
-use crate::timers::{Earliest, START_PATIENCE, TAKEOVER_PATIENCE, TRANSMIT_DELAY};
+use crate::timers::{Earliest, START_DELAY, TAKEOVER_DELAY, TRANSMIT_DELAY};
 
 impl Kay {
     /// Notes why another SAK is due.
@@ -24,14 +24,15 @@ impl Kay {
     }
 
     /// Makes a SAK if one is due and may be made now.
-    pub(crate) fn serve(&mut self) {
+    pub(crate) fn run_key_server(&mut self) {
         let principal = self.principal;
         for participant in &mut self.participants {
-            if participant.id != principal || participant.server() != Server::Me {
+            if participant.id != principal || participant.server() != ElectedServer::Me {
                 participant.serving.forget();
             }
         }
-        let Some(participant) = self.principal().filter(|participant| participant.server() == Server::Me)
+        let Some(participant) =
+            self.principal().filter(|participant| participant.server() == ElectedServer::Me)
         else {
             return;
         };
@@ -40,19 +41,19 @@ impl Kay {
             return;
         }
         if let Some(why) = self.reason_for_sak(participant) {
-            let patience = match self.cp.transmitting() {
+            let delay = match self.cp.transmitting() {
                 Some(sak) if sak.ki.server == participant.mi => Duration::ZERO,
-                Some(_) => TAKEOVER_PATIENCE,
-                None => START_PATIENCE,
+                Some(_) => TAKEOVER_DELAY,
+                None => START_DELAY,
             };
-            let from = self.now + patience;
+            let from = self.now + delay;
             if let Some(principal) = self.principal_mut() {
                 principal.serving.need(from, why);
             }
         }
-        self.tell_left_out();
+        self.report_left_out();
         let Some(participant) = self.principal() else { return };
-        let due = participant.serving.may_from(participant.peers.expects());
+        let due = participant.serving.earliest_start(participant.peers.expects());
         if due.is_some_and(|due| due <= self.now) && !self.is_taking_effect(participant) {
             self.make_sak();
         }
@@ -125,13 +126,13 @@ impl Kay {
         !all && self.now < latest.since + TRANSMIT_DELAY
     }
 
-    /// When [`Self::serve`] has something to do although nothing was heard.
+    /// When [`Self::run_key_server`] has something to do although nothing was heard.
     pub(crate) fn serving_deadline(&self) -> Option<Instant> {
-        let participant = self.principal().filter(|participant| participant.server() == Server::Me)?;
+        let participant = self.principal().filter(|participant| participant.server() == ElectedServer::Me)?;
         let mut earliest = Earliest::default();
         let mut add = |moment: Option<Instant>| earliest.add(moment.filter(|moment| *moment > self.now));
         if participant.serving.is_needed() {
-            add(participant.serving.may_from(participant.peers.expects()));
+            add(participant.serving.earliest_start(participant.peers.expects()));
             add(self.cp.latest().map(|latest| latest.since + TRANSMIT_DELAY));
         } else if let (Some(distribution), Some(lifetime)) =
             (&participant.serving.distribution, self.settings.sak_lifetime)
@@ -151,17 +152,17 @@ impl Kay {
             return;
         };
         let participant = &mut self.participants[i];
-        let (sak, why) = distribution::make(self.now, participant, &mut self.draw, an, terms, members);
+        let (sak, why) = distribution::make(self.now, participant, &mut self.drbg, an, terms, members);
         let Some(made) = &self.participants[i].serving.distribution else { return };
         let (ki, suite, all) = (made.ki, made.suite, made.all.clone());
         self.counters.saks_made += 1;
-        self.out.tell(self.now, Reason::SakMade { ki, an, suite, why });
+        self.out.notify(self.now, Reason::SakMade { ki, an, suite, why });
         let confidentiality = made.confidentiality;
-        let new = self.association(i, ki, an, (suite, confidentiality, sak), &all);
+        let new = self.build_association(i, ki, an, (suite, confidentiality, sak), &all);
         let id = self.participants[i].id;
         self.cp.install(self.now, id, new, &mut self.out);
-        self.note_met(i, ki);
-        self.news();
+        self.record_listeners(i, ki);
+        self.request_mkpdus();
     }
 
     /// The AN of the next SAK: the first one behind the latest that nobody is known to use. AN 0 is left alone: that is where
@@ -177,13 +178,13 @@ impl Kay {
     }
 
     /// Tells once whom this station cannot give a SAK.
-    fn tell_left_out(&mut self) {
+    fn report_left_out(&mut self) {
         let Some(participant) = self.principal() else { return };
         let live = participant.peers.live();
         let left_out: Vec<Sci> =
             live.filter(|peer| !is_eligible(&self.settings, peer)).map(|peer| peer.sci).collect();
         for sci in left_out.iter().filter(|sci| !self.left_out.contains(sci)) {
-            self.out.tell(self.now, Reason::LeftOut { sci: *sci });
+            self.out.notify(self.now, Reason::LeftOut { sci: *sci });
         }
         self.left_out = left_out;
     }

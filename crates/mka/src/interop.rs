@@ -18,34 +18,34 @@ use alloc::vec::Vec;
 use wire::mkpdu::KeyUse;
 use wire::{Instant, Ki, Mi};
 
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::SakReason;
-use crate::timers::{FORGOTTEN, STARVED};
+use crate::timers::{FORGOTTEN_DELAY, SAK_TIMEOUT};
 
 /// So many SAKs at most are asked for in the name of one member.
-const TIMES: u8 = 3;
+const MAX_REQUESTS: u8 = 3;
 /// A PN beyond which a SAK of 32-bit PNs is to be replaced.
 const EXHAUSTED: u32 = 0xc000_0001;
 
 /// Whom members of other makes heard when they took the latest SAK: from those alone they accept frames under it.
 #[derive(Debug, Default)]
-pub(crate) struct SakHearers {
+pub(crate) struct SakListeners {
     of: Option<Ki>,
-    members: Vec<Hearer>,
+    members: Vec<Listener>,
 }
 
 #[derive(Debug)]
-struct Hearer {
+struct Listener {
     mi: Mi,
     heard: Vec<Mi>,
     /// Members that it has live already if it goes by the last MKPDU of each: its own next one says so, or says that not.
     supposed: Vec<Mi>,
 }
 
-impl Hearer {
+impl Listener {
     fn new(peer: &Peer) -> Self {
         Self { mi: peer.mi, heard: peer.hears.clone(), supposed: Vec::new() }
     }
@@ -53,61 +53,61 @@ impl Hearer {
 
 impl Kay {
     /// A SAK is being installed: notes who hears whom.
-    pub(crate) fn note_met(&mut self, i: usize, ki: Ki) {
+    pub(crate) fn record_listeners(&mut self, i: usize, ki: Ki) {
         let participant = &self.participants[i];
         let members = participant.peers.live().filter(|peer| peer.macsec && !peer.announcement.ours);
-        let hearer = |member: &Peer| {
-            let mut hearer = Hearer::new(member);
+        let listener = |member: &Peer| {
+            let mut listener = Listener::new(member);
             // The key server says whom it has live as it makes the SAK.
             if member.mi != ki.server {
                 let lists = participant.peers.live().filter(|other| other.hears.contains(&member.mi));
-                hearer.supposed.extend(lists.map(|other| other.mi).filter(|mi| !member.hears.contains(mi)));
+                listener.supposed.extend(lists.map(|other| other.mi).filter(|mi| !member.hears.contains(mi)));
             }
-            hearer
+            listener
         };
-        self.met = SakHearers { of: Some(ki), members: members.map(hearer).collect() };
+        self.listeners = SakListeners { of: Some(ki), members: members.map(listener).collect() };
     }
 
     /// A member tells whom it hears: another SAK is due if one of them is new to it since it took this one.
-    pub(crate) fn watch_meetings(&mut self, i: usize, mi: Mi) {
+    pub(crate) fn check_new_listeners(&mut self, i: usize, mi: Mi) {
         let participant = &self.participants[i];
-        let of = self.met.of;
+        let of = self.listeners.of;
         let latest =
             self.cp.latest().filter(|latest| latest.owner == participant.id && Some(latest.ki) == of);
         let Some(ki) = latest.map(|latest| latest.ki) else { return };
         let is_watched = |peer: &&Peer| peer.live && peer.macsec && !peer.announcement.ours;
         let Some(peer) = participant.peers.find(mi).filter(is_watched) else { return };
-        let Some(hearer) = self.met.members.iter_mut().find(|hearer| hearer.mi == mi) else {
-            self.met.members.retain(|hearer| participant.peers.find(hearer.mi).is_some());
-            self.met.members.push(Hearer::new(peer));
+        let Some(listener) = self.listeners.members.iter_mut().find(|listener| listener.mi == mi) else {
+            self.listeners.members.retain(|listener| participant.peers.find(listener.mi).is_some());
+            self.listeners.members.push(Listener::new(peer));
             return;
         };
         // The key server has its SAK from the beginning; another member has it when it says so.
         if mi != ki.server && !peer.receives(ki) {
-            hearer.heard.clone_from(&peer.hears);
+            listener.heard.clone_from(&peer.hears);
             return;
         }
         // Who is not heard any more is forgotten: its frames are taken again under the next SAK only.
-        let before = core::mem::take(&mut hearer.heard);
-        let supposed = core::mem::take(&mut hearer.supposed);
-        let mut has_met = false;
+        let before = core::mem::take(&mut listener.heard);
+        let supposed = core::mem::take(&mut listener.supposed);
+        let mut has_new = false;
         for other in &peer.hears {
             let is_live =
                 *other == participant.mi || participant.peers.find(*other).is_some_and(|other| other.live);
             let is_old = *other == ki.server || before.contains(other) || supposed.contains(other);
-            has_met |= is_live && !is_old;
+            has_new |= is_live && !is_old;
             if is_live || is_old {
-                hearer.heard.push(*other);
+                listener.heard.push(*other);
             }
         }
-        if !has_met {
+        if !has_new {
             return;
         }
         let (sci, server) = (peer.sci, participant.server());
         match server {
-            Server::Me => self.need(SakReason::SakHearers(sci)),
-            Server::Peer(_) if self.server_is_of_another_make() => self.ask_for_sak(),
-            Server::Peer(_) | Server::None => {}
+            ElectedServer::Me => self.need(SakReason::NewListeners(sci)),
+            ElectedServer::Peer(_) if self.server_is_of_another_make() => self.ask_for_sak(),
+            ElectedServer::Peer(_) | ElectedServer::None => {}
         }
     }
 
@@ -133,7 +133,7 @@ impl Kay {
                 continue;
             }
             let since = *peer.without_sak.get_or_insert(now);
-            if now >= since + FORGOTTEN * 2 && peer.asked_for < TIMES {
+            if now >= since + FORGOTTEN_DELAY * 2 && peer.asked_for < MAX_REQUESTS {
                 peer.asked_for += 1;
                 peer.without_sak = Some(now);
                 forgotten = true;
@@ -150,8 +150,8 @@ impl Kay {
 
     /// What a member without a SAK says of the key server's, when it has waited for long enough.
     pub(crate) fn forgotten_use(&self, participant: &Participant) -> Option<KeyUse> {
-        let asks = |since: &Instant| self.now >= *since + FORGOTTEN && self.now < *since + STARVED;
-        participant.starved.filter(asks)?;
+        let asks = |since: &Instant| self.now >= *since + FORGOTTEN_DELAY && self.now < *since + SAK_TIMEOUT;
+        participant.sak_wait_since.filter(asks)?;
         let server: &Peer = participant.server_peer().filter(|server| !server.announcement.ours)?;
         let key = server.uses.iter().find(|key| key.tx)?;
         Some(KeyUse { ki: key.ki, an: key.an, tx: false, rx: false, lowest_pn: EXHAUSTED })

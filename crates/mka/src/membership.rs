@@ -21,44 +21,44 @@ use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::LIVE;
 use crate::reason::Reason;
-use crate::timers::{Earliest, STRANGER, STRANGER_GAP};
+use crate::timers::{Earliest, STRANGER_DELAY, STRANGER_GAP};
 
 /// So many are remembered at most: as many as can be live, and as many who have gone.
-const MOST: usize = 2 * LIVE;
+const MAX_SEEN: usize = 2 * LIVE;
 /// The place of the preferred CAK.
 const PREFERRED: usize = 0;
 
 /// Who was live under the preferred CAK, and who is live and does not belong to the link.
 #[derive(Debug, Default)]
-pub(crate) struct Known {
+pub(crate) struct Membership {
     /// Who was live longest ago stands first.
-    met: Vec<Sci>,
-    strangers: Vec<Strange>,
+    seen: Vec<Sci>,
+    strangers: Vec<UnknownStation>,
     /// When a stranger was told last.
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// Somebody was missed under the preferred CAK when that was looked at last.
     missed: bool,
 }
 
 /// Somebody who is live under a CAK, and not known.
 #[derive(Clone, Copy, Debug)]
-struct Strange {
+struct UnknownStation {
     sci: Sci,
     ckn: Ckn,
     since: Instant,
-    told: bool,
+    reported: bool,
 }
 
-impl Known {
-    fn meet(&mut self, sci: Sci) {
-        if self.met.last() == Some(&sci) {
+impl Membership {
+    fn note_live(&mut self, sci: Sci) {
+        if self.seen.last() == Some(&sci) {
             return;
         }
-        self.met.retain(|met| *met != sci);
-        if self.met.len() == MOST {
-            self.met.remove(0);
+        self.seen.retain(|seen| *seen != sci);
+        if self.seen.len() == MAX_SEEN {
+            self.seen.remove(0);
         }
-        self.met.push(sci);
+        self.seen.push(sci);
     }
 }
 
@@ -66,14 +66,14 @@ impl Kay {
     /// Whether this station belongs to the link.
     fn is_known(&self, sci: Sci) -> bool {
         if self.settings.peers.is_empty() {
-            self.known.met.contains(&sci)
+            self.membership.seen.contains(&sci)
         } else {
             self.settings.peers.contains(&sci)
         }
     }
 
     fn knows_anybody(&self) -> bool {
-        !self.settings.peers.is_empty() || !self.known.met.is_empty()
+        !self.settings.peers.is_empty() || !self.membership.seen.is_empty()
     }
 
     /// Somebody who is known is live under another CAK, and not under this one.
@@ -108,54 +108,59 @@ impl Kay {
     }
 
     /// The place of the CAK under which keys should be agreed on.
-    pub(crate) fn best_place(&self) -> usize {
+    pub(crate) fn best_index(&self) -> usize {
         let counting = || (0..self.participants.len()).filter(|i| self.counts(*i));
         counting().find(|i| self.covers(*i)).or_else(|| counting().next()).unwrap_or(PREFERRED)
     }
 
     /// Whether the principal participant has nobody with whom keys may be agreed on.
     pub(crate) fn is_lonely(&self) -> bool {
-        let place = self.participants.iter().position(|participant| participant.id == self.principal);
-        place.is_none_or(|i| !self.counts(i))
+        let index = self.participants.iter().position(|participant| participant.id == self.principal);
+        index.is_none_or(|i| !self.counts(i))
     }
 
     /// Another CAK becomes the preferred one: known is who was, and is there.
     pub(crate) fn prefer_another(&mut self) {
         let participants = &self.participants;
-        self.known.met.retain(|sci| participants.iter().any(|participant| participant.peers.has_live(*sci)));
+        self.membership
+            .seen
+            .retain(|sci| participants.iter().any(|participant| participant.peers.has_live(*sci)));
     }
 
     /// Notes who is live, and tells who does not belong to the link.
     pub(crate) fn report_strangers(&mut self) {
         if let Some(preferred) = self.participants.first() {
-            preferred.peers.live().for_each(|peer| self.known.meet(peer.sci));
+            preferred.peers.live().for_each(|peer| self.membership.note_live(peer.sci));
             let misses = self.misses(PREFERRED);
-            if core::mem::replace(&mut self.known.missed, misses) != misses {
-                self.participants[PREFERRED].pace.news();
+            if core::mem::replace(&mut self.membership.missed, misses) != misses {
+                self.participants[PREFERRED].schedule.request();
             }
         }
-        let before = core::mem::take(&mut self.known.strangers);
-        let mut strangers: Vec<Strange> = Vec::new();
+        let before = core::mem::take(&mut self.membership.strangers);
+        let mut strangers: Vec<UnknownStation> = Vec::new();
         for participant in &self.participants {
             for peer in participant.peers.live().filter(|peer| !self.is_known(peer.sci)) {
                 if strangers.iter().any(|other| other.sci == peer.sci) {
                     continue;
                 }
-                let new = Strange { sci: peer.sci, ckn: participant.ckn, since: self.now, told: false };
+                let new =
+                    UnknownStation { sci: peer.sci, ckn: participant.ckn, since: self.now, reported: false };
                 let known = before.iter().find(|other| other.sci == peer.sci);
-                strangers.push(known.map_or(new, |known| Strange { ckn: new.ckn, ..*known }));
+                strangers.push(known.map_or(new, |known| UnknownStation { ckn: new.ckn, ..*known }));
             }
         }
-        self.known.strangers = strangers;
-        if self.known.told.is_some_and(|told| self.now < told + STRANGER_GAP) {
+        self.membership.strangers = strangers;
+        if self.membership.reported.is_some_and(|reported| self.now < reported + STRANGER_GAP) {
             return;
         }
         let now = self.now;
-        let due = |strange: &&mut Strange| !strange.told && now >= strange.since + STRANGER;
-        if let Some(Strange { sci, ckn, told, .. }) = self.known.strangers.iter_mut().find(due) {
-            *told = true;
-            self.out.tell(now, Reason::Stranger { sci: *sci, ckn: *ckn });
-            self.known.told = Some(now);
+        let due = |station: &&mut UnknownStation| !station.reported && now >= station.since + STRANGER_DELAY;
+        if let Some(UnknownStation { sci, ckn, reported, .. }) =
+            self.membership.strangers.iter_mut().find(due)
+        {
+            *reported = true;
+            self.out.notify(now, Reason::Stranger { sci: *sci, ckn: *ckn });
+            self.membership.reported = Some(now);
             self.counters.strangers += 1;
         }
     }
@@ -167,10 +172,10 @@ impl Kay {
 
     /// When [`Self::report_strangers`] has something to tell.
     pub(crate) fn strangers_deadline(&self) -> Option<Instant> {
-        let next = self.known.told.map(|told| told + STRANGER_GAP);
+        let next = self.membership.reported.map(|reported| reported + STRANGER_GAP);
         let mut earliest = Earliest::default();
-        for strange in self.known.strangers.iter().filter(|strange| !strange.told) {
-            let due = strange.since + STRANGER;
+        for station in self.membership.strangers.iter().filter(|station| !station.reported) {
+            let due = station.since + STRANGER_DELAY;
             earliest.add(next.map_or(due, |next| next.max(due)));
         }
         earliest.moment()
@@ -178,7 +183,7 @@ impl Kay {
 
     /// Who has been live for a while and does not belong to the link, and under which CAK.
     pub(crate) fn strangers(&self, now: Instant) -> Vec<(Sci, Ckn)> {
-        let there = self.known.strangers.iter().filter(|strange| now >= strange.since + STRANGER);
-        there.map(|strange| (strange.sci, strange.ckn)).collect()
+        let there = self.membership.strangers.iter().filter(|station| now >= station.since + STRANGER_DELAY);
+        there.map(|station| (station.sci, station.ckn)).collect()
     }
 }

@@ -13,22 +13,22 @@ use core::time::Duration;
 use wire::{Instant, Mi, Sci};
 
 use crate::peers::{LIVE, Peer, Peers};
-use crate::timers::{LIFE, REACH_PATIENCE};
+use crate::timers::{LIFE, REACHABILITY_HOLD};
 
 /// Whether a candidate has heard fewer members than another one, for long enough to be sure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct Reachability {
     lesser: bool,
     /// It is the other way round, since then.
     otherwise: Option<Instant>,
 }
 
-impl Reach {
+impl Reachability {
     /// Notes how it is now. Both changes take the same time, so that a path that comes and goes moves nobody.
     pub(crate) fn note(&mut self, now: Instant, lesser: bool) {
         if lesser == self.lesser {
             self.otherwise = None;
-        } else if now >= *self.otherwise.get_or_insert(now) + REACH_PATIENCE {
+        } else if now >= *self.otherwise.get_or_insert(now) + REACHABILITY_HOLD {
             *self = Self { lesser, otherwise: None };
         }
     }
@@ -39,20 +39,20 @@ impl Reach {
 
     /// When [`Self::note`] comes to another result.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        self.otherwise.map(|since| since + REACH_PATIENCE)
+        self.otherwise.map(|since| since + REACHABILITY_HOLD)
     }
 }
 
 /// A station in a sentence: by its SCI, or by its MI if it was never heard here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Named {
+pub enum StationName {
     /// Its SCI.
     Sci(Sci),
     /// Its MI: lists have no more.
     Mi(Mi),
 }
 
-impl fmt::Display for Named {
+impl fmt::Display for StationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sci(sci) => sci.fmt(f),
@@ -67,7 +67,7 @@ pub enum Gap {
     /// This station does not hear one of those whom a member hears.
     Here {
         /// Who is not heard.
-        whom: Named,
+        whom: StationName,
         /// Who hears it, and is heard.
         heard_by: Sci,
     },
@@ -101,7 +101,7 @@ impl fmt::Display for Gap {
 
 /// A gap that was seen, and since when.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct ObservedGap {
     /// Whose list shows it.
     pub(crate) witness: Mi,
     pub(crate) whom: Mi,
@@ -110,7 +110,7 @@ pub(crate) struct Seen {
     pub(crate) since: Instant,
 }
 
-impl Seen {
+impl ObservedGap {
     /// It is no passing one.
     pub(crate) fn is_lasting(&self, now: Instant) -> bool {
         now >= self.since + LASTING
@@ -135,27 +135,28 @@ impl Peers {
         let own = if stands { self.live().count() } else { 0 };
         let standing = self.live().filter(|peer| peer.stands()).map(|peer| peer.hears.len());
         let most = standing.chain([own]).max().unwrap_or(0);
-        self.own_reach.note(now, own < most);
+        self.own_reachability.note(now, own < most);
         for peer in self.known.iter_mut().filter(|peer| peer.live) {
-            peer.reach.note(now, peer.hears.len() < most);
+            peer.reachability.note(now, peer.hears.len() < most);
         }
     }
 
     /// What the list of a live peer shows: whom it does not hear, and whom it alone hears.
     pub(crate) fn note_gaps(&mut self, now: Instant, of: Mi, own: Mi) {
         let before = core::mem::take(&mut self.gaps);
-        let (of_it, others): (Vec<Seen>, Vec<Seen>) = before.into_iter().partition(|gap| gap.witness == of);
+        let (of_it, others): (Vec<ObservedGap>, Vec<ObservedGap>) =
+            before.into_iter().partition(|gap| gap.witness == of);
         self.gaps = others;
         let Some(peer) = self.find(of).filter(|peer| peer.live) else { return };
         let is_live = |mi: &Mi| self.find(*mi).is_some_and(|peer| peer.live);
         let between = self.live().map(|other| other.mi).filter(|mi| *mi != of && !peer.hears.contains(mi));
         let here = peer.hears.iter().copied().filter(|mi| *mi != own && !is_live(mi) && !self.has_left(*mi));
         let seen = between.map(|whom| (whom, true)).chain(here.map(|whom| (whom, false)));
-        let seen: Vec<Seen> = seen
+        let seen: Vec<ObservedGap> = seen
             .map(|(whom, between)| {
-                let same = |gap: &&Seen| gap.whom == whom && gap.between == between;
+                let same = |gap: &&ObservedGap| gap.whom == whom && gap.between == between;
                 let since = of_it.iter().find(same).map_or(now, |gap| gap.since);
-                Seen { witness: of, whom, between, since }
+                ObservedGap { witness: of, whom, between, since }
             })
             .collect();
         self.gaps.extend(seen);
@@ -193,14 +194,14 @@ impl Peers {
     /// Whether this member has been heard by others and not by this station for a life time: nothing that is sent reaches it,
     /// and nobody waits for it.
     pub(crate) fn is_out_of_reach(&self, now: Instant, mi: Mi) -> bool {
-        let here = |gap: &Seen| !gap.between && gap.whom == mi && gap.is_lasting(now);
+        let here = |gap: &ObservedGap| !gap.between && gap.whom == mi && gap.is_lasting(now);
         self.find(mi).is_none() && self.gaps.iter().any(here)
     }
 
-    fn named(&self, mi: Mi) -> Named {
+    fn named(&self, mi: Mi) -> StationName {
         let departed =
             || self.departed.iter().find(|departed| departed.mi == mi).map(|departed| departed.sci);
-        self.find(mi).map(|peer| peer.sci).or_else(departed).map_or(Named::Mi(mi), Named::Sci)
+        self.find(mi).map(|peer| peer.sci).or_else(departed).map_or(StationName::Mi(mi), StationName::Sci)
     }
 }
 
@@ -211,21 +212,21 @@ mod tests {
     #[test]
     fn who_hears_fewer_yields_after_a_while_and_not_for_a_path_that_comes_and_goes() {
         let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
-        let mut reach = Reach::default();
-        reach.note(at(0), true);
-        reach.note(at(8), false);
-        reach.note(at(9), true);
-        reach.note(at(20), true);
-        assert!(!reach.is_lesser());
-        assert_eq!(reach.deadline(), Some(at(21)));
-        reach.note(at(21), true);
-        assert!(reach.is_lesser());
-        reach.note(at(22), false);
-        reach.note(at(30), true);
-        reach.note(at(31), false);
-        reach.note(at(42), false);
-        assert!(reach.is_lesser());
-        reach.note(at(43), false);
-        assert_eq!(reach, Reach::default());
+        let mut reachability = Reachability::default();
+        reachability.note(at(0), true);
+        reachability.note(at(8), false);
+        reachability.note(at(9), true);
+        reachability.note(at(20), true);
+        assert!(!reachability.is_lesser());
+        assert_eq!(reachability.deadline(), Some(at(21)));
+        reachability.note(at(21), true);
+        assert!(reachability.is_lesser());
+        reachability.note(at(22), false);
+        reachability.note(at(30), true);
+        reachability.note(at(31), false);
+        reachability.note(at(42), false);
+        assert!(reachability.is_lesser());
+        reachability.note(at(43), false);
+        assert_eq!(reachability, Reachability::default());
     }
 }

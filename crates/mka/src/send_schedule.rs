@@ -8,31 +8,31 @@ use wire::Instant;
 use crate::timers::Earliest;
 
 /// So many MKPDUs at most in [`WINDOW`], whatever happens: nobody makes us flood the network.
-const MOST: usize = 16;
+const MAX_MKPDUS: usize = 16;
 const WINDOW: Duration = Duration::from_millis(1000);
 /// News wait so long for others to share the MKPDU with.
 const SPACING: Duration = Duration::from_millis(5);
 
 /// When the MKPDUs of a participant are due.
 #[derive(Debug, Default)]
-pub(crate) struct Pace {
-    news: bool,
+pub(crate) struct SendSchedule {
+    requested: bool,
     sent: VecDeque<Instant>,
 }
 
-impl Pace {
+impl SendSchedule {
     /// There is something that the others do not know.
-    pub(crate) const fn news(&mut self) {
-        self.news = true;
+    pub(crate) const fn request(&mut self) {
+        self.requested = true;
     }
 
     /// When the next MKPDU is due.
-    pub(crate) fn due(&self, hello: Duration) -> Instant {
+    pub(crate) fn poll_timeout(&self, hello: Duration) -> Instant {
         let Some(&last) = self.sent.back() else { return Instant::START };
         let mut due = Earliest::default();
         due.add(last + hello);
-        if self.news {
-            let window = if self.sent.len() < MOST { Instant::START } else { self.sent[0] + WINDOW };
+        if self.requested {
+            let window = if self.sent.len() < MAX_MKPDUS { Instant::START } else { self.sent[0] + WINDOW };
             due.add(window.max(last + SPACING));
         }
         due.moment().expect("invariant: a moment was added")
@@ -40,8 +40,8 @@ impl Pace {
 
     /// An MKPDU goes out.
     pub(crate) fn sent(&mut self, now: Instant) {
-        self.news = false;
-        if self.sent.len() == MOST {
+        self.requested = false;
+        if self.sent.len() == MAX_MKPDUS {
             self.sent.pop_front();
         }
         self.sent.push_back(now);
@@ -60,24 +60,24 @@ mod tests {
 
     #[test]
     fn the_first_at_once_then_each_hello_and_news_soon() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.due(HELLO), at(0));
-        pace.sent(at(10_000));
-        assert_eq!(pace.due(HELLO), at(12_000));
-        pace.news();
-        assert_eq!(pace.due(HELLO), at(10_005));
-        pace.sent(at(10_005));
-        assert_eq!(pace.due(HELLO), at(12_005));
+        let mut schedule = SendSchedule::default();
+        assert_eq!(schedule.poll_timeout(HELLO), at(0));
+        schedule.sent(at(10_000));
+        assert_eq!(schedule.poll_timeout(HELLO), at(12_000));
+        schedule.request();
+        assert_eq!(schedule.poll_timeout(HELLO), at(10_005));
+        schedule.sent(at(10_005));
+        assert_eq!(schedule.poll_timeout(HELLO), at(12_005));
     }
 
     #[test]
     fn news_without_end_make_no_flood() {
-        let mut pace = Pace::default();
+        let mut schedule = SendSchedule::default();
         let (mut now, mut count) = (at(10_000), 0);
         while now < at(20_000) {
-            pace.news();
-            if pace.due(HELLO) <= now {
-                pace.sent(now);
+            schedule.request();
+            if schedule.poll_timeout(HELLO) <= now {
+                schedule.sent(now);
                 count += 1;
             }
             now = now + Duration::from_millis(1);
