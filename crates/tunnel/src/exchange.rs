@@ -109,7 +109,7 @@ pub enum Command {
         seq: u64,
     },
     /// The peer has lost our lane: answer with [`Event::Position`].
-    TellPosition {
+    RequestPosition {
         /// Who.
         peer: PeerId,
         /// Under which generation.
@@ -214,7 +214,7 @@ pub enum Event {
     },
     /// The next epoch is wanted: header encryption has none in readiness, or numbers of flows or seqs run short. May
     /// be told again: what was met meanwhile, as `newest` shows, is not heeded.
-    WantEpoch {
+    EpochWanted {
         /// Towards whom.
         peer: PeerId,
         /// Under which generation.
@@ -227,14 +227,14 @@ pub enum Event {
 impl Command {
     /// Whether it voids or fills tables as a whole, which takes some hundred microseconds; others take as long as a
     /// frame.
-    pub const fn is_of_whole_tables(&self) -> bool {
+    pub const fn rebuilds_tables(&self) -> bool {
         matches!(self, Self::Begin { .. } | Self::InstallReceive { .. })
     }
 }
 
 impl Event {
     /// Whom it is about, and under which generation.
-    pub const fn about(&self) -> (PeerId, Generation) {
+    pub const fn subject(&self) -> (PeerId, Generation) {
         match *self {
             Self::Announce { peer, generation, .. }
             | Self::Withdraw { peer, generation, .. }
@@ -244,7 +244,7 @@ impl Event {
             | Self::UnknownIndex { peer, generation, .. }
             | Self::Lost { peer, generation, .. }
             | Self::Position { peer, generation, .. }
-            | Self::WantEpoch { peer, generation, .. } => (peer, generation),
+            | Self::EpochWanted { peer, generation, .. } => (peer, generation),
         }
     }
 }

@@ -25,7 +25,7 @@ const INDEXES: usize = 1 << 16;
 
 /// A flow towards a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GivenFlow {
+pub struct NumberedFlow {
     /// The flow.
     pub flow: Flow,
     /// Its number.
@@ -35,7 +35,7 @@ pub struct GivenFlow {
     /// When a frame of it came last.
     pub used: Instant,
     /// When it was announced last.
-    told: Option<Instant>,
+    announced_at: Option<Instant>,
 }
 
 /// Why a flow gets no number.
@@ -56,7 +56,7 @@ pub(crate) enum FlowRefusal {
 pub(crate) struct Flows {
     /// From the hash of a flow to its slot, plus 1.
     index: Table,
-    slots: Vec<Option<GivenFlow>>,
+    slots: Vec<Option<NumberedFlow>>,
     free: Vec<u16>,
     /// From a number to the slot of its flow.
     by_number: Vec<u16>,
@@ -69,7 +69,7 @@ pub(crate) struct Flows {
     per_source: Table,
     limits: Limits,
     /// Where the next look at ages begins.
-    hand: usize,
+    cursor: usize,
 }
 
 impl Flows {
@@ -85,7 +85,7 @@ impl Flows {
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             limits: *limits,
-            hand: 0,
+            cursor: 0,
         }
     }
 
@@ -107,7 +107,7 @@ impl Flows {
     }
 
     /// The flow with this [`Hasher::flow`], if it has a number: it is used now.
-    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut GivenFlow> {
+    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut NumberedFlow> {
         let slot = self.index.find(hash)? as usize - 1;
         let given = self.slots[slot].as_mut().filter(|given| given.flow == *flow)?;
         given.used = now;
@@ -133,7 +133,7 @@ impl Flows {
     }
 
     /// Gives a number to a flow that [`Flows::admits`].
-    pub(crate) fn give(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut GivenFlow> {
+    pub(crate) fn assign(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut NumberedFlow> {
         let slot = *self.free.last()?;
         let number = *self.numbers.front().filter(|_| self.fresh > 0)?;
         // Two flows with one hash: the second one gets no number.
@@ -148,12 +148,18 @@ impl Flows {
         }
         count_up(&mut self.per_source, hasher.address(flow.source));
         self.by_number[usize::from(number)] = slot;
-        let given = GivenFlow { flow, index: FlowIndex(number), acknowledged: false, used: now, told: None };
+        let given = NumberedFlow {
+            flow,
+            index: FlowIndex(number),
+            acknowledged: false,
+            used: now,
+            announced_at: None,
+        };
         Some(self.slots[usize::from(slot)].insert(given))
     }
 
     /// The flow with a number.
-    pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut GivenFlow> {
+    pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut NumberedFlow> {
         let slot = self.by_number[usize::from(index.0)];
         self.slots.get_mut(usize::from(slot))?.as_mut()
     }
@@ -168,8 +174,8 @@ impl Flows {
         mut withdraw: impl FnMut(FlowIndex) -> bool,
     ) {
         for _ in 0..budget.min(self.slots.len()) {
-            let slot = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = self.cursor;
+            self.cursor = (self.cursor + 1) % self.slots.len();
             let Some(given) = self.slots[slot] else { continue };
             if now.since(given.used) >= self.limits.flow_age && withdraw(given.index) {
                 self.remove(hasher, slot);
@@ -195,20 +201,20 @@ impl Flows {
     }
 
     /// All flows, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &GivenFlow> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NumberedFlow> {
         self.slots.iter().flatten()
     }
 }
 
-impl GivenFlow {
+impl NumberedFlow {
     /// Whether it is to be announced, for the first time or again.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        !self.acknowledged && self.told.is_none_or(|told| now.since(told) >= AGAIN)
+        !self.acknowledged && self.announced_at.is_none_or(|announced_at| now.since(announced_at) >= AGAIN)
     }
 
     /// It was announced now.
-    pub(crate) const fn told(&mut self, now: Instant) {
-        self.told = Some(now);
+    pub(crate) const fn note_announced(&mut self, now: Instant) {
+        self.announced_at = Some(now);
     }
 }
 

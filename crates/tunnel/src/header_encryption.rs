@@ -37,8 +37,8 @@ use wire::tunnel::FlowIndex;
 use crate::counters::{InDiscard, OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::Flows;
-use crate::forwarding::{PeerFacts, Shared};
-use crate::parts::Parts;
+use crate::forwarding::{PeerContext, Shared};
+use crate::fragments::FragmentBuffer;
 use crate::settings::Limits;
 
 use known_flows::KnownFlows;
@@ -57,7 +57,7 @@ pub(crate) struct HeaderEncryption {
     sealer: Sealer,
     waiting: Waiting,
     opener: Opener,
-    pub(crate) parts: Parts,
+    pub(crate) fragments: FragmentBuffer,
     /// After which epoch the next was asked for, and when last.
     wanted: Option<(u32, Instant)>,
     /// Epochs of the peer that are installed, which was not told yet.
@@ -73,7 +73,7 @@ impl HeaderEncryption {
             sealer: Sealer::new(),
             waiting: Waiting::new(lan_frame),
             opener: Opener::new(),
-            parts: Parts::new(lan_frame),
+            fragments: FragmentBuffer::new(lan_frame),
             wanted: None,
             ready: ArrayVec::new(),
         }
@@ -87,7 +87,7 @@ impl HeaderEncryption {
         self.known.clear();
         (self.wanted, self.ready) = (None, ArrayVec::new());
         counters.count_out_times(OutDiscard::WaitVoided, self.waiting.clear());
-        counters.count_in_times(InDiscard::PartRetired, self.parts.clear());
+        counters.count_in_times(InDiscard::PartRetired, self.fragments.clear());
     }
 
     /// The peer accepts this epoch.
@@ -106,8 +106,8 @@ impl HeaderEncryption {
     }
 
     /// Tells which epochs have become ready; true if some were not told.
-    pub(crate) fn tell_ready(&mut self, facts: &PeerFacts, shared: &mut Shared) -> bool {
-        let (peer, generation) = (facts.peer, facts.generation);
+    pub(crate) fn tell_ready(&mut self, context: &PeerContext, shared: &mut Shared) -> bool {
+        let (peer, generation) = (context.peer, context.generation);
         self.ready.retain(|&mut epoch| !shared.events.tell(Event::ReceiveReady { peer, generation, epoch }));
         !self.ready.is_empty()
     }
@@ -122,9 +122,9 @@ impl HeaderEncryption {
     /// What ends by itself; true if something is left that does.
     pub(crate) fn watch(&mut self, now: Instant, counters: &mut PeerCounters) -> bool {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
-        counters.count_in_times(InDiscard::PartExpired, self.parts.expire(now));
+        counters.count_in_times(InDiscard::PartExpired, self.fragments.expire(now));
         self.opener.handle_timeout(now);
-        !self.waiting.is_empty() || !self.parts.is_empty() || self.opener.due().is_some()
+        !self.waiting.is_empty() || !self.fragments.is_empty() || self.opener.poll_timeout().is_some()
     }
 
     /// The epoch that is sent with; 0: none.

@@ -16,12 +16,12 @@ use suite::tunnel::EpochSecret;
 use wire::time::Instant;
 use wire::tunnel::FlowIndex;
 
-use crate::announced::Announced;
+use crate::announced_flows::AnnouncedFlows;
 use crate::exchange::{EPOCH_OVERLAP, Event, Generation};
 use crate::flows::Flows;
 use crate::forwarding::Shared;
 use crate::lane::Lane;
-use crate::receive::{Owner, Receive};
+use crate::receive::{Owner, ReceiveLanes};
 use crate::settings::{Limits, PeerId, Settings};
 use crate::window::LaneNumber;
 
@@ -31,7 +31,7 @@ pub(crate) use outward::Outward;
 /// Who keeps asking or telling does so at most this often.
 const AGAIN: Duration = Duration::from_secs(1);
 /// Whether the lane is lost is judged by what came in so long a time, or since unknown identifiers came last.
-const JUDGED: Duration = Duration::from_millis(100);
+const LOSS_INTERVAL: Duration = Duration::from_millis(100);
 /// It may be lost if for each unknown identifier no more valid packets came than these. Who holds valid packets back to
 /// let them drip in has as many as a window holds, and they last for a quarter of that.
 const VALID_FOR_EACH_UNKNOWN: u64 = 4;
@@ -40,7 +40,7 @@ const VALID_FOR_EACH_UNKNOWN: u64 = 4;
 #[derive(Debug)]
 pub(crate) struct Identifier {
     pub(crate) flows: Flows,
-    pub(crate) announced: Announced,
+    pub(crate) announced: AnnouncedFlows,
     transmit: Option<Lane>,
     /// When the next epoch was asked for last.
     wanted: Option<Instant>,
@@ -49,7 +49,7 @@ pub(crate) struct Identifier {
     /// Valid packets.
     valid: u64,
     /// What had come when the lane was judged last: nothing is known before that.
-    judged: Option<Judged>,
+    last_sample: Option<LossSample>,
     /// When the peer was asked last where its lane stands, and for which lane.
     asked: Option<Instant>,
     ask_lane: usize,
@@ -59,7 +59,7 @@ pub(crate) struct Identifier {
 
 /// What had come at a moment: valid packets of the peer, and unknown identifiers of anybody.
 #[derive(Clone, Copy, Debug)]
-struct Judged {
+struct LossSample {
     at: Instant,
     valid: u64,
     unknown: u64,
@@ -82,12 +82,12 @@ impl Identifier {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             flows: Flows::new(limits),
-            announced: Announced::new(limits.flows),
+            announced: AnnouncedFlows::new(limits.flows),
             transmit: None,
             wanted: None,
             epochs: ArrayVec::new(),
             valid: 0,
-            judged: None,
+            last_sample: None,
             asked: None,
             ask_lane: 0,
             unknown_told: None,
@@ -95,14 +95,15 @@ impl Identifier {
     }
 
     /// Voids keys, windows and flows; how many parts were lost by it.
-    pub(crate) fn void(&mut self, shared: &Shared, receive: &mut Receive) -> u64 {
+    pub(crate) fn void(&mut self, shared: &Shared, receive: &mut ReceiveLanes) -> u64 {
         self.transmit = None;
         self.wanted = None;
         self.flows.clear(&shared.hasher);
         self.announced.clear();
-        let parts = self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
+        let fragments =
+            self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
         self.epochs.clear();
-        parts
+        fragments
     }
 
     /// A new epoch for this direction. One that is not newer is not heeded: a key never begins again.
@@ -117,7 +118,7 @@ impl Identifier {
     /// A new epoch of the peer; how many parts of an epoch that made room for it were lost.
     pub(crate) fn install_receive(
         &mut self,
-        receive: &mut Receive,
+        receive: &mut ReceiveLanes,
         owner: Owner,
         secret: &EpochSecret,
         lanes: u8,
@@ -125,19 +126,19 @@ impl Identifier {
         if self.epochs.last().is_some_and(|newest| newest.epoch >= owner.epoch) {
             return 0;
         }
-        let mut parts = 0;
+        let mut fragments = 0;
         if self.epochs.is_full() {
-            parts = self.retire(receive, 0);
+            fragments = self.retire(receive, 0);
         }
         let lanes = (0..lanes.clamp(1, Settings::LANES))
             .map_while(|lane| receive.open(owner, secret.lane_key(lane)))
             .collect();
         self.epochs.push(ReceiveEpoch { epoch: owner.epoch, lanes, ready: false, used: false, until: None });
-        self.judged = None;
-        parts
+        self.last_sample = None;
+        fragments
     }
 
-    fn retire(&mut self, receive: &mut Receive, epoch: usize) -> u64 {
+    fn retire(&mut self, receive: &mut ReceiveLanes, epoch: usize) -> u64 {
         self.epochs.remove(epoch).lanes.iter().map(|&lane| receive.close(lane)).sum()
     }
 
@@ -158,7 +159,7 @@ impl Identifier {
         peer: PeerId,
         generation: Generation,
         shared: &mut Shared,
-        receive: &Receive,
+        receive: &ReceiveLanes,
     ) -> bool {
         for epoch in self.epochs.iter_mut().filter(|epoch| !epoch.ready) {
             epoch.ready = epoch.lanes.iter().all(|&lane| receive.is_full(lane))
@@ -168,7 +169,7 @@ impl Identifier {
     }
 
     /// Ends the epoch that is over; how many parts were lost by it.
-    pub(crate) fn end_overlap(&mut self, now: Instant, receive: &mut Receive) -> u64 {
+    pub(crate) fn end_overlap(&mut self, now: Instant, receive: &mut ReceiveLanes) -> u64 {
         match self.epochs.first() {
             Some(ReceiveEpoch { until: Some(until), .. }) if *until <= now => self.retire(receive, 0),
             _ => 0,
@@ -191,13 +192,13 @@ impl Identifier {
         generation: Generation,
         shared: &mut Shared,
     ) -> bool {
-        let here = Judged { at: now, valid: self.valid, unknown };
-        let judged = *self.judged.get_or_insert(here);
-        if now.since(judged.at) < JUDGED || unknown == judged.unknown {
+        let here = LossSample { at: now, valid: self.valid, unknown };
+        let last_sample = *self.last_sample.get_or_insert(here);
+        if now.since(last_sample.at) < LOSS_INTERVAL || unknown == last_sample.unknown {
             return false;
         }
-        self.judged = Some(here);
-        let (valid, unknown) = (self.valid - judged.valid, unknown.wrapping_sub(judged.unknown));
+        self.last_sample = Some(here);
+        let (valid, unknown) = (self.valid - last_sample.valid, unknown.wrapping_sub(last_sample.unknown));
         let well = valid > unknown.saturating_mul(VALID_FOR_EACH_UNKNOWN);
         if well || self.asked.is_some_and(|asked| now.since(asked) < AGAIN) {
             return false;
@@ -218,11 +219,11 @@ impl Identifier {
 
     /// The peer's lane stands at this anchor; false if that is no news: an anchor that the window reaches brings nothing
     /// that is not known, and would take away what is under way.
-    pub(crate) fn position(&mut self, receive: &mut Receive, epoch: u32, lane: u8, seq: u64) -> bool {
+    pub(crate) fn position(&mut self, receive: &mut ReceiveLanes, epoch: u32, lane: u8, seq: u64) -> bool {
         let known = self.epochs.iter().find(|known| known.epoch == epoch);
         let Some(&lane) = known.and_then(|known| known.lanes.get(usize::from(lane))) else { return false };
         let moved = !receive.lane(lane).window.reaches(seq) && receive.lane(lane).window.advance(seq);
-        receive.note_debt();
+        receive.mark_unfilled();
         moved
     }
 

@@ -22,7 +22,7 @@ pub(crate) struct Lane {
 
 /// A seq that was taken, with what belongs to it.
 #[derive(Debug)]
-pub(crate) struct Taken<'a> {
+pub(crate) struct TakenSeq<'a> {
     pub(crate) seq: u64,
     pub(crate) block: IdentifierBlock,
     key: &'a LaneKey,
@@ -37,13 +37,13 @@ impl Lane {
     }
 
     /// Takes the next seq; none if the epoch's are used up.
-    pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
+    pub(crate) fn take(&mut self) -> Option<TakenSeq<'_>> {
         let seq = self.next_seq;
         if seq > LAST_SEQ {
             return None;
         }
         self.next_seq += 1;
-        Some(Taken { seq, block: self.key.block(seq), key: &self.key })
+        Some(TakenSeq { seq, block: self.key.block(seq), key: &self.key })
     }
 
     /// Whether so few seqs are left that the next epoch should come.
@@ -62,7 +62,7 @@ impl Lane {
     }
 }
 
-impl Taken<'_> {
+impl TakenSeq<'_> {
     /// The check of a header.
     pub(crate) fn check(&self, header: [u8; HEADER_OCTETS]) -> [u8; CHECK_OCTETS] {
         self.key.check(self.block.pad, header)

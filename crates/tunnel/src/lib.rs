@@ -15,21 +15,21 @@
 
 extern crate alloc;
 
-mod admission;
-mod announced;
+mod announced_flows;
 mod counters;
 mod events;
 mod exchange;
 mod flows;
 mod forwarding;
+mod fragments;
 mod hash;
 mod header_encryption;
 mod identifier;
 mod lane;
 mod message;
+mod new_flow_limit;
 mod numbering;
 mod packet;
-mod parts;
 mod plain;
 mod receive;
 mod session;
@@ -40,13 +40,15 @@ mod window;
 
 pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
-pub use flows::GivenFlow;
-pub use forwarding::{Forwarding, PeerMemory};
+pub use flows::NumberedFlow;
+pub use forwarding::{Forwarding, PreparedPeer};
 pub use message::{HelloMode, Message, MessageError, Stream};
-pub use packet::{Arrival, Arrived, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, Released, Route, To};
+pub use packet::{
+    Delivery, Destination, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, PacketSource, Released, Route,
+};
 pub use session::{
     COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
 pub use settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
-pub use stations::{Place, Station};
+pub use stations::{Location, Station};

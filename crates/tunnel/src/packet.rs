@@ -15,9 +15,9 @@ pub const PREFIX_OCTETS: usize = 32;
 
 /// Where a frame of the LAN goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum To {
+pub enum Destination {
     /// To the peer that its destination is behind.
-    One(PeerId),
+    Peer(PeerId),
     /// To all peers.
     All,
 }
@@ -28,7 +28,7 @@ pub struct Route {
     /// The frame, taken apart.
     pub taken: ParsedFrame,
     /// Where it goes.
-    pub to: To,
+    pub destination: Destination,
 }
 
 /// A UDP payload: the header, then these octets of the frame.
@@ -49,7 +49,7 @@ impl Packet {
 
 /// Who a packet came from, as far as the engine can tell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arrival {
+pub enum PacketSource {
     /// It came to the data port: its identifier tells who sent it.
     Identifier,
     /// Header encryption or plain: from this peer's UDP address.
@@ -58,7 +58,7 @@ pub enum Arrival {
 
 /// What came of a packet.
 #[derive(Debug)]
-pub enum Arrived<'a> {
+pub enum Delivery<'a> {
     /// A frame for the LAN: the prefix, then `packet[body]`. There are `body.start` octets of room in front of the body.
     Frame {
         /// Who sent it.

@@ -4,12 +4,12 @@ use alloc::vec::Vec;
 
 use suite::tunnel::{LaneKey, Rid};
 
-use crate::parts::Parts;
+use crate::fragments::FragmentBuffer;
 use crate::settings::PeerId;
 use crate::table::Table;
 use crate::window::{LaneNumber, Window, parse_value};
 
-/// Identifiers that one call of [`Receive::fill`] puts into the table or takes out of it.
+/// Identifiers that one call of [`ReceiveLanes::fill`] puts into the table or takes out of it.
 const FILL: usize = 256;
 
 /// Whose lane.
@@ -25,32 +25,32 @@ pub(crate) struct ReceiveLane {
     /// None: closed.
     pub(crate) owner: Option<Owner>,
     pub(crate) window: Window,
-    pub(crate) parts: Parts,
+    pub(crate) fragments: FragmentBuffer,
 }
 
 /// The lanes that are received.
 #[derive(Debug)]
-pub(crate) struct Receive {
+pub(crate) struct ReceiveLanes {
     pub(crate) table: Table,
     pub(crate) lanes: Vec<ReceiveLane>,
     width: u64,
     part_octets: usize,
     /// Whether a lane may have identifiers to be filled in or taken out.
-    indebted: bool,
+    unfilled: bool,
     /// Which lane is looked at next.
-    hand: usize,
+    cursor: usize,
 }
 
-impl Receive {
+impl ReceiveLanes {
     /// Memory for `lanes` lanes; more are made when they are needed.
     pub(crate) fn new(lanes: usize, width: u64, part_octets: usize) -> Self {
         let mut receive = Self {
-            table: Table::new(lanes * Window::places(width)),
+            table: Table::new(lanes * Window::capacity(width)),
             lanes: Vec::with_capacity(lanes),
             width,
             part_octets,
-            indebted: false,
-            hand: 0,
+            unfilled: false,
+            cursor: 0,
         };
         for _ in 0..lanes {
             receive.push();
@@ -61,13 +61,17 @@ impl Receive {
     fn push(&mut self) -> Option<usize> {
         let number = LaneNumber(u16::try_from(self.lanes.len()).ok()?);
         let window = Window::new(number, self.width);
-        self.lanes.push(ReceiveLane { owner: None, window, parts: Parts::new(self.part_octets) });
+        self.lanes.push(ReceiveLane {
+            owner: None,
+            window,
+            fragments: FragmentBuffer::new(self.part_octets),
+        });
         Some(self.lanes.len() - 1)
     }
 
     fn add(&mut self) -> Option<usize> {
         // Twice as many as before: who has many peers does not move all identifiers for each that comes.
-        self.table.reserve((self.lanes.len() + 1).next_power_of_two() * Window::places(self.width));
+        self.table.reserve((self.lanes.len() + 1).next_power_of_two() * Window::capacity(self.width));
         self.push()
     }
 
@@ -83,11 +87,11 @@ impl Receive {
             .or_else(|| self.add())?;
         let lane = &mut self.lanes[number];
         if !lane.window.is_clear() {
-            lane.window.fill(&mut self.table, Window::places(self.width));
+            lane.window.fill(&mut self.table, Window::capacity(self.width));
         }
         lane.window.open(key);
         lane.owner = Some(owner);
-        self.indebted = true;
+        self.unfilled = true;
         u16::try_from(number).ok().map(LaneNumber)
     }
 
@@ -96,9 +100,9 @@ impl Receive {
         let lane = self.lane(number);
         lane.owner = None;
         lane.window.close();
-        let parts = lane.parts.clear();
-        self.indebted = true;
-        parts
+        let fragments = lane.fragments.clear();
+        self.unfilled = true;
+        fragments
     }
 
     pub(crate) fn lane(&mut self, number: LaneNumber) -> &mut ReceiveLane {
@@ -112,32 +116,32 @@ impl Receive {
 
     /// Whether a window holds all that it should.
     pub(crate) fn is_full(&self, number: LaneNumber) -> bool {
-        self.lanes[usize::from(number.0)].window.debt() == 0
+        self.lanes[usize::from(number.0)].window.missing() == 0
     }
 
     /// A lane's window may have identifiers missing.
-    pub(crate) const fn note_debt(&mut self) {
-        self.indebted = true;
+    pub(crate) const fn mark_unfilled(&mut self) {
+        self.unfilled = true;
     }
 
-    /// Whether [`Receive::fill`] has something to do.
-    pub(crate) const fn is_indebted(&self) -> bool {
-        self.indebted
+    /// Whether [`ReceiveLanes::fill`] has something to do.
+    pub(crate) const fn needs_fill(&self) -> bool {
+        self.unfilled
     }
 
     /// Fills windows in, and clears those that were closed: at most [`FILL`] identifiers, and a look at each lane.
     pub(crate) fn fill(&mut self) {
-        if !self.indebted {
+        if !self.unfilled {
             return;
         }
         let mut budget = FILL;
         for _ in 0..self.lanes.len() {
-            budget -= self.lanes[self.hand].window.fill(&mut self.table, budget);
+            budget -= self.lanes[self.cursor].window.fill(&mut self.table, budget);
             if budget == 0 {
                 return;
             }
-            self.hand = (self.hand + 1) % self.lanes.len();
+            self.cursor = (self.cursor + 1) % self.lanes.len();
         }
-        self.indebted = false;
+        self.unfilled = false;
     }
 }

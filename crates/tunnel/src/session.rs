@@ -29,13 +29,13 @@
 //!
 //! Left out on purpose: who may speak at all (the channel's, by its keys); time-outs of a connection (the channel's).
 
-mod allowance;
 mod announcements;
 mod fault;
 mod handle_message;
 mod peer_flows;
 mod receive_epochs;
 mod state;
+mod token_bucket;
 mod transmit_epochs;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -49,10 +49,10 @@ pub use self::announcements::{IN_FLIGHT, OUTSTANDING};
 pub use self::fault::PeerFault;
 pub use self::state::{ChannelState, EpochAge, SessionCounters, SessionState};
 
-use self::allowance::Allowance;
 use self::announcements::Announcements;
 use self::peer_flows::PeerFlows;
 use self::receive_epochs::ReceiveEpochs;
+use self::token_bucket::TokenBucket;
 use self::transmit_epochs::TransmitEpochs;
 use crate::exchange::{Command, Event, Generation, Instance};
 use crate::message::{HelloMode, Message, MessageError, Stream};
@@ -108,8 +108,8 @@ pub struct Session {
     asked: BTreeMap<u8, u32>,
     /// Where the peer asked for ours, and was not answered yet.
     asks: BTreeSet<u8>,
-    where_is: Allowance,
-    unknowns: Allowance,
+    where_is: TokenBucket,
+    unknowns: TokenBucket,
     commands: VecDeque<Command>,
     counters: SessionCounters,
     fault: Option<(PeerFault, Instant)>,
@@ -148,8 +148,8 @@ impl Session {
             due: Due::default(),
             asked: BTreeMap::new(),
             asks: BTreeSet::new(),
-            where_is: Allowance::new(now, 4, Duration::from_millis(500)),
-            unknowns: Allowance::new(now, 4, Duration::from_millis(500)),
+            where_is: TokenBucket::new(now, 4, Duration::from_millis(500)),
+            unknowns: TokenBucket::new(now, 4, Duration::from_millis(500)),
             commands: VecDeque::new(),
             counters: SessionCounters::default(),
             fault: None,
@@ -158,7 +158,7 @@ impl Session {
 
     /// The forwarding half has heard of generations up to this one, by a session of before: those of this session come
     /// behind it, and what the forwarding half said of earlier ones is not heeded.
-    pub fn follow(&mut self, before: Generation) {
+    pub fn continue_after(&mut self, before: Generation) {
         if before != Generation::default() {
             self.generation = Generation(before.0.wrapping_add(1).max(1));
         }
@@ -168,7 +168,7 @@ impl Session {
     pub fn handle_connected(&mut self, now: Instant) {
         self.forget_connection();
         self.counters.connections += 1;
-        self.enter(now, ChannelState::Greeting);
+        self.enter(now, ChannelState::HelloSent);
         self.due.hello = true;
     }
 
@@ -183,14 +183,14 @@ impl Session {
     /// # Errors
     /// [`PeerFault`]: the caller closes the connection. Until then nothing more is heeded or sent.
     pub fn handle_message(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
-        let heeded = match self.channel {
+        let handled = match self.channel {
             // What was under way while the connection ended.
             ChannelState::Down | ChannelState::Faulted => return Ok(()),
-            ChannelState::Greeting => self.handle_hello(now, message),
-            ChannelState::Greeted | ChannelState::Up => self.handle_when_up(now, message),
+            ChannelState::HelloSent => self.handle_hello(now, message),
+            ChannelState::HelloReceived | ChannelState::Up => self.handle_when_up(now, message),
         };
         let too_many = self.commands.len() > COMMANDS;
-        let result = heeded.and(if too_many { Err(PeerFault::Flood) } else { Ok(()) });
+        let result = handled.and(if too_many { Err(PeerFault::Flood) } else { Ok(()) });
         if let Err(fault) = result {
             self.enter_fault(now, fault);
         }
@@ -212,7 +212,8 @@ impl Session {
 
     /// The forwarding half tells something.
     pub fn handle_event(&mut self, now: Instant, event: Event) {
-        if event.about() != (self.settings.peer, self.generation) || self.generation == Generation::default()
+        if event.subject() != (self.settings.peer, self.generation)
+            || self.generation == Generation::default()
         {
             self.counters.events_old += 1;
             return;
@@ -246,28 +247,28 @@ impl Session {
                     self.due.positions.insert(lane, (epoch, seq));
                 }
             }
-            Event::WantEpoch { newest, .. } => self.transmit.want(newest),
+            Event::EpochWanted { newest, .. } => self.transmit.want(newest),
         }
         self.begin_epoch(now);
     }
 
     /// The time of [`Session::poll_timeout`] has come, or any other.
     pub fn handle_timeout(&mut self, now: Instant) {
-        for index in self.flows.told_again(now) {
+        for index in self.flows.take_retries(now) {
             self.commands.push_back(Command::Unknown {
                 peer: self.settings.peer,
                 generation: self.generation,
                 index,
             });
         }
-        self.peer_flows.lose_patience(now);
+        self.peer_flows.handle_timeout(now);
         self.begin_epoch(now);
     }
 
     /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let epoch = if self.greeted() { self.transmit.due() } else { None };
-        [epoch, self.flows.due(), self.peer_flows.due()].into_iter().flatten().min()
+        let epoch = if self.hello_received() { self.transmit.poll_timeout() } else { None };
+        [epoch, self.flows.poll_timeout(), self.peer_flows.poll_timeout()].into_iter().flatten().min()
     }
 
     /// The next command for the forwarding half.
@@ -311,8 +312,8 @@ impl Session {
         }
     }
 
-    fn greeted(&self) -> bool {
-        matches!(self.channel, ChannelState::Greeted | ChannelState::Up)
+    fn hello_received(&self) -> bool {
+        matches!(self.channel, ChannelState::HelloReceived | ChannelState::Up)
     }
 
     fn enter(&mut self, now: Instant, channel: ChannelState) {
@@ -339,7 +340,7 @@ impl Session {
 
     /// Draws the secret of another epoch if one is due. Without a channel it waits: the epoch lasts longer.
     fn begin_epoch(&mut self, now: Instant) {
-        if self.greeted() {
+        if self.hello_received() {
             self.transmit.begin(now, self.settings.draw);
         }
     }
@@ -349,7 +350,7 @@ impl Session {
             let SessionSettings { instance, lanes, window, .. } = self.settings;
             return Some(Message::Hello { instance, lanes, window, mode: self.mode });
         }
-        if !self.greeted() {
+        if !self.hello_received() {
             return None;
         }
         if core::mem::take(&mut self.due.welcome) {

@@ -29,7 +29,7 @@ const STAY: Duration = Duration::from_secs(1);
 
 /// Where a station is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Location {
     /// On this LAN.
     Here,
     /// At another site.
@@ -42,14 +42,14 @@ pub struct Station {
     /// Its address.
     pub address: MacAddr,
     /// Where it is.
-    pub place: Place,
+    pub location: Location,
     /// When it was heard there last.
     pub heard: Instant,
 }
 
 /// What came of hearing a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
+pub(crate) enum LearnOutcome {
     /// Where it was known to be, or its address is no station's.
     Known,
     /// For the first time.
@@ -57,7 +57,7 @@ pub(crate) enum Heard {
     /// It has moved.
     Moved,
     /// It is believed to be there still, elsewhere.
-    Elsewhere(Place),
+    Elsewhere(Location),
     /// There is no room for it.
     NoRoom,
 }
@@ -75,13 +75,13 @@ pub(crate) struct Stations {
     limit: usize,
     age: Duration,
     /// Where the next look at ages begins.
-    hand: usize,
+    cursor: usize,
 }
 
-const fn side(place: Place) -> usize {
-    match place {
-        Place::Here => 0,
-        Place::Behind(_) => 1,
+const fn table_half(location: Location) -> usize {
+    match location {
+        Location::Here => 0,
+        Location::Behind(_) => 1,
     }
 }
 
@@ -96,7 +96,7 @@ impl Stations {
             count: [0; 2],
             limit,
             age,
-            hand: 0,
+            cursor: 0,
         }
     }
 
@@ -107,58 +107,64 @@ impl Stations {
     }
 
     /// Where a station is, if it was heard within its age.
-    pub(crate) fn place(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Place> {
+    pub(crate) fn location(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Location> {
         if address.is_group() {
             return None;
         }
         let station = self.slots[self.slot(hasher.address(address), address)?]?;
-        (now.since(station.heard) < self.age).then_some(station.place)
+        (now.since(station.heard) < self.age).then_some(station.location)
     }
 
     /// A station was heard at this place.
-    pub(crate) fn learn(&mut self, now: Instant, hasher: &Hasher, address: MacAddr, place: Place) -> Heard {
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        address: MacAddr,
+        location: Location,
+    ) -> LearnOutcome {
         if address.is_group() {
-            return Heard::Known;
+            return LearnOutcome::Known;
         }
         let hash = hasher.address(address);
-        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, place) };
-        let Some(station) = &mut self.slots[slot] else { return Heard::NoRoom };
-        if station.place == place {
+        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, location) };
+        let Some(station) = &mut self.slots[slot] else { return LearnOutcome::NoRoom };
+        if station.location == location {
             station.heard = now;
-            return Heard::Known;
+            return LearnOutcome::Known;
         }
         if now.since(station.heard) < STAY {
-            return Heard::Elsewhere(station.place);
+            return LearnOutcome::Elsewhere(station.location);
         }
-        let (from, to) = (side(station.place), side(place));
+        let (from, to) = (table_half(station.location), table_half(location));
         if from != to && self.count[to] >= self.limit {
-            return Heard::NoRoom;
+            return LearnOutcome::NoRoom;
         }
-        (station.place, station.heard) = (place, now);
+        (station.location, station.heard) = (location, now);
         self.count[from] -= 1;
         self.count[to] += 1;
-        Heard::Moved
+        LearnOutcome::Moved
     }
 
-    fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, place: Place) -> Heard {
-        if self.count[side(place)] >= self.limit {
-            return Heard::NoRoom;
+    fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, location: Location) -> LearnOutcome {
+        if self.count[table_half(location)] >= self.limit {
+            return LearnOutcome::NoRoom;
         }
-        let Some(slot) = self.free.pop() else { return Heard::NoRoom };
+        let Some(slot) = self.free.pop() else { return LearnOutcome::NoRoom };
         if !self.index.insert(hash, u64::from(slot) + 1) {
             self.free.push(slot);
-            return Heard::NoRoom;
+            return LearnOutcome::NoRoom;
         }
-        self.slots[slot as usize] = Some(Station { address, place, heard: now });
-        self.count[side(place)] += 1;
-        Heard::New
+        self.slots[slot as usize] = Some(Station { address, location, heard: now });
+        self.count[table_half(location)] += 1;
+        LearnOutcome::New
     }
 
     /// Looks at the next `budget` places and forgets who has grown old there.
     pub(crate) fn age(&mut self, now: Instant, hasher: &Hasher, budget: usize) {
         for _ in 0..budget.min(self.slots.len()) {
-            let slot = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = self.cursor;
+            self.cursor = (self.cursor + 1) % self.slots.len();
             if self.slots[slot].is_some_and(|station| now.since(station.heard) >= self.age) {
                 self.clear(hasher, slot);
             }
@@ -168,7 +174,7 @@ impl Stations {
     /// Forgets who is behind this peer.
     pub(crate) fn forget(&mut self, hasher: &Hasher, peer: PeerId) {
         for slot in 0..self.slots.len() {
-            if self.slots[slot].is_some_and(|station| station.place == Place::Behind(peer)) {
+            if self.slots[slot].is_some_and(|station| station.location == Location::Behind(peer)) {
                 self.clear(hasher, slot);
             }
         }
@@ -178,7 +184,7 @@ impl Stations {
         let Some(station) = self.slots[slot].take() else { return };
         self.index.remove(hasher.address(station.address));
         self.free.push(slot as u32);
-        self.count[side(station.place)] -= 1;
+        self.count[table_half(station.location)] -= 1;
     }
 
     /// Whether any station is known.
@@ -196,8 +202,8 @@ impl Stations {
 mod tests {
     use super::*;
 
-    const A: Place = Place::Behind(PeerId(0));
-    const B: Place = Place::Behind(PeerId(1));
+    const A: Location = Location::Behind(PeerId(0));
+    const B: Location = Location::Behind(PeerId(1));
 
     fn address(last: u16) -> MacAddr {
         let [high, low] = last.to_be_bytes();
@@ -215,33 +221,44 @@ mod tests {
     /// (milliseconds, where it is heard, what becomes of it, where it is then)
     #[test]
     fn rows() {
-        let rows: &[&[(u64, Place, Heard, Place)]] = &[
-            &[(0, Place::Here, Heard::New, Place::Here), (9, Place::Here, Heard::Known, Place::Here)],
+        let rows: &[&[(u64, Location, LearnOutcome, Location)]] = &[
+            &[
+                (0, Location::Here, LearnOutcome::New, Location::Here),
+                (9, Location::Here, LearnOutcome::Known, Location::Here),
+            ],
             // What comes back from the LAN has come out of a tunnel.
-            &[(0, A, Heard::New, A), (999, Place::Here, Heard::Elsewhere(A), A)],
+            &[(0, A, LearnOutcome::New, A), (999, Location::Here, LearnOutcome::Elsewhere(A), A)],
             // A move takes a second of silence, counted from when it was heard last.
             &[
-                (0, A, Heard::New, A),
-                (900, A, Heard::Known, A),
-                (1899, Place::Here, Heard::Elsewhere(A), A),
-                (1900, Place::Here, Heard::Moved, Place::Here),
-                (2899, A, Heard::Elsewhere(Place::Here), Place::Here),
-                (2900, B, Heard::Moved, B),
-                (3000, A, Heard::Elsewhere(B), B),
-                (3900, A, Heard::Moved, A),
+                (0, A, LearnOutcome::New, A),
+                (900, A, LearnOutcome::Known, A),
+                (1899, Location::Here, LearnOutcome::Elsewhere(A), A),
+                (1900, Location::Here, LearnOutcome::Moved, Location::Here),
+                (2899, A, LearnOutcome::Elsewhere(Location::Here), Location::Here),
+                (2900, B, LearnOutcome::Moved, B),
+                (3000, A, LearnOutcome::Elsewhere(B), B),
+                (3900, A, LearnOutcome::Moved, A),
             ],
             // Being refused does not count as being heard.
-            &[(0, A, Heard::New, A), (999, B, Heard::Elsewhere(A), A), (1000, B, Heard::Moved, B)],
+            &[
+                (0, A, LearnOutcome::New, A),
+                (999, B, LearnOutcome::Elsewhere(A), A),
+                (1000, B, LearnOutcome::Moved, B),
+            ],
         ];
         for (number, row) in rows.iter().enumerate() {
             let (mut stations, hasher) = new(8);
-            for &(ms, place, heard, then) in *row {
+            for &(ms, location, heard, then) in *row {
                 assert_eq!(
-                    stations.learn(at(ms), &hasher, address(1), place),
+                    stations.learn(at(ms), &hasher, address(1), location),
                     heard,
                     "row {number}, {ms} ms"
                 );
-                assert_eq!(stations.place(at(ms), &hasher, address(1)), Some(then), "row {number}, {ms} ms");
+                assert_eq!(
+                    stations.location(at(ms), &hasher, address(1)),
+                    Some(then),
+                    "row {number}, {ms} ms"
+                );
             }
         }
     }
@@ -251,13 +268,13 @@ mod tests {
         let (mut stations, hasher) = new(8);
         for number in 0..6 {
             let heard = stations.learn(at(0), &hasher, address(number), A);
-            assert_eq!(heard, if number < 4 { Heard::New } else { Heard::NoRoom });
+            assert_eq!(heard, if number < 4 { LearnOutcome::New } else { LearnOutcome::NoRoom });
         }
         for number in 10..14 {
-            assert_eq!(stations.learn(at(0), &hasher, address(number), Place::Here), Heard::New);
+            assert_eq!(stations.learn(at(0), &hasher, address(number), Location::Here), LearnOutcome::New);
         }
-        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), Heard::NoRoom, "nor by moving");
-        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), Heard::Moved, "on the same side");
+        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), LearnOutcome::NoRoom, "nor by moving");
+        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), LearnOutcome::Moved, "on the same side");
         assert_eq!(stations.iter().count(), 8);
     }
 
@@ -266,10 +283,14 @@ mod tests {
         let (mut stations, hasher) = new(4);
         stations.learn(at(0), &hasher, address(1), A);
         stations.learn(at(1000), &hasher, address(2), A);
-        assert_eq!(stations.place(at(300_000), &hasher, address(1)), None, "old, whether looked at or not");
+        assert_eq!(
+            stations.location(at(300_000), &hasher, address(1)),
+            None,
+            "old, whether looked at or not"
+        );
         stations.age(at(300_000), &hasher, 100);
         assert_eq!(stations.iter().map(|station| station.address).next(), Some(address(2)));
-        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), Heard::New);
+        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), LearnOutcome::New);
         stations.age(at(900_000), &hasher, 100);
         assert!(stations.is_empty());
     }
@@ -277,13 +298,17 @@ mod tests {
     #[test]
     fn who_is_behind_a_peer_that_leaves_is_nowhere() {
         let (mut stations, hasher) = new(8);
-        for (number, place) in [(1, A), (2, B), (3, Place::Here), (4, A)] {
-            stations.learn(at(0), &hasher, address(number), place);
+        for (number, location) in [(1, A), (2, B), (3, Location::Here), (4, A)] {
+            stations.learn(at(0), &hasher, address(number), location);
         }
         stations.forget(&hasher, PeerId(0));
-        let places = [1, 2, 3, 4].map(|number| stations.place(at(1), &hasher, address(number)));
-        assert_eq!(places, [None, Some(B), Some(Place::Here), None]);
-        assert_eq!(stations.learn(at(1), &hasher, address(1), B), Heard::New, "at once, and elsewhere");
+        let places = [1, 2, 3, 4].map(|number| stations.location(at(1), &hasher, address(number)));
+        assert_eq!(places, [None, Some(B), Some(Location::Here), None]);
+        assert_eq!(
+            stations.learn(at(1), &hasher, address(1), B),
+            LearnOutcome::New,
+            "at once, and elsewhere"
+        );
         assert_eq!((stations.count, stations.free.len()), ([1, 2], 5));
     }
 
@@ -291,8 +316,8 @@ mod tests {
     fn a_group_is_nowhere() {
         let (mut stations, hasher) = new(4);
         let group = MacAddr([3, 0, 0, 0, 0, 1]);
-        assert_eq!(stations.learn(at(0), &hasher, group, A), Heard::Known);
-        assert_eq!(stations.place(at(0), &hasher, group), None);
+        assert_eq!(stations.learn(at(0), &hasher, group, A), LearnOutcome::Known);
+        assert_eq!(stations.location(at(0), &hasher, group), None);
         assert!(stations.is_empty());
     }
 }

@@ -51,13 +51,13 @@ pub(crate) const fn parse_value(value: u64) -> (LaneNumber, u64) {
 
 /// An unused identifier, with the pad of its check and its mask.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldIdentifier {
     /// The identifier's number, and the pad in the low 16 bits.
     front: u64,
     mask: [u8; 8],
 }
 
-impl Held {
+impl HeldIdentifier {
     /// No identifier has all bits set: the one that QUIC has is clear.
     const NONE: Self = Self { front: u64::MAX, mask: [0; 8] };
 
@@ -99,9 +99,9 @@ pub(crate) struct Window {
     /// The next anchor to be put into the table, going up, as a multiple of W/2.
     anchors_high: u64,
     /// By seq modulo 2 W.
-    ring: Box<[Held]>,
+    ring: Box<[HeldIdentifier]>,
     /// Anchors beyond `high`, by their number modulo [`ANCHORS`].
-    anchors: Box<[Held]>,
+    anchors: Box<[HeldIdentifier]>,
     /// How many places of both were cleared since the window was closed.
     cleared: usize,
 }
@@ -117,14 +117,14 @@ impl Window {
             high: 1,
             gap: 0..0,
             anchors_high: 1,
-            ring: vec![Held::NONE; 2 * width as usize].into(),
-            anchors: vec![Held::NONE; ANCHORS as usize].into(),
-            cleared: Self::places(width),
+            ring: vec![HeldIdentifier::NONE; 2 * width as usize].into(),
+            anchors: vec![HeldIdentifier::NONE; ANCHORS as usize].into(),
+            cleared: Self::capacity(width),
         }
     }
 
     /// How many identifiers a lane can have in the table.
-    pub(crate) const fn places(width: u64) -> usize {
+    pub(crate) const fn capacity(width: u64) -> usize {
         (2 * width + ANCHORS) as usize
     }
 
@@ -143,7 +143,7 @@ impl Window {
 
     /// Closed, and nothing of it is left in the table.
     pub(crate) fn is_clear(&self) -> bool {
-        self.key.is_none() && self.cleared == Self::places(self.width)
+        self.key.is_none() && self.cleared == Self::capacity(self.width)
     }
 
     /// The highest seq that was accepted, or told by the peer.
@@ -161,10 +161,10 @@ impl Window {
         table.remove(rid);
         let place = self.place(seq);
         let held = if self.ring[place].rid() == rid {
-            core::mem::replace(&mut self.ring[place], Held::NONE)
+            core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE)
         } else {
             let anchor = self.anchor_place(seq / self.half());
-            core::mem::replace(&mut self.anchors[anchor], Held::NONE)
+            core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE)
         };
         debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
         let expired = seq + self.half() < self.newest || seq > LAST_SEQ;
@@ -202,9 +202,9 @@ impl Window {
     }
 
     /// How many identifiers are missing in the table.
-    pub(crate) fn debt(&self) -> u64 {
+    pub(crate) fn missing(&self) -> u64 {
         if self.key.is_none() {
-            return (Self::places(self.width) - self.cleared) as u64;
+            return (Self::capacity(self.width) - self.cleared) as u64;
         }
         let gap = self.gap.end.saturating_sub(self.gap_start());
         (self.newest + self.width + 1 - self.high) + gap + (self.last_anchor() + 1 - self.first_anchor())
@@ -247,12 +247,12 @@ impl Window {
     }
 
     fn clear(&mut self, table: &mut Table, budget: usize) -> usize {
-        let end = Self::places(self.width).min(self.cleared + budget);
+        let end = Self::capacity(self.width).min(self.cleared + budget);
         let cleared = end - self.cleared;
         for place in self.cleared..end {
             let held = match place.checked_sub(self.ring.len()) {
-                None => core::mem::replace(&mut self.ring[place], Held::NONE),
-                Some(anchor) => core::mem::replace(&mut self.anchors[anchor], Held::NONE),
+                None => core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE),
+                Some(anchor) => core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE),
             };
             if held.is_some() {
                 table.remove(held.rid());
@@ -274,7 +274,7 @@ impl Window {
     /// unused, and stays away if it is used.
     fn put(&mut self, table: &mut Table, seq: u64) {
         let place = self.place(seq);
-        let expired = core::mem::replace(&mut self.ring[place], Held::NONE);
+        let expired = core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE);
         if expired.is_some() {
             table.remove(expired.rid());
         }
@@ -285,7 +285,7 @@ impl Window {
                 let held = self.anchors[at];
                 if held.is_some() && table.find(held.rid()) == Some(self.number.value(seq)) {
                     self.ring[place] = held;
-                    self.anchors[at] = Held::NONE;
+                    self.anchors[at] = HeldIdentifier::NONE;
                 }
                 return;
             }
@@ -297,7 +297,7 @@ impl Window {
     fn put_anchor(&mut self, table: &mut Table) {
         let anchor = self.first_anchor();
         let at = self.anchor_place(anchor);
-        let expired = core::mem::replace(&mut self.anchors[at], Held::NONE);
+        let expired = core::mem::replace(&mut self.anchors[at], HeldIdentifier::NONE);
         if expired.is_some() {
             table.remove(expired.rid());
         }
@@ -307,11 +307,11 @@ impl Window {
 
     /// Two seqs with one identifier: the later one is left out. It happens once in 2^33 packets from one peer, and once
     /// in 2^27 where there are 64.
-    fn fresh(&self, table: &mut Table, seq: u64) -> Held {
-        let Some(key) = &self.key else { return Held::NONE };
+    fn fresh(&self, table: &mut Table, seq: u64) -> HeldIdentifier {
+        let Some(key) = &self.key else { return HeldIdentifier::NONE };
         let block = key.block(seq);
         let inserted = table.insert(block.rid.number(), self.number.value(seq));
-        if inserted { Held::new(&block) } else { Held::NONE }
+        if inserted { HeldIdentifier::new(&block) } else { HeldIdentifier::NONE }
     }
 }
 

@@ -6,7 +6,7 @@ mod ends;
 use std::time::Duration;
 
 use ends::{Sites, frame, settings};
-use tunnel::{GivenFlow, PeerId, Station};
+use tunnel::{NumberedFlow, PeerId, Station};
 use wire::tunnel::{LONG_HEADER_OCTETS, SHORT_HEADER_OCTETS};
 
 const P0: PeerId = PeerId(0);
@@ -17,7 +17,7 @@ const FLOWS: u8 = 32;
 #[derive(PartialEq, Debug)]
 struct State {
     stations: Vec<Station>,
-    flows: Vec<GivenFlow>,
+    flows: Vec<NumberedFlow>,
     announced: usize,
     epochs: Vec<u32>,
     counters: Vec<(&'static str, u64)>,

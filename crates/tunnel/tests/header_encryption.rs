@@ -260,7 +260,7 @@ fn without_an_acknowledged_epoch_the_sa_that_restarts_is_dropped_and_others_go_o
         plants
             .events
             .iter()
-            .filter(|(_, site, event)| *site == 0 && matches!(event, Event::WantEpoch { .. }))
+            .filter(|(_, site, event)| *site == 0 && matches!(event, Event::EpochWanted { .. }))
             .count()
     };
     assert!((2..=7).contains(&wants(&plants)), "told again, once a second: {}", wants(&plants));

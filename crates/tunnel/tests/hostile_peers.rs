@@ -391,7 +391,7 @@ fn events_of_a_generation_before_are_dropped_and_counted() {
         Event::Announce { peer, generation, index, flow: flow(5) },
         Event::Withdraw { peer, generation, index },
         Event::ReceiveReady { peer, generation, epoch: 1 },
-        Event::WantEpoch { peer, generation, newest: 0 },
+        Event::EpochWanted { peer, generation, newest: 0 },
         Event::Lost { peer, generation, epoch: 1, lane: 0 },
     ] {
         session.handle_event(at(3), event);

@@ -36,8 +36,8 @@ impl Forwarding {
 
     /// When [`Forwarding::tend`] is to be called at the latest; a moment that has passed means at once. None: nothing
     /// ends by itself.
-    pub fn due(&self) -> Option<Instant> {
-        if self.receive.is_indebted() {
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.receive.needs_fill() {
             return Some(Instant::START);
         }
         // What is ready and found no room among the events is told again, but not in a loop.
@@ -49,12 +49,12 @@ impl Forwarding {
 
     fn tell_ready(&mut self) -> bool {
         let mut waiting = false;
-        for Peer { facts, transport, .. } in self.peers.iter_mut().flatten() {
+        for Peer { context, transport, .. } in self.peers.iter_mut().flatten() {
             waiting |= match transport {
                 Transport::Identifier(mode) => {
-                    mode.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive)
+                    mode.tell_ready(context.peer, context.generation, &mut self.shared, &self.receive)
                 }
-                Transport::HeaderEncryption(mode) => mode.tell_ready(facts, &mut self.shared),
+                Transport::HeaderEncryption(mode) => mode.tell_ready(context, &mut self.shared),
                 Transport::Plain { .. } => false,
             };
         }
@@ -65,26 +65,26 @@ impl Forwarding {
     fn watch(&mut self, now: Instant) -> bool {
         let mut watch = false;
         for lane in &mut self.receive.lanes {
-            if lane.parts.is_empty() {
+            if lane.fragments.is_empty() {
                 continue;
             }
-            let expired = lane.parts.expire(now);
+            let expired = lane.fragments.expire(now);
             if let Some(peer) = lane.owner.and_then(|owner| self.peers.get_mut(owner.peer.index())?.as_mut())
             {
                 peer.counters.count_in_times(InDiscard::PartExpired, expired);
             }
-            watch |= !lane.parts.is_empty();
+            watch |= !lane.fragments.is_empty();
         }
-        for Peer { facts, counters, transport } in self.peers.iter_mut().flatten() {
+        for Peer { context, counters, transport } in self.peers.iter_mut().flatten() {
             if let Transport::HeaderEncryption(mode) = transport {
                 watch |= mode.watch(now, counters);
             }
             let Transport::Identifier(identifier) = transport else { continue };
-            let parts = identifier.end_overlap(now, &mut self.receive);
-            counters.count_in_times(InDiscard::PartRetired, parts);
+            let fragments = identifier.end_overlap(now, &mut self.receive);
+            counters.count_in_times(InDiscard::PartRetired, fragments);
             watch |= identifier.overlap_end().is_some();
             let unknown = self.counters.in_pkts_unknown_identifier;
-            if identifier.ask_if_lost(now, unknown, facts.peer, facts.generation, &mut self.shared) {
+            if identifier.ask_if_lost(now, unknown, context.peer, context.generation, &mut self.shared) {
                 counters.resyncs += 1;
             }
         }
@@ -98,10 +98,10 @@ impl Forwarding {
 
     fn age(&mut self, now: Instant) {
         self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
-        self.age_hand = (self.age_hand + 1) % self.peers.len().max(1);
-        let Some(Some(Peer { facts, transport, .. })) = self.peers.get_mut(self.age_hand) else { return };
+        self.age_cursor = (self.age_cursor + 1) % self.peers.len().max(1);
+        let Some(Some(Peer { context, transport, .. })) = self.peers.get_mut(self.age_cursor) else { return };
         let Some(flows) = transport.flows_mut() else { return };
-        let (peer, generation, events) = (facts.peer, facts.generation, &mut self.shared.events);
+        let (peer, generation, events) = (context.peer, context.generation, &mut self.shared.events);
         flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
             events.tell(Event::Withdraw { peer, generation, index })
         });

@@ -20,7 +20,7 @@ pub(crate) const HEADER_OCTETS: usize = 32;
 /// Octets of the header that are addresses and SecTAG.
 pub(crate) const PREFIX_OCTETS: usize = ADDRESSES_OCTETS + SECTAG_SCI_OCTETS;
 /// Octets of what the frame has behind the SecTAG: these make the second block unpredictable.
-pub(crate) const TASTE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
+pub(crate) const SAMPLE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
 
 const TYPE: core::ops::Range<usize> = 12..14;
 
@@ -41,12 +41,12 @@ pub(crate) const fn carries(taken: &ParsedFrame) -> bool {
 /// The header of a fragment: the frame's prefix, and the octets that the fragment begins with behind it.
 pub(crate) fn compose(
     prefix: &[u8; PREFIX_OCTETS],
-    taste: &[u8; TASTE_OCTETS],
+    sample: &[u8; SAMPLE_OCTETS],
     kind: FragmentKind,
 ) -> [u8; HEADER_OCTETS] {
     let mut header = [0; HEADER_OCTETS];
     header[..PREFIX_OCTETS].copy_from_slice(prefix);
-    header[PREFIX_OCTETS..].copy_from_slice(taste);
+    header[PREFIX_OCTETS..].copy_from_slice(sample);
     header[TYPE].copy_from_slice(&ether_type(kind));
     header
 }
@@ -71,7 +71,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_header_is_read_as_it_was_composed(
-            addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], taste: [u8; 4], which in 0..3_usize,
+            addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], sample: [u8; 4], which in 0..3_usize,
         ) {
             let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second][which];
             let mut prefix = [0; PREFIX_OCTETS];
@@ -79,12 +79,12 @@ mod tests {
             prefix[TYPE].copy_from_slice(&[0x88, 0xe5]);
             (prefix[14], prefix[15]) = (0x28 | an | u8::from(c) << 2, sl);
             prefix[16..].copy_from_slice(&rest);
-            let mut header = compose(&prefix, &taste, kind);
+            let mut header = compose(&prefix, &sample, kind);
             let (taken, read_portion) = read(&mut header).expect("composed");
             prop_assert_eq!(read_portion, kind);
             prop_assert_eq!(taken, ParsedFrame::parse(&prefix).expect("MACsec"));
             prop_assert_eq!(&header[..PREFIX_OCTETS], &prefix);
-            prop_assert_eq!(&header[PREFIX_OCTETS..], &taste);
+            prop_assert_eq!(&header[PREFIX_OCTETS..], &sample);
         }
     }
 

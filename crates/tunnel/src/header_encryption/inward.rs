@@ -9,7 +9,7 @@ use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
 use super::window::FragmentKind;
 use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::Shared;
-use crate::parts::{Half, JoinOutcome, Part};
+use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 
 /// What a packet was rebuilt to. What follows the header in the packet follows there too.
 #[derive(Debug)]
@@ -35,34 +35,34 @@ impl HeaderEncryption {
     ) -> Result<Rebuilt, InDiscard> {
         let known = &self.known;
         let opened = self.opener.open(now, packet, |flow| known.has(&shared.hasher, flow))?;
-        shared.watch |= self.opener.due().is_some();
+        shared.watch |= self.opener.poll_timeout().is_some();
         let (taken, header) = (opened.taken, opened.header);
-        let (half, seq) = match opened.kind {
+        let (position, seq) = match opened.kind {
             FragmentKind::Whole => return Ok(Rebuilt::Whole(taken, header)),
-            FragmentKind::First => (Half::First(taken.flow), 2 * opened.serial),
-            FragmentKind::Second => (Half::Second, 2 * opened.serial + 1),
+            FragmentKind::First => (FragmentPosition::First(taken.flow), 2 * opened.serial),
+            FragmentKind::Second => (FragmentPosition::Second, 2 * opened.serial + 1),
         };
         let index = known.number(&shared.hasher, &taken.flow).unwrap_or(FlowIndex(0));
-        let part = Part { seq, half, index, fields: taken.fields };
-        let (prefix, taste) = header.split_at(PREFIX_OCTETS);
-        match self.parts.meet(now, part, taste, &packet[HEADER_OCTETS..]) {
-            JoinOutcome::Joined { place, .. } if half != Half::Second => {
-                Ok(Rebuilt::First(taken, header, place))
+        let fragment = Fragment { seq, position, index, fields: taken.fields };
+        let (prefix, sample) = header.split_at(PREFIX_OCTETS);
+        match self.fragments.insert(now, fragment, sample, &packet[HEADER_OCTETS..]) {
+            JoinOutcome::Joined { slot, .. } if position != FragmentPosition::Second => {
+                Ok(Rebuilt::First(taken, header, slot))
             }
-            JoinOutcome::Joined { place, .. } => {
-                if !self.parts.append(place, taste) {
+            JoinOutcome::Joined { slot, .. } => {
+                if !self.fragments.append(slot, sample) {
                     return Err(InDiscard::TooLong);
                 }
                 let prefix = *prefix.first_chunk().ok_or(InDiscard::TooShort)?;
-                Ok(Rebuilt::Second(taken, prefix, place))
+                Ok(Rebuilt::Second(taken, prefix, slot))
             }
             JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
             JoinOutcome::TooLong => Err(InDiscard::TooLong),
-            met => {
-                if met == JoinOutcome::KeptForAnother {
+            outcome => {
+                if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;

@@ -2,14 +2,14 @@
 
 use wire::tunnel::{Flow, FlowIndex};
 
-use crate::announced::Announced;
+use crate::announced_flows::AnnouncedFlows;
 use crate::hash::Hasher;
 use crate::table::Table;
 
 /// A peer's flows, by number and by themselves.
 #[derive(Debug)]
 pub(crate) struct KnownFlows {
-    announced: Announced,
+    announced: AnnouncedFlows,
     /// From the hash of a flow to its number, plus 1.
     numbers: Table,
 }
@@ -17,7 +17,7 @@ pub(crate) struct KnownFlows {
 impl KnownFlows {
     /// Room for `flows` flows.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { announced: Announced::new(flows), numbers: Table::new(flows) }
+        Self { announced: AnnouncedFlows::new(flows), numbers: Table::new(flows) }
     }
 
     /// Whether the peer has announced this flow. One hash and one look-up.

@@ -35,7 +35,7 @@ pub(crate) struct Opened {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownEpoch {
     epoch: u32,
     key: HeaderKey,
     /// When a newer one has taken its place.
@@ -43,7 +43,7 @@ struct Known {
     received: Associations,
 }
 
-impl Known {
+impl KnownEpoch {
     fn is_gone(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
@@ -53,7 +53,7 @@ impl Known {
 #[derive(Debug)]
 pub(crate) struct Opener {
     /// By rising epoch.
-    epochs: ArrayVec<Known, EPOCHS>,
+    epochs: ArrayVec<KnownEpoch, EPOCHS>,
     /// Which of them is in use.
     current: usize,
     /// Memory for epochs to come.
@@ -92,7 +92,7 @@ impl Opener {
         }
         let Some(mut received) = self.spare.pop() else { return false };
         received.clear();
-        self.epochs.push(Known { epoch, key, until: None, received });
+        self.epochs.push(KnownEpoch { epoch, key, until: None, received });
         true
     }
 
@@ -115,7 +115,7 @@ impl Opener {
     }
 
     /// When [`Opener::tend`] has something to do.
-    pub(crate) fn due(&self) -> Option<Instant> {
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.epochs.first()?.until
     }
 
@@ -144,16 +144,16 @@ impl Opener {
                 failure = InDiscard::UnknownFlow;
                 continue;
             }
-            let serial = known.use_up(&taken, kind)?;
+            let serial = known.consume(&taken, kind)?;
             let opened = Opened { header, taken, kind, serial };
-            self.came(now, place);
+            self.note_epoch_used(now, place);
             return Ok(opened);
         }
         Err(failure)
     }
 
     /// A packet of this epoch came: it is in use from here on, and those before it go.
-    fn came(&mut self, now: Instant, place: usize) {
+    fn note_epoch_used(&mut self, now: Instant, place: usize) {
         if place <= self.current {
             return;
         }
@@ -172,9 +172,9 @@ impl Opener {
     }
 }
 
-impl Known {
+impl KnownEpoch {
     /// Uses up a PN; a number that this epoch, SA and PN alone have.
-    fn use_up(&mut self, taken: &ParsedFrame, kind: FragmentKind) -> Result<u64, InDiscard> {
+    fn consume(&mut self, taken: &ParsedFrame, kind: FragmentKind) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let pn = taken.fields.pn;
         let of = Association::new(sci, taken.fields.an(), pn);

@@ -30,7 +30,7 @@ use wire::Instant;
 use wire::tunnel::ParsedFrame;
 
 use super::associations::{Association, Associations, Standing};
-use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
+use super::header::{HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, carries, compose};
 use super::window::{FragmentKind, Freshness, PnWindow};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
@@ -165,13 +165,13 @@ impl Sealer {
         path_payload: usize,
     ) -> Result<ArrayVec<Packet, 2>, OutDiscard> {
         let prefix = frame.first_chunk().ok_or(OutDiscard::TooShort)?;
-        let portions = cut(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
+        let fragments = split_frame(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
         let current = self.current.as_ref().ok_or(OutDiscard::NoEpoch)?;
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
-        let seal = |(kind, octets)| seal_portion(&current.key, prefix, frame, kind, octets);
-        portions.into_iter().map(seal).collect()
+        let seal = |(kind, octets)| seal_fragment(&current.key, prefix, frame, kind, octets);
+        fragments.into_iter().map(seal).collect()
     }
 
     /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
@@ -219,29 +219,29 @@ impl Default for Sealer {
 
 /// Which octets of a frame of so many go into which packet; `None` if it does not fit into two. The second packet
 /// repeats addresses and SecTAG. Both have one size, as in identifier mode: the kernel takes a stream of them in one call.
-fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentKind, Range<usize>), 2>> {
+fn split_frame(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentKind, Range<usize>), 2>> {
     if octets <= path_payload {
         return Some(ArrayVec::from_iter([(FragmentKind::Whole, 0..octets)]));
     }
     let first = (octets + PREFIX_OCTETS).div_ceil(2);
     // A part has at least the octets that its header takes.
-    if first > path_payload || octets < first + TASTE_OCTETS {
+    if first > path_payload || octets < first + SAMPLE_OCTETS {
         return None;
     }
     Some(ArrayVec::from([(FragmentKind::First, 0..first), (FragmentKind::Second, first..octets)]))
 }
 
 /// One packet of a frame.
-fn seal_portion(
+fn seal_fragment(
     key: &HeaderKey,
     prefix: &[u8; PREFIX_OCTETS],
     frame: &[u8],
     kind: FragmentKind,
     octets: Range<usize>,
 ) -> Result<Packet, OutDiscard> {
-    let taste_at = octets.start.max(PREFIX_OCTETS);
-    let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
-    let mut header = compose(prefix, taste, kind);
+    let sample_at = octets.start.max(PREFIX_OCTETS);
+    let sample = frame.get(sample_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
+    let mut header = compose(prefix, sample, kind);
     key.encrypt(&mut header);
-    Ok(Packet { header: header.into_iter().collect(), body: taste_at + TASTE_OCTETS..octets.end })
+    Ok(Packet { header: header.into_iter().collect(), body: sample_at + SAMPLE_OCTETS..octets.end })
 }

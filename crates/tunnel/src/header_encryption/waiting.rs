@@ -24,7 +24,7 @@ pub(crate) const FRAMES: usize = 256;
 
 /// A frame that may go; its octets are [`Waiting::frame`] until another one is to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct ReleasedFrame {
     /// Its flow.
     pub(crate) flow: FlowIndex,
     /// The epoch in which its PN was taken.
@@ -136,17 +136,17 @@ impl Waiting {
     }
 
     /// Takes the next frame that may go; of one flow the oldest first.
-    pub(crate) fn poll(&mut self) -> Option<Gone> {
+    pub(crate) fn poll(&mut self) -> Option<ReleasedFrame> {
         let place = self.queues.iter().position(|queue| queue.announced)?;
         let flow = self.queues[place].flow;
         let slot = self.take_first(place);
-        Some(Gone { flow, epoch: self.slots[usize::from(slot)].epoch, slot })
+        Some(ReleasedFrame { flow, epoch: self.slots[usize::from(slot)].epoch, slot })
     }
 
     /// The octets of a frame that has just been taken.
-    pub(crate) fn frame(&self, gone: Gone) -> &[u8] {
-        let start = usize::from(gone.slot) * self.frame_octets;
-        &self.octets[start..start + self.slots[usize::from(gone.slot)].octets]
+    pub(crate) fn frame(&self, released: ReleasedFrame) -> &[u8] {
+        let start = usize::from(released.slot) * self.frame_octets;
+        &self.octets[start..start + self.slots[usize::from(released.slot)].octets]
     }
 
     /// Discards what has waited for too long: how many frames. [`FRAMES`] at most.
@@ -208,8 +208,8 @@ mod tests {
     }
 
     fn polled(waiting: &mut Waiting) -> Option<(u16, u32, Vec<u8>)> {
-        let gone = waiting.poll()?;
-        Some((gone.flow.0, gone.epoch, waiting.frame(gone).to_vec()))
+        let released = waiting.poll()?;
+        Some((released.flow.0, released.epoch, waiting.frame(released).to_vec()))
     }
 
     fn released(waiting: &mut Waiting) -> Vec<(u16, u32, Vec<u8>)> {

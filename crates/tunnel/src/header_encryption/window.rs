@@ -93,7 +93,7 @@ pub(crate) struct PnWindow {
 }
 
 /// The place of a block, counted from the lowest one, or where it would stand.
-type Place = Result<usize, usize>;
+type BlockPosition = Result<usize, usize>;
 
 impl PnWindow {
     /// Nothing is used yet.
@@ -156,7 +156,7 @@ impl PnWindow {
     }
 
     /// Whether a new PN has room in a full window, where a new block pushes the lowest one out.
-    fn favours(&mut self, number: u32, found: Place) -> bool {
+    fn favours(&mut self, number: u32, found: BlockPosition) -> bool {
         let reach = self.step.saturating_mul(4).saturating_add(1);
         if found.is_err() && self.credit > 0 && number > self.at.saturating_add(reach) {
             self.credit -= 1;
@@ -180,7 +180,7 @@ impl PnWindow {
         self.repeats
     }
 
-    fn classify_at(&self, pn: u32, kind: FragmentKind, place: Place) -> Freshness {
+    fn classify_at(&self, pn: u32, kind: FragmentKind, place: BlockPosition) -> Freshness {
         match place {
             Ok(place) if self.bits[self.slot(place)] & kind.bits() << shift(pn) != 0 => Freshness::Seen,
             Ok(_) => Freshness::New,
@@ -190,7 +190,7 @@ impl PnWindow {
     }
 
     /// Uses up a PN that is new.
-    fn mark(&mut self, pn: u32, kind: FragmentKind, found: Place) {
+    fn mark(&mut self, pn: u32, kind: FragmentKind, found: BlockPosition) {
         let place = match found {
             Ok(place) => place,
             Err(place) => self.insert(number(pn), place),
@@ -219,7 +219,7 @@ impl PnWindow {
         place
     }
 
-    fn find(&self, number: u32) -> Place {
+    fn find(&self, number: u32) -> BlockPosition {
         let len = self.len();
         // Frames come in order: the highest block is the one.
         let highest = self.numbers[self.slot(len.wrapping_sub(1))];

@@ -13,9 +13,9 @@ use wire::tunnel::{
 
 use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
-use crate::forwarding::{PeerFacts, Shared};
+use crate::forwarding::{PeerContext, Shared};
+use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 use crate::packet::PREFIX_OCTETS;
-use crate::parts::{Half, JoinOutcome, Part};
 use crate::receive::ReceiveLane;
 use core::ops::Range;
 
@@ -25,7 +25,7 @@ pub(crate) enum Rebuilt {
     /// A frame: its prefix, then these octets of the packet.
     Whole { taken: ParsedFrame, body: Range<usize>, long: bool },
     /// A frame of which the other half has waited here, which is the first or not; then these octets of the packet.
-    Joined { taken: ParsedFrame, place: usize, waited_first: bool, body: Range<usize> },
+    Joined { taken: ParsedFrame, slot: usize, waited_first: bool, body: Range<usize> },
     /// A part that waits.
     Pending,
 }
@@ -44,7 +44,7 @@ impl Identifier {
     pub(crate) fn inward(
         &mut self,
         received: Received<'_>,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
         shared: &mut Shared,
         packet: &[u8],
@@ -60,36 +60,41 @@ impl Identifier {
         let start = if long.is_some() { LONG } else { SHORT };
         let body = &packet[start..];
         let taken = |flow| ParsedFrame { flow, fields: header.fields };
-        let half = match (header.form, long) {
+        let position = match (header.form, long) {
             (PacketForm::LongForm, Some(flow)) => {
                 return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
             }
-            (_, Some(flow)) => Half::First(flow),
-            (PacketForm::Second, None) => Half::Second,
+            (_, Some(flow)) => FragmentPosition::First(flow),
+            (PacketForm::Second, None) => FragmentPosition::Second,
             (_, None) => {
                 let Some(flow) = self.announced.find(header.flow) else {
-                    self.tell_unknown(now, facts.peer, facts.generation, header.flow, shared);
+                    self.tell_unknown(now, context.peer, context.generation, header.flow, shared);
                     return Err(InDiscard::UnknownFlow);
                 };
                 if header.form == PacketForm::Whole {
                     return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: false });
                 }
-                Half::First(flow)
+                FragmentPosition::First(flow)
             }
         };
-        let piece = Part { seq, half, index: header.flow, fields: header.fields };
-        match lane.parts.meet(now, piece, &[], body) {
-            JoinOutcome::Joined { flow, place } => {
+        let fragment = Fragment { seq, position, index: header.flow, fields: header.fields };
+        match lane.fragments.insert(now, fragment, &[], body) {
+            JoinOutcome::Joined { flow, slot } => {
                 let body = start..packet.len();
-                Ok(Rebuilt::Joined { taken: taken(flow), place, waited_first: half == Half::Second, body })
+                Ok(Rebuilt::Joined {
+                    taken: taken(flow),
+                    slot,
+                    waited_first: position == FragmentPosition::Second,
+                    body,
+                })
             }
             JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
             JoinOutcome::TooLong => Err(InDiscard::TooLong),
-            met => {
-                if met == JoinOutcome::KeptForAnother {
+            outcome => {
+                if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;

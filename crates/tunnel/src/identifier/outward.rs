@@ -14,10 +14,10 @@ use wire::tunnel::{
 use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
-use crate::flows::GivenFlow;
-use crate::forwarding::{PeerFacts, Shared};
+use crate::flows::NumberedFlow;
+use crate::forwarding::{PeerContext, Shared};
 use crate::lane::Lane;
-use crate::numbering::{announce, give_number};
+use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
 
 /// Octets of identifier and check.
@@ -31,7 +31,7 @@ impl Identifier {
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
         shared: &mut Shared,
         taken: &ParsedFrame,
@@ -41,15 +41,15 @@ impl Identifier {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = shared.hasher.flow(&taken.flow);
-        give_number(&mut self.flows, now, shared, hash, &taken.flow)?;
-        self.want_epoch(now, facts, shared);
+        assign_number(&mut self.flows, now, shared, hash, &taken.flow)?;
+        self.want_epoch(now, context, shared);
         let given = self.flows.find(now, hash, &taken.flow);
         let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };
-        announce(now, facts, shared, given);
+        announce(now, context, shared, given);
         let body = taken.flow.prefix_octets()..octets;
-        let room = |header| facts.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
+        let room = |header| context.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
         let header = if given.acknowledged { SHORT } else { LONG };
         if !lane.has(2) {
             return Err(OutDiscard::SeqExhausted);
@@ -74,11 +74,11 @@ impl Identifier {
     }
 
     /// Asks for the next epoch before numbers or seqs run out.
-    fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
+    fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
         let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
         if short && self.wanted.is_none_or(|wanted| now.since(wanted) >= AGAIN) {
-            let (peer, generation, newest) = (facts.peer, facts.generation, self.transmit_epoch());
-            if shared.events.tell(Event::WantEpoch { peer, generation, newest }) {
+            let (peer, generation, newest) = (context.peer, context.generation, self.transmit_epoch());
+            if shared.events.tell(Event::EpochWanted { peer, generation, newest }) {
                 self.wanted = Some(now);
             }
         }
@@ -88,7 +88,7 @@ impl Identifier {
 /// One packet; none if the seqs are used up.
 fn packet(
     lane: &mut Lane,
-    given: &GivenFlow,
+    given: &NumberedFlow,
     taken: &ParsedFrame,
     form: PacketForm,
     body: core::ops::Range<usize>,

@@ -123,7 +123,7 @@ impl Announcements {
     }
 
     /// What the forwarding half has to announce again now.
-    pub(super) fn told_again(&mut self, now: Instant) -> BTreeSet<FlowIndex> {
+    pub(super) fn take_retries(&mut self, now: Instant) -> BTreeSet<FlowIndex> {
         match self.again_at {
             Some(at) if at <= now => {
                 self.again_at = None;
@@ -133,8 +133,8 @@ impl Announcements {
         }
     }
 
-    /// When [`Announcements::told_again`] has something.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// When [`Announcements::take_retries`] has something.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.again_at
     }
 

@@ -3,7 +3,7 @@
 use wire::Instant;
 use wire::tunnel::FlowIndex;
 
-use super::receive_epochs::{Offer, ReceiveEpochs};
+use super::receive_epochs::{EpochOffer, ReceiveEpochs};
 use super::transmit_epochs::TransmitEpochs;
 use super::{Announcements, ChannelState, Due, PeerFault, PeerFlows, Session};
 use crate::exchange::{Command, Generation, Instance};
@@ -30,7 +30,7 @@ impl Session {
             self.begin_generation(now, instance);
         }
         self.due.welcome = true;
-        self.enter(now, ChannelState::Greeted);
+        self.enter(now, ChannelState::HelloReceived);
         Ok(())
     }
 
@@ -55,18 +55,18 @@ impl Session {
         match message {
             Message::Hello { .. } => return Err(PeerFault::SecondHello),
             Message::Welcome => {
-                if self.channel == ChannelState::Greeted {
+                if self.channel == ChannelState::HelloReceived {
                     self.enter(now, ChannelState::Up);
                 }
             }
             Message::Epoch { epoch, secret, lanes } => {
                 lanes_are_fine(lanes)?;
                 match self.receive.offer(now, epoch, &secret)? {
-                    Offer::New => {
+                    EpochOffer::New => {
                         self.command(Command::InstallReceive { peer, generation, epoch, secret, lanes })
                     }
-                    Offer::AlreadyReady => self.due.epoch_ready = Some(epoch),
-                    Offer::UnderWay => {}
+                    EpochOffer::AlreadyReady => self.due.epoch_ready = Some(epoch),
+                    EpochOffer::UnderWay => {}
                 }
             }
             Message::EpochReady { epoch } => match self.transmit.acknowledge(now, epoch)? {
@@ -101,9 +101,9 @@ impl Session {
                 let known = self.flows.withdrawn(index);
                 self.stale_unless(known);
             }
-            Message::Unknown { index } => self.heed_unknown(now, index),
-            Message::WhereIs { epoch, lane } => return self.heed_where_is(now, epoch, lane),
-            Message::Position { epoch, lane, seq } => return self.heed_position(epoch, lane, seq),
+            Message::Unknown { index } => self.handle_unknown(now, index),
+            Message::WhereIs { epoch, lane } => return self.handle_where_is(now, epoch, lane),
+            Message::Position { epoch, lane, seq } => return self.handle_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
             // The channel's own: it has looked at them already.
             Message::Pong { .. } | Message::SeenAt { .. } => {}
@@ -111,7 +111,7 @@ impl Session {
         Ok(())
     }
 
-    fn heed_unknown(&mut self, now: Instant, index: FlowIndex) {
+    fn handle_unknown(&mut self, now: Instant, index: FlowIndex) {
         if !self.unknowns.take(now) {
             self.counters.in_messages_excess += 1;
             return;
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    fn heed_where_is(&mut self, now: Instant, epoch: u32, lane: u8) -> Result<(), PeerFault> {
+    fn handle_where_is(&mut self, now: Instant, epoch: u32, lane: u8) -> Result<(), PeerFault> {
         if lane >= self.settings.lanes {
             return Err(PeerFault::Lane { lane });
         }
@@ -136,12 +136,12 @@ impl Session {
         } else if self.stale_unless(self.transmit.is_in_use(epoch)) {
             let (peer, generation) = (self.settings.peer, self.generation);
             self.asks.insert(lane);
-            self.command(Command::TellPosition { peer, generation, epoch, lane });
+            self.command(Command::RequestPosition { peer, generation, epoch, lane });
         }
         Ok(())
     }
 
-    fn heed_position(&mut self, epoch: u32, lane: u8, seq: u64) -> Result<(), PeerFault> {
+    fn handle_position(&mut self, epoch: u32, lane: u8, seq: u64) -> Result<(), PeerFault> {
         if !seq.is_multiple_of((self.settings.window / 2).max(1)) {
             return Err(PeerFault::NoAnchor { seq });
         }

@@ -13,21 +13,21 @@ use crate::message::Message;
 const UNANSWERED: usize = 4 * IN_FLIGHT;
 
 /// A forwarding half that has not answered for one to two of these has lost its answer: it had too much to say.
-const PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Default, Debug)]
 pub(super) struct PeerFlows {
     /// What the forwarding half is asked.
-    asked: BTreeMap<FlowIndex, Asked>,
+    asked: BTreeMap<FlowIndex, PendingRequest>,
     /// When patience is looked at next.
-    patience: Option<Instant>,
+    answer_timeout: Option<Instant>,
     /// The forwarding half knows them.
     accepted: BTreeSet<FlowIndex>,
     replies: VecDeque<Message>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct PendingRequest {
     /// The peer asked on this connection: it waits for an answer.
     awaited: bool,
     /// The forwarding half had its time.
@@ -38,8 +38,8 @@ impl PeerFlows {
     /// The peer announces a flow.
     pub(super) fn announce(&mut self, now: Instant, index: FlowIndex) -> Result<(), PeerFault> {
         self.bound()?;
-        self.asked.insert(index, Asked { awaited: true, late: false });
-        self.patience.get_or_insert(now + PATIENCE);
+        self.asked.insert(index, PendingRequest { awaited: true, late: false });
+        self.answer_timeout.get_or_insert(now + ANSWER_TIMEOUT);
         Ok(())
     }
 
@@ -58,7 +58,7 @@ impl PeerFlows {
 
     /// The forwarding half has answered.
     pub(super) fn answer(&mut self, index: FlowIndex, accepted: bool) {
-        let Some(Asked { awaited, .. }) = self.asked.remove(&index) else { return };
+        let Some(PendingRequest { awaited, .. }) = self.asked.remove(&index) else { return };
         if accepted {
             self.accepted.insert(index);
         } else {
@@ -71,20 +71,20 @@ impl PeerFlows {
     }
 
     /// What was not answered in time counts as refused: the peer announces it again.
-    pub(super) fn lose_patience(&mut self, now: Instant) {
-        if self.patience.is_none_or(|at| at > now) {
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.answer_timeout.is_none_or(|at| at > now) {
             return;
         }
         let late: BTreeSet<FlowIndex> =
             self.asked.iter().filter(|(_, asked)| asked.late).map(|(&index, _)| index).collect();
         late.into_iter().for_each(|index| self.answer(index, false));
         self.asked.values_mut().for_each(|asked| asked.late = true);
-        self.patience = if self.asked.is_empty() { None } else { Some(now + PATIENCE) };
+        self.answer_timeout = if self.asked.is_empty() { None } else { Some(now + ANSWER_TIMEOUT) };
     }
 
-    /// When [`PeerFlows::lose_patience`] has something to do.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.patience
+    /// When [`PeerFlows::handle_timeout`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.answer_timeout
     }
 
     pub(super) fn poll_reply(&mut self) -> Option<Message> {

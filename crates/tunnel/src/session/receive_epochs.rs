@@ -6,7 +6,7 @@ use arrayvec::ArrayVec;
 use suite::tunnel::{EpochSecret, IdentifierBlock};
 use wire::Instant;
 
-use super::allowance::Allowance;
+use super::token_bucket::TokenBucket;
 use super::{EpochAge, PeerFault};
 
 /// Secrets that a new one is compared with: as many epochs as a receiver has windows or keys of, and one.
@@ -18,7 +18,7 @@ const AT_ONCE: u32 = 8;
 
 /// What an epoch of the peer's is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Offer {
+pub(super) enum EpochOffer {
     /// New: to be installed.
     New,
     /// Known; the forwarding half is not ready yet.
@@ -36,7 +36,7 @@ pub(super) struct ReceiveEpochs {
     age: Option<EpochAge>,
     /// What is known of the newest secrets, the newest last.
     seen: ArrayVec<IdentifierBlock, REMEMBERED>,
-    allowance: Allowance,
+    bucket: TokenBucket,
 }
 
 impl ReceiveEpochs {
@@ -46,7 +46,7 @@ impl ReceiveEpochs {
             ready: None,
             age: None,
             seen: ArrayVec::new(),
-            allowance: Allowance::new(now, AT_ONCE, Duration::from_secs(1)),
+            bucket: TokenBucket::new(now, AT_ONCE, Duration::from_secs(1)),
         }
     }
 
@@ -56,13 +56,13 @@ impl ReceiveEpochs {
         now: Instant,
         epoch: u32,
         secret: &EpochSecret,
-    ) -> Result<Offer, PeerFault> {
+    ) -> Result<EpochOffer, PeerFault> {
         let print = print_of(secret);
         if epoch == self.newest && epoch != 0 {
             return match (self.seen.last() == Some(&print), self.ready) {
                 (false, _) => Err(PeerFault::EpochChanged { epoch }),
-                (true, None) => Ok(Offer::UnderWay),
-                (true, Some(_)) => Ok(Offer::AlreadyReady),
+                (true, None) => Ok(EpochOffer::UnderWay),
+                (true, Some(_)) => Ok(EpochOffer::AlreadyReady),
             };
         }
         let in_order =
@@ -73,7 +73,7 @@ impl ReceiveEpochs {
         if self.seen.contains(&print) {
             return Err(PeerFault::SecretRepeated { epoch });
         }
-        if !self.allowance.take(now) {
+        if !self.bucket.take(now) {
             return Err(PeerFault::TooManyEpochs);
         }
         if self.seen.is_full() {
@@ -81,7 +81,7 @@ impl ReceiveEpochs {
         }
         self.seen.push(print);
         (self.newest, self.ready) = (epoch, None);
-        Ok(Offer::New)
+        Ok(EpochOffer::New)
     }
 
     /// The forwarding half is ready for an epoch; whether it was waited for.

@@ -11,9 +11,9 @@ pub enum ChannelState {
     /// No connection.
     Down,
     /// Connected; the peer's Hello has not come yet.
-    Greeting,
+    HelloSent,
     /// The peer's Hello was fine; whether ours was, is not known yet.
-    Greeted,
+    HelloReceived,
     /// Both Hellos were fine.
     Up,
     /// The peer did wrong; the connection is about to be closed.

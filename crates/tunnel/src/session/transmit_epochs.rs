@@ -52,7 +52,7 @@ impl TransmitEpochs {
     }
 
     /// When [`TransmitEpochs::begin`] will draw.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
         // After 2^32 - 1 epochs, one a second, the last one stays.
         if self.offered.is_some() || self.newest() == u32::MAX {
             return None;
@@ -68,7 +68,7 @@ impl TransmitEpochs {
 
     /// Draws a secret if one is due.
     pub(super) fn begin(&mut self, now: Instant, draw: fn() -> EpochSecret) {
-        if self.due().is_some_and(|due| due <= now) {
+        if self.poll_timeout().is_some_and(|due| due <= now) {
             self.wanted = false;
             let epoch = self.newest() + 1;
             self.offered = Some(Offered { epoch, secret: draw(), since: now, told: false, told_now: false });

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PeerCounters,
-    PeerId, PeerSettings, Session, SessionSettings, Settings, To,
+    Delivery, Destination, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PacketSource,
+    PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
 };
 use wire::Instant;
 
@@ -135,7 +135,7 @@ impl Plants {
     pub(crate) fn send(&mut self, site: usize, frame: &[u8]) {
         let forwarding = &mut self.plants[site].forwarding;
         let Some(route) = forwarding.route(self.now, frame) else { return };
-        assert!(matches!(route.to, To::All | To::One(PEER)));
+        assert!(matches!(route.destination, Destination::All | Destination::Peer(PEER)));
         let packets = forwarding.dispatch(self.now, &route, PEER, frame);
         self.put(1 - site, packets.iter().map(|packet| octets(packet, frame)).collect());
         self.pump(site);
@@ -187,13 +187,14 @@ impl Plants {
 
     /// A packet comes to a site: the frame that came of it.
     pub(crate) fn arrive(&mut self, site: usize, packet: &[u8]) -> Option<Vec<u8>> {
-        let arrival = if self.mode == Mode::Identifier { Arrival::Identifier } else { Arrival::From(PEER) };
-        match self.plants[site].forwarding.inward(self.now, arrival, packet) {
+        let arrival =
+            if self.mode == Mode::Identifier { PacketSource::Identifier } else { PacketSource::From(PEER) };
+        match self.plants[site].forwarding.handle_packet(self.now, arrival, packet) {
             Ok(arrived) => {
                 let frame = match arrived {
-                    Arrived::Frame { prefix, body, .. } => [&prefix[..], &packet[body]].concat(),
-                    Arrived::Joined { prefix, first, second, .. } => [&prefix[..], first, second].concat(),
-                    Arrived::Pending => return None,
+                    Delivery::Frame { prefix, body, .. } => [&prefix[..], &packet[body]].concat(),
+                    Delivery::Joined { prefix, first, second, .. } => [&prefix[..], first, second].concat(),
+                    Delivery::Pending => return None,
                 };
                 self.lans[site].push((self.now, frame.clone()));
                 Some(frame)
@@ -216,7 +217,7 @@ impl Plants {
                 busy = true;
             }
             while let Some(command) = session.poll_command() {
-                forwarding.command(self.now, command);
+                forwarding.handle_command(self.now, command);
                 busy = true;
             }
             let mut released = Vec::new();

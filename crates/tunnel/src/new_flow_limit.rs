@@ -8,7 +8,7 @@ const ONE: u64 = 1_000_000;
 
 /// The bucket.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct NewFlowLimit {
     per_second: u64,
     left: u64,
     filled: Instant,
@@ -16,7 +16,7 @@ pub(crate) struct Admission {
     last: Option<Flow>,
 }
 
-impl Admission {
+impl NewFlowLimit {
     pub(crate) fn new(per_second: u32) -> Self {
         let per_second = u64::from(per_second);
         Self { per_second, left: per_second * ONE, filled: Instant::START, last: None }
@@ -54,13 +54,13 @@ mod tests {
 
     #[test]
     fn so_many_in_a_second() {
-        let mut admission = Admission::new(10);
+        let mut new_flows = NewFlowLimit::new(10);
         let at = |ms| Instant::after_start(Duration::from_millis(ms));
         let mut number = 0;
         let mut admitted = |ms| {
             let flows = (0..100).filter(|_| {
                 number += 1;
-                admission.admit(at(ms), &flow(number))
+                new_flows.admit(at(ms), &flow(number))
             });
             flows.count()
         };
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn a_flow_to_all_peers_is_one() {
-        let mut admission = Admission::new(1);
-        assert!((0..64).all(|_| admission.admit(Instant::START, &flow(1))));
-        assert!(!admission.admit(Instant::START, &flow(2)));
+        let mut new_flows = NewFlowLimit::new(1);
+        assert!((0..64).all(|_| new_flows.admit(Instant::START, &flow(1))));
+        assert!(!new_flows.admit(Instant::START, &flow(2)));
     }
 }

@@ -10,13 +10,13 @@ const NONE: u16 = u16::MAX;
 
 /// A peer's flows by number.
 #[derive(Debug)]
-pub(crate) struct Announced {
+pub(crate) struct AnnouncedFlows {
     by_number: Vec<u16>,
     slots: Vec<Option<Flow>>,
     free: Vec<u16>,
 }
 
-impl Announced {
+impl AnnouncedFlows {
     /// Room for `flows` flows, at most 65,535.
     pub(crate) fn new(flows: usize) -> Self {
         let flows = flows.clamp(1, usize::from(NONE));
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn what_a_peer_announces_is_bounded() {
-        let mut announced = Announced::new(2);
+        let mut announced = AnnouncedFlows::new(2);
         assert!(announced.add(FlowIndex(0), flow(1)) && announced.add(FlowIndex(65535), flow(2)));
         assert!(!announced.add(FlowIndex(7), flow(3)));
         assert!(announced.add(FlowIndex(0), flow(4)), "a number that is known has another flow from here on");

@@ -6,14 +6,14 @@ use wire::Instant;
 
 /// So many times at once, and once more after each interval.
 #[derive(Clone, Debug)]
-pub(super) struct Allowance {
+pub(super) struct TokenBucket {
     left: u32,
     most: u32,
     every: Duration,
     since: Instant,
 }
 
-impl Allowance {
+impl TokenBucket {
     pub(super) fn new(now: Instant, most: u32, every: Duration) -> Self {
         Self { left: most, most, every, since: now }
     }
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn so_many_at_once_and_one_more_after_each_interval() {
         let at = |milliseconds| Instant::START + Duration::from_millis(milliseconds);
-        let mut allowance = Allowance::new(at(0), 2, Duration::from_millis(500));
+        let mut bucket = TokenBucket::new(at(0), 2, Duration::from_millis(500));
         for (now, may) in [
             (0, true),
             (0, true),
@@ -58,7 +58,7 @@ mod tests {
             // A clock that goes back earns nothing.
             (0, false),
         ] {
-            assert_eq!(allowance.take(at(now)), may, "{now}");
+            assert_eq!(bucket.take(at(now)), may, "{now}");
         }
     }
 }
