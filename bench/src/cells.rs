@@ -14,7 +14,8 @@ use arrayvec::ArrayVec;
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations, Settings,
+    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
+    Settings,
 };
 use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protection};
@@ -125,7 +126,7 @@ impl Cells {
         let mut burst: ArrayVec<Incoming<'_>, BURST> = ArrayVec::new();
         for (chunk, (start, len)) in self.chunks.chunks_exact_mut(CHUNK).zip(&self.places) {
             let frame = Frame::new(chunk, *start, *len).expect("inside");
-            let Inward::Protected(found) = self.receiver.find_inward(frame.octets()) else {
+            let InwardFrame::Protected(found) = self.receiver.find_inward(frame.octets()) else {
                 panic!("a relation's")
             };
             burst.push(Incoming::new(frame, found));

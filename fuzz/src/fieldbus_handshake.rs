@@ -242,7 +242,7 @@ impl World {
             return;
         };
         if self.ends[1 - end].transmits == Some((receive, transmit)) {
-            self.ends[end].handshake.heard_frame(number);
+            self.ends[end].handshake.handle_verified_frame(number);
             self.follow(end);
         }
     }

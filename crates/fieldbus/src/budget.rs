@@ -74,13 +74,13 @@ pub struct NoRelation {
 
 impl Payload {
     /// The least: 40 octets of IO data and 4 of status.
-    pub const LEAST: Self = Self(44);
+    pub const MIN: Self = Self(44);
     /// The most: 1440 and 4.
-    pub const MOST: Self = Self(1444);
+    pub const MAX: Self = Self(1444);
 
     /// So many octets; none if PROFINET RT has no such frames.
     pub const fn new(octets: u16) -> Option<Self> {
-        if octets < Self::LEAST.0 || octets > Self::MOST.0 { None } else { Some(Self(octets)) }
+        if octets < Self::MIN.0 || octets > Self::MAX.0 { None } else { Some(Self(octets)) }
     }
 
     /// In octets.
@@ -245,8 +245,8 @@ mod tests {
             let t_max = paper().longest(payload).unwrap();
             assert_eq!(std::format!("{:.2}", t_max.nanoseconds() / 1e3), longest);
         }
-        assert_eq!(paper().longest(Payload::MOST), Ok(Picoseconds(125_000_000)));
-        assert_eq!(paper().longest(Payload::LEAST), Ok(Picoseconds(8_771_929)), "1 ms / 114, rounded down");
+        assert_eq!(paper().longest(Payload::MAX), Ok(Picoseconds(125_000_000)));
+        assert_eq!(paper().longest(Payload::MIN), Ok(Picoseconds(8_771_929)), "1 ms / 114, rounded down");
         assert_eq!((Payload::new(43), Payload::new(1445)), (None, None));
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let header = Header { frame_id: FrameId(0x8001), key_id: KeyId(0), seq: Some(Seq::FIRST) };
         assert_eq!(header.encode().len(), 7, "fieldbus header 2, key identifier 1, sequence counter 4");
         assert_eq!((FRAME_ID_OCTETS, ICV_OCTETS), (2, 16));
-        for payload in [Payload::LEAST, Payload::MOST] {
+        for payload in [Payload::MIN, Payload::MAX] {
             // As a port sees it: addresses, VLAN tag, EtherType, header, payload, ICV.
             let ours = 12 + 4 + 2 + header.encode().len() + usize::from(payload.octets()) + ICV_OCTETS;
             // Preamble with its delimiter, FCS and gap are the line's.
@@ -267,16 +267,16 @@ mod tests {
     #[test]
     fn where_not_even_one_relation_fits_the_cycle_that_carries_one_is_told() {
         let tight = budget(Cycle::SHORTEST.time(), 100_000_000, 0.5);
-        assert_eq!(tight.relations(Payload::LEAST), 1);
-        assert_eq!(tight.longest(Payload::LEAST), Ok(Picoseconds(15_625_000)));
-        assert_eq!(tight.relations(Payload::MOST), 0);
+        assert_eq!(tight.relations(Payload::MIN), 1);
+        assert_eq!(tight.longest(Payload::MIN), Ok(Picoseconds(15_625_000)));
+        assert_eq!(tight.relations(Payload::MAX), 0);
         // 1509 octets at 50 Mbit/s.
-        let none = tight.longest(Payload::MOST).unwrap_err();
+        let none = tight.longest(Payload::MAX).unwrap_err();
         assert_eq!(none.shortest, Duration::from_nanos(241_440));
         assert_eq!(std::format!("{none}"), "not one relation fits; a cycle of 241.440 us carries one");
         // A link of one bit a second: told too, though no relation has such a cycle.
         let slow = budget(Cycle::LONGEST.time(), 1, 0.000_001);
-        assert_eq!(slow.longest(Payload::LEAST).unwrap_err().shortest, Duration::from_secs(872_000_000));
+        assert_eq!(slow.longest(Payload::MIN).unwrap_err().shortest, Duration::from_secs(872_000_000));
     }
 
     #[test]
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(LinkRate::new(0), None);
         // The fastest link that can be said overflows nothing.
         let all = budget(Cycle::LONGEST.time(), u64::MAX, 1.0);
-        assert!(all.relations(Payload::LEAST) > 1 << 40);
-        assert_eq!(all.longest(Payload::LEAST), Ok(Picoseconds(0)), "less than a picosecond");
+        assert!(all.relations(Payload::MIN) > 1 << 40);
+        assert_eq!(all.longest(Payload::MIN), Ok(Picoseconds(0)), "less than a picosecond");
         assert_eq!(all.relations_in_time(Picoseconds(0)), u64::MAX);
     }
 

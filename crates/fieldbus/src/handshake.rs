@@ -22,11 +22,11 @@
 //! | no nonce of mine | answers with its offer and the peer's nonce; nothing else changes |
 //! | another nonce of mine | nothing: [`HelloDiscard::Stale`] |
 //!
-//! An end that has no session asks `offer, ?` at its start and every [`ASK`]. An end whose peer is not known to have
-//! entered asks with the two nonces of its session every [`ASK`], and each [`TRIES`]th time anew with its offer; one whose data path
-//! cannot follow any more asks anew as well ([`Handshake::ask_anew`], [`crate::Event::Lost`]): copies
+//! An end that has no session asks `offer, ?` at its start and every [`HELLO_INTERVAL`]. An end whose peer is not known to have
+//! entered asks with the two nonces of its session every [`HELLO_INTERVAL`], and each [`HELLO_TRIES`]th time anew with its offer; one whose data path
+//! cannot follow any more asks anew as well ([`Handshake::request_session`], [`crate::Event::Lost`]): copies
 //! and late HELLOs can bring the ends into sessions of different pairs, and that ends it. An end that knows is silent. What
-//! confirms a session is Entered, or a frame that was verified under its keys ([`Handshake::heard_frame`]).
+//! confirms a session is Entered, or a frame that was verified under its keys ([`Handshake::handle_verified_frame`]).
 //!
 //! **What follows.** An offer is used up by entering, so no pair of nonces is entered twice, whatever is replayed. Entering
 //! takes a HELLO that has my present offer in it: one that a peer with the master key made since that offer was drawn.
@@ -41,19 +41,19 @@
 //!
 //! **KeyIDs** are part of an offer, so that all HELLOs of a nonce name the same one, whichever of them arrives. After a
 //! start the first is random. It can then be one that the peer still knows from the session before the start; the data
-//! path therefore looks at the newest session first. Later ones are [`LEAP`] behind the last one in use, so that the session
+//! path therefore looks at the newest session first. Later ones are [`KEY_ID_GAP`] behind the last one in use, so that the session
 //! before can change its keys while the next is being made.
 //!
 //! **Bounds.** A HELLO costs one MAC, and if it is taken in another one for the answer and at most four keys. It is
-//! answered once or not at all, and an answer is as long as a HELLO. [`WAITING`] answers can wait; a caller that takes them
+//! answered once or not at all, and an answer is as long as a HELLO. [`MAX_PENDING_HELLOS`] answers can wait; a caller that takes them
 //! after each call never has more than one.
 //!
 //! Left out on purpose: how many HELLOs of a cell are looked at in a turn (the engine). There is no forward secrecy: who
 //! has the master key, today or in ten years, can derive the keys of every session whose HELLOs he recorded.
 
 mod counters;
-mod frame;
-mod pair;
+mod hello_codec;
+mod nonce_pair;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -66,22 +66,22 @@ use wire::fieldbus::{HandshakeNonce, Hello, HelloState, KeyId, Protection};
 use wire::{EtherType, Instant};
 
 pub use self::counters::{HelloCounters, HelloDiscard};
-pub use self::frame::{Claim, HELLO_FRAME_OCTETS, Line};
+pub use self::hello_codec::{HELLO_FRAME_OCTETS, HelloCodec, UnverifiedHello};
 
-use self::pair::Pair;
+use self::nonce_pair::NoncePair;
 use crate::relation::Relation;
 use crate::session::{EpochKey, Session, SessionNumber};
 
 /// Between two HELLOs of an end that asks.
-pub const ASK: Duration = Duration::from_millis(100);
+pub const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 /// An end that has entered a session asks so many times, the last of them anew.
-pub const TRIES: u32 = 3;
+pub const HELLO_TRIES: u32 = 3;
 /// HELLOs that can wait to be taken by the caller.
-pub const WAITING: usize = 4;
+pub const MAX_PENDING_HELLOS: usize = 4;
 /// From the last KeyID that a session has a key for to the first of the session after it.
-pub const LEAP: u8 = 64;
+pub const KEY_ID_GAP: u8 = 64;
 /// Events that can wait: two of each HELLO.
-const EVENTS: usize = 2 * WAITING;
+const EVENTS: usize = 2 * MAX_PENDING_HELLOS;
 
 /// What the data path is to do.
 #[derive(Debug)]
@@ -106,14 +106,14 @@ pub enum HandshakeState {
 /// The nonces of this end that a HELLO can name and mean something by. They change with a session alone: whenever the
 /// handshake has an event, or is asked for the key of another epoch.
 #[derive(Clone, Copy, Debug)]
-pub struct Names {
+pub struct ExpectedNonces {
     offer: Offer,
     newest: Option<HandshakeNonce>,
 }
 
-impl Names {
+impl ExpectedNonces {
     /// Whether that is one of them.
-    pub fn has(&self, nonce: HandshakeNonce) -> bool {
+    pub fn contains(&self, nonce: HandshakeNonce) -> bool {
         nonce == self.offer.nonce || self.newest == Some(nonce)
     }
 }
@@ -128,7 +128,7 @@ struct Offer {
 
 /// What is to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Say {
+struct OutgoingHello {
     state: HelloState,
     own: HandshakeNonce,
     key_id: KeyId,
@@ -139,21 +139,21 @@ struct Say {
 ///
 /// The caller calls [`Handshake::handle_timeout`] when [`Handshake::poll_timeout`] has come, which is at once after the
 /// start, and takes all that [`Handshake::poll_transmit`] and [`Handshake::poll_event`] have after each call of a `handle_`
-/// method and of [`Handshake::heard_frame`].
+/// method and of [`Handshake::handle_verified_frame`].
 pub struct Handshake {
-    line: Line,
+    hello_codec: HelloCodec,
     master: MasterKey,
-    draw: Drbg,
+    drbg: Drbg,
     offer: Offer,
-    newest: Option<Pair>,
+    newest: Option<NoncePair>,
     /// Whether the peer is known to have entered the newest.
     confirmed: bool,
     /// The last confirmed one before the newest: its keys may still be in use.
-    before: Option<Pair>,
+    before: Option<NoncePair>,
     /// Asked since the newest was entered.
     asked: u32,
     due: Option<Instant>,
-    says: ArrayVec<Say, WAITING>,
+    outgoing: ArrayVec<OutgoingHello, MAX_PENDING_HELLOS>,
     events: ArrayVec<HandshakeEvent, EVENTS>,
     counters: HelloCounters,
 }
@@ -167,21 +167,21 @@ impl Handshake {
         ethertype: EtherType,
         seed: &[u8; 32],
     ) -> Self {
-        let mut draw = Drbg::new(seed);
+        let mut drbg = Drbg::new(seed);
         let mut first = [0];
-        draw.fill(&mut first);
-        let offer = Offer { nonce: nonce(&mut draw), key_id: KeyId(first[0]) };
+        drbg.fill(&mut first);
+        let offer = Offer { nonce: nonce(&mut drbg), key_id: KeyId(first[0]) };
         Self {
-            line: Line::new(relation, master, protection, ethertype),
+            hello_codec: HelloCodec::new(relation, master, protection, ethertype),
             master: master.clone(),
-            draw,
+            drbg,
             offer,
             newest: None,
             confirmed: false,
             before: None,
             asked: 0,
             due: Some(Instant::START),
-            says: ArrayVec::new(),
+            outgoing: ArrayVec::new(),
             events: ArrayVec::new(),
             counters: HelloCounters::default(),
         }
@@ -197,13 +197,13 @@ impl Handshake {
     }
 
     /// What reads and writes its HELLOs.
-    pub fn line(&self) -> Line {
-        self.line.clone()
+    pub fn hello_codec(&self) -> HelloCodec {
+        self.hello_codec.clone()
     }
 
     /// Its nonces.
-    pub fn names(&self) -> Names {
-        Names { offer: self.offer, newest: self.newest.map(|newest| newest.own) }
+    pub fn expected_nonces(&self) -> ExpectedNonces {
+        ExpectedNonces { offer: self.offer, newest: self.newest.map(|newest| newest.own) }
     }
 
     /// What it has counted.
@@ -217,7 +217,7 @@ impl Handshake {
     /// Why it was discarded; it has changed nothing then but that reason's counter.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) -> Result<(), HelloDiscard> {
         // Cheap reasons first: a MAC is made of what can be the peer's alone.
-        let read = self.line.claim(frame).and_then(|claim| self.line.verify(&claim));
+        let read = self.hello_codec.parse(frame).and_then(|claim| self.hello_codec.verify(&claim));
         let taken = read.and_then(|hello| self.take(now, &hello));
         match taken {
             Ok(()) => self.counters.in_hello += 1,
@@ -228,21 +228,21 @@ impl Handshake {
 
     /// What a HELLO that is the peer's means here: the table of the module's documentation.
     fn take(&mut self, now: Instant, hello: &Hello) -> Result<(), HelloDiscard> {
-        if self.says.is_full() || self.events.len() > EVENTS - 2 {
+        if self.outgoing.is_full() || self.events.len() > EVENTS - 2 {
             return Err(HelloDiscard::Overrun);
         }
         let newest = self.newest.filter(|newest| newest.peers == hello.own);
         match (hello.peers, newest, hello.state) {
             (Some(mine), _, state) if mine == self.offer.nonce => {
                 self.enter(now, hello);
-                self.say_entered();
+                self.queue_entered();
                 if state == HelloState::Entered {
                     self.confirm();
                 }
             }
-            (Some(mine), Some(newest), HelloState::Request) if mine == newest.own => self.say_entered(),
+            (Some(mine), Some(newest), HelloState::Request) if mine == newest.own => self.queue_entered(),
             (Some(mine), Some(newest), HelloState::Entered) if mine == newest.own => self.confirm(),
-            (None, _, HelloState::Request) => self.say_offer(Some(hello.own)),
+            (None, _, HelloState::Request) => self.queue_offer(Some(hello.own)),
             _ => return Err(HelloDiscard::Stale),
         }
         Ok(())
@@ -254,11 +254,11 @@ impl Handshake {
         }
         let number = self.newest.map_or(1, |newest| newest.number.0.wrapping_add(1));
         let Offer { nonce: own, key_id } = self.offer;
-        let pair = Pair::new(SessionNumber(number), own, key_id, hello.own, hello.key_id);
+        let pair = NoncePair::new(SessionNumber(number), own, key_id, hello.own, hello.key_id);
         self.newest = Some(pair);
-        (self.confirmed, self.asked, self.due) = (false, 0, Some(now + ASK));
+        (self.confirmed, self.asked, self.due) = (false, 0, Some(now + HELLO_INTERVAL));
         self.renew_offer();
-        let session = pair.session(&self.master, &self.line.relation, self.line.protection);
+        let session = pair.session(&self.master, &self.hello_codec.relation, self.hello_codec.protection);
         self.events.push(HandshakeEvent::Enter(Box::new(session)));
         self.counters.sessions_entered += 1;
     }
@@ -276,21 +276,21 @@ impl Handshake {
     /// Another nonce, and a KeyID behind those that the newest session has keys for.
     fn renew_offer(&mut self) {
         let last = self.newest.map_or(self.offer.key_id, |newest| newest.last_transmit());
-        self.offer = Offer { nonce: nonce(&mut self.draw), key_id: KeyId(last.0.wrapping_add(LEAP)) };
+        self.offer = Offer { nonce: nonce(&mut self.drbg), key_id: KeyId(last.0.wrapping_add(KEY_ID_GAP)) };
     }
 
     /// A frame was verified under the keys of this session: the peer has entered it. Nothing, if this end has entered
     /// another one since.
-    pub fn heard_frame(&mut self, number: SessionNumber) {
+    pub fn handle_verified_frame(&mut self, number: SessionNumber) {
         if self.newest.is_some_and(|newest| newest.number == number) && !self.events.is_full() {
             self.confirm();
         }
     }
 
     /// The data path cannot follow the peer any more: asks anew, once. An end that is not in a confirmed session asks anyway.
-    pub fn ask_anew(&mut self) {
+    pub fn request_session(&mut self) {
         if self.confirmed {
-            self.say_offer(None);
+            self.queue_offer(None);
         }
     }
 
@@ -300,19 +300,22 @@ impl Handshake {
         pair.transmit_epochs = pair.transmit_epochs.max(epoch);
         let pair = *pair;
         // The offer was made when the newest session had fewer keys. Its own first two must not be among them.
-        if self.newest.is_some_and(|newest| !(2..=LEAP).contains(&newest.transmit_room(self.offer.key_id))) {
+        if self
+            .newest
+            .is_some_and(|newest| !(2..=KEY_ID_GAP).contains(&newest.transmit_room(self.offer.key_id)))
+        {
             self.renew_offer();
         }
-        Some(pair.transmit_key(&self.master, &self.line.relation, self.line.protection, epoch))
+        Some(pair.transmit_key(&self.master, &self.hello_codec.relation, self.hello_codec.protection, epoch))
     }
 
     /// The same for what is received.
     pub fn next_receive(&mut self, number: SessionNumber, epoch: u64) -> Option<EpochKey> {
         let pair = *self.pair_mut(number)?;
-        Some(pair.receive_key(&self.master, &self.line.relation, self.line.protection, epoch))
+        Some(pair.receive_key(&self.master, &self.hello_codec.relation, self.hello_codec.protection, epoch))
     }
 
-    fn pair_mut(&mut self, number: SessionNumber) -> Option<&mut Pair> {
+    fn pair_mut(&mut self, number: SessionNumber) -> Option<&mut NoncePair> {
         [&mut self.newest, &mut self.before].into_iter().flatten().find(|pair| pair.number == number)
     }
 
@@ -326,39 +329,41 @@ impl Handshake {
         if self.due.is_none_or(|due| due > now) {
             return;
         }
-        self.due = Some(now + ASK);
+        self.due = Some(now + HELLO_INTERVAL);
         self.asked = self.asked.wrapping_add(1);
         match self.newest {
-            Some(pair) if !self.asked.is_multiple_of(TRIES) => self.say_of(&pair, HelloState::Request),
-            _ => self.say_offer(None),
+            Some(pair) if !self.asked.is_multiple_of(HELLO_TRIES) => {
+                self.queue_session_hello(&pair, HelloState::Request)
+            }
+            _ => self.queue_offer(None),
         }
     }
 
-    fn say_entered(&mut self) {
+    fn queue_entered(&mut self) {
         if let Some(newest) = self.newest {
-            self.say_of(&newest, HelloState::Entered);
+            self.queue_session_hello(&newest, HelloState::Entered);
         }
     }
 
-    fn say_of(&mut self, pair: &Pair, state: HelloState) {
-        self.say(Say { state, own: pair.own, key_id: pair.transmit, peers: Some(pair.peers) });
+    fn queue_session_hello(&mut self, pair: &NoncePair, state: HelloState) {
+        self.queue(OutgoingHello { state, own: pair.own, key_id: pair.transmit, peers: Some(pair.peers) });
     }
 
-    fn say_offer(&mut self, peers: Option<HandshakeNonce>) {
+    fn queue_offer(&mut self, peers: Option<HandshakeNonce>) {
         let Offer { nonce: own, key_id } = self.offer;
-        self.say(Say { state: HelloState::Request, own, key_id, peers });
+        self.queue(OutgoingHello { state: HelloState::Request, own, key_id, peers });
     }
 
     /// What finds no room is asked again.
-    fn say(&mut self, say: Say) {
-        let _ = self.says.try_push(say);
+    fn queue(&mut self, hello: OutgoingHello) {
+        let _ = self.outgoing.try_push(hello);
     }
 
     /// A HELLO that is to be sent: the frame from its destination on, without a VLAN tag, longer than the shortest frame.
     pub fn poll_transmit(&mut self) -> Option<[u8; HELLO_FRAME_OCTETS]> {
-        let say = self.says.pop_at(0)?;
+        let hello = self.outgoing.pop_at(0)?;
         self.counters.out_hello += 1;
-        Some(self.line.write(&say))
+        Some(self.hello_codec.write(&hello))
     }
 
     /// What the data path is to do, in this order.
@@ -368,10 +373,10 @@ impl Handshake {
 }
 
 /// A nonce. One of zeros would stand for none.
-fn nonce(draw: &mut Drbg) -> HandshakeNonce {
+fn nonce(drbg: &mut Drbg) -> HandshakeNonce {
     let mut octets = [0; 16];
     while octets == [0; 16] {
-        draw.fill(&mut octets);
+        drbg.fill(&mut octets);
     }
     HandshakeNonce(octets)
 }
@@ -379,7 +384,7 @@ fn nonce(draw: &mut Drbg) -> HandshakeNonce {
 impl fmt::Debug for Handshake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Handshake")
-            .field("relation", &self.line.relation)
+            .field("relation", &self.hello_codec.relation)
             .field("state", &self.state())
             .field("newest", &self.newest)
             .field("due", &self.due)

@@ -85,7 +85,7 @@ impl Histogram {
 
     /// Reads the line that most times need.
     #[inline]
-    pub(crate) const fn touch(&self) -> u32 {
+    pub(crate) const fn prefetch(&self) -> u32 {
         self.sum as u32
     }
 

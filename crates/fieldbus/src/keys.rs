@@ -25,7 +25,7 @@ use arrayvec::ArrayVec;
 use wire::fieldbus::{KeyId, Seq};
 
 use crate::receive::ReceiveDiscard;
-use crate::relations::Way;
+use crate::relations::Direction;
 use crate::session::{EpochKey, SessionNumber};
 use crate::transmit::TransmitDiscard;
 
@@ -44,17 +44,17 @@ pub enum KeyChange {
     /// The key of the receive epoch after the current one.
     NextReceive(SessionNumber, EpochKey),
     /// Nothing but what every change does: takes out what has ended.
-    TakeOut,
+    Collect,
 }
 
 /// What a change took out, or did not put in; to be wiped and freed where time does not matter.
 #[derive(Debug, Default)]
-pub struct TakenOut {
+pub struct RetiredKeys {
     sessions: ArrayVec<LiveSession, 3>,
     keys: ArrayVec<EpochKey, 5>,
 }
 
-impl TakenOut {
+impl RetiredKeys {
     /// Whether there is nothing.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.keys.is_empty()
@@ -63,15 +63,15 @@ impl TakenOut {
 
 /// Which key of a relation: that of an epoch of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Under {
+pub(crate) struct KeyRef {
     session: SessionNumber,
     epoch: u64,
 }
 
 /// A Seq, never taken before, and what it is for.
 #[derive(Debug)]
-pub(crate) struct Taken<'k> {
-    pub(crate) under: Under,
+pub(crate) struct TakenSeq<'k> {
+    pub(crate) under: KeyRef,
     pub(crate) key: &'k EpochKey,
     pub(crate) seq: Seq,
     /// This epoch has begun with it.
@@ -83,7 +83,7 @@ pub(crate) type Epoch = (SessionNumber, u64);
 
 /// What is new after a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Moved {
+pub(crate) struct CommitOutcome {
     /// A first frame was verified under this session.
     pub(crate) session: Option<SessionNumber>,
     /// This epoch of this session has begun.
@@ -121,18 +121,18 @@ pub enum RelationState {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Keys {
-    /// A session was entered, and no frame was verified in it yet: whether `apart` has one, told here so that no frame need look
+    /// A session was entered, and no frame was verified in it yet: whether `others` has one, told here so that no frame need look
     /// there.
     is_entered: bool,
     /// It protects already.
     enabled: bool,
-    apart: Box<Apart>,
+    others: Box<OtherSessions>,
     running: Option<LiveSession>,
 }
 
 /// Sessions in whose time a relation's frames do not run.
 #[derive(Debug, Default)]
-struct Apart {
+struct OtherSessions {
     entered: Option<LiveSession>,
     ended: Option<LiveSession>,
 }
@@ -140,34 +140,35 @@ struct Apart {
 impl Keys {
     /// Reads an octet of each cache line that a frame of this direction needs.
     #[inline]
-    pub(crate) fn touch(&self, way: Way) -> u32 {
+    pub(crate) fn prefetch(&self, direction: Direction) -> u32 {
         let Some(LiveSession { transmit, receive, .. }) = &self.running else { return 0 };
-        match way {
-            Way::Outward => transmit.next_seq.map_or(0, Seq::number) + u32::from(transmit.key.key_id.0),
-            Way::Inward => receive.newest ^ u32::from(receive.key.key_id.0),
+        match direction {
+            Direction::Outward => transmit.next_seq.map_or(0, Seq::number) + u32::from(transmit.key.key_id.0),
+            Direction::Inward => receive.newest ^ u32::from(receive.key.key_id.0),
         }
     }
 
     /// Carries a change out. Moves some hundred octets; neither allocates nor frees.
-    pub(crate) fn change(&mut self, change: KeyChange) -> TakenOut {
-        let mut out = TakenOut::default();
-        out.sessions.extend(self.apart.ended.take());
+    pub(crate) fn change(&mut self, change: KeyChange) -> RetiredKeys {
+        let mut out = RetiredKeys::default();
+        out.sessions.extend(self.others.ended.take());
         for LiveSession { transmit, receive, .. } in
-            [&mut self.running, &mut self.apart.entered].into_iter().flatten()
+            [&mut self.running, &mut self.others.entered].into_iter().flatten()
         {
-            out.keys
-                .extend([transmit.beside.ended.take(), receive.beside.ended.take()].into_iter().flatten());
+            out.keys.extend(
+                [transmit.adjacent.ended.take(), receive.adjacent.ended.take()].into_iter().flatten(),
+            );
         }
         match change {
             KeyChange::Enter(session) => {
                 // What protects goes on until the new one is enabled.
                 let before = if self.enabled {
-                    core::mem::replace(&mut self.running, self.apart.entered.take())
+                    core::mem::replace(&mut self.running, self.others.entered.take())
                 } else {
-                    self.apart.entered.take()
+                    self.others.entered.take()
                 };
                 out.sessions.extend(before);
-                self.apart.entered = Some(session);
+                self.others.entered = Some(session);
                 (self.is_entered, self.enabled) = (true, false);
             }
             KeyChange::Enable(number) => {
@@ -175,8 +176,8 @@ impl Keys {
             }
             KeyChange::NextTransmit(number, key) => {
                 let refused = match self.session_mut(number) {
-                    Some(LiveSession { transmit: Sender { key: current, beside, .. }, .. }) => {
-                        beside.put_next(current.epoch, key)
+                    Some(LiveSession { transmit: Sender { key: current, adjacent, .. }, .. }) => {
+                        adjacent.put_next(current.epoch, key)
                     }
                     None => Err(key),
                 };
@@ -184,25 +185,25 @@ impl Keys {
             }
             KeyChange::NextReceive(number, key) => {
                 let refused = match self.session_mut(number) {
-                    Some(LiveSession { receive: Receiver { key: current, beside, .. }, .. }) => {
-                        beside.put_next(current.epoch, key)
+                    Some(LiveSession { receive: Receiver { key: current, adjacent, .. }, .. }) => {
+                        adjacent.put_next(current.epoch, key)
                     }
                     None => Err(key),
                 };
                 out.keys.extend(refused.err());
             }
-            KeyChange::TakeOut => {}
+            KeyChange::Collect => {}
         }
         out
     }
 
     /// The session that was entered last, until a frame was verified in it.
     fn entered(&self) -> Option<&LiveSession> {
-        if self.is_entered { self.apart.entered.as_ref() } else { None }
+        if self.is_entered { self.others.entered.as_ref() } else { None }
     }
 
     fn session_mut(&mut self, number: SessionNumber) -> Option<&mut LiveSession> {
-        let entered = if self.is_entered { self.apart.entered.as_mut() } else { None };
+        let entered = if self.is_entered { self.others.entered.as_mut() } else { None };
         [entered, self.running.as_mut()].into_iter().flatten().find(|session| session.number == number)
     }
 
@@ -217,8 +218,8 @@ impl Keys {
 
     /// The next Seq, and the key that it belongs to. Begins the next epoch when this one has come to `epoch_end` and
     /// its key is there; the epoch that has begun is told.
-    pub(crate) fn take_seq(&mut self, epoch_end: Seq) -> Result<Taken<'_>, TransmitDiscard> {
-        let session = if self.enabled { self.apart.entered.as_mut() } else { None };
+    pub(crate) fn take_seq(&mut self, epoch_end: Seq) -> Result<TakenSeq<'_>, TransmitDiscard> {
+        let session = if self.enabled { self.others.entered.as_mut() } else { None };
         let LiveSession { number, transmit, .. } =
             session.or(self.running.as_mut()).ok_or(TransmitDiscard::NoSession)?;
         let mut begun = None;
@@ -228,21 +229,21 @@ impl Keys {
         // Nothing wraps: without a next key there is no Seq after the last.
         let seq = transmit.next_seq.ok_or(TransmitDiscard::SeqExhausted)?;
         transmit.next_seq = seq.next();
-        let under = Under { session: *number, epoch: transmit.key.epoch };
-        Ok(Taken { under, key: &transmit.key, seq, begun })
+        let under = KeyRef { session: *number, epoch: transmit.key.epoch };
+        Ok(TakenSeq { under, key: &transmit.key, seq, begun })
     }
 
     /// The key that a Seq was taken for.
-    pub(crate) fn transmit_key(&self, under: Under) -> Option<&EpochKey> {
-        let Sender { key, beside, .. } = &self.session(under.session)?.transmit;
+    pub(crate) fn transmit_key(&self, under: KeyRef) -> Option<&EpochKey> {
+        let Sender { key, adjacent, .. } = &self.session(under.session)?.transmit;
         if key.epoch == under.epoch {
             return Some(key);
         }
-        beside.ended.as_ref().filter(|key| key.epoch == under.epoch)
+        adjacent.ended.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
     /// The key for a received frame, if that is newer than what was verified under it before.
-    pub(crate) fn admit(&self, key_id: KeyId, seq: Seq) -> Result<(Under, &EpochKey), ReceiveDiscard> {
+    pub(crate) fn admit(&self, key_id: KeyId, seq: Seq) -> Result<(KeyRef, &EpochKey), ReceiveDiscard> {
         let mut discard = ReceiveDiscard::NoSession;
         for LiveSession { number, receive, .. } in
             [self.entered(), self.running.as_ref()].into_iter().flatten()
@@ -250,7 +251,7 @@ impl Keys {
             let Receiver { key, newest, .. } = receive;
             let (key, newest) = if key.key_id == key_id {
                 (key, *newest)
-            } else if let Some(next) = receive.beside.next.as_ref().filter(|next| next.key_id == key_id) {
+            } else if let Some(next) = receive.adjacent.next.as_ref().filter(|next| next.key_id == key_id) {
                 (next, 0)
             } else if key.epoch > 0 && key_id.next() == key.key_id {
                 (key, u32::MAX)
@@ -261,7 +262,7 @@ impl Keys {
                 continue;
             };
             if seq.number() > newest {
-                return Ok((Under { session: *number, epoch: key.epoch }, key));
+                return Ok((KeyRef { session: *number, epoch: key.epoch }, key));
             }
             discard = ReceiveDiscard::Late;
         }
@@ -269,19 +270,19 @@ impl Keys {
     }
 
     /// The key that [`Keys::admit`] found, if it has not ended since.
-    pub(crate) fn receive_key(&self, under: Under) -> Option<&EpochKey> {
-        let Receiver { key, beside, .. } = &self.session(under.session)?.receive;
+    pub(crate) fn receive_key(&self, under: KeyRef) -> Option<&EpochKey> {
+        let Receiver { key, adjacent, .. } = &self.session(under.session)?.receive;
         if key.epoch == under.epoch {
             return Some(key);
         }
-        beside.next.as_ref().filter(|key| key.epoch == under.epoch)
+        adjacent.next.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
     /// Judges a verified frame again, since others of its burst came before it, and lets what it is the first of begin.
-    pub(crate) fn commit(&mut self, under: Under, seq: Seq) -> Result<Moved, ReceiveDiscard> {
-        let mut moved = Moved::default();
+    pub(crate) fn commit(&mut self, under: KeyRef, seq: Seq) -> Result<CommitOutcome, ReceiveDiscard> {
+        let mut outcome = CommitOutcome::default();
         if self.entered().is_some_and(|entered| entered.number == under.session) {
-            moved.session = Some(under.session);
+            outcome.session = Some(under.session);
         }
         let receiver = &mut self.session_mut(under.session).ok_or(ReceiveDiscard::Late)?.receive;
         if under.epoch == receiver.key.epoch {
@@ -289,18 +290,18 @@ impl Keys {
                 return Err(ReceiveDiscard::Late);
             }
         } else if receiver.begin(under.epoch) {
-            moved.epoch = Some((under.session, under.epoch));
+            outcome.epoch = Some((under.session, under.epoch));
         } else {
             return Err(ReceiveDiscard::Late);
         }
-        moved.missing = seq.number() - receiver.newest - 1;
+        outcome.missing = seq.number() - receiver.newest - 1;
         receiver.newest = seq.number();
-        if moved.session.is_some() {
+        if outcome.session.is_some() {
             // A change that puts a session in takes out what ended before, so there is room.
-            self.apart.ended = core::mem::replace(&mut self.running, self.apart.entered.take());
+            self.others.ended = core::mem::replace(&mut self.running, self.others.entered.take());
             (self.is_entered, self.enabled) = (false, false);
         }
-        Ok(moved)
+        Ok(outcome)
     }
 
     /// The key that protects.

@@ -16,7 +16,7 @@
 //! | [`relations`] | the data path of a cell: whose frame it is, and all that a relation has |
 //! | [`transmit`], [`receive`] | protecting and verifying frames, in bursts |
 //! | [`keys`] | which key protects and which ones verify, and how they change without a lost frame |
-//! | [`news`] | what the data path tells control |
+//! | [`events`] | what the data path tells control |
 //! | [`counters`], [`histogram`] | what can be seen of it |
 //! | [`moment`] | time |
 //!
@@ -27,12 +27,13 @@ extern crate alloc;
 
 pub mod budget;
 pub mod counters;
+pub mod events;
+mod gap_monitor;
 pub mod handshake;
 pub mod histogram;
 pub mod keys;
 mod member;
 pub mod moment;
-pub mod news;
 pub mod receive;
 pub mod relation;
 pub mod relations;
@@ -40,15 +41,14 @@ pub mod session;
 pub mod settings;
 mod table;
 pub mod transmit;
-mod watch;
 
 pub use counters::{ReceiveCounters, TransmitCounters};
+pub use events::Event;
 pub use histogram::Histogram;
-pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, TakenOut};
+pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, RetiredKeys};
 pub use member::RelationStatus;
 pub use moment::Moment;
-pub use news::Event;
 pub use receive::{Incoming, ReceiveDiscard, Verified};
-pub use relations::{Foreign, Found, InClear, Inward, Relations, RelationsError, Way};
+pub use relations::{ClearPermit, Direction, Foreign, InwardFrame, RelationMatch, Relations, RelationsError};
 pub use settings::{Mode, RelationSettings, Settings, VlanTag};
 pub use transmit::{Outgoing, Protected, TransmitDiscard};

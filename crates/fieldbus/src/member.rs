@@ -10,13 +10,13 @@ use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
 use wire::{EtherType, MacAddr};
 
 use crate::counters::{ReceiveCounters, TransmitCounters};
+use crate::events::PendingEvents;
+use crate::gap_monitor::GapMonitor;
 use crate::histogram::Histogram;
 use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
-use crate::news::News;
-use crate::relations::Way;
+use crate::relations::Direction;
 use crate::settings::{RelationSettings, Settings};
-use crate::watch::Watch;
 
 /// A relation at one moment.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ pub struct RelationStatus {
 }
 
 /// Addresses as they stand in a frame, and the FrameID behind them.
-pub(crate) struct Front {
+pub(crate) struct FrameHeader {
     pub(crate) addresses: [u8; ADDRESSES_OCTETS],
     pub(crate) frame_id: FrameId,
 }
@@ -54,13 +54,13 @@ pub(crate) struct Front {
 /// Frames of unknown keys beside verified ones, since the first of them. More of the former: the peer goes on under keys that this end
 /// does not have. One verified frame is no proof against that: somebody may have held it back.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownKeyStats {
     pub(crate) since: Moment,
     pub(crate) frames: u32,
     pub(crate) verified: u32,
 }
 
-impl Unknown {
+impl UnknownKeyStats {
     pub(crate) const fn at(since: Moment) -> Self {
         Self { since, frames: 0, verified: 0 }
     }
@@ -75,29 +75,29 @@ impl Unknown {
 #[repr(C, align(64))]
 pub(crate) struct Member {
     pub(crate) sent: TransmitCounters,
-    pub(crate) outward: Front,
+    pub(crate) outward: FrameHeader,
     pub(crate) keys: Keys,
     /// What stands in front of the payload of a delivered frame: the addresses first.
     pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
     /// Frames that came in clear, and whose twins have not come yet.
     pub(crate) clear_ahead: u8,
     /// Their payloads. Nothing looks there as long as none comes in clear.
-    pub(crate) twins: Box<Twins>,
+    pub(crate) twins: Box<PendingTwins>,
     /// Frames of unknown keys come.
-    pub(crate) unknown: Option<Unknown>,
-    pub(crate) watch: Watch,
+    pub(crate) unknown: Option<UnknownKeyStats>,
+    pub(crate) gap_monitor: GapMonitor,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
     pub(crate) jitter: Histogram,
     pub(crate) residence: [Histogram; 2],
-    pub(crate) news: News,
+    pub(crate) events: PendingEvents,
 }
 
 /// A payload, to be known again: SipHash-2-4 of its octets but for zeros at its end, which may be padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Payload(u64);
+pub(crate) struct PayloadHash(u64);
 
-impl Payload {
+impl PayloadHash {
     pub(crate) fn of(octets: &[u8]) -> Self {
         let end = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
         Self(SipHasher24::new().hash(&octets[..end]))
@@ -106,20 +106,20 @@ impl Payload {
 
 /// Payloads that came in clear and whose twins have not come, the oldest first: as many as a burst holds.
 #[derive(Default, Debug)]
-pub(crate) struct Twins(ArrayVec<(Payload, Clear), { Twins::MOST }>);
+pub(crate) struct PendingTwins(ArrayVec<(PayloadHash, ClearOutcome), { PendingTwins::MAX }>);
 
 /// What became of a frame in clear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Clear {
+pub(crate) enum ClearOutcome {
     Delivered,
     Refused,
 }
 
-impl Twins {
-    pub(crate) const MOST: usize = 64;
+impl PendingTwins {
+    pub(crate) const MAX: usize = 64;
 
     /// A frame came in clear.
-    pub(crate) fn await_twin(&mut self, payload: Payload, clear: Clear) {
+    pub(crate) fn await_twin(&mut self, payload: PayloadHash, clear: ClearOutcome) {
         if self.0.is_full() {
             self.0.remove(0);
         }
@@ -128,8 +128,8 @@ impl Twins {
 
     /// What became of the frame in clear whose twin this is, if it is one. The twins of up to `without` frames before it
     /// did not come; of equal payloads that is the last one which they leave.
-    pub(crate) fn twin_of(&mut self, payload: Payload, without: usize) -> Option<Clear> {
-        let is_it = |(awaited, _): &(Payload, Clear)| *awaited == payload;
+    pub(crate) fn twin_of(&mut self, payload: PayloadHash, without: usize) -> Option<ClearOutcome> {
+        let is_it = |(awaited, _): &(PayloadHash, ClearOutcome)| *awaited == payload;
         let near = &self.0[..self.0.len().min(without.saturating_add(1))];
         let place = near.iter().rposition(is_it).or_else(|| self.0.iter().position(is_it))?;
         self.0.drain(..=place).next_back().map(|(_, clear)| clear)
@@ -146,7 +146,7 @@ impl Twins {
     }
 }
 
-impl Front {
+impl FrameHeader {
     fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
         let mut addresses = [0; ADDRESSES_OCTETS];
         addresses[..6].copy_from_slice(&destination.0);
@@ -158,7 +158,7 @@ impl Front {
 impl Member {
     pub(crate) fn new(settings: &Settings, of: &RelationSettings) -> Self {
         let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-        let inward = Front::new(own, peer, receives);
+        let inward = FrameHeader::new(own, peer, receives);
         let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
             inward.addresses.into_iter().collect();
         delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
@@ -166,18 +166,18 @@ impl Member {
         delivered.extend(inward.frame_id.0.to_be_bytes());
         Self {
             sent: TransmitCounters::default(),
-            outward: Front::new(peer, own, sends),
+            outward: FrameHeader::new(peer, own, sends),
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,
             twins: Box::default(),
             unknown: None,
-            watch: Watch::new(of.alarm),
+            gap_monitor: GapMonitor::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,
             jitter: Histogram::default(),
             residence: [Histogram::default(); 2],
-            news: News::default(),
+            events: PendingEvents::default(),
         }
     }
 
@@ -185,17 +185,19 @@ impl Member {
     /// different relations, of which nothing is in the nearest cache: read one after the other, without anything that
     /// depends on it, all of these lines come at once.
     #[inline]
-    pub(crate) fn touch(&self, way: Way) -> u32 {
-        let lines = self.keys.touch(way) ^ self.residence[way as usize].touch();
-        match way {
-            Way::Outward => lines ^ self.sent.out_pkts_protected as u32 ^ u32::from(self.outward.frame_id.0),
-            Way::Inward => {
+    pub(crate) fn prefetch(&self, direction: Direction) -> u32 {
+        let lines = self.keys.prefetch(direction) ^ self.residence[direction as usize].prefetch();
+        match direction {
+            Direction::Outward => {
+                lines ^ self.sent.out_pkts_protected as u32 ^ u32::from(self.outward.frame_id.0)
+            }
+            Direction::Inward => {
                 lines
                     ^ u32::from(self.clear_ahead)
-                    ^ self.watch.touch()
+                    ^ self.gap_monitor.prefetch()
                     ^ self.received.in_pkts_ok as u32
                     ^ self.settings.mode as u32
-                    ^ self.jitter.touch()
+                    ^ self.jitter.prefetch()
             }
         }
     }
@@ -212,8 +214,8 @@ impl Member {
             residence_outward,
             residence_inward,
             jitter: self.jitter,
-            worst_gap: self.watch.worst_gap(),
-            silent: self.watch.silent(now),
+            worst_gap: self.gap_monitor.worst_gap(),
+            silent: self.gap_monitor.silent(now),
         }
     }
 }

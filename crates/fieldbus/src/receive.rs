@@ -23,10 +23,10 @@ use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
-use crate::keys::{Moved, Under};
-use crate::member::{Clear, Member, Payload, Unknown};
+use crate::keys::{CommitOutcome, KeyRef};
+use crate::member::{ClearOutcome, Member, PayloadHash, UnknownKeyStats};
 use crate::moment::Moment;
-use crate::relations::{Found, GROUP, Relations, Way};
+use crate::relations::{Direction, GROUP, RelationMatch, Relations};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
 
@@ -69,7 +69,7 @@ pub struct Verified(());
 #[derive(Debug)]
 pub struct Incoming<'b> {
     frame: Frame<'b>,
-    found: Found,
+    found: RelationMatch,
     open: Option<Open>,
     outcome: Result<Verified, ReceiveDiscard>,
 }
@@ -77,7 +77,7 @@ pub struct Incoming<'b> {
 /// What pass 1 prepares for pass 2.
 #[derive(Debug)]
 struct Open {
-    under: Under,
+    under: KeyRef,
     seq: Seq,
     nonce: Nonce,
     aad: usize,
@@ -87,7 +87,7 @@ struct Open {
 
 impl<'b> Incoming<'b> {
     /// A frame that [`Relations::find_inward`] found, and that waits to be verified. Until then its outcome is a discard.
-    pub const fn new(frame: Frame<'b>, found: Found) -> Self {
+    pub const fn new(frame: Frame<'b>, found: RelationMatch) -> Self {
         Self { frame, found, open: None, outcome: Err(ReceiveDiscard::NoSession) }
     }
 
@@ -114,7 +114,7 @@ impl Relations {
     }
 
     fn verify_group(&mut self, now: Moment, group: &mut [Incoming<'_>]) {
-        self.touch(Way::Inward, group.iter().map(|incoming| incoming.found));
+        self.prefetch(Direction::Inward, group.iter().map(|incoming| incoming.found));
         for Incoming { frame, found, open, outcome } in &mut *group {
             let (settings, member, _) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
@@ -122,9 +122,9 @@ impl Relations {
                 Err(discard) => {
                     member.received.count(Err(discard));
                     if discard == ReceiveDiscard::UnknownKey {
-                        let unknown = member.unknown.get_or_insert(Unknown::at(now));
+                        let unknown = member.unknown.get_or_insert(UnknownKeyStats::at(now));
                         unknown.frames = unknown.frames.saturating_add(1);
-                        self.watch();
+                        self.note_watched();
                     }
                     *outcome = Err(discard);
                 }
@@ -142,7 +142,7 @@ impl Relations {
     fn settle(
         &mut self,
         now: Moment,
-        found: Found,
+        found: RelationMatch,
         open: &Open,
         frame: &mut Frame<'_>,
     ) -> Result<(), ReceiveDiscard> {
@@ -157,32 +157,32 @@ impl Relations {
         if !authentic {
             return Err(ReceiveDiscard::NotValid);
         }
-        let moved = member.keys.commit(open.under, open.seq)?;
-        self.watch();
-        let (_, member, news) = self.member_mut(number);
+        let outcome = member.keys.commit(open.under, open.seq)?;
+        self.note_watched();
+        let (_, member, events) = self.member_mut(number);
         if let Some(unknown) = &mut member.unknown {
             unknown.verified = unknown.verified.saturating_add(1);
         }
         member.received.in_octets_ok += open.payload as u64;
-        member.received.in_pkts_missing += u64::from(moved.missing);
-        if let Some(session) = moved.session {
+        member.received.in_pkts_missing += u64::from(outcome.missing);
+        if let Some(session) = outcome.session {
             member.received.in_sessions += 1;
-            news.heard(member, number, session);
+            events.heard(member, number, session);
         }
-        if let Some(begun) = moved.epoch {
+        if let Some(begun) = outcome.epoch {
             member.received.in_epochs += 1;
-            news.receive_epoch(member, number, begun);
+            events.receive_epoch(member, number, begun);
         }
-        if let Some(arrival) = member.watch.arrived(now) {
+        if let Some(arrival) = member.gap_monitor.arrived(now) {
             member.jitter.add(arrival.gap.abs_diff(member.settings.relation.cycle));
             if arrival.alarm {
                 member.received.in_alarms += 1;
-                news.alarm(member, number, arrival.gap);
+                events.alarm(member, number, arrival.gap);
             }
         }
         // The frame stands from its AAD on.
         let payload = frame.octets().get(AAD_OCTETS..AAD_OCTETS + open.payload).unwrap_or_default();
-        shadow(member, &moved, payload)?;
+        shadow(member, &outcome, payload)?;
         deliver(member, frame, open.payload).ok_or(ReceiveDiscard::TooShort)
     }
 }
@@ -193,24 +193,24 @@ impl Relations {
 /// by its payload, not by a count: who replays frames in clear until the change would else hold up as many true ones after it
 /// (`replays_in_clear_hold_up_nothing_behind_the_change`), and behind a twin that was lost a count is wrong
 /// (`a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time`).
-fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
+fn shadow(member: &mut Member, outcome: &CommitOutcome, payload: &[u8]) -> Result<(), ReceiveDiscard> {
     let Member { settings, clear_ahead, twins, received, .. } = member;
     if *clear_ahead == 0 {
         return Ok(());
     }
     // Before a session there were no twins; those that are missing are not waited for.
-    let without = if moved.session.is_some() { usize::MAX } else { moved.missing as usize };
-    let clear = twins.twin_of(Payload::of(payload), without);
-    if clear.is_none() && (settings.mode == Mode::Protect || moved.session.is_some()) {
+    let without = if outcome.session.is_some() { usize::MAX } else { outcome.missing as usize };
+    let clear = twins.twin_of(PayloadHash::of(payload), without);
+    if clear.is_none() && (settings.mode == Mode::Protect || outcome.session.is_some()) {
         twins.forget();
     }
     *clear_ahead = twins.awaited();
     match clear {
-        Some(Clear::Refused) => {
+        Some(ClearOutcome::Refused) => {
             received.in_pkts_clear_twin += 1;
             Ok(())
         }
-        Some(Clear::Delivered) => Err(ReceiveDiscard::Shadow),
+        Some(ClearOutcome::Delivered) => Err(ReceiveDiscard::Shadow),
         None => Ok(()),
     }
 }

@@ -15,26 +15,26 @@ use wire::EtherType;
 use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
-use crate::keys::{KeyChange, TakenOut};
-use crate::member::{Clear, Member, Payload, RelationStatus, Twins};
+use crate::events::{Event, EventQueue};
+use crate::keys::{KeyChange, RetiredKeys};
+use crate::member::{ClearOutcome, Member, PayloadHash, PendingTwins, RelationStatus};
 use crate::moment::Moment;
-use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
 /// How long frames of unknown keys are counted beside verified ones before another session is asked for; then again.
 const LOST: Duration = Duration::from_secs(1);
-/// Relations that are looked at in one call of [`Relations::look_for_silence`].
-const LOOKS: usize = 32;
+/// Relations that are looked at in one call of [`Relations::handle_timeout`].
+const CHECKS_PER_CALL: usize = 32;
 /// Frames of a burst that go through all passes together. What they need, a dozen cache lines each, is still in the nearest cache
 /// when the last pass begins; that of a whole burst is not.
 pub(crate) const GROUP: usize = 8;
 /// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
-const CLEAR_AHEAD: u8 = Twins::MOST as u8;
+const CLEAR_AHEAD: u8 = PendingTwins::MAX as u8;
 
 /// A frame's direction through this gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Way {
+pub enum Direction {
     /// From the machine to the network.
     Outward,
     /// From the network to the machine.
@@ -43,13 +43,13 @@ pub enum Way {
 
 /// The relation that a frame belongs to. Made by [`Relations::find_outward`] and [`Relations::find_inward`] alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct RelationMatch {
     relation: u16,
     vlan_tags: u8,
     mode: Mode,
 }
 
-impl Found {
+impl RelationMatch {
     /// The relation's number.
     pub const fn relation(&self) -> usize {
         self.relation as usize
@@ -67,15 +67,15 @@ impl Found {
 
 /// What a frame from the protected side is to a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inward {
+pub enum InwardFrame {
     /// Nothing.
-    Rest,
+    Other,
     /// A relation's, to be verified.
-    Protected(Found),
+    Protected(RelationMatch),
     /// A HELLO of a relation, for the handshake.
-    Hello(Found),
+    Hello(RelationMatch),
     /// It looks like a relation's, in clear. Only [`Relations::pass_clear`] lets it pass.
-    Clear(Found),
+    Clear(RelationMatch),
     /// It has the cell's EtherType and is not the cell's.
     Foreign(Foreign),
 }
@@ -93,12 +93,12 @@ pub enum Foreign {
 
 /// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes one.
 #[derive(PartialEq, Eq, Debug)]
-pub struct InClear(());
+pub struct ClearPermit(());
 
 /// Why there is no such cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RelationsError {
-    /// More than [`Relations::MOST`].
+    /// More than [`Relations::MAX`].
     TooMany,
     /// Two relations, by their numbers, have the same addresses and FrameID in one direction.
     Same(usize, usize),
@@ -114,35 +114,35 @@ pub struct Relations {
     members: Box<[Box<Member>]>,
     /// Those of the members, apart: who looks a frame up needs nothing else of them.
     modes: Box<[Mode]>,
-    news: NewsList,
+    events: EventQueue,
     /// The relation that is looked at next for silence.
-    look_at: usize,
+    check_at: usize,
     watched: bool,
 }
 
 impl Relations {
     /// The most relations of a cell.
-    pub const MOST: usize = 4096;
+    pub const MAX: usize = 4096;
 
     /// A cell whose relations have the numbers of their places in `relations`. No frame passes before there are keys.
     ///
     /// # Errors
     /// If frames could not be told apart.
     pub fn new(settings: Settings, relations: &[RelationSettings]) -> Result<Self, RelationsError> {
-        if relations.len() > Self::MOST {
+        if relations.len() > Self::MAX {
             return Err(RelationsError::TooMany);
         }
-        let addresses = |way: Way| {
+        let addresses = |direction: Direction| {
             relations.iter().map(move |of| {
                 let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-                match way {
-                    Way::Outward => Address::new(peer, own, sends),
-                    Way::Inward => Address::new(own, peer, receives),
+                match direction {
+                    Direction::Outward => Address::new(peer, own, sends),
+                    Direction::Inward => Address::new(own, peer, receives),
                 }
             })
         };
-        for way in [Way::Outward, Way::Inward] {
-            let mut sorted: Vec<(Address, usize)> = addresses(way).zip(0..).collect();
+        for direction in [Direction::Outward, Direction::Inward] {
+            let mut sorted: Vec<(Address, usize)> = addresses(direction).zip(0..).collect();
             sorted.sort_unstable();
             if let Some(same) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                 return Err(RelationsError::Same(same[0].1, same[1].1));
@@ -150,12 +150,12 @@ impl Relations {
         }
         Ok(Self {
             settings,
-            outward: Table::new(addresses(Way::Outward)).ok_or(RelationsError::NoTable)?,
-            inward: Table::new(addresses(Way::Inward)).ok_or(RelationsError::NoTable)?,
+            outward: Table::new(addresses(Direction::Outward)).ok_or(RelationsError::NoTable)?,
+            inward: Table::new(addresses(Direction::Inward)).ok_or(RelationsError::NoTable)?,
             modes: relations.iter().map(|of| of.mode).collect(),
             members: relations.iter().map(|of| Box::new(Member::new(&settings, of))).collect(),
-            news: NewsList::with_room(relations.len()),
-            look_at: 0,
+            events: EventQueue::with_room(relations.len()),
+            check_at: 0,
             watched: false,
         })
     }
@@ -171,7 +171,7 @@ impl Relations {
     }
 
     /// The relation whose local station sent this frame, which is PROFINET RT. Reads a header and a bucket of a table.
-    pub fn find_outward(&self, frame: &[u8]) -> Option<Found> {
+    pub fn find_outward(&self, frame: &[u8]) -> Option<RelationMatch> {
         let header = ethernet::Header::parse(frame).ok()?;
         if header.ethertype != EtherType::PROFINET {
             return None;
@@ -180,23 +180,23 @@ impl Relations {
     }
 
     /// What a frame from the protected side is. Reads a header and a bucket of a table.
-    pub fn find_inward(&self, frame: &[u8]) -> Inward {
-        let Ok(header) = ethernet::Header::parse(frame) else { return Inward::Rest };
+    pub fn find_inward(&self, frame: &[u8]) -> InwardFrame {
+        let Ok(header) = ethernet::Header::parse(frame) else { return InwardFrame::Other };
         if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
             let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, frame, &header, id));
-            return found.map_or(Inward::Rest, Inward::Clear);
+            return found.map_or(InwardFrame::Other, InwardFrame::Clear);
         }
         if header.ethertype != self.settings.ethertype {
-            return Inward::Rest;
+            return InwardFrame::Other;
         }
         let Ok(says) = Header::parse(&frame[header.octets()..]) else {
-            return Inward::Foreign(Foreign::TooShort);
+            return InwardFrame::Foreign(Foreign::TooShort);
         };
         match self.find(&self.inward, frame, &header, says.frame_id) {
-            None => Inward::Foreign(Foreign::UnknownRelation),
-            Some(found) if found.vlan_tags > 1 => Inward::Foreign(Foreign::TooManyTags),
-            Some(found) if says.seq.is_none() => Inward::Hello(found),
-            Some(found) => Inward::Protected(found),
+            None => InwardFrame::Foreign(Foreign::UnknownRelation),
+            Some(found) if found.vlan_tags > 1 => InwardFrame::Foreign(Foreign::TooManyTags),
+            Some(found) if says.seq.is_none() => InwardFrame::Hello(found),
+            Some(found) => InwardFrame::Protected(found),
         }
     }
 
@@ -222,86 +222,91 @@ impl Relations {
         frame: &[u8],
         header: &ethernet::Header,
         frame_id: FrameId,
-    ) -> Option<Found> {
+    ) -> Option<RelationMatch> {
         let relation = table.find(Address::of(frame.first_chunk()?, frame_id))?;
         let mode = self.modes[relation];
-        Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
+        Some(RelationMatch { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }
 
     /// Counts `frame`, which is in clear, and lets it pass if its relation is in shadow mode. On the way in there its payload is
     /// hashed.
-    pub fn pass_clear(&mut self, found: Found, way: Way, frame: &[u8]) -> Option<InClear> {
+    pub fn pass_clear(
+        &mut self,
+        found: RelationMatch,
+        direction: Direction,
+        frame: &[u8],
+    ) -> Option<ClearPermit> {
         // It is protected instead, and counted there.
-        if let (Mode::Protect, Way::Outward) = (found.mode, way) {
+        if let (Mode::Protect, Direction::Outward) = (found.mode, direction) {
             return None;
         }
         let Member { settings, sent, received, clear_ahead, twins, .. } =
             &mut *self.members[found.relation()];
-        if way == Way::Outward {
+        if direction == Direction::Outward {
             sent.out_pkts_clear += u64::from(settings.mode == Mode::Shadow);
-            return (settings.mode == Mode::Shadow).then_some(InClear(()));
+            return (settings.mode == Mode::Shadow).then_some(ClearPermit(()));
         }
         let clear = match settings.mode {
-            Mode::Shadow => Clear::Delivered,
-            Mode::Protect => Clear::Refused,
+            Mode::Shadow => ClearOutcome::Delivered,
+            Mode::Protect => ClearOutcome::Refused,
         };
         *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
         let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
         if let Some(payload) = frame.get(front..) {
-            twins.await_twin(Payload::of(payload), clear);
+            twins.await_twin(PayloadHash::of(payload), clear);
         }
-        if clear == Clear::Refused {
+        if clear == ClearOutcome::Refused {
             received.in_pkts_clear_refused += 1;
             return None;
         }
         received.in_pkts_clear += 1;
-        Some(InClear(()))
+        Some(ClearPermit(()))
     }
 
     /// How long a frame was here, once that is known.
-    pub fn left_after(&mut self, relation: usize, way: Way, residence: Duration) {
-        self.members[relation].residence[way as usize].add(residence);
+    pub fn record_residence(&mut self, relation: usize, direction: Direction, residence: Duration) {
+        self.members[relation].residence[direction as usize].add(residence);
     }
 
     /// Changes keys of a relation. Moves some hundred octets.
-    pub fn change(&mut self, relation: usize, change: KeyChange) -> TakenOut {
+    pub fn change(&mut self, relation: usize, change: KeyChange) -> RetiredKeys {
         self.members[relation].keys.change(change)
     }
 
     /// The next thing that control has to know, and of which relation.
     pub fn poll_event(&mut self) -> Option<(usize, Event)> {
-        while let Some(number) = self.news.front() {
+        while let Some(number) = self.events.front() {
             let member = &mut self.members[number];
-            if let Some(event) = member.news.take() {
+            if let Some(event) = member.events.take() {
                 return Some((number, event));
             }
-            self.news.done(member);
+            self.events.done(member);
         }
         None
     }
 
     /// Whether there may be something that control has to know.
     pub fn has_events(&self) -> bool {
-        self.news.front().is_some()
+        self.events.front().is_some()
     }
 
     /// Looks whether frames of some relations have stopped; true when all have been looked at since it was true last. At
     /// most 32 relations a call.
-    pub fn look_for_silence(&mut self, now: Moment) -> bool {
-        let end = self.count().min(self.look_at + LOOKS);
-        for number in self.look_at..end {
+    pub fn handle_timeout(&mut self, now: Moment) -> bool {
+        let end = self.count().min(self.check_at + CHECKS_PER_CALL);
+        for number in self.check_at..end {
             let member = &mut self.members[number];
-            if let Some(gap) = member.watch.look(now) {
+            if let Some(gap) = member.gap_monitor.check(now) {
                 member.received.in_alarms += 1;
-                self.news.alarm(member, number, gap);
+                self.events.alarm(member, number, gap);
             }
-            let judged = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
-            if judged.is_some_and(|unknown| unknown.frames > unknown.verified) {
-                self.news.lost(member, number);
+            let expired = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
+            if expired.is_some_and(|unknown| unknown.frames > unknown.verified) {
+                self.events.lost(member, number);
             }
         }
-        self.look_at = if end == self.count() { 0 } else { end };
-        self.look_at == 0
+        self.check_at = if end == self.count() { 0 } else { end };
+        self.check_at == 0
     }
 
     /// The state of a relation.
@@ -311,30 +316,32 @@ impl Relations {
 
     /// Takes relations over, whose stations, FrameIDs and protection are the same: (own number, number there). They go on with their keys,
     /// counters and watches, under the settings that they have here. Moves a pointer and some hundred octets for each.
-    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
-        for &(number, before) in goes_on {
+    pub fn take_over(&mut self, predecessor: &mut Self, carried_over: &[(usize, usize)]) {
+        for &(number, before) in carried_over {
             let (own, there) = (&mut self.members[number], &mut predecessor.members[before]);
             core::mem::swap(own, there);
             core::mem::swap(&mut own.settings, &mut there.settings);
             core::mem::swap(&mut own.outward, &mut there.outward);
             core::mem::swap(&mut own.delivered, &mut there.delivered);
-            own.watch.set_alarm(own.settings.alarm);
-            self.news.adopt(own, number);
+            own.gap_monitor.set_alarm(own.settings.alarm);
+            self.events.adopt(own, number);
         }
         self.watched |= predecessor.watched;
     }
 
     /// Reads what the frames of a group need, before anything is done with the first of them.
-    pub(crate) fn touch(&self, way: Way, burst: impl Iterator<Item = Found>) {
-        core::hint::black_box(burst.fold(0, |sum, found| sum ^ self.members[found.relation()].touch(way)));
+    pub(crate) fn prefetch(&self, direction: Direction, burst: impl Iterator<Item = RelationMatch>) {
+        core::hint::black_box(
+            burst.fold(0, |sum, found| sum ^ self.members[found.relation()].prefetch(direction)),
+        );
     }
 
-    pub(crate) const fn watch(&mut self) {
+    pub(crate) const fn note_watched(&mut self) {
         self.watched = true;
     }
 
-    pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut NewsList) {
-        (&self.settings, &mut self.members[number], &mut self.news)
+    pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut EventQueue) {
+        (&self.settings, &mut self.members[number], &mut self.events)
     }
 }
 

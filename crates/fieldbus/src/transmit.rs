@@ -23,9 +23,9 @@ use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, HEADER_OCTETS, VLAN_TAG
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
 
 use crate::counters::TransmitCounters;
-use crate::keys::{Epoch, Taken, Under};
+use crate::keys::{Epoch, KeyRef, TakenSeq};
 use crate::member::Member;
-use crate::relations::{Found, GROUP, Relations, Way};
+use crate::relations::{Direction, GROUP, RelationMatch, Relations};
 use crate::settings::Settings;
 
 /// Addresses, FrameID, KeyID and Seq.
@@ -64,7 +64,7 @@ pub struct Protected(());
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
-    found: Found,
+    found: RelationMatch,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
@@ -72,7 +72,7 @@ pub struct Outgoing<'b> {
 /// What pass 1 prepares for the others.
 #[derive(Debug)]
 struct Seal {
-    under: Under,
+    under: KeyRef,
     nonce: Nonce,
     aad: usize,
     text: usize,
@@ -83,7 +83,7 @@ struct Seal {
 
 impl<'b> Outgoing<'b> {
     /// A frame that [`Relations::find_outward`] found, and that waits to be protected. Until then its outcome is a discard.
-    pub const fn new(frame: Frame<'b>, found: Found) -> Self {
+    pub const fn new(frame: Frame<'b>, found: RelationMatch) -> Self {
         Self { frame, found, seal: None, outcome: Err(TransmitDiscard::NoSession) }
     }
 
@@ -110,15 +110,15 @@ impl Relations {
     }
 
     fn protect_group(&mut self, group: &mut [Outgoing<'_>]) {
-        self.touch(Way::Outward, group.iter().map(|outgoing| outgoing.found));
+        self.prefetch(Direction::Outward, group.iter().map(|outgoing| outgoing.found));
         for Outgoing { frame, found, seal, outcome } in &mut *group {
-            let (settings, member, news) = self.member_mut(found.relation());
+            let (settings, member, events) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok((admitted, begun)) => {
                     *seal = Some(admitted);
                     if let Some(begun) = begun {
                         member.sent.out_epochs += 1;
-                        news.transmit_epoch(member, found.relation(), begun);
+                        events.transmit_epoch(member, found.relation(), begun);
                     }
                 }
                 Err(discard) => {
@@ -170,7 +170,7 @@ fn admit(
     let aad_start =
         (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
     frame.set_bounds(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
-    let Taken { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
+    let TakenSeq { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
         Ok(taken) => taken,
         Err(discard) => {
             frame.set_bounds(start, len);

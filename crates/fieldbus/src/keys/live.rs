@@ -26,7 +26,7 @@ pub struct LiveSession {
 pub(super) struct Sender {
     pub(super) key: EpochKey,
     pub(super) next_seq: Option<Seq>,
-    pub(super) beside: Box<Beside>,
+    pub(super) adjacent: Box<AdjacentKeys>,
 }
 
 #[derive(Debug)]
@@ -34,12 +34,12 @@ pub(super) struct Receiver {
     pub(super) key: EpochKey,
     /// The Seq of the newest verified frame; 0 before there is one.
     pub(super) newest: u32,
-    pub(super) beside: Box<Beside>,
+    pub(super) adjacent: Box<AdjacentKeys>,
 }
 
 /// The keys of the epochs beside the one that runs.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct AdjacentKeys {
     pub(super) next: Option<EpochKey>,
     pub(super) ended: Option<EpochKey>,
 }
@@ -48,8 +48,8 @@ impl LiveSession {
     /// A session of which no frame was protected or verified yet.
     pub fn new(session: Session) -> Self {
         let Session { number, transmit: [key, next], receive: [receive_key, receive_next] } = session;
-        let transmit = Sender { key, next_seq: Some(Seq::FIRST), beside: Beside::with(next) };
-        let receive = Receiver { key: receive_key, newest: 0, beside: Beside::with(receive_next) };
+        let transmit = Sender { key, next_seq: Some(Seq::FIRST), adjacent: AdjacentKeys::with(next) };
+        let receive = Receiver { key: receive_key, newest: 0, adjacent: AdjacentKeys::with(receive_next) };
         Self { transmit, number, receive }
     }
 }
@@ -57,8 +57,8 @@ impl LiveSession {
 impl Sender {
     /// Begins the next epoch, if its key is there and the one before has been taken out.
     pub(super) fn begin(&mut self) -> bool {
-        let Some(next) = self.beside.take_next() else { return false };
-        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        let Some(next) = self.adjacent.take_next() else { return false };
+        self.adjacent.ended = Some(core::mem::replace(&mut self.key, next));
         self.next_seq = Some(Seq::FIRST);
         true
     }
@@ -67,17 +67,17 @@ impl Sender {
 impl Receiver {
     /// Begins this epoch, if it is the next, its key is there and the one before has been taken out.
     pub(super) fn begin(&mut self, epoch: u64) -> bool {
-        if self.beside.next.as_ref().is_none_or(|next| next.epoch != epoch) {
+        if self.adjacent.next.as_ref().is_none_or(|next| next.epoch != epoch) {
             return false;
         }
-        let Some(next) = self.beside.take_next() else { return false };
-        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        let Some(next) = self.adjacent.take_next() else { return false };
+        self.adjacent.ended = Some(core::mem::replace(&mut self.key, next));
         self.newest = 0;
         true
     }
 }
 
-impl Beside {
+impl AdjacentKeys {
     fn with(next: EpochKey) -> Box<Self> {
         Box::new(Self { next: Some(next), ended: None })
     }

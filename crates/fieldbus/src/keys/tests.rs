@@ -24,7 +24,7 @@ fn keys_at(next_seq: Seq) -> Keys {
     let mut keys = Keys::default();
     assert!(keys.change(KeyChange::Enter(LiveSession::new(session))).is_empty());
     keys.change(KeyChange::Enable(number));
-    keys.apart.entered.as_mut().unwrap().transmit.next_seq = Some(next_seq);
+    keys.others.entered.as_mut().unwrap().transmit.next_seq = Some(next_seq);
     keys
 }
 
@@ -40,7 +40,7 @@ fn no_seq_comes_after_the_last() {
     assert_eq!(keys.transmit_status().unwrap().seq, Some(Seq::LAST));
     assert_eq!(taken(&mut keys), Ok((1, Seq::FIRST, true)));
     // The key of epoch 2 does not come.
-    keys.apart.entered.as_mut().unwrap().transmit.next_seq = Some(Seq::LAST);
+    keys.others.entered.as_mut().unwrap().transmit.next_seq = Some(Seq::LAST);
     assert_eq!(taken(&mut keys), Ok((1, Seq::LAST, false)));
     for _ in 0..3 {
         assert_eq!(taken(&mut keys), Err(TransmitDiscard::SeqExhausted));
@@ -55,7 +55,7 @@ fn the_last_seq_is_received_and_nothing_after_it() {
     let mut receive = |key_id: u8, number: u32| {
         let seq = Seq::new(number).unwrap();
         let (under, _) = keys.admit(KeyId(key_id), seq)?;
-        keys.commit(under, seq).map(|moved| moved.missing)
+        keys.commit(under, seq).map(|outcome| outcome.missing)
     };
     assert_eq!(receive(0, u32::MAX), Ok(u32::MAX - 1));
     assert_eq!(receive(0, u32::MAX), Err(ReceiveDiscard::Late));

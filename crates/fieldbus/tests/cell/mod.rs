@@ -7,7 +7,7 @@ use std::time::Duration;
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Found, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
+    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard, RelationMatch,
     RelationSettings, Relations, Settings, TransmitDiscard,
 };
 use suite::fieldbus::{KeyContext, MasterKey};
@@ -183,9 +183,9 @@ impl Pair {
     }
 }
 
-pub(crate) fn protected(inward: Inward) -> Option<Found> {
+pub(crate) fn protected(inward: InwardFrame) -> Option<RelationMatch> {
     match inward {
-        Inward::Protected(found) => Some(found),
+        InwardFrame::Protected(found) => Some(found),
         _ => None,
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use fieldbus::handshake::{Handshake, HandshakeEvent};
 use fieldbus::session::SessionNumber;
 use fieldbus::{
-    Event, Incoming, Inward, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations, Settings,
+    Event, Incoming, InwardFrame, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations,
+    Settings,
 };
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{ETHERTYPE, HEADER_OCTETS, Header, Seq};
@@ -181,11 +182,11 @@ impl Plant {
         let inward = self.ends[to].cell.find_inward(frame);
         let counted = self.frames.delivered + self.frames.discarded;
         match inward {
-            Inward::Hello(found) => {
+            InwardFrame::Hello(found) => {
                 let now = Instant::after_start(self.now);
                 let _ = self.ends[to].handshakes[found.relation()].handle_frame(now, frame);
             }
-            Inward::Protected(found) => {
+            InwardFrame::Protected(found) => {
                 let mut chunk = [&[0; HEADROOM][..], frame, &[0; HEADROOM]].concat();
                 let mut burst =
                     [Incoming::new(Frame::new(&mut chunk, HEADROOM, frame.len()).unwrap(), found)];
@@ -201,7 +202,7 @@ impl Plant {
                     }
                 }
             }
-            Inward::Rest | Inward::Clear(_) | Inward::Foreign(_) => {}
+            InwardFrame::Other | InwardFrame::Clear(_) | InwardFrame::Foreign(_) => {}
         }
         if is_data(frame) && self.frames.delivered + self.frames.discarded == counted {
             self.frames.discarded += 1;
@@ -222,13 +223,13 @@ impl Plant {
     fn handle_timeout(&mut self) {
         let (now, moment) = (Instant::after_start(self.now), self.moment());
         for end in [0, 1] {
-            self.ends[end].cell.look_for_silence(moment);
+            self.ends[end].cell.handle_timeout(moment);
             let mut says = Vec::new();
             let Gateway { cell, handshakes, newest } = &mut self.ends[end];
             while let Some((number, event)) = cell.poll_event() {
                 let handshake = &mut handshakes[number];
                 match event {
-                    Event::Heard(session) => handshake.heard_frame(session),
+                    Event::SessionVerified(session) => handshake.handle_verified_frame(session),
                     Event::TransmitEpoch(session, epoch) => {
                         if let Some(key) = handshake.next_transmit(session, epoch + 1) {
                             cell.change(number, KeyChange::NextTransmit(session, key));
@@ -240,7 +241,7 @@ impl Plant {
                         }
                     }
                     Event::Alarm(_) => {}
-                    Event::Lost => handshake.ask_anew(),
+                    Event::Lost => handshake.request_session(),
                 }
             }
             for (number, handshake) in handshakes.iter_mut().enumerate() {

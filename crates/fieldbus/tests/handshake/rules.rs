@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fieldbus::handshake::{
-    ASK, HELLO_FRAME_OCTETS, HandshakeEvent, HandshakeState, HelloDiscard, TRIES, WAITING,
+    HELLO_FRAME_OCTETS, HELLO_INTERVAL, HELLO_TRIES, HandshakeEvent, HandshakeState, HelloDiscard,
+    MAX_PENDING_HELLOS,
 };
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
@@ -92,7 +93,7 @@ fn it_asks_at_once() {
         (first.state, first.peers, first.protection, first.frame_id),
         (HelloState::Request, None, ENCRYPT, PLC.1)
     );
-    assert_eq!(end.handshake.poll_timeout(), Some(NOW + ASK));
+    assert_eq!(end.handshake.poll_timeout(), Some(NOW + HELLO_INTERVAL));
     end.handshake.handle_timeout(NOW);
     assert_eq!(outcome(&mut end), (None, String::new()), "not before its time");
 }
@@ -160,13 +161,13 @@ fn in_a_session_that_is_not_confirmed_it_asks_with_its_nonces_and_at_times_anew(
     heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
     let mut now = NOW;
     let mut anew = None;
-    for try_ in 1..=4 * TRIES {
-        now = now + ASK;
+    for try_ in 1..=4 * HELLO_TRIES {
+        now = now + HELLO_INTERVAL;
         end.handshake.handle_timeout(now);
         let (said, _) = outcome(&mut end);
         let said = said.expect("it asks");
         assert_eq!(said.state, HelloState::Request);
-        if try_ % TRIES == 0 {
+        if try_ % HELLO_TRIES == 0 {
             assert_eq!(said.peers, None);
             assert_ne!(said.own, first.own, "a nonce that was used");
             assert_eq!(*anew.get_or_insert(said.own), said.own, "an offer stands until it is used");
@@ -290,7 +291,7 @@ fn no_exchange_of_addresses_makes_an_own_hello_the_peers_even_if_both_send_one_f
 fn a_caller_that_takes_nothing_is_an_overrun() {
     let mut end = plc();
     let frame = PEER.says(B[0], None, HelloState::Request);
-    for _ in 0..WAITING {
+    for _ in 0..MAX_PENDING_HELLOS {
         assert_eq!(end.handshake.handle_frame(NOW, &frame), Ok(()));
     }
     for _ in 0..1000 {
@@ -301,6 +302,6 @@ fn a_caller_that_takes_nothing_is_an_overrun() {
     while end.handshake.poll_transmit().is_some() {
         answers += 1;
     }
-    assert_eq!(answers, WAITING);
+    assert_eq!(answers, MAX_PENDING_HELLOS);
     assert_eq!(end.handshake.handle_frame(NOW, &frame), Ok(()));
 }

@@ -36,7 +36,7 @@ fn handshake(number: usize, side: usize) -> Handshake {
 impl Hall {
     fn new() -> Self {
         let [own, peers] = [0, 1].map(|side| (0..RELATIONS).map(|n| handshake(n, side)).collect::<Vec<_>>());
-        let filters = own.iter().map(|of| HelloFilter::new(of.line(), of.names())).collect();
+        let filters = own.iter().map(|of| HelloFilter::new(of.hello_codec(), of.expected_nonces())).collect();
         let (end, control) = ends(RELATIONS);
         let now = Moment::after_start(Duration::from_secs(1));
         Self {

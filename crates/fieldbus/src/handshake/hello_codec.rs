@@ -3,7 +3,7 @@
 //! The MAC is over the addresses too. So a HELLO cannot be sent back with its addresses exchanged, even if both stations
 //! send the same FrameID; and what the VLAN tag says, which is not under the MAC, is not looked at.
 //!
-//! A [`Line`] needs nothing that changes with a handshake. So a data path can have one beside it, and discard what is forged
+//! A [`HelloCodec`] needs nothing that changes with a handshake. So a data path can have one beside it, and discard what is forged
 //! before the handshake hears of it. The key is one for both, behind a pointer, and wiped with the last of them.
 
 use alloc::sync::Arc;
@@ -15,7 +15,7 @@ use wire::fieldbus::{
 };
 use wire::{EtherType, MacAddr};
 
-use super::{HelloDiscard, Names, Offer, Say};
+use super::{ExpectedNonces, HelloDiscard, Offer, OutgoingHello};
 use crate::relation::Relation;
 
 /// Octets of a HELLO's frame, without a VLAN tag.
@@ -23,7 +23,7 @@ pub const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + HELLO_OCTETS;
 
 /// Reads and writes the HELLOs of one relation.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct HelloCodec {
     pub(super) relation: Relation,
     pub(super) protection: Protection,
     ethertype: EtherType,
@@ -32,17 +32,17 @@ pub struct Line {
 
 /// What a frame says that looks like a HELLO of the peer. It is not known yet whether the peer said it.
 #[derive(Clone, Copy, Debug)]
-pub struct Claim<'f> {
+pub struct UnverifiedHello<'f> {
     hello: Hello,
     addresses: (MacAddr, MacAddr),
     authenticated: &'f [u8],
     mac: &'f [u8; MAC_OCTETS],
 }
 
-impl Claim<'_> {
+impl UnverifiedHello<'_> {
     /// Whether it names a nonce of these.
-    pub fn names(&self, names: &Names) -> bool {
-        self.hello.peers.is_some_and(|nonce| names.has(nonce))
+    pub fn answers(&self, nonces: &ExpectedNonces) -> bool {
+        self.hello.peers.is_some_and(|nonce| nonces.contains(nonce))
     }
 
     /// The MAC that it has.
@@ -51,7 +51,7 @@ impl Claim<'_> {
     }
 }
 
-impl Line {
+impl HelloCodec {
     pub(super) fn new(
         relation: &Relation,
         master: &MasterKey,
@@ -66,7 +66,7 @@ impl Line {
     ///
     /// # Errors
     /// Why it cannot be the peer's.
-    pub fn claim<'f>(&self, frame: &'f [u8]) -> Result<Claim<'f>, HelloDiscard> {
+    pub fn parse<'f>(&self, frame: &'f [u8]) -> Result<UnverifiedHello<'f>, HelloDiscard> {
         let ethernet = ethernet::Header::parse(frame).map_err(|_| HelloDiscard::Malformed)?;
         if ethernet.ethertype != self.ethertype {
             return Err(HelloDiscard::Malformed);
@@ -74,11 +74,11 @@ impl Line {
         let octets = &frame[ethernet.octets()..];
         let header = fieldbus::Header::parse(octets).map_err(|_| HelloDiscard::Malformed)?;
         let (own, peer) = (self.relation.own(), self.relation.peer());
-        let way = (ethernet.source, ethernet.destination, header.frame_id);
-        if way == (own.0, peer.0, own.1) {
+        let direction = (ethernet.source, ethernet.destination, header.frame_id);
+        if direction == (own.0, peer.0, own.1) {
             return Err(HelloDiscard::Reflected);
         }
-        if way != (peer.0, own.0, peer.1) {
+        if direction != (peer.0, own.0, peer.1) {
             return Err(HelloDiscard::OtherRelation);
         }
         let (hello, mac) = Hello::parse(octets).map_err(|_| HelloDiscard::Malformed)?;
@@ -86,14 +86,14 @@ impl Line {
             return Err(HelloDiscard::Malformed);
         }
         let addresses = (ethernet.destination, ethernet.source);
-        Ok(Claim { hello, addresses, authenticated: &octets[..HELLO_AUTHENTICATED_OCTETS], mac })
+        Ok(UnverifiedHello { hello, addresses, authenticated: &octets[..HELLO_AUTHENTICATED_OCTETS], mac })
     }
 
     /// The HELLO, if it is the peer's. Costs a MAC.
     ///
     /// # Errors
     /// [`HelloDiscard::NotValid`], [`HelloDiscard::OtherMode`].
-    pub fn verify(&self, claim: &Claim<'_>) -> Result<Hello, HelloDiscard> {
+    pub fn verify(&self, claim: &UnverifiedHello<'_>) -> Result<Hello, HelloDiscard> {
         let (destination, source) = claim.addresses;
         if !self.key.verify(destination, source, claim.authenticated, claim.mac) {
             return Err(HelloDiscard::NotValid);
@@ -105,20 +105,20 @@ impl Line {
     }
 
     /// The answer to a HELLO that has this nonce and names none. The handshake would answer the same, and change nothing.
-    pub fn answer(&self, names: &Names, peers: HandshakeNonce) -> [u8; HELLO_FRAME_OCTETS] {
-        let Offer { nonce: own, key_id } = names.offer;
-        self.write(&Say { state: HelloState::Request, own, key_id, peers: Some(peers) })
+    pub fn answer(&self, nonces: &ExpectedNonces, peers: HandshakeNonce) -> [u8; HELLO_FRAME_OCTETS] {
+        let Offer { nonce: own, key_id } = nonces.offer;
+        self.write(&OutgoingHello { state: HelloState::Request, own, key_id, peers: Some(peers) })
     }
 
-    pub(super) fn write(&self, say: &Say) -> [u8; HELLO_FRAME_OCTETS] {
+    pub(super) fn write(&self, hello: &OutgoingHello) -> [u8; HELLO_FRAME_OCTETS] {
         let ((source, frame_id), (destination, _)) = (self.relation.own(), self.relation.peer());
         let hello = Hello {
             frame_id,
-            key_id: say.key_id,
-            state: say.state,
+            key_id: hello.key_id,
+            state: hello.state,
             protection: self.protection,
-            own: say.own,
-            peers: say.peers,
+            own: hello.own,
+            peers: hello.peers,
         };
         let authenticated = hello.authenticated_octets();
         let mut frame = [0; HELLO_FRAME_OCTETS];

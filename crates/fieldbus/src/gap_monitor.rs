@@ -12,7 +12,7 @@ type Nanoseconds = u64;
 
 /// The watch over one relation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct GapMonitor {
     last: Option<Moment>,
     alarm: Nanoseconds,
     worst_gap: Nanoseconds,
@@ -22,29 +22,29 @@ pub(crate) struct Watch {
 
 /// What a frame's arrival says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct GapReport {
     /// How long no frame had come.
     pub(crate) gap: Duration,
     /// That is an alarm, and was not told yet.
     pub(crate) alarm: bool,
 }
 
-impl Watch {
+impl GapMonitor {
     pub(crate) const fn new(alarm: Duration) -> Self {
         Self { last: None, alarm: nanoseconds(alarm), worst_gap: 0, told: false }
     }
 
     /// A verified frame has come; says how long none had, if it is not the first.
-    pub(crate) fn arrived(&mut self, now: Moment) -> Option<Arrival> {
+    pub(crate) fn arrived(&mut self, now: Moment) -> Option<GapReport> {
         let gap = now.since(self.last.replace(now)?);
         self.worst_gap = self.worst_gap.max(nanoseconds(gap));
         let alarm = nanoseconds(gap) >= self.alarm && !self.told;
         self.told = false;
-        Some(Arrival { gap, alarm })
+        Some(GapReport { gap, alarm })
     }
 
     /// How long no frame has come, once, if that is an alarm.
-    pub(crate) fn look(&mut self, now: Moment) -> Option<Duration> {
+    pub(crate) fn check(&mut self, now: Moment) -> Option<Duration> {
         let gap = now.since(self.last?);
         if nanoseconds(gap) < self.alarm || self.told {
             return None;
@@ -70,7 +70,7 @@ impl Watch {
 
     /// Reads where the last frame stands.
     #[inline]
-    pub(crate) fn touch(&self) -> u32 {
+    pub(crate) fn prefetch(&self) -> u32 {
         self.last.map_or(0, |last| last.since_start() as u32)
     }
 }
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn a_gap_is_told_once_by_whoever_notices_it() {
-        let mut watch = Watch::new(Duration::from_millis(10));
-        assert_eq!((watch.look(at(1000)), watch.silent(at(1000))), (None, None), "nothing was ever heard");
+        let mut watch = GapMonitor::new(Duration::from_millis(10));
+        assert_eq!((watch.check(at(1000)), watch.silent(at(1000))), (None, None), "nothing was ever heard");
         assert_eq!(watch.arrived(at(1000)), None, "the first");
-        let arrival = |gap, alarm| Some(Arrival { gap: Duration::from_millis(gap), alarm });
+        let arrival = |gap, alarm| Some(GapReport { gap: Duration::from_millis(gap), alarm });
         assert_eq!(watch.arrived(at(1009)), arrival(9, false));
         assert_eq!(watch.arrived(at(1019)), arrival(10, true));
-        assert_eq!((watch.look(at(1028)), watch.look(at(1029))), (None, Some(Duration::from_millis(10))));
-        assert_eq!(watch.look(at(5000)), None, "told");
+        assert_eq!((watch.check(at(1028)), watch.check(at(1029))), (None, Some(Duration::from_millis(10))));
+        assert_eq!(watch.check(at(5000)), None, "told");
         assert_eq!(watch.arrived(at(5001)), arrival(3982, false), "told");
         assert_eq!(watch.arrived(at(5011)), arrival(10, true));
         assert_eq!(watch.worst_gap(), Duration::from_millis(3982));
@@ -104,12 +104,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_or_goes_back_alarms_nobody() {
-        let mut watch = Watch::new(Duration::from_millis(10));
+        let mut watch = GapMonitor::new(Duration::from_millis(10));
         watch.arrived(at(50));
         for now in [50, 50, 3, 0, 1] {
             let arrival = watch.arrived(at(now)).unwrap();
             assert!(!arrival.alarm, "{now}");
-            assert_eq!(watch.look(at(now)), None);
+            assert_eq!(watch.check(at(now)), None);
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::session::{EpochKey, Session, SessionNumber};
 
 /// A session that this end has entered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct NoncePair {
     pub(super) number: SessionNumber,
     pub(super) own: HandshakeNonce,
     pub(super) peers: HandshakeNonce,
@@ -19,7 +19,7 @@ pub(super) struct Pair {
     pub(super) transmit_epochs: u64,
 }
 
-impl Pair {
+impl NoncePair {
     pub(super) const fn new(
         number: SessionNumber,
         own: HandshakeNonce,

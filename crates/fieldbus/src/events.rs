@@ -14,7 +14,7 @@ use crate::session::SessionNumber;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The first frame was verified in this session: the other end protects in it. The one before has ended.
-    Heard(SessionNumber),
+    SessionVerified(SessionNumber),
     /// Frames of this session are protected in this epoch from here on: the key of the next is wanted.
     TransmitEpoch(SessionNumber, u64),
     /// A frame was verified in this epoch of this session, the first one: the key of the next is wanted.
@@ -28,7 +28,7 @@ pub enum Event {
 
 /// What one relation has to tell.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct PendingEvents {
     listed: bool,
     heard: Option<SessionNumber>,
     transmit_epoch: Option<Epoch>,
@@ -37,9 +37,9 @@ pub(crate) struct News {
     lost: bool,
 }
 
-impl News {
+impl PendingEvents {
     pub(crate) fn take(&mut self) -> Option<Event> {
-        let heard = self.heard.take().map(Event::Heard);
+        let heard = self.heard.take().map(Event::SessionVerified);
         heard
             .or_else(|| {
                 self.transmit_epoch.take().map(|(session, epoch)| Event::TransmitEpoch(session, epoch))
@@ -52,36 +52,36 @@ impl News {
 
 /// Relations that have something to tell, in order.
 #[derive(Debug)]
-pub(crate) struct NewsList(VecDeque<u16>);
+pub(crate) struct EventQueue(VecDeque<u16>);
 
-impl NewsList {
+impl EventQueue {
     /// Room for so many relations.
     pub(crate) fn with_room(relations: usize) -> Self {
         Self(VecDeque::with_capacity(relations))
     }
 
     pub(crate) fn heard(&mut self, member: &mut Member, number: usize, session: SessionNumber) {
-        member.news.heard = Some(session);
+        member.events.heard = Some(session);
         self.list(member, number);
     }
 
     pub(crate) fn transmit_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.news.transmit_epoch = Some(begun);
+        member.events.transmit_epoch = Some(begun);
         self.list(member, number);
     }
 
     pub(crate) fn receive_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.news.receive_epoch = Some(begun);
+        member.events.receive_epoch = Some(begun);
         self.list(member, number);
     }
 
     pub(crate) fn alarm(&mut self, member: &mut Member, number: usize, gap: Duration) {
-        member.news.alarm = member.news.alarm.max(Some(gap));
+        member.events.alarm = member.events.alarm.max(Some(gap));
         self.list(member, number);
     }
 
     pub(crate) fn lost(&mut self, member: &mut Member, number: usize) {
-        member.news.lost = true;
+        member.events.lost = true;
         self.list(member, number);
     }
 
@@ -92,19 +92,19 @@ impl NewsList {
 
     /// That one has told all.
     pub(crate) fn done(&mut self, member: &mut Member) {
-        member.news.listed = false;
+        member.events.listed = false;
         self.0.pop_front();
     }
 
     /// Takes a relation in that has kept its news elsewhere.
     pub(crate) fn adopt(&mut self, member: &mut Member, number: usize) {
-        if core::mem::replace(&mut member.news.listed, false) {
+        if core::mem::replace(&mut member.events.listed, false) {
             self.list(member, number);
         }
     }
 
     fn list(&mut self, member: &mut Member, number: usize) {
-        if !core::mem::replace(&mut member.news.listed, true) {
+        if !core::mem::replace(&mut member.events.listed, true) {
             self.0.push_back(number as u16);
         }
     }
