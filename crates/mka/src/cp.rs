@@ -9,15 +9,18 @@
 //!                                                                                   Retire (all before)
 //! ```
 //!
-//! Each SAK has its own state here, so one that is overtaken by the next is no special case: as ANs allow, up to four SAKs
-//! are accepted at a time, and one protects. Figure 12-2 has two (the latest key and the old one); what peers are told is
-//! put into these two places. A key that has settled is told in the old key's place, as the figure's RETIRE has it:
-//! wpa_supplicant draws a new MI when it joins a group whose latest key it does not have.
+//! Each SAK has its own state here, so a SAK overtaken by the next is no special case. As ANs allow, up to
+//! four SAKs are accepted at a time, and one protects. Figure 12-2 has two, the latest key and the old one;
+//! SAK Use reports ours in these two positions. A settled key is reported as the old key, as the figure's
+//! RETIRE has it: wpa_supplicant draws a new MI when it joins a group whose latest key it does not have.
 //!
-//! Departures. (1) A key server that transmits is what tells members to, and so is what they see themselves: all receive.
-//! (2) A SAK is not retired while a peer goes on sending under it, for at most 6 s more: its MKPDU that tells of the new one
-//! may have been lost. (3) A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that
-//! others may not have.
+//! Departures:
+//!
+//! 1. A member transmits when the key server does, and also when it sees itself that all receive.
+//! 2. A SAK is not retired while a peer sends under it, for at most 6 s more: the MKPDU that reports the new
+//!    one may have been lost.
+//! 3. A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that others
+//!    may lack.
 
 use alloc::vec::Vec;
 
@@ -33,26 +36,26 @@ use crate::pn_history::PnHistory;
 use crate::reason::Reason;
 use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
-/// How far a SAK has come.
+/// Progress of a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Installation was asked for.
+    /// Installation was requested.
     Receive,
-    /// Frames are accepted; after this moment nobody is waited for.
+    /// Frames are accepted. The moment ends the wait for the others.
     Receiving(Instant),
-    /// It was asked to protect.
+    /// Transmission was requested.
     Transmit,
-    /// It protects, since then.
+    /// It protects, since this moment.
     Transmitting(Instant),
-    /// And everybody has it.
+    /// It protects, and everybody has it.
     Settled,
 }
 
-/// What a peer's SC is under a SAK.
+/// State of a peer's SC under a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ScState {
     Admitted,
-    /// It was taken out. Never again under this SAK: what it sent before could be sent again.
+    /// Removed, for good under this SAK: its earlier frames could be replayed.
     Expelled,
 }
 
@@ -60,10 +63,10 @@ enum ScState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sc {
     pub(crate) sci: Sci,
-    /// Whose it was when it was let in.
+    /// MI of the peer at its admission.
     pub(crate) mi: Mi,
     state: ScState,
-    /// Frames below this PN are refused.
+    /// Lowest acceptable PN.
     lowest_pn: u64,
 }
 
@@ -79,19 +82,19 @@ pub(crate) struct InstalledSak {
     /// The participant under which it was agreed on.
     pub(crate) owner: u32,
     phase: Phase,
-    /// It protects what is sent.
+    /// True if it protects transmitted frames.
     pub(crate) tx: bool,
-    /// Members whose SC is still to come: to accept frames is said when there is none.
+    /// Members whose SC is still to come. Reception is reported when there is none.
     pub(crate) incomplete: bool,
-    /// SDUs are not divided because there were members that had not been heard.
+    /// SDUs are not fragmented, because some members had not been heard.
     pub(crate) unheard: bool,
-    /// When another one took over.
+    /// Time when another SAK took over.
     ceased: Option<Instant>,
     scs: Vec<Sc>,
     pub(crate) pns: PnHistory,
 }
 
-/// What the machine looks at for the latest SAK.
+/// Inputs of the machine for the latest SAK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpInputs {
     /// This station distributed it.
@@ -115,7 +118,7 @@ impl Sc {
 }
 
 impl InstalledSak {
-    /// It is installed, and accepts frames of all members.
+    /// True if it is installed and accepts frames of all members.
     pub(crate) const fn receives(&self) -> bool {
         !matches!(self.phase, Phase::Receive) && !self.incomplete
     }
@@ -128,7 +131,7 @@ impl InstalledSak {
         self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.state)
     }
 
-    /// Whether this SC was ever under it.
+    /// True if this SC was ever under it.
     pub(crate) fn knows(&self, sci: Sci) -> bool {
         self.state(sci).is_some()
     }
@@ -141,7 +144,7 @@ impl InstalledSak {
         self.state(sci) == Some(ScState::Admitted)
     }
 
-    /// The PN from which on another SAK is due (clause 9.8: PendingPNExhaustion).
+    /// PN from which another SAK is due (clause 9.8: PendingPNExhaustion).
     pub(crate) const fn exhaustion(&self) -> u64 {
         if self.suite.is_xpn() { 0xc000_0000_0000_0000 } else { 0xc000_0000 }
     }
@@ -174,12 +177,12 @@ impl Cp {
         self.saks.iter().find(|sak| sak.ki == ki)
     }
 
-    /// Whether a SAK has an SC of this SCI.
+    /// True if a SAK admits an SC with this SCI.
     pub(crate) fn admits(&self, sci: Sci) -> bool {
         self.saks.iter().any(|sak| sak.admits(sci))
     }
 
-    /// The SCs that there are, each once.
+    /// The admitted SCs, each once.
     pub(crate) fn scs(&self) -> Vec<Sc> {
         let mut scs: Vec<Sc> = Vec::new();
         for sc in self.saks.iter().rev().flat_map(|sak| &sak.scs) {
@@ -190,7 +193,7 @@ impl Cp {
         scs
     }
 
-    /// The keys of one participant in the two places of a SAK Use, with the high halves of their lowest PNs.
+    /// The two keys of a participant's SAK Use, with the high halves of their lowest PNs.
     pub(crate) fn uses(&self, now: Instant, owner: u32) -> [Option<(KeyUse, u32)>; 2] {
         let mut own = self.saks.iter().rev().filter(|sak| sak.owner == owner);
         let latest = own.next();
@@ -206,7 +209,7 @@ impl Cp {
         }
     }
 
-    /// RECEIVE: brings a SAK in, with the MIs of those in `receive`. What used its AN goes.
+    /// RECEIVE: installs a SAK, with the MIs of the SCs in `receive`. Retires earlier SAKs with its AN.
     pub(crate) fn install(
         &mut self,
         now: Instant,
@@ -237,21 +240,21 @@ impl Cp {
         out.event(Event::Install(association.into()));
     }
 
-    /// Lets a peer in under the latest SAK.
+    /// Admits a peer under the latest SAK.
     pub(crate) fn admit(&mut self, sci: Sci, mi: Mi, out: &mut Outbox) {
         let Some(sak) = self.saks.last_mut() else { return };
         sak.scs.push(Sc::admitted(sci, mi));
         out.event(Event::Admit { ki: sak.ki, admission: Admission { sci, ssci: None } });
     }
 
-    /// Takes a peer's SC out.
+    /// Removes a peer's SC.
     pub(crate) fn expel(&mut self, sci: Sci, out: &mut Outbox) {
         let scs = self.saks.iter_mut().flat_map(|sak| &mut sak.scs).filter(|sc| sc.sci == sci);
         scs.for_each(|sc| sc.state = ScState::Expelled);
         out.event(Event::Expel(sci));
     }
 
-    /// Holds a peer to the lowest PNs that it told.
+    /// Raises the lowest PNs of a peer to the announced ones.
     pub(crate) fn raise_lowest_pns(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
         for Use { ki, lowest_pn, .. } in uses {
             let Some(sak) = self.saks.iter_mut().find(|sak| sak.ki == *ki) else { continue };
@@ -265,7 +268,7 @@ impl Cp {
         }
     }
 
-    /// Hears what the SecY did. True if peers should know.
+    /// Handles the SecY's report. True if the peers need to know.
     pub(crate) fn handle_report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
         let (Report::Installed(ki) | Report::Transmitting(ki) | Report::NextPn { ki, .. }) = report;
         let Some(i) = self.saks.iter().position(|sak| sak.ki == ki) else { return false };
@@ -290,12 +293,13 @@ impl Cp {
                 out.notify(now, Reason::Transmitting { ki });
                 true
             }
-            // Said twice, or to somebody who has forgotten.
+            // A repeated report, or one for a SAK that is gone.
             (Report::Installed(_) | Report::Transmitting(_), _) => false,
         }
     }
 
-    /// Does what is due. `peers`: who is live under the latest SAK's CAK. True if peers should know.
+    /// Performs due transitions. `peers`: live peers under the latest SAK's CAK. True if the peers need to
+    /// know.
     pub(crate) fn handle_inputs(
         &mut self,
         now: Instant,
@@ -329,7 +333,7 @@ impl Cp {
         self.retire_old(now, peers, out) || next == Some(Phase::Settled)
     }
 
-    /// RETIRE: takes out what nobody sends under any more.
+    /// RETIRE: removes SAKs under which nobody sends any more.
     fn retire_old(&mut self, now: Instant, peers: &[&Peer], out: &mut Outbox) -> bool {
         let mut retired = false;
         let mut i = 0;
@@ -355,7 +359,7 @@ impl Cp {
         let sak = self.saks.remove(i);
         out.event(Event::Retire(sak.ki));
         out.notify(now, Reason::Retired { ki: sak.ki });
-        // An SC without an SA is of no use.
+        // An SC without an SA is useless.
         for sc in sak.scs {
             if sc.state == ScState::Admitted && !self.admits(sc.sci) {
                 out.event(Event::Expel(sc.sci));
@@ -363,14 +367,14 @@ impl Cp {
         }
     }
 
-    /// Takes all SAKs out.
+    /// Removes all SAKs.
     pub(crate) fn retire_all(&mut self, now: Instant, out: &mut Outbox) {
         while !self.saks.is_empty() {
             self.retire(now, 0, out);
         }
     }
 
-    /// When [`Self::handle_inputs`] has something to do although nothing was heard.
+    /// Next time at which [`Self::handle_inputs`] has work without an input.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let mut earliest = Earliest::default();
         let mut add = |moment: Instant| earliest.add(Some(moment).filter(|moment| *moment > now));

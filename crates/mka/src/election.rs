@@ -1,24 +1,26 @@
-//! Who is key server (IEEE 802.1X-2020 clause 9.5).
+//! Election of the key server (IEEE 802.1X-2020 clause 9.5).
 //!
-//! Each participant takes the live member with the best (lowest) priority, of equal ones the one with the lowest SCI,
-//! provided that it *claims* to be key server: its MKPDUs have the Key Server bit. Who hears fewer members than another
-//! candidate does not stand ([`crate::reachability`]). A member that has chosen another one
-//! clears that bit. So after the key server has vanished the best of the others does not claim yet for those who found out
-//! first: it is waited for, lest everybody makes himself key server for a moment. And if it follows a key server that is not
-//! heard here, and all protect with that one's SAK, they go on with it: another key server would part them.
+//! Each participant elects the live member with the best (lowest) priority, and the lowest SCI among equals.
+//! The member must *claim* to be key server: its MKPDUs have the Key Server bit. A candidate that hears fewer
+//! members than another does not stand ([`crate::reachability`]).
+//!
+//! A member that has elected another one clears its bit. So after the key server has vanished, the best
+//! remaining member does not claim yet for those who noticed first. They wait for it; otherwise everybody
+//! would become key server for a moment. If the best member follows a key server that is not heard here, and
+//! all protect with that one's SAK, the SAK stays in use: another key server would split the group.
 
 use wire::{Instant, Mi, Sci};
 
 use crate::peers::Peer;
 use crate::timers::CLAIM_GRACE;
 
-/// The priority of those who never become key server.
+/// Priority of stations that never become key server.
 pub(crate) const NEVER: u8 = 255;
 
-/// Whom a participant takes for key server.
+/// Elected key server of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum ElectedServer {
-    /// Nobody yet.
+    /// None yet.
     #[default]
     None,
     /// This station.
@@ -27,14 +29,14 @@ pub(crate) enum ElectedServer {
     Peer(Mi),
 }
 
-/// What a participant itself brings into an election.
+/// The participant's own candidacy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) priority: u8,
     pub(crate) sci: Sci,
-    /// It can do MACsec.
+    /// True if it can do MACsec.
     pub(crate) macsec: bool,
-    /// It hears fewer members than another candidate.
+    /// True if it hears fewer members than another candidate.
     pub(crate) yields: bool,
 }
 
@@ -42,14 +44,14 @@ pub(crate) struct Candidate {
 #[derive(Debug, Default)]
 pub(crate) struct Election {
     server: ElectedServer,
-    /// The best member does not claim, since then.
+    /// The best member, which does not claim, and since when.
     silent: Option<(Mi, Instant)>,
-    /// It is waited for until then.
+    /// End of the wait for it.
     waits_until: Option<Instant>,
 }
 
 impl Candidate {
-    /// It may be key server, as far as it is up to it.
+    /// True if it may be key server by its own settings.
     pub(crate) const fn stands(&self) -> bool {
         self.priority != NEVER && self.macsec
     }
@@ -64,7 +66,7 @@ impl Election {
         self.server
     }
 
-    /// Whether MKPDUs have the Key Server bit.
+    /// True if MKPDUs have the Key Server bit.
     pub(crate) const fn claims(&self, me: &Candidate) -> bool {
         match self.server {
             ElectedServer::Me => true,
@@ -73,14 +75,13 @@ impl Election {
         }
     }
 
-    /// When [`Self::elect`] may come to another result although nothing was heard.
+    /// Next time at which [`Self::elect`] can change its result without an input.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.waits_until
     }
 
-    /// Elects among the live peers. True if the result is another one.
-    /// `is_led_away`: a peer protects with a SAK of a key server that is live for it and not here, and nothing would be won
-    /// by another one.
+    /// Elects among the live peers. True if the result changed. `is_led_away`: the peer protects with a SAK
+    /// of a key server that is live for the peer but not here, and another key server would gain nothing.
     pub(crate) fn elect(
         &mut self,
         now: Instant,
@@ -128,7 +129,7 @@ impl Election {
         before != self.server
     }
 
-    /// The key server before, if it is still there.
+    /// The previous key server, if it is still live.
     fn kept(&self, live: &[&Peer]) -> ElectedServer {
         match self.server {
             ElectedServer::Peer(mi) if !live.iter().any(|peer| peer.mi == mi) => ElectedServer::None,

@@ -1,7 +1,8 @@
-//! What stands in the way of a secured link, for those who run the network.
+//! Faults that prevent a secured link, for operators.
 //!
-//! What was heard and explains a state is kept where that state is: with the participant whose CAK a wrong one was heard
-//! of, with the CKN that was heard. It goes with it: another CAK knows nothing of the trouble that the one before had.
+//! An observation is kept with the state that it explains: with the participant for whose CAK a wrong one was
+//! heard, or with the CKN that was heard. It goes with that state: another CAK does not inherit the faults of
+//! the previous one.
 
 use core::fmt;
 use core::time::Duration;
@@ -16,10 +17,10 @@ use crate::reachability::Gap;
 use crate::reason::Refusal;
 use crate::timers::FAULT_HOLD;
 
-/// The same thing is told again after this time, if it goes on.
+/// Interval between repeated reports of the same fault.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What stands in the way of a secured link.
+/// Fault that prevents a secured link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// No CAK is configured.
@@ -34,27 +35,27 @@ pub enum Fault {
     OtherCkn,
     /// Nobody is live, and MKPDUs with other algorithms are heard.
     OtherAgility,
-    /// Nobody is live but those who do not belong to the link.
+    /// Only stations that do not belong to the link are live.
     Strangers,
-    /// Nobody is live, and somebody is heard who does not show to hear us.
+    /// Nobody is live, and a heard station has not proved that it hears us.
     OneWay,
-    /// Nobody is heard.
+    /// No station is heard.
     Alone,
-    /// Nobody may be key server.
+    /// No station may be key server.
     NoKeyServer,
     /// A live station gets no SAK.
     LeftOut,
-    /// Members hear each other only in part: the first of such pairs; status has them all.
+    /// Some members do not hear each other: the first such pair. Status lists all.
     Partial(Gap),
-    /// The key server's SAK is not taken.
+    /// The key server's SAK is rejected.
     Refused(Refusal),
-    /// This station may not do MACsec.
+    /// This station must not do MACsec.
     NoMacsec,
     /// The SAK waits for stations to accept it.
     NotAccepted,
-    /// This station is to make a SAK.
+    /// This station has to make a SAK.
     SakDue,
-    /// The key server is to make a SAK.
+    /// The key server has to make a SAK.
     SakAwaited,
 }
 
@@ -94,12 +95,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Something that was heard and does not belong to a group that works: when last, and when that was told last.
+/// Times of an observed fault and of its last report.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FaultTimer(Option<(Instant, Instant)>);
 
 impl FaultTimer {
-    /// Notes it. True if people should be told.
+    /// Records it. True if operators should be told.
     pub(crate) fn note(&mut self, now: Instant) -> bool {
         match &mut self.0 {
             Some((noticed, told)) if now < *told + AGAIN => {
@@ -118,7 +119,7 @@ impl FaultTimer {
     }
 }
 
-/// What is in the way of one participant.
+/// Faults of one participant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ParticipantFaults {
     /// MKPDUs under its CKN have wrong ICVs.
@@ -129,7 +130,7 @@ pub(crate) struct ParticipantFaults {
     pub(crate) too_many_peers: FaultTimer,
 }
 
-/// Those who speak otherwise than any participant.
+/// MKPDUs that fit no participant.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ForeignMkpdus {
     other_ckn: (Option<Ckn>, FaultTimer),
@@ -137,7 +138,7 @@ pub(crate) struct ForeignMkpdus {
 }
 
 impl ForeignMkpdus {
-    /// Notes another CKN. True if people should be told.
+    /// Records another CKN. True if operators should be told.
     pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn) -> bool {
         self.other_ckn.0 = Some(ckn);
         self.other_ckn.1.note(now)
@@ -145,7 +146,7 @@ impl ForeignMkpdus {
 }
 
 impl Kay {
-    /// What stands in the way, if anything does.
+    /// The present fault, if any.
     pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
         let recent = |of: fn(&ParticipantFaults) -> FaultTimer| {
             self.participants.iter().any(|participant| of(&participant.faults).is_recent(now))
@@ -193,7 +194,7 @@ impl Kay {
         }
     }
 
-    /// A CKN that has become one of ours meanwhile is no stranger's.
+    /// A CKN that has become ours meanwhile is not foreign.
     fn hears_other_ckn(&self, now: Instant) -> bool {
         let (ckn, noted) = self.foreign.other_ckn;
         let is_ours = self.participants.iter().any(|participant| Some(participant.ckn) == ckn);

@@ -1,17 +1,20 @@
-//! Help for groups with key servers and members of other makes, where a station that starts anew is forgotten.
+//! Interoperation with other implementations that forget a restarted station.
 //!
-//! wpa_supplicant (2.10, 2.11) ignores a station that has started anew until the MI before is no longer live for it; then it
-//! makes a SAK for those who are left. When the station is live under its new MI less than a life time later, it makes none:
-//! it goes by the time since its last SAK, and does not come back to it. A live member without SAK Use is dropped after ten
-//! MKPDUs, which is a reason for a SAK without it, and so on, for ever. And a member accepts frames under a SAK only from those
-//! who are live for it when it takes the SAK: whom it hears later it never hears under that SAK.
+//! wpa_supplicant (2.10, 2.11) ignores a restarted station until its previous MI is no longer live. Then it
+//! makes a SAK for the remaining members. If the station becomes live under its new MI less than a life time
+//! later, wpa_supplicant makes no SAK for it: it measures the time since its last SAK, and does not retry. It
+//! drops a live member without SAK Use after ten MKPDUs, makes a SAK without it, and so on without end. Also,
+//! a member accepts frames under a SAK only from peers that were live when it took the SAK. Frames of later
+//! peers never pass under that SAK.
 //!
-//! What a key server does act on is a SAK Use that says of its SAK that PNs run out (IEEE 802.1X-2020 clause 9.8). So
+//! Such a key server does react to a SAK Use that reports exhausted PNs of its SAK (IEEE 802.1X-2020 clause
+//! 9.8). So:
 //!
-//! 1. a member that is live and gets no SAK names the key server's, as an old key that it neither sends nor receives with,
-//!    at the end of its PNs;
-//! 2. a member that has the SAK asks in the name of another one that has none;
-//! 3. whoever is key server, or can ask it, has another SAK made when members have come to hear each other after it was made.
+//! 1. A live member without a SAK reports the key server's SAK as an old key at the end of its PNs, neither
+//!    sent nor received with.
+//! 2. A member with the SAK requests one for another member without.
+//! 3. The key server, or a member that can ask it, has another SAK made when members begin to hear each other
+//!    after the last one was made.
 
 use alloc::vec::Vec;
 
@@ -25,12 +28,13 @@ use crate::peers::Peer;
 use crate::reason::SakReason;
 use crate::timers::{FORGOTTEN_DELAY, SAK_TIMEOUT};
 
-/// So many SAKs at most are asked for in the name of one member.
+/// Most SAKs requested on behalf of one member.
 const MAX_REQUESTS: u8 = 3;
-/// A PN beyond which a SAK of 32-bit PNs is to be replaced.
+/// A PN beyond which a SAK with 32-bit PNs is replaced.
 const EXHAUSTED: u32 = 0xc000_0001;
 
-/// Whom members of other makes heard when they took the latest SAK: from those alone they accept frames under it.
+/// Peers that members of other implementations heard when they took the latest SAK. They accept frames under
+/// it from these only.
 #[derive(Debug, Default)]
 pub(crate) struct SakListeners {
     of: Option<Ki>,
@@ -41,7 +45,7 @@ pub(crate) struct SakListeners {
 struct Listener {
     mi: Mi,
     heard: Vec<Mi>,
-    /// Members that it has live already if it goes by the last MKPDU of each: its own next one says so, or says that not.
+    /// Members that it should have live by their last MKPDUs. Its next MKPDU confirms or refutes this.
     supposed: Vec<Mi>,
 }
 
@@ -52,13 +56,13 @@ impl Listener {
 }
 
 impl Kay {
-    /// A SAK is being installed: notes who hears whom.
+    /// Records who hears whom, while a SAK is installed.
     pub(crate) fn record_listeners(&mut self, i: usize, ki: Ki) {
         let participant = &self.participants[i];
         let members = participant.peers.live().filter(|peer| peer.macsec && !peer.announcement.ours);
         let listener = |member: &Peer| {
             let mut listener = Listener::new(member);
-            // The key server says whom it has live as it makes the SAK.
+            // The key server reports its live members as it makes the SAK.
             if member.mi != ki.server {
                 let lists = participant.peers.live().filter(|other| other.hears.contains(&member.mi));
                 listener.supposed.extend(lists.map(|other| other.mi).filter(|mi| !member.hears.contains(mi)));
@@ -68,7 +72,8 @@ impl Kay {
         self.listeners = SakListeners { of: Some(ki), members: members.map(listener).collect() };
     }
 
-    /// A member tells whom it hears: another SAK is due if one of them is new to it since it took this one.
+    /// Checks the peers that a member hears. Another SAK is due if the member took this one before it heard
+    /// one of them.
     pub(crate) fn check_new_listeners(&mut self, i: usize, mi: Mi) {
         let participant = &self.participants[i];
         let of = self.listeners.of;
@@ -82,12 +87,12 @@ impl Kay {
             self.listeners.members.push(Listener::new(peer));
             return;
         };
-        // The key server has its SAK from the beginning; another member has it when it says so.
+        // The key server has its SAK from the beginning; other members have it when they report so.
         if mi != ki.server && !peer.receives(ki) {
             listener.heard.clone_from(&peer.hears);
             return;
         }
-        // Who is not heard any more is forgotten: its frames are taken again under the next SAK only.
+        // A peer that is no longer heard is forgotten: its frames pass again under the next SAK only.
         let before = core::mem::take(&mut listener.heard);
         let supposed = core::mem::take(&mut listener.supposed);
         let mut has_new = false;
@@ -111,7 +116,7 @@ impl Kay {
         }
     }
 
-    /// As a member with a SAK: asks for another one in the name of those who have none.
+    /// As a member with a SAK: requests another one on behalf of members without.
     pub(crate) fn report_forgotten(&mut self) {
         let now = self.now;
         let asks = self.server_is_of_another_make();
@@ -148,7 +153,7 @@ impl Kay {
         self.principal().and_then(Participant::server_peer).is_some_and(|server| !server.announcement.ours)
     }
 
-    /// What a member without a SAK says of the key server's, when it has waited for long enough.
+    /// SAK Use of a member without a SAK that has waited long enough: reports the key server's key.
     pub(crate) fn forgotten_use(&self, participant: &Participant) -> Option<KeyUse> {
         let asks = |since: &Instant| self.now >= *since + FORGOTTEN_DELAY && self.now < *since + SAK_TIMEOUT;
         participant.sak_wait_since.filter(asks)?;

@@ -15,7 +15,7 @@ use crate::reason::{Reason, SakReason};
 use crate::timers::{Earliest, START_DELAY, TAKEOVER_DELAY, TRANSMIT_DELAY};
 
 impl Kay {
-    /// Notes why another SAK is due.
+    /// Records a reason for another SAK.
     pub(crate) fn need(&mut self, why: SakReason) {
         let now = self.now;
         if let Some(principal) = self.principal_mut() {
@@ -23,7 +23,7 @@ impl Kay {
         }
     }
 
-    /// Makes a SAK if one is due and may be made now.
+    /// Makes a SAK if one is due and permitted now.
     pub(crate) fn run_key_server(&mut self) {
         let principal = self.principal;
         for participant in &mut self.participants {
@@ -59,18 +59,19 @@ impl Kay {
         }
     }
 
-    /// Who gets this station's SAKs.
+    /// Peers that receive this station's SAKs.
     fn eligible<'p>(&self, participant: &'p Participant) -> Vec<&'p Peer> {
         participant.peers.live().filter(|peer| is_eligible(&self.settings, peer)).collect()
     }
 
-    /// Why another SAK is due, of those reasons that can be seen at any time.
+    /// Reason for another SAK that the present state shows.
     fn reason_for_sak(&self, participant: &Participant) -> Option<SakReason> {
         let Some(distribution) = &participant.serving.distribution else { return Some(SakReason::Elected) };
         let Some(sak) = self.cp.find(distribution.ki) else { return Some(SakReason::Elected) };
         let eligible = self.eligible(participant);
         let is_led = |peer: &Peer| participant.peers.led_by(peer, participant.mi).is_some();
-        // Who follows a key server that is not heard here takes none of ours: alone, that is no reason for one.
+        // A follower of a key server that is not heard here accepts none of ours: alone, it is no reason for
+        // one.
         let is_awaited = distribution.is_in_progress(participant.peers.live().filter(|peer| !is_led(peer)));
         let joined = eligible
             .iter()
@@ -91,8 +92,8 @@ impl Kay {
         }
     }
 
-    /// With XPN, SSCIs are made of the list of members in the MKPDU that hands the SAK out. If members have come or gone
-    /// while somebody does not have it yet, he would make others.
+    /// XPN only. SSCIs follow from the member list in the MKPDU that distributes the SAK. If members have
+    /// come or gone before everybody has the SAK, a late recipient would derive others.
     fn ssci_order_is_lost(&self, participant: &Participant) -> bool {
         participant.serving.distribution.as_ref().is_some_and(|distribution| {
             let same = participant.peers.live().count() == distribution.all.len()
@@ -101,7 +102,7 @@ impl Kay {
         })
     }
 
-    /// Whether the SAK that is handed out may still be: nobody is live who was not when it was made.
+    /// True if the SAK may still be distributed: every live member was live at its creation.
     pub(crate) fn may_hand_out(&self, participant: &Participant) -> bool {
         participant.serving.distribution.as_ref().is_some_and(|distribution| {
             distribution.is_in_progress(participant.peers.live())
@@ -110,8 +111,8 @@ impl Kay {
         })
     }
 
-    /// The latest SAK is on its way: its members are not all protecting with it. It is waited for, lest keys that somebody
-    /// still sends under lose their ANs; but not for long, and not if it cannot be handed out any more.
+    /// True while not all members of the latest SAK protect with it. The wait keeps the ANs of keys that are
+    /// still in use; it is short, and ends if the SAK can no longer be distributed.
     fn is_taking_effect(&self, participant: &Participant) -> bool {
         let Some(latest) = self.cp.latest() else { return false };
         let is_own = participant.serving.distribution.as_ref().filter(|own| own.ki == latest.ki);
@@ -126,7 +127,7 @@ impl Kay {
         !all && self.now < latest.since + TRANSMIT_DELAY
     }
 
-    /// When [`Self::run_key_server`] has something to do although nothing was heard.
+    /// Next time at which [`Self::run_key_server`] has work without an input.
     pub(crate) fn serving_deadline(&self) -> Option<Instant> {
         let participant = self.principal().filter(|participant| participant.server() == ElectedServer::Me)?;
         let mut earliest = Earliest::default();
@@ -165,9 +166,9 @@ impl Kay {
         self.request_mkpdus();
     }
 
-    /// The AN of the next SAK: the first one behind the latest that nobody is known to use. AN 0 is left alone: that is where
-    /// other key servers begin, wpa_supplicant among them, whatever is in use. One that takes over then does not take the AN
-    /// away from the SAK that all are protecting with.
+    /// AN of the next SAK: the first unused one behind the latest. AN 0 comes last: other key servers,
+    /// wpa_supplicant among them, begin there, whatever is in use. A new key server then does not take the AN
+    /// of the SAK in use.
     fn next_an(&self, participant: &Participant) -> An {
         let used: Vec<An> = participant.peers.live().flat_map(|peer| &peer.uses).map(|key| key.an).collect();
         let after = self.cp.latest().map_or(0, |latest| latest.an.number());
@@ -177,7 +178,7 @@ impl Kay {
         *order.iter().chain(&zero).find(free).unwrap_or(&order[0])
     }
 
-    /// Tells once whom this station cannot give a SAK.
+    /// Reports once each station that gets no SAK.
     fn report_left_out(&mut self) {
         let Some(participant) = self.principal() else { return };
         let live = participant.peers.live();

@@ -1,12 +1,12 @@
-//! One KaY (IEEE 802.1X-2020 clauses 9 to 12): agrees with the KaYs of the other gateways, switches and stations on the
-//! keys of a SecY, and rolls them.
+//! One KaY (IEEE 802.1X-2020 clauses 9 to 12): agrees with the KaYs of other gateways, switches and stations
+//! on the keys of a SecY, and rolls them.
 //!
 //! ```text
 //!  frames, time, what the SecY did ──▶ Kay ──▶ frames, events for the SecY, state
 //! ```
 //!
-//! A [`Kay`] has neither clock nor socket. Five verbs make it go: [`Kay::handle_frame`], [`Kay::handle_timeout`],
-//! [`Kay::poll_transmit`], [`Kay::poll_timeout`], [`Kay::poll_event`]; and it hears from the SecY by [`Kay::handle_report`].
+//! A [`Kay`] has neither clock nor socket. Its inputs are [`Kay::handle_frame`], [`Kay::handle_timeout`] and
+//! [`Kay::handle_report`]; its outputs [`Kay::poll_transmit`], [`Kay::poll_timeout`] and [`Kay::poll_event`].
 #![no_std]
 
 extern crate alloc;

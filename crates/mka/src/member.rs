@@ -1,4 +1,4 @@
-//! A SAK's way into the SecY: judging what a key server hands out, letting members in under it, bringing it into use.
+//! A SAK's way into the SecY: checking a distributed SAK, admitting members under it, bringing it into use.
 
 use alloc::vec::Vec;
 
@@ -18,8 +18,8 @@ use crate::reason::{Reason, Refusal, SakReason};
 use crate::settings::OnPeerLoss;
 
 impl Kay {
-    /// Judges a SAK that somebody hands out. Taken is only what the elected key server of the principal participant says in an
-    /// MKPDU that has us as live with an MN of late: no recorded MKPDU of an earlier session does.
+    /// Handles a distributed SAK. Accepts only a SAK of the elected key server of the principal participant,
+    /// in an MKPDU that lists us as live with a recent MN. No recorded MKPDU of an earlier session has that.
     pub(crate) fn handle_distributed_sak(
         &mut self,
         i: usize,
@@ -72,7 +72,7 @@ impl Kay {
         }
     }
 
-    /// The SAK that is offered; `None` if it is installed, or cannot be yet.
+    /// The distributed SAK; `None` if it is installed, or cannot be installed yet.
     fn evaluate_offer<'f>(
         &self,
         participant: &Participant,
@@ -105,12 +105,13 @@ impl Kay {
         if self.settings.capability < needed || offset && !suite.allows_confidentiality_offset() {
             return Err(Refusal::Confidentiality(offered.confidentiality));
         }
-        // User data would leave in clear because another station says so.
+        // Otherwise user data would leave in clear at another station's word.
         let floor = self.settings.confidentiality;
         if !self.settings.accept_integrity && hidden(offered.confidentiality) < hidden(floor) {
             return Err(Refusal::Weaker(offered.confidentiality));
         }
-        // Its MKPDU lists members that were not heard yet, whose SCIs the SSCIs are made of: it will be said again.
+        // The MKPDU lists members that were not heard yet, and the SSCIs depend on their SCIs. It will be
+        // repeated.
         if suite.is_xpn()
             && server.hears.iter().any(|mi| *mi != participant.mi && participant.peers.find(*mi).is_none())
         {
@@ -120,7 +121,7 @@ impl Kay {
         Ok(Some((suite, sak, offered)))
     }
 
-    /// What the SecY needs of a SAK for these members (without us), as far as they were heard; and their MIs.
+    /// Parameters of a SAK for these members (without us), as far as they were heard; and their MIs.
     pub(crate) fn build_association(
         &self,
         i: usize,
@@ -142,12 +143,13 @@ impl Kay {
         let receive = peers
             .iter()
             .map(|peer| Admission { sci: peer.sci, ssci: suite.is_xpn().then(|| ssci(peer.sci)) });
-        // Who is out of reach gets nothing that is sent, divided or not.
+        // A member out of reach receives nothing, fragmented or not.
         let is_heard = |mi: &Mi| {
             participant.peers.find(*mi).is_some() || participant.peers.is_out_of_reach(self.now, *mi)
         };
         let all_heard = members.iter().all(is_heard);
-        // Those it is handed out to, and nobody else: who has just gone may still be live here, and not for the key server.
+        // Only the members that receive the SAK. A station that has just gone may still be live here, and not
+        // for the key server.
         let mut fragmentation = fragmentation(&self.settings, peers.iter().copied());
         fragmentation.fragment &= all_heard;
         fragmentation.concatenate &= all_heard;
@@ -164,7 +166,7 @@ impl Kay {
         (association, peers.iter().map(|peer| peer.mi).collect())
     }
 
-    /// Lets members in that are heard only now, and takes those out who have gone.
+    /// Admits members that are heard only now, and removes those that are gone.
     pub(crate) fn sync_receive_scs(&mut self) {
         self.admit_members();
         self.expel_gone();
@@ -175,8 +177,8 @@ impl Kay {
         }
     }
 
-    /// As a member: whom the key server has live, we let in, whether he has shown to hear us or not: its word is enough, and
-    /// his frames come as soon as it says so.
+    /// As a member: admits every peer that the key server lists as live, even without proof that it hears us.
+    /// The peer's frames arrive as soon as the key server lists it.
     fn admit_members(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let Some(participant) = self.participant(latest.owner) else { return };
@@ -189,7 +191,7 @@ impl Kay {
         };
         let to_come = others().any(is_to_come);
         let incomplete = !latest.tx && to_come;
-        // Whoever was to come then is out of reach: with the next SAK SDUs may be divided.
+        // The missing members are out of reach: SDUs may be fragmented under the next SAK.
         let out_of_reach = || others().any(|mi| participant.peers.is_out_of_reach(self.now, *mi));
         let wanted = self.settings.fragment || self.settings.concatenate;
         let divides = wanted && latest.unheard && !to_come && out_of_reach();
@@ -198,7 +200,7 @@ impl Kay {
         if !latest.suite.is_xpn() {
             let heard = others().filter_map(|mi| participant.peers.find(*mi));
             for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
-                // It was out of reach, and would not understand what is sent under this SAK.
+                // It was out of reach, and would not understand frames under this SAK.
                 let bearable = fragmentation(&self.settings, [peer].into_iter());
                 too_much |= latest.fragmentation.fragment && !bearable.fragment
                     || latest.fragmentation.concatenate && !bearable.concatenate;
@@ -222,8 +224,8 @@ impl Kay {
         }
     }
 
-    /// Who is live for nobody here, and whom the key server does not have either, is taken out. With `hold` he stays as long
-    /// as the SAK.
+    /// Removes members that are live for nobody here and for the key server neither. With `hold` they stay as
+    /// long as the SAK.
     fn expel_gone(&mut self) {
         if self.settings.on_peer_loss == OnPeerLoss::Hold {
             return;
@@ -240,7 +242,7 @@ impl Kay {
         }
     }
 
-    /// Who was taken out and is live again cannot be let in under the same SAK: another one is needed.
+    /// An expelled station that is live again cannot be admitted under the same SAK: it needs another one.
     fn request_sak_for_expelled(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let Some(participant) = self.participant(latest.owner) else { return };
@@ -256,7 +258,7 @@ impl Kay {
         }
     }
 
-    /// As a member: asks the key server for another SAK.
+    /// As a member: requests another SAK from the key server.
     pub(crate) fn ask_for_sak(&mut self) {
         let latest = self.cp.latest().filter(|latest| latest.owner == self.principal).map(|latest| latest.ki);
         if latest.is_some() && self.asks_to_replace != latest {
@@ -275,7 +277,7 @@ impl Kay {
             Some(participant) => {
                 let own = participant.serving.distribution.as_ref().filter(|own| own.ki == ki);
                 let server = participant.server_peer();
-                // Who joined after it was made and has no SAK misses nothing; he waits for the next one.
+                // A station that joined later and has no SAK misses nothing: it waits for the next one.
                 let peers: Vec<&Peer> = participant
                     .peers
                     .live()
@@ -308,7 +310,7 @@ impl Kay {
     }
 }
 
-/// How much of a frame is hidden, in an order.
+/// Degree of confidentiality, for comparison.
 const fn hidden(confidentiality: Confidentiality) -> u8 {
     match confidentiality {
         Confidentiality::Integrity => 0,

@@ -1,17 +1,19 @@
-//! Who belongs to a link, and under which CAK its keys are agreed on.
+//! Membership of a link, and the CAK under which its keys are agreed on.
 //!
-//! The order of CAKs comes first. The preferred one is left for the next one only if somebody who is *known* is live under that
-//! one and not under it, and it is returned to as soon as it covers all again. Known is who stands in [`crate::Settings::peers`].
-//! If nobody stands there, known is who has been live under the preferred CAK since it is preferred, and who was known and
-//! live when it became that: so a group goes on while a new CAK is brought to one box after the other. Without anybody who is
-//! known, and with nobody under the preferred CAK, a fallback serves whoever is there.
+//! The order of CAKs decides first. The KaY leaves the preferred CAK for the next one only if a *known*
+//! station is live under the next one and not under the preferred one. It returns as soon as the preferred
+//! CAK covers all again. [`crate::Settings::peers`] lists the known stations. If the list is empty, a station
+//! is known that has been live under the preferred CAK since that became preferred, or that was known and
+//! live when it did. So a group keeps running while a new CAK is brought to one box after the other. With no
+//! known station, and nobody under the preferred CAK, a fallback serves whoever is there.
 //!
-//! Attack: somebody has the fallback CAK alone, out of a box that was lost, and wants to be key server. He is no reason to
-//! leave the preferred CAK, however many stations he plays, and he is told (`tests/groups/rogue.rs`). What a fallback cannot
-//! prevent is that he plays a station that is known, while that one is not there itself.
+//! Attack: somebody has only the fallback CAK, from a lost box, and wants to be key server. However many
+//! stations he imitates, he is no reason to leave the preferred CAK, and he is reported
+//! (`tests/groups/rogue.rs`). A fallback cannot prevent that he imitates a known station in its absence.
 //!
-//! Not all know the same: who has started anew knows those alone whom it has met since. So who misses somebody says so under
-//! the preferred CAK, and those for whom it is live there follow it. That word counts under no other CAK.
+//! Members know different stations: a restarted one knows only those that it has met since. So a member that
+//! misses somebody says so under the preferred CAK, and members for which it is live there follow. That word
+//! counts under no other CAK.
 
 use alloc::vec::Vec;
 
@@ -23,24 +25,24 @@ use crate::peers::LIVE;
 use crate::reason::Reason;
 use crate::timers::{Earliest, STRANGER_DELAY, STRANGER_GAP};
 
-/// So many are remembered at most: as many as can be live, and as many who have gone.
+/// Most remembered stations: as many as can be live, and as many that are gone.
 const MAX_SEEN: usize = 2 * LIVE;
-/// The place of the preferred CAK.
+/// Index of the preferred CAK.
 const PREFERRED: usize = 0;
 
-/// Who was live under the preferred CAK, and who is live and does not belong to the link.
+/// Stations seen live under the preferred CAK, and live stations that do not belong to the link.
 #[derive(Debug, Default)]
 pub(crate) struct Membership {
-    /// Who was live longest ago stands first.
+    /// In the order of their last live time, oldest first.
     seen: Vec<Sci>,
     strangers: Vec<UnknownStation>,
-    /// When a stranger was told last.
+    /// Time of the last report of a stranger.
     reported: Option<Instant>,
-    /// Somebody was missed under the preferred CAK when that was looked at last.
+    /// True if the last check found a station missing under the preferred CAK.
     missed: bool,
 }
 
-/// Somebody who is live under a CAK, and not known.
+/// A station that is live under a CAK, and not known.
 #[derive(Clone, Copy, Debug)]
 struct UnknownStation {
     sci: Sci,
@@ -63,7 +65,7 @@ impl Membership {
 }
 
 impl Kay {
-    /// Whether this station belongs to the link.
+    /// True if this station belongs to the link.
     fn is_known(&self, sci: Sci) -> bool {
         if self.settings.peers.is_empty() {
             self.membership.seen.contains(&sci)
@@ -76,7 +78,7 @@ impl Kay {
         !self.settings.peers.is_empty() || !self.membership.seen.is_empty()
     }
 
-    /// Somebody who is known is live under another CAK, and not under this one.
+    /// True if a known station is live under another CAK, and not under this one.
     pub(crate) fn misses(&self, i: usize) -> bool {
         let here = &self.participants[i].peers;
         let others = self.participants.iter().enumerate().filter(|(j, _)| *j != i);
@@ -84,7 +86,7 @@ impl Kay {
         elsewhere.any(|sci| !here.has_live(sci) && self.is_known(sci))
     }
 
-    /// Whether this participant misses somebody, and says so to those who may not know him.
+    /// True if this participant misses a station and announces that to members that may not know it.
     pub(crate) fn says_that_it_misses(&self, participant: &Participant) -> bool {
         self.participants.first().is_some_and(|first| first.id == participant.id) && self.misses(PREFERRED)
     }
@@ -95,31 +97,31 @@ impl Kay {
         !somebody_is_missing
     }
 
-    /// Whether the keys of this link may be agreed on with those who are live under this CAK.
+    /// True if keys may be agreed on with the live stations under this CAK.
     fn counts(&self, i: usize) -> bool {
         let mut live = self.participants[i].peers.live();
         i == PREFERRED && live.next().is_some()
             || live.any(|peer| self.is_known(peer.sci) || !self.knows_anybody())
     }
 
-    /// Whether anybody is live with whom keys may be agreed on.
+    /// True if anybody is live with whom keys may be agreed on.
     pub(crate) fn has_company(&self) -> bool {
         (0..self.participants.len()).any(|i| self.counts(i))
     }
 
-    /// The place of the CAK under which keys should be agreed on.
+    /// Index of the CAK under which keys should be agreed on.
     pub(crate) fn best_index(&self) -> usize {
         let counting = || (0..self.participants.len()).filter(|i| self.counts(*i));
         counting().find(|i| self.covers(*i)).or_else(|| counting().next()).unwrap_or(PREFERRED)
     }
 
-    /// Whether the principal participant has nobody with whom keys may be agreed on.
+    /// True if the principal participant has nobody with whom keys may be agreed on.
     pub(crate) fn is_lonely(&self) -> bool {
         let index = self.participants.iter().position(|participant| participant.id == self.principal);
         index.is_none_or(|i| !self.counts(i))
     }
 
-    /// Another CAK becomes the preferred one: known is who was, and is there.
+    /// Handles a change of the preferred CAK: stations stay known that were known and are live.
     pub(crate) fn prefer_another(&mut self) {
         let participants = &self.participants;
         self.membership
@@ -127,7 +129,7 @@ impl Kay {
             .retain(|sci| participants.iter().any(|participant| participant.peers.has_live(*sci)));
     }
 
-    /// Notes who is live, and tells who does not belong to the link.
+    /// Records live stations, and reports those that do not belong to the link.
     pub(crate) fn report_strangers(&mut self) {
         if let Some(preferred) = self.participants.first() {
             preferred.peers.live().for_each(|peer| self.membership.note_live(peer.sci));
@@ -165,12 +167,12 @@ impl Kay {
         }
     }
 
-    /// Whether keys are agreed on under another CAK than the preferred one.
+    /// True if keys are agreed on under another CAK than the preferred one.
     pub(crate) fn is_under_fallback(&self) -> bool {
         self.participants.first().is_some_and(|preferred| preferred.id != self.principal)
     }
 
-    /// When [`Self::report_strangers`] has something to tell.
+    /// Next time at which [`Self::report_strangers`] has a report.
     pub(crate) fn strangers_deadline(&self) -> Option<Instant> {
         let next = self.membership.reported.map(|reported| reported + STRANGER_GAP);
         let mut earliest = Earliest::default();
@@ -181,7 +183,7 @@ impl Kay {
         earliest.moment()
     }
 
-    /// Who has been live for a while and does not belong to the link, and under which CAK.
+    /// Stations that have been live for a while and do not belong to the link, with their CKNs.
     pub(crate) fn strangers(&self, now: Instant) -> Vec<(Sci, Ckn)> {
         let there = self.membership.strangers.iter().filter(|station| now >= station.since + STRANGER_DELAY);
         there.map(|station| (station.sci, station.ckn)).collect()

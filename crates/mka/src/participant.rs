@@ -1,4 +1,5 @@
-//! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3). Who it says it is, what it sent, whom it hears.
+//! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3), with its identity, sent MNs and
+//! peers.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -16,13 +17,13 @@ use crate::send_schedule::SendSchedule;
 use crate::settings::CakEntry;
 use crate::timers::{LIFE, LOSS_DELAY, SAK_TIMEOUT};
 
-/// Sent MNs are noted so far apart.
+/// Minimum spacing between recorded MNs.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// This station under one CAK.
 #[derive(Debug)]
 pub(crate) struct Participant {
-    /// Tells it from all others that there were.
+    /// Unique among all participants so far.
     pub(crate) id: u32,
     pub(crate) ckn: Ckn,
     pub(crate) cak: Cak,
@@ -34,26 +35,26 @@ pub(crate) struct Participant {
     pub(crate) election: Election,
     pub(crate) schedule: SendSchedule,
     pub(crate) serving: KeyServerRole,
-    /// The last SAK that was refused, and why.
+    /// Last rejected SAK, and the reason.
     pub(crate) refused: Option<(Ki, Refusal)>,
-    /// Since when it is live with a key server without any SAK.
+    /// Since when it has been live with a key server without any SAK.
     pub(crate) sak_wait_since: Option<Instant>,
-    /// How many times in a row it has begun anew for that.
+    /// Consecutive restarts for lack of a SAK.
     pub(crate) sak_timeouts: u8,
-    /// What is in its way.
+    /// Faults that keep it from securing the link.
     pub(crate) faults: ParticipantFaults,
 }
 
-/// The MNs of an MI: which was sent last, and which ones of late.
+/// MNs of an MI: the last sent one, and recent ones with their times.
 #[derive(Debug, Default)]
 pub(crate) struct MessageNumbers {
     last: u32,
-    /// When an MN was sent, for one every half second over a life time.
+    /// Recorded MNs with their times, one per half second of a life time.
     samples: VecDeque<(Instant, u32)>,
 }
 
 impl MessageNumbers {
-    /// The next MN; `None` if there is none left.
+    /// The next MN; `None` if all are used.
     pub(crate) fn next(&mut self, now: Instant) -> Option<u32> {
         self.last = self.last.checked_add(1)?;
         if self.samples.back().is_none_or(|(at, _)| now >= *at + SAMPLE_INTERVAL) {
@@ -64,25 +65,25 @@ impl MessageNumbers {
     }
 
     fn forget(&mut self, now: Instant) {
-        // What follows a note was sent less than half a second after it.
+        // MNs after a sample were sent less than half a second later.
         while self.samples.front().is_some_and(|(at, _)| now > *at + SAMPLE_INTERVAL + LIFE) {
             self.samples.pop_front();
         }
     }
 
-    /// Whether this MN was sent, and within a life time.
+    /// True if this MN was sent, within a life time.
     pub(crate) fn is_recent(&self, now: Instant, mn: u32) -> bool {
         let first = self.samples.iter().find(|(at, _)| now <= *at + SAMPLE_INTERVAL + LIFE);
         mn <= self.last && first.is_some_and(|(_, first)| mn >= *first)
     }
 
-    /// Whether a later one was sent long enough ago to have been heard, if it was not lost.
+    /// True if a later one was sent long enough ago to have been heard, unless lost.
     pub(crate) fn is_behind(&self, now: Instant, mn: u32) -> bool {
         let arrived = self.samples.iter().rev().find(|(at, _)| now >= *at + LOSS_DELAY);
         arrived.is_some_and(|(_, arrived)| mn < *arrived)
     }
 
-    /// Whether this MN was never sent.
+    /// True if this MN was never sent.
     pub(crate) const fn is_beyond(&self, mn: u32) -> bool {
         mn > self.last
     }
@@ -110,7 +111,7 @@ impl Participant {
         }
     }
 
-    /// Begins anew as another member: the others find that this one has gone and another has come.
+    /// Restarts under a new MI: for the others, one member leaves and another joins.
     pub(crate) fn draw_mi(&mut self, drbg: &mut Drbg) {
         self.mi = mi(drbg);
         self.message_numbers = MessageNumbers::default();
@@ -120,12 +121,13 @@ impl Participant {
         self.schedule.request();
     }
 
-    /// When it begins anew if it has had no SAK since then. A key server that never gives one gets no new MI each few seconds.
+    /// Time of a restart, if it has been without a SAK since `since`. The delay grows: a key server that
+    /// never gives a SAK does not cause a new MI every few seconds.
     pub(crate) fn sak_timeout_at(&self, since: Instant) -> Instant {
         since + SAK_TIMEOUT * (1 << self.sak_timeouts.min(5))
     }
 
-    /// How a message lists us, if with an MN of late.
+    /// Our entry in a message, if it has a recent MN.
     pub(crate) fn recent_listing(&self, now: Instant, message: &Message<'_>) -> Option<Listing> {
         message.listing(self.mi).filter(|listing| self.message_numbers.is_recent(now, listing.mn))
     }

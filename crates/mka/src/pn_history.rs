@@ -1,4 +1,4 @@
-//! Which PNs were used when: what receivers may hold this station to (IEEE 802.1X-2020 clause 9.10.1).
+//! Recent PNs with their times, to which receivers may hold this station (IEEE 802.1X-2020 clause 9.10.1).
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -7,10 +7,10 @@ use wire::Instant;
 
 use crate::timers::DATA_DELAY;
 
-/// Notes are kept so far apart; closer ones would tell nothing more.
+/// Minimum spacing between samples.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The next PN of a transmit SA over the last seconds.
+/// Next PNs of a transmit SA over the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct PnHistory {
     /// At most `DATA_DELAY / SAMPLE_INTERVAL` and two more, oldest first.
@@ -24,18 +24,18 @@ impl PnHistory {
         if self.samples.back().is_none_or(|(last, _)| now >= *last + SAMPLE_INTERVAL) {
             self.samples.push_back((now, self.next_pn));
         }
-        // One that is old enough stays.
+        // One sample that is old enough stays.
         while self.samples.get(1).is_some_and(|(at, _)| now >= *at + DATA_DELAY) {
             self.samples.pop_front();
         }
     }
 
-    /// The PN of the next frame, as far as it is known.
+    /// PN of the next frame, as far as known.
     pub(crate) const fn next_pn(&self) -> u64 {
         self.next_pn
     }
 
-    /// What was sent within the last 2 s has this PN or a higher one.
+    /// Lowest PN of frames sent within the last 2 s.
     pub(crate) fn lowest(&self, now: Instant) -> u64 {
         let old_enough = self.samples.iter().rev().find(|(at, _)| now >= *at + DATA_DELAY);
         old_enough.map_or(1, |(_, next_pn)| (*next_pn).max(1))

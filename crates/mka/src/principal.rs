@@ -1,7 +1,8 @@
-//! Whose SAK is used: the principal participant, its key server, and what happens when all members have gone.
+//! The principal participant, whose SAK is used; its key server; and the loss of all members.
 //!
-//! The principal participant is the first one, in the order of configuration, that covers all who belong to the link
-//! ([`crate::known`]). So a fallback CAK takes over when the preferred one has failed, and a new CAK does when all members have it.
+//! The principal participant is the first one, in the order of configuration, that covers all members of the
+//! link ([`crate::membership`]). A fallback CAK takes over when the preferred one has failed, and a new CAK
+//! when all members have it.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -17,12 +18,12 @@ use crate::settings::OnPeerLoss;
 use crate::timers::{LONELY_HOLD, PRINCIPAL_HOLD};
 
 impl Kay {
-    /// Takes out peers whose life time has passed.
+    /// Removes peers after their life time.
     pub(crate) fn expire(&mut self) {
         for participant in &mut self.participants {
             for Peer { sci, .. } in participant.peers.expire(self.now) {
                 self.out.notify(self.now, Reason::PeerLost { sci });
-                // Members take a key server's word for who is there.
+                // Members rely on the key server's list of live members.
                 participant.schedule.request();
             }
         }
@@ -93,7 +94,7 @@ impl Kay {
         }
     }
 
-    /// What becomes of the SAK when all have gone: fail closed, or hold.
+    /// Treatment of the SAK when all members are gone: fail closed, or hold.
     pub(crate) fn check_peer_loss(&mut self) {
         if self.has_company() || self.cp.latest().is_none() {
             self.alone = false;
@@ -106,16 +107,17 @@ impl Kay {
         self.alone = true;
         if !held {
             self.cp.retire_all(self.now, &mut self.out);
-            // They may have us live still, and the SAK in use, which we never take again.
+            // They may still have us live, and the SAK in use, which we never accept again.
             self.begin_anew(NewMiReason::Blocked);
         }
     }
 
-    /// A member that gets no SAK begins anew: to the key server it has restarted then, which is a reason for another SAK.
+    /// Restarts a member that gets no SAK. For the key server it has restarted, which is a reason for another
+    /// SAK.
     pub(crate) fn check_sak_timeout(&mut self) {
         let has_sak = self.cp.latest().is_some();
         let principal = self.principal;
-        // Who is no longer the principal one waits for nothing.
+        // A participant that is no longer the principal one waits for nothing.
         let waits = |participant: &Participant| {
             participant.id == principal
                 && !has_sak

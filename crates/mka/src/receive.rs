@@ -1,4 +1,4 @@
-//! What a frame does to a KaY: parsed whole, verified, judged; only then does anything change.
+//! Reception of a frame: parsed whole, verified, validated. Nothing changes before that.
 
 use wire::mkpdu::{ALGORITHM_AGILITY, Mkpdu, MkpduError};
 
@@ -10,7 +10,7 @@ use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::timers::{STRAY_INTERVAL, STRAY_INTERVAL_MAX};
 
 impl Kay {
-    /// Takes in a frame.
+    /// Receives a frame.
     pub(crate) fn receive(&mut self, frame: &[u8]) -> Result<(), Discard> {
         let mkpdu = Mkpdu::parse(frame).map_err(|error| match error {
             MkpduError::NotEapol | MkpduError::NotMka(_) => Discard::NotMka,
@@ -25,7 +25,8 @@ impl Kay {
         self.apply(i, &message, heard_mn)
     }
 
-    /// The participant under whose CAK the MKPDU's ICV is right. Costs one AES-CMAC for each CAK with its CKN.
+    /// The participant under whose CAK the MKPDU's ICV is right. Costs one AES-CMAC for each CAK with this
+    /// CKN.
     fn verify(&mut self, mkpdu: &Mkpdu<'_>) -> Result<usize, Discard> {
         let (ckn, source, agility) = (mkpdu.basic.ckn, mkpdu.source, mkpdu.basic.agility);
         if agility != ALGORITHM_AGILITY {
@@ -49,7 +50,7 @@ impl Kay {
         verified.ok_or(Discard::WrongIcv)
     }
 
-    /// Own MKPDUs that come back are not heard; who has our MI makes us draw another.
+    /// Discards own MKPDUs that come back. Draws a new MI if another station has ours.
     fn detect_mi_collision(
         &mut self,
         i: usize,
@@ -91,7 +92,7 @@ impl Kay {
             Change::Live { restarted: false } => self.out.notify(now, Reason::PeerLive { sci }),
             Change::Potential | Change::None => {}
         }
-        // Who does not hear us may have missed what we said; who is new is answered.
+        // A peer that does not hear us may have missed our last MKPDU. A new peer gets an answer.
         let participant = &mut self.participants[i];
         let is_live = participant.peers.find(message.basic.mi).is_some_and(|peer| peer.live);
         let missed = heard_mn.is_some_and(|mn| participant.message_numbers.is_behind(now, mn));
@@ -101,7 +102,7 @@ impl Kay {
         self.watch_users(i, message);
         self.check_new_listeners(i, message.basic.mi);
         self.raise_lowest_pns(i, message);
-        // A key server's SAK counts only from the elected one.
+        // A SAK counts only from the elected key server.
         self.choose_principal();
         self.elect();
         if let Some(offered) = message.distributed {
@@ -110,13 +111,14 @@ impl Kay {
         Ok(())
     }
 
-    /// As key server: who uses the SAK that is handed out, and whose PNs run out under it.
+    /// As key server: records the users of the distributed SAK, and those whose PNs run out under it.
     fn watch_users(&mut self, i: usize, message: &Message<'_>) {
         let participant = &mut self.participants[i];
         let Some(distribution) = &mut participant.serving.distribution else { return };
         let Some(peer) = participant.peers.find(message.basic.mi).filter(|peer| peer.live) else { return };
         let (now, ki) = (self.now, distribution.ki);
-        // Who follows a key server that is not heard here has dropped it for that one's, and would drop the next one too.
+        // A follower of a key server that is not heard here has dropped our SAK for that one's, and would
+        // drop the next one too.
         if participant.peers.led_by(peer, participant.mi).is_some() {
             return;
         }
@@ -131,7 +133,7 @@ impl Kay {
             (true, Some(_)) | (false, None) => {}
         }
         let sak = self.cp.find(ki);
-        // It has it, and protects with another: it was with another key server meanwhile.
+        // It has our SAK, and protects with another: it was with another key server meanwhile.
         let strays = peer.protects_with().is_some_and(|other| other != ki) && !peer.transmits(ki);
         if strays && sak.is_some_and(|sak| sak.is_settled()) && peer.stray.is_none_or(|(from, _)| now >= from)
         {
@@ -139,7 +141,7 @@ impl Kay {
             strayed = true;
         }
         let exhaustion = sak.map_or(u64::MAX, |sak| sak.exhaustion());
-        // Who does not use it has no PNs under it.
+        // A station that does not use the SAK has no PNs under it.
         let is_used = |key: &Use| key.ki == ki && (key.tx || key.rx);
         if peer.uses.iter().any(|key| is_used(key) && key.lowest_pn >= exhaustion) {
             need = Some(SakReason::PnExhaustion(peer.sci));
@@ -147,7 +149,7 @@ impl Kay {
         let Some(why) = need else { return };
         participant.serving.need(now, why);
         if let Some(peer) = participant.peers.find_mut(message.basic.mi).filter(|_| strayed) {
-            // Whatever keeps it from using ours, the others do not get SAK after SAK for it.
+            // Whatever keeps it from using ours, the others do not get SAK after SAK because of it.
             let delay = peer.stray.map_or(STRAY_INTERVAL, |(_, before)| (before * 2).min(STRAY_INTERVAL_MAX));
             peer.stray = Some((now + delay, delay));
         }

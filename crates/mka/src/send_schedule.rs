@@ -1,4 +1,5 @@
-//! When a participant speaks: at least each hello time, at once when there is news, and never too often.
+//! Schedule of a participant's MKPDUs: at least one each hello time, at once after a change, and never too
+//! many.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -7,13 +8,13 @@ use wire::Instant;
 
 use crate::timers::Earliest;
 
-/// So many MKPDUs at most in [`WINDOW`], whatever happens: nobody makes us flood the network.
+/// Most MKPDUs in [`WINDOW`], whatever happens: nobody makes us flood the network.
 const MAX_MKPDUS: usize = 16;
 const WINDOW: Duration = Duration::from_millis(1000);
-/// News wait so long for others to share the MKPDU with.
+/// Delay of a requested MKPDU, so that several changes share it.
 const SPACING: Duration = Duration::from_millis(5);
 
-/// When the MKPDUs of a participant are due.
+/// Schedule of a participant's MKPDUs.
 #[derive(Debug, Default)]
 pub(crate) struct SendSchedule {
     requested: bool,
@@ -21,12 +22,12 @@ pub(crate) struct SendSchedule {
 }
 
 impl SendSchedule {
-    /// There is something that the others do not know.
+    /// Requests an MKPDU for a change that the others do not know.
     pub(crate) const fn request(&mut self) {
         self.requested = true;
     }
 
-    /// When the next MKPDU is due.
+    /// Time of the next MKPDU.
     pub(crate) fn poll_timeout(&self, hello: Duration) -> Instant {
         let Some(&last) = self.sent.back() else { return Instant::START };
         let mut due = Earliest::default();
@@ -38,7 +39,7 @@ impl SendSchedule {
         due.moment().expect("invariant: a moment was added")
     }
 
-    /// An MKPDU goes out.
+    /// Records a sent MKPDU.
     pub(crate) fn sent(&mut self, now: Instant) {
         self.requested = false;
         if self.sent.len() == MAX_MKPDUS {

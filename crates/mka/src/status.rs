@@ -1,4 +1,4 @@
-//! What a KaY tells of itself. Nothing here is secret.
+//! Status of a KaY. Nothing here is secret.
 
 use alloc::vec::Vec;
 
@@ -24,59 +24,59 @@ pub struct MemberStatus {
     pub mi: Mi,
     /// Its key server priority.
     pub priority: u8,
-    /// It has shown to hear this KaY.
+    /// True if it has proved that it hears this KaY.
     pub live: bool,
-    /// When it was heard last.
+    /// Time of its last MKPDU.
     pub heard: Instant,
-    /// It announced what only Frameward has.
+    /// True if it announced Frameward's own capabilities.
     pub announced: bool,
 }
 
 /// A SAK in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SakStatus {
-    /// Its name.
+    /// Its identifier.
     pub ki: Ki,
     /// Its AN.
     pub an: An,
     /// The suite.
     pub suite: CipherSuite,
-    /// How frames are protected.
+    /// Confidentiality of its frames.
     pub confidentiality: Confidentiality,
-    /// How SDUs may be divided.
+    /// Fragmentation of SDUs.
     pub fragmentation: FragmentAgreement,
-    /// When it was installed.
+    /// Time of its installation.
     pub since: Instant,
-    /// It protects what is sent.
+    /// True if it protects transmitted frames.
     pub transmits: bool,
 }
 
 /// The state of a KaY.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// The name of the CAK (one zero without any) in whose group the keys are agreed on.
+    /// Name of the CAK (one zero octet without any) in whose group the keys are agreed on.
     pub ckn: Ckn,
-    /// The own MI there.
+    /// Own MI in that group.
     pub mi: Mi,
-    /// This KaY is key server.
+    /// True if this KaY is key server.
     pub is_key_server: bool,
     /// The SCI of the key server, if one is elected.
     pub key_server: Option<Sci>,
-    /// The others.
+    /// The other members.
     pub members: Vec<MemberStatus>,
-    /// The latest SAK, and the one before as long as it is accepted.
+    /// The latest SAK, and the previous one while it is accepted.
     pub saks: Vec<SakStatus>,
-    /// When the SAK is followed by another, as far as it is known.
+    /// Time of the next SAK, if known.
     pub next_rekey: Option<Instant>,
-    /// The last changes with their times, newest last; a few dozen.
+    /// Recent changes with their times, newest last; a few dozen.
     pub changes: Vec<(Instant, Reason)>,
-    /// Who has not been heard by whom for a life time, though both are members.
+    /// Members that have not heard each other for a life time.
     pub gaps: Vec<Gap>,
-    /// Who is live under a CAK and does not belong to the link, and the name of that CAK.
+    /// Live stations that do not belong to the link, each with its CKN.
     pub strangers: Vec<(Sci, Ckn)>,
-    /// Keys are agreed on under another CAK than the preferred one.
+    /// True if keys are agreed on under another CAK than the preferred one.
     pub under_fallback: bool,
-    /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
+    /// Fault that prevents a secured link; `None` if the link is secured with all heard stations.
     pub fault: Option<Fault>,
 }
 

@@ -1,19 +1,20 @@
-//! Putting SDUs together again (thesis chapter 4; TII paper section IV, with our CF).
+//! Reassembly of SDUs (thesis chapter 4; TII paper section IV, with our CF).
 //!
-//! A *piece* is a segment that is not a whole SDU. Two pieces join if their PNs are consecutive in one SA, DA and SA
-//! are equal, the first goes on (MF) and the second continues (CF):
+//! A *fragment* is a segment that is not a whole SDU. Two fragments join if their PNs are consecutive in one
+//! SA, DA and SA are equal, the first has MF and the second CF:
 //!
 //! ```text
 //!  PN n:      … | head ─ MF      PN n+1:  CF ─ middle ─ MF      PN n+2:  CF ─ tail | …
 //! ```
 //!
-//! Pieces may come in any order inside the replay window. What can never be completed goes: a piece whose missing
-//! neighbour is below `lowest_pn`, so a window of 0 never waits; without replay protection one that is older than
-//! [`FRAGMENT_TIMEOUT`]. An SC holds at most [`MAX_FRAGMENTS`] pieces and [`MAX_FRAGMENT_OCTETS`] octets; the oldest goes first.
+//! Fragments may arrive in any order inside the replay window. A fragment that can never be completed is
+//! dropped: one whose missing neighbour is below `lowest_pn`, so a window of 0 never waits; or, without
+//! replay protection, one older than [`FRAGMENT_TIMEOUT`]. An SC holds at most [`MAX_FRAGMENTS`] fragments
+//! and [`MAX_FRAGMENT_OCTETS`] octets, and evicts the oldest first.
 //!
-//! Complete SDUs are copied to an [`Outbox`], which is as large as all that one burst can hold. Nothing allocates
-//! after creation. Work for a piece: at most [`MAX_FRAGMENTS`] comparisons for each step of its chain, and one move of the
-//! octets held.
+//! Complete SDUs are copied to an [`Outbox`], which has room for all SDUs of a burst. Nothing allocates after
+//! creation. Work for a fragment: at most [`MAX_FRAGMENTS`] comparisons for each step of its chain, and one
+//! move of the held octets.
 
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
@@ -23,41 +24,41 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::extension::SEGMENTS;
 use wire::{An, Instant};
 
-/// The most pieces that an SC holds.
+/// Most fragments that an SC holds.
 pub const MAX_FRAGMENTS: usize = 32;
-/// The most octets that an SC's pieces hold.
+/// Most octets that an SC's fragments hold.
 pub const MAX_FRAGMENT_OCTETS: usize = 64 * 1024;
-/// How long a piece waits for its neighbour when no `lowest_pn` decides.
+/// Lifetime of a fragment without its neighbour, where no `lowest_pn` decides.
 pub const FRAGMENT_TIMEOUT: Duration = Duration::from_millis(100);
-/// The longest SDU, DA to its last octet: 9000 octets behind the header and two VLAN tags.
+/// Octets of the longest SDU, from DA: 9000 octets behind the header and two VLAN tags.
 pub const SDU_OCTETS: usize = 9000 + 22;
 
 /// DA and SA of a frame.
 pub(crate) type Addresses = [u8; ADDRESSES_OCTETS];
 
-/// Where a piece belongs.
+/// Key of a fragment: its SA, PN and addresses, and the neighbours that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment {
     pub(crate) an: An,
     pub(crate) pn: u64,
     pub(crate) addresses: Addresses,
-    /// CF: it needs the piece with the preceding PN.
+    /// CF: needs the fragment with the preceding PN.
     pub(crate) continues: bool,
-    /// MF: it needs the piece with the following PN.
+    /// MF: needs the fragment with the following PN.
     pub(crate) continued: bool,
     pub(crate) at: Instant,
 }
 
-/// What became of a piece, and of others because of it.
+/// Effects of one fragment on the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
     /// SDUs completed: 0 or 1.
     pub(crate) reassembled: u64,
     /// SDUs completed, but too long.
     pub(crate) too_long: u64,
-    /// Pieces that were thrown out for want of room.
+    /// Fragments evicted for lack of room.
     pub(crate) overrun: u64,
-    /// Pieces whose neighbour is of another SDU.
+    /// Fragments whose neighbour belongs to another SDU.
     pub(crate) mismatched: u64,
 }
 
@@ -67,7 +68,7 @@ struct HeldFragment {
     octets: Range<usize>,
 }
 
-/// The pieces of one receive SC, oldest first.
+/// The fragments of one receive SC, oldest first.
 #[derive(Debug)]
 pub struct Reassembler {
     held: ArrayVec<HeldFragment, MAX_FRAGMENTS>,
@@ -76,7 +77,7 @@ pub struct Reassembler {
 }
 
 impl Reassembler {
-    /// Makes room for pieces, if any are going to come.
+    /// Allocates memory, if fragments are expected.
     pub(crate) fn new(wanted: bool) -> Self {
         Self {
             held: ArrayVec::new(),
@@ -84,21 +85,21 @@ impl Reassembler {
         }
     }
 
-    /// How many pieces wait.
+    /// Number of waiting fragments.
     pub const fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// True if no piece waits.
+    /// True if no fragment waits.
     pub const fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Takes a piece: completes an SDU with it, or holds it.
+    /// Takes a fragment: completes an SDU with it, or holds it.
     pub(crate) fn offer(&mut self, fragment: &Fragment, octets: &[u8], outbox: &mut Outbox) -> Outcome {
         let mut outcome = Outcome::default();
         match (self.chain(fragment, Towards::Head), self.chain(fragment, Towards::Tail)) {
-            // The false neighbour goes when what it misses is late.
+            // The wrong neighbour is dropped when its missing one is late.
             (Err(Mismatch), _) | (_, Err(Mismatch)) => outcome.mismatched += 1,
             (Ok(Some(before)), Ok(Some(behind))) => {
                 let parts = before.iter().rev().map(|&index| self.part(index));
@@ -119,10 +120,10 @@ impl Reassembler {
         outcome
     }
 
-    /// Drops the pieces of an SA whose missing neighbour is below `lowest`; returns how many.
+    /// Drops the fragments of an SA whose missing neighbour is below `lowest`. Returns their number.
     pub(crate) fn drop_below(&mut self, an: An, lowest: u64) -> u64 {
         let mut dropped = 0;
-        // One that goes can leave its neighbour without hope: at most as many rounds as there are pieces.
+        // Dropping one can make its neighbour hopeless: at most one round for each fragment.
         loop {
             let hopeless: ArrayVec<bool, MAX_FRAGMENTS> = self
                 .held
@@ -149,7 +150,7 @@ impl Reassembler {
         }
     }
 
-    /// Drops the pieces that have waited too long, and says of which SAs they were.
+    /// Drops the fragments past their lifetime, and reports their SAs.
     pub(crate) fn expire(&mut self, now: Instant, mut dropped: impl FnMut(An)) {
         self.retain(|fragment| {
             let old = now.since(fragment.at) > FRAGMENT_TIMEOUT;
@@ -160,17 +161,17 @@ impl Reassembler {
         });
     }
 
-    /// Drops the pieces of an SA; returns how many.
+    /// Drops the fragments of an SA. Returns their number.
     pub(crate) fn retire(&mut self, an: An) -> u64 {
         let before = self.held.len();
         self.retain(|fragment| fragment.an != an);
         (before - self.held.len()) as u64
     }
 
-    /// The pieces from `fragment` on towards one end of its SDU, nearest first; `None` if one is missing.
+    /// The fragments from `fragment` towards one end of its SDU, nearest first. `None` if one is missing.
     ///
     /// # Errors
-    /// If a neighbour is there, but is none of this SDU.
+    /// If a neighbour is present, but belongs to another SDU.
     fn chain(
         &self,
         fragment: &Fragment,
@@ -195,7 +196,7 @@ impl Reassembler {
         Ok(Some(found))
     }
 
-    /// Pieces of one frame: at most two, the end of one SDU and the beginning of another.
+    /// Fragments of one frame: at most two, the end of one SDU and the beginning of another.
     fn find(&self, an: An, pn: u64) -> impl Iterator<Item = usize> {
         let of_frame =
             move |(_, held): &(usize, &HeldFragment)| held.fragment.an == an && held.fragment.pn == pn;
@@ -206,7 +207,7 @@ impl Reassembler {
         &self.octets[self.held[index].octets.clone()]
     }
 
-    /// Holds a piece; returns how many were thrown out for it, itself if there is no room at all.
+    /// Holds a fragment. Returns the number of evicted ones; itself counts if there is no room at all.
     fn hold(&mut self, fragment: &Fragment, octets: &[u8]) -> u64 {
         if octets.len() > self.octets.capacity() {
             return 1;
@@ -223,7 +224,7 @@ impl Reassembler {
         thrown_out
     }
 
-    /// Keeps the pieces that `keep` says, and closes the gaps between their octets.
+    /// Keeps the fragments that `keep` accepts, and closes the gaps between their octets.
     fn retain(&mut self, mut keep: impl FnMut(&Fragment) -> bool) {
         let Self { held, octets } = self;
         let mut end = 0;
@@ -241,7 +242,7 @@ impl Reassembler {
     }
 }
 
-/// A neighbour is there and is of another SDU.
+/// A neighbour is present, but belongs to another SDU.
 struct Mismatch;
 
 #[derive(Clone, Copy)]
@@ -276,7 +277,7 @@ impl Towards {
 /// The SDU is longer than [`SDU_OCTETS`].
 pub(crate) struct TooLong;
 
-/// SDUs that a burst of frames gave besides those that are delivered in place.
+/// SDUs of a burst that are not delivered in place.
 #[derive(Debug)]
 pub struct Outbox {
     octets: Vec<u8>,
@@ -287,13 +288,14 @@ pub struct Outbox {
 impl Outbox {
     /// An outbox for bursts of at most `frames` frames of `frame_octets` each.
     pub fn new(frames: usize, frame_octets: usize) -> Self {
-        // Each segment of a frame can become an SDU with addresses of its own; one of them ends what was held before.
+        // Each segment of a frame can become an SDU with its own addresses; one of them completes held
+        // fragments.
         let sdus = frames * (SEGMENTS + 1);
         let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + MAX_FRAGMENT_OCTETS;
         Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames }
     }
 
-    /// The most frames of a burst.
+    /// Most frames of a burst.
     pub const fn frames(&self) -> usize {
         self.frames
     }
@@ -303,7 +305,7 @@ impl Outbox {
         Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
     }
 
-    /// The SDUs with these numbers, as [`crate::receive::Delivered::Separated`] names them.
+    /// The SDUs with these numbers, which [`crate::receive::Delivered::Separated`] names.
     pub fn sdus(&self, numbers: Range<usize>) -> impl Iterator<Item = &[u8]> {
         numbers.filter_map(|number| {
             let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
@@ -311,7 +313,7 @@ impl Outbox {
         })
     }
 
-    /// SDUs in it.
+    /// Number of SDUs in it.
     pub(crate) const fn len(&self) -> usize {
         self.ends.len()
     }
@@ -321,7 +323,8 @@ impl Outbox {
         self.ends.clear();
     }
 
-    /// Appends an SDU of `parts`. What does not fit an outbox of the right size is longer than any SDU.
+    /// Appends an SDU made of `parts`. An SDU that exceeds an outbox of the right size is longer than any
+    /// legal SDU.
     pub(crate) fn push<'p>(
         &mut self,
         addresses: &Addresses,

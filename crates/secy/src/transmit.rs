@@ -1,4 +1,4 @@
-//! Protecting frames (IEEE 802.1AE-2018 clause 10.5).
+//! Protection of frames (IEEE 802.1AE-2018 clause 10.5).
 //!
 //! ```text
 //!  DA 6 | SA 6 |                                               SDU from its EtherType on
@@ -6,9 +6,9 @@
 //!  └───────────────────────── AAD ───────────────────────────┴ offset ┘└── text ─────┘   integrity only: all is AAD
 //! ```
 //!
-//! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]): then the caller says
-//! how the secure data divides. The frames that one SDU runs through are a *chain*: their PNs follow one another, so
-//! a chain for which the SA has not PNs enough is discarded whole, and so is what is left of one that has broken.
+//! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]); the caller
+//! gives the layout of the secure data. The frames of one SDU form a *chain* with consecutive PNs. If the SA
+//! lacks PNs for a chain, all of it is discarded, and so is the rest of a broken one.
 //!
 //! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
 
@@ -23,12 +23,12 @@ use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{Pn, ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 
-/// Why an SDU is not sent. Each has its counter in [`SecYCounters`].
+/// Reason for not sending an SDU. Each has its counter in [`SecYCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransmitDiscard {
-    /// It is shorter than an Ethernet header.
+    /// Shorter than an Ethernet header.
     TooShort,
-    /// With SecTAG and ICV it would exceed the protected side's MTU, or the chunk it lies in.
+    /// With SecTAG and ICV it would exceed the protected side's MTU, or its chunk.
     TooLong,
     /// No transmit SA is enabled.
     NoSa,
@@ -55,16 +55,16 @@ impl SecYCounters {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Protected(());
 
-/// How the secure data of a frame divides into SDUs.
+/// Layout of the secure data of a frame: its SDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameLayout {
     /// The segments; their lengths add up to the secure data.
     pub segments: Segments,
-    /// How many frames follow in this one's chain: not 0 if its last SDU goes on in the next frame.
+    /// Number of frames that follow in this one's chain. Not 0 if its last SDU continues in the next frame.
     pub chain: u16,
 }
 
-/// A frame on its way out: an SDU, or what a division says.
+/// A frame to be sent: one SDU, or the segments of a layout.
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
@@ -73,7 +73,7 @@ pub struct Outgoing<'b> {
     outcome: Result<Protected, TransmitDiscard>,
 }
 
-/// What pass 1 prepares for pass 2.
+/// Result of pass 1 for pass 2.
 #[derive(Debug)]
 struct Seal {
     pn: Pn,
@@ -84,25 +84,25 @@ struct Seal {
 }
 
 impl<'b> Outgoing<'b> {
-    /// An SDU that waits to be protected. Until then its outcome is a discard.
+    /// An SDU to be protected. Its outcome is a discard until then.
     pub const fn new(frame: Frame<'b>) -> Self {
         Self { frame, layout: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
-    /// A frame of DA, SA and secure data that divides as told. Frames of a chain come one after the other.
+    /// A frame of DA, SA and secure data with this layout. Frames of a chain follow one another.
     pub const fn with_layout(frame: Frame<'b>, layout: FrameLayout) -> Self {
         Self { frame, layout: Some(layout), seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
-    /// The frame, as it stands now.
+    /// The frame, in its present state.
     pub const fn frame(&self) -> &Frame<'b> {
         &self.frame
     }
 
-    /// What became of it.
+    /// Outcome of the protection.
     ///
     /// # Errors
-    /// The reason for which it must not be sent.
+    /// The reason for not sending it.
     pub fn into_outcome(self) -> Result<Protected, TransmitDiscard> {
         self.outcome
     }
@@ -115,7 +115,7 @@ impl<'b> Outgoing<'b> {
 }
 
 impl SecY {
-    /// Protects a burst of SDUs in place, in order, and says what has to be done for the next ones to find a PN.
+    /// Protects a burst of SDUs in place, in order. Returns the action that the next frames' PNs need.
     pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) -> NextAction {
         let (sci, settings, counters, sa) = self.transmitter();
         let Some(sa) = sa.filter(|_| settings.protect_frames) else {
@@ -168,8 +168,7 @@ fn seal(sa: &mut TransmitSa, burst: &mut [Outgoing<'_>]) {
     }
 }
 
-/// What becomes of an SDU that gets no SecTAG: it leaves as it is if `protect_frames` is false, and not at all
-/// otherwise.
+/// Outcome of an SDU without SecTAG: it is sent unchanged if `protect_frames` is false, else discarded.
 fn send_untagged(
     settings: &Settings,
     counters: &mut SecYCounters,
@@ -194,7 +193,7 @@ const fn longest(settings: &Settings) -> usize {
     settings.mtu.saturating_add(HEADER_OCTETS)
 }
 
-/// Pass 1: takes a PN and writes the SecTAG. A PN is taken last, so that none is spent on a frame that is not sent.
+/// Pass 1: takes a PN and writes the SecTAG. Takes the PN last, so that no discarded frame spends one.
 fn admit(
     sci: Sci,
     settings: &Settings,

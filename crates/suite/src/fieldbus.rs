@@ -8,7 +8,7 @@
 //!  nonces: that of the end at the lower address first                         nonce of a frame: salt 8 | Seq 4
 //! ```
 //!
-//! HKDF with SHA-256 (RFC 5869). Neither key is worth anything for another relation, direction, session or epoch.
+//! HKDF with SHA-256 (RFC 5869). A key serves one relation, direction, session and epoch only.
 
 #[cfg(test)]
 mod tests;
@@ -25,18 +25,18 @@ use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
 
 /// Octets of a master key.
 pub const MASTER_KEY_OCTETS: usize = 32;
-/// Octets of the part of a nonce that stays the same under a key.
+/// Octets of the constant part of a nonce under a key.
 const SALT_OCTETS: usize = 8;
 
-/// 32 secret octets that both gateways of a cell have. Wiped when dropped, never shown.
+/// 32 secret octets that both gateways of a cell share. Wiped when dropped, never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey(SecretArray<MASTER_KEY_OCTETS>);
 
-/// The key of a relation's HELLOs. Wiped when dropped, never shown.
+/// Key of a relation's HELLOs. Wiped when dropped, never shown.
 #[derive(Clone)]
 pub struct HelloKey(hmac::Key);
 
-/// What one direction of a relation is protected with in one epoch of one session. Wiped when dropped, never shown.
+/// Key of one direction of a relation in one epoch of one session. Wiped when dropped, never shown.
 pub struct DirectionKey {
     key: Key,
     salt: [u8; SALT_OCTETS],
@@ -45,7 +45,7 @@ pub struct DirectionKey {
 /// The two stations of a relation with the FrameIDs that they send, the lower address first.
 pub type Stations = [(MacAddr, FrameId); 2];
 
-/// Which direction of which relation in which session and epoch a key is for.
+/// Derivation context of a key: relation, direction, session and epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyContext {
     /// The relation.
@@ -54,13 +54,13 @@ pub struct KeyContext {
     pub from_higher: bool,
     /// The nonces of the session, that of the lower address first.
     pub nonces: [HandshakeNonce; 2],
-    /// How its frames are protected.
+    /// Protection of its frames.
     pub protection: Protection,
-    /// Counts the keys of a session, from 0.
+    /// Number of the key in its session, from 0.
     pub epoch: u64,
 }
 
-/// As many octets as are asked for.
+/// Requested output length.
 struct Octets(usize);
 
 impl KeyType for Octets {
@@ -91,7 +91,7 @@ impl MasterKey {
         Self(SecretArray::new(octets))
     }
 
-    /// The key of the HELLOs of the relation between `stations`.
+    /// Key of the HELLOs of the relation between `stations`.
     pub fn hello_key(&self, stations: &Stations) -> HelloKey {
         scrubbed(|| {
             let mut octets = Zeroizing::new([0; MAC_OCTETS]);
@@ -101,7 +101,8 @@ impl MasterKey {
         })
     }
 
-    /// The key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the frame path.
+    /// Key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the
+    /// frame path.
     pub fn direction_key(&self, direction: &KeyContext) -> DirectionKey {
         let KeyContext { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
         let mut nonces = [0; 32];
@@ -134,7 +135,7 @@ impl MasterKey {
 }
 
 impl HelloKey {
-    /// The MAC of a HELLO: over its two addresses, destination first, and what stands between EtherType and MAC.
+    /// MAC of a HELLO: over its two addresses, destination first, and the octets between EtherType and MAC.
     pub fn mac(&self, destination: MacAddr, source: MacAddr, authenticated: &[u8]) -> [u8; MAC_OCTETS] {
         let mut context = hmac::Context::with_key(&self.0);
         for part in [&destination.0[..], &source.0, authenticated] {
@@ -145,7 +146,7 @@ impl HelloKey {
         mac
     }
 
-    /// Whether that is the MAC. In constant time.
+    /// True if the MAC is right. In constant time.
     pub fn verify(
         &self,
         destination: MacAddr,
@@ -164,7 +165,7 @@ impl DirectionKey {
         &self.key
     }
 
-    /// The nonce of the frame with this sequence number.
+    /// Nonce of the frame with this sequence number.
     pub fn nonce(&self, seq: Seq) -> Nonce {
         let high = u64::from_be_bytes(self.salt) as u128;
         Nonce::from_number(high << 64 | (seq.number() as u128) << 32)

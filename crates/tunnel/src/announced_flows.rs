@@ -1,4 +1,4 @@
-//! The flows that a peer has announced, by its numbers. Only the peer ages them; what it may announce is bounded.
+//! Flows that a peer has announced, by its numbers. Only the peer ages them; their number is bounded.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -32,7 +32,7 @@ impl AnnouncedFlows {
         *self.slots.get(usize::from(self.by_number[usize::from(index.0)]))?
     }
 
-    /// This number is this flow from here on; false if there is no room.
+    /// Binds this number to this flow. False if there is no room.
     pub(crate) fn add(&mut self, index: FlowIndex, flow: Flow) -> bool {
         let slot = &mut self.by_number[usize::from(index.0)];
         if *slot == NONE {
@@ -43,7 +43,7 @@ impl AnnouncedFlows {
         true
     }
 
-    /// The peer has withdrawn this number.
+    /// Removes a number that the peer has withdrawn.
     pub(crate) fn remove(&mut self, index: FlowIndex) {
         let slot = core::mem::replace(&mut self.by_number[usize::from(index.0)], NONE);
         if slot != NONE {
@@ -52,14 +52,14 @@ impl AnnouncedFlows {
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(crate) fn clear(&mut self) {
         for number in 0..=u16::MAX {
             self.remove(FlowIndex(number));
         }
     }
 
-    /// How many there are.
+    /// Number of flows.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }

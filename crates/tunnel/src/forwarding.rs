@@ -1,14 +1,14 @@
-//! The forwarding half of a site: frames and packets, and the state that they need. Sans I/O and without a clock.
+//! The forwarding half of a site: frames and packets, and their state. Sans I/O, without a clock.
 //!
 //! ```text
-//!  LAN ── route ── dispatch, for each peer ─▶ peer        command ─▶ ┌────────────┐ ─▶ poll_event
-//!  LAN ◀───────────────────────── inward ─── peer                   │ Forwarding │
-//!                                                     tend, due ─▶  └────────────┘ ─▶ poll_released
+//!  LAN ── route ── dispatch, for each peer ─▶ peer    handle_command ─▶ ┌────────────┐ ─▶ poll_event, poll_timeout
+//!  LAN ◀────────────────── handle_packet ─── peer                      │ Forwarding │
+//!                                                    handle_timeout ─▶ └────────────┘ ─▶ poll_released
 //! ```
 //!
-//! Memory is taken in [`Forwarding::new`] and, for keys and for lanes beyond the first, in [`Forwarding::handle_command`];
-//! nothing else allocates. Each call's work is bounded: a few look-ups in tables and a few hashes, at most 64
-//! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::tend`].
+//! [`Forwarding::new`] allocates the memory. [`Forwarding::handle_command`] allocates for keys and for further
+//! lanes; nothing else allocates. Each call's work is bounded: a few table look-ups and hashes, at most 64
+//! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::handle_timeout`].
 
 mod handle_command;
 mod handle_packet;
@@ -35,17 +35,17 @@ use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
 
-/// What all peers share on the way through.
+/// State that all peers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) hasher: Hasher,
     pub(crate) events: Events,
     pub(crate) new_flows: NewFlowLimit,
-    /// Something has begun that ends by itself: parts wait, an epoch is over soon.
+    /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
 }
 
-/// What a peer is, whatever its mode.
+/// State of a peer that does not depend on its mode.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerContext {
     pub(crate) peer: PeerId,
@@ -54,7 +54,7 @@ pub(crate) struct PeerContext {
     pub(crate) path_payload: usize,
 }
 
-/// How a peer's headers are protected, with what that needs.
+/// Header protection of a peer, with its state.
 #[derive(Debug)]
 enum Transport {
     Identifier(Box<Identifier>),
@@ -69,12 +69,12 @@ struct Peer {
     transport: Transport,
 }
 
-/// What a peer needs in a [`Forwarding`]: made, and dropped, where time does not matter.
+/// State of a peer for a [`Forwarding`]: made and dropped where time does not matter.
 #[derive(Debug)]
 pub struct PreparedPeer(Peer);
 
 impl PreparedPeer {
-    /// For a peer that comes, of a site with these limits whose LAN takes frames of `lan_frame` octets. Allocates.
+    /// For a new peer of a site with these limits, whose LAN accepts frames of `lan_frame` octets. Allocates.
     pub fn new(settings: &PeerSettings, limits: &Limits, lan_frame: usize) -> Self {
         let transport = match settings.mode {
             Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(limits))),
@@ -84,7 +84,7 @@ impl PreparedPeer {
             Mode::Plain { vni } => Transport::Plain { vni },
         };
         let path_payload = settings.path_payload;
-        // Its number is told when it comes.
+        // `add_peer` sets its number.
         let context = PeerContext { peer: PeerId(0), generation: Generation::default(), path_payload };
         Self(Peer { context, counters: PeerCounters::default(), transport })
     }
@@ -96,29 +96,29 @@ pub struct Forwarding {
     shared: Shared,
     stations: Stations,
     receive: ReceiveLanes,
-    /// By number. None: it has left.
+    /// By number. `None` for a peer that has left.
     peers: Vec<Option<Peer>>,
     counters: SiteCounters,
     lan_frame: usize,
     /// W.
     window: u64,
-    /// Some window of an epoch is not filled, or that was not told.
+    /// True if a window of an epoch is not full yet, or the event for it is still due.
     installing: bool,
-    /// Frames that waited may go.
+    /// True if waiting frames may go.
     releasing: bool,
-    /// When what has become ready is told next, when what ends by itself is looked at, and when ages.
+    /// Next times for: readiness events, timed work, ageing.
     next_ready: Instant,
     next_watch: Instant,
     next_ages: Instant,
-    /// Whose flows are looked at next for their age.
+    /// Peer whose flows are aged next.
     age_cursor: usize,
 }
 
 impl Forwarding {
-    /// A site with its peers, and all the memory that it needs with one lane of each.
+    /// A site with its peers, and all its memory with one lane for each.
     ///
     /// # Panics
-    /// If the window is no power of two from 64 to 2^20, or there are more than [`PEERS`].
+    /// If the window is no power of two from 64 to 2^20, or there are more peers than [`PEERS`].
     pub fn new(settings: Settings) -> Self {
         let Settings { lan_frame, limits, window, .. } = settings;
         assert!(window.is_power_of_two() && (64..=1 << 20).contains(&window), "a window of {window} seqs");
@@ -152,8 +152,9 @@ impl Forwarding {
         forwarding
     }
 
-    /// A peer comes. Its number is the next one: that of a peer that has left is not used again, so nothing that is
-    /// under way between the halves is taken for another's. None if there were [`PEERS`]. Not for the frame path.
+    /// Adds a peer under the next number. The number of a departed peer is not used again, so messages in
+    /// flight between the halves are not taken for another peer's. `None` if there have been [`PEERS`]. Not
+    /// for the frame path.
     pub fn add_peer(&mut self, PreparedPeer(mut peer): PreparedPeer) -> Option<PeerId> {
         let number = u16::try_from(self.peers.len()).ok().filter(|number| usize::from(*number) < PEERS)?;
         peer.context.peer = PeerId(number);
@@ -161,7 +162,7 @@ impl Forwarding {
         Some(PeerId(number))
     }
 
-    /// A peer leaves: its keys, windows and flows are void, and the stations behind it are nowhere. Looks at each
+    /// Removes a peer: voids its keys, windows and flows, and forgets the stations behind it. Looks at each
     /// station. Not for the frame path.
     pub fn remove_peer(&mut self, number: PeerId) -> Option<PreparedPeer> {
         let mut peer = self.peers.get_mut(number.index())?.take()?;
@@ -176,7 +177,7 @@ impl Forwarding {
         Some(PreparedPeer(peer))
     }
 
-    /// How many peers there were since the start: numbers are below it.
+    /// Number of peers since the start; all peer numbers are below it.
     pub const fn peers(&self) -> usize {
         self.peers.len()
     }
@@ -189,8 +190,8 @@ impl Forwarding {
         self.peers.get_mut(number.index())?.as_mut()
     }
 
-    /// Where a frame of the LAN goes, from its destination address on, without FCS. EAPOL frames are not for here.
-    /// None: nowhere, and counted.
+    /// Route of a frame of the LAN, from its destination address, without FCS. EAPOL frames do not belong
+    /// here. `None` if it goes nowhere, which is counted.
     pub fn route(&mut self, now: Instant, frame: &[u8]) -> Option<Route> {
         match self.find_route(now, frame) {
             Ok(route) => {
@@ -236,8 +237,8 @@ impl Forwarding {
         heard
     }
 
-    /// The packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if it does not
-    /// fit the path. To be called for each peer that [`Route::to`] means.
+    /// Packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if the
+    /// frame exceeds the path. Call it for each peer of [`Route::destination`].
     pub fn dispatch(
         &mut self,
         now: Instant,
@@ -270,8 +271,8 @@ impl Forwarding {
         }
     }
 
-    /// The packet of an EAPOL frame for a plain peer, which has no management channel that could carry it. None for
-    /// other peers, or if it does not fit, which is counted.
+    /// Packet of an EAPOL frame for a plain peer, which has no management channel for it. `None` for other
+    /// peers, or if the frame is too long, which is counted.
     pub fn encapsulate_eapol(&mut self, peer: PeerId, frame: &[u8]) -> Option<Packet> {
         let Peer { context, counters, transport } = self.peer_mut(peer)?;
         let Transport::Plain { vni } = transport else { return None };
@@ -279,13 +280,13 @@ impl Forwarding {
         packet.map_err(|reason| counters.count_out(reason)).ok()
     }
 
-    /// What the managing half is to be told. To be called only if it can be.
+    /// Next event for the session. Call it only if the event can be delivered.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.shared.events.poll()
     }
 
-    /// A frame that waited for its flow to be acknowledged and goes now. To be called after [`Forwarding::handle_command`]
-    /// until there is none. Looks at each peer while frames may go, and not at all else.
+    /// Next waiting frame whose flow is now acknowledged. Call it after [`Forwarding::handle_command`] until
+    /// there is none. Looks at each peer while frames may go, and at none otherwise.
     pub fn poll_released(&mut self, now: Instant) -> Option<Released<'_>> {
         if !self.releasing {
             return None;
@@ -302,27 +303,27 @@ impl Forwarding {
         Some(Released { peer, packets, frame: mode.released_frame(released) })
     }
 
-    /// What was counted, whatever the peer.
+    /// Counters without a peer.
     pub const fn counters(&self) -> &SiteCounters {
         &self.counters
     }
 
-    /// What was counted of a peer.
+    /// Counters of a peer.
     pub fn peer_counters(&self, peer: PeerId) -> PeerCounters {
         self.peer(peer).map_or_else(PeerCounters::default, |peer| peer.counters)
     }
 
-    /// The stations whose place is known, in no order; [`Limits::stations`](crate::Limits::stations) at most.
+    /// Stations with a known location, in no order; [`Limits::stations`](crate::Limits::stations) at most.
     pub fn stations(&self) -> impl Iterator<Item = &Station> {
         self.stations.iter()
     }
 
-    /// The flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
+    /// Flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
     pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &NumberedFlow> {
         self.transport(peer).and_then(Transport::flows).into_iter().flat_map(Flows::iter)
     }
 
-    /// How many flows the peer has announced.
+    /// Number of flows that the peer has announced.
     pub fn announced_flows(&self, peer: PeerId) -> usize {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.announced.len(),
@@ -331,7 +332,7 @@ impl Forwarding {
         }
     }
 
-    /// The epoch that is sent with towards a peer; 0: none.
+    /// Transmit epoch towards a peer; 0: none.
     pub fn transmit_epoch(&self, peer: PeerId) -> u32 {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.transmit_epoch(),
@@ -340,7 +341,7 @@ impl Forwarding {
         }
     }
 
-    /// The epochs that are received from a peer, the older one first.
+    /// Receive epochs of a peer, the older one first.
     pub fn receive_epochs(&self, peer: PeerId) -> impl Iterator<Item = u32> {
         let (identifier, header_encryption) = match self.transport(peer) {
             Some(Transport::Identifier(mode)) => (Some(mode.receive_epochs()), None),
@@ -356,7 +357,7 @@ impl Forwarding {
 }
 
 impl Transport {
-    /// The flows towards the peer; plain mode knows none.
+    /// Flows towards the peer; plain mode has none.
     const fn flows(&self) -> Option<&Flows> {
         match self {
             Self::Identifier(mode) => Some(&mode.flows),

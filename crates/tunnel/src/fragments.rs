@@ -1,7 +1,7 @@
-//! Halves of frames that wait for the other half: 64 of a lane, for 50 ms, whichever comes first.
+//! Fragments that wait for the other half of their frame: 64 of a lane, for 50 ms, in any order.
 //!
-//! Two parts are one frame if their seqs are consecutive, the first one is a first and the second one a second, and
-//! flow, PN and the other fields are equal. The frame of an unacknowledged flow has the flow in its first part alone.
+//! Two fragments form a frame if their seqs are consecutive, they are first and second, and flow, PN and the
+//! other fields are equal. The first fragment alone carries the flow of an unacknowledged one.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -10,21 +10,21 @@ use core::time::Duration;
 use wire::time::Instant;
 use wire::tunnel::{Flow, FlowIndex, PacketFields};
 
-/// Parts of one lane that can wait.
+/// Most waiting fragments of a lane.
 const FRAGMENTS: usize = 64;
-/// How long.
+/// Maximum wait of a fragment.
 pub(crate) const WAIT: Duration = Duration::from_millis(50);
 
-/// Which half.
+/// Position of a fragment in its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FragmentPosition {
-    /// The first, which knows its flow.
+    /// First, with its flow.
     First(Flow),
-    /// The second.
+    /// Second.
     Second,
 }
 
-/// A part as it comes in.
+/// A received fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fragment {
     pub(crate) seq: u64,
@@ -33,18 +33,19 @@ pub(crate) struct Fragment {
     pub(crate) fields: PacketFields,
 }
 
-/// What came of a part.
+/// Result of inserting a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum JoinOutcome {
     /// It waits.
     Stored,
-    /// It waits, and the one that had waited for longest is gone for it.
+    /// It waits, and has evicted the oldest one.
     StoredEvicting,
-    /// The other half was there: a frame of this flow. Its octets are [`FragmentBuffer::octets`] of this place.
+    /// The other half was there: a frame of this flow. Its octets are [`FragmentBuffer::octets`] of this
+    /// slot.
     Joined { flow: Flow, slot: usize },
-    /// Its neighbour is of another frame; both are gone.
+    /// Its neighbour belongs to another frame; both are dropped.
     Mismatched,
-    /// Longer than any part of a frame of this LAN.
+    /// Longer than any fragment of a frame of this LAN.
     TooLong,
 }
 
@@ -55,20 +56,20 @@ struct Pending {
     octets: usize,
 }
 
-/// The parts of one lane.
+/// Waiting fragments of one lane.
 #[derive(Debug)]
 pub(crate) struct FragmentBuffer {
-    /// The seqs of `pending` in one piece, since each part looks for its neighbour here; 0: nothing waits.
+    /// Seqs of `pending`, contiguous, since each fragment searches its neighbour here; 0: empty slot.
     seqs: [u64; FRAGMENTS],
     pending: Box<[Option<Pending>]>,
     octets: Box<[u8]>,
-    /// Octets of the longest part.
+    /// Octets of the longest fragment.
     room: usize,
     waiting: usize,
 }
 
 impl FragmentBuffer {
-    /// Memory for parts of up to `room` octets. Allocates.
+    /// Memory for fragments of up to `room` octets. Allocates.
     pub(crate) fn new(room: usize) -> Self {
         Self {
             seqs: [0; FRAGMENTS],
@@ -79,7 +80,7 @@ impl FragmentBuffer {
         }
     }
 
-    /// A part has come: `head`, then `body`.
+    /// Inserts a fragment: `head`, then `body`.
     pub(crate) fn insert(
         &mut self,
         now: Instant,
@@ -110,13 +111,13 @@ impl FragmentBuffer {
         JoinOutcome::Joined { flow, slot }
     }
 
-    /// The octets of the part that has just been taken out of this place.
+    /// Octets of the fragment that was just taken out of this slot.
     pub(crate) fn octets(&self, slot: usize) -> &[u8] {
         let octets = self.pending[slot].map_or(0, |pending| pending.octets);
         &self.octets[slot * self.room..][..octets]
     }
 
-    /// Adds octets behind those of the part that has just been taken out of this place; false if there is no room.
+    /// Appends octets to the fragment that was just taken out of this slot. False if there is no room.
     pub(crate) fn append(&mut self, slot: usize, more: &[u8]) -> bool {
         let Some(pending) = &mut self.pending[slot] else { return false };
         let end = pending.octets + more.len();
@@ -150,18 +151,18 @@ impl FragmentBuffer {
         (0..FRAGMENTS).min_by_key(age).unwrap_or(0)
     }
 
-    /// Its length stays for [`FragmentBuffer::octets`].
+    /// Keeps its length for [`FragmentBuffer::octets`].
     fn remove(&mut self, slot: usize) {
         self.seqs[slot] = 0;
         self.waiting -= 1;
     }
 
-    /// Drops what has waited for too long; how many parts that were.
+    /// Drops fragments past their maximum wait. Returns their number.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         self.drop_if(|pending| now.since(pending.since) >= WAIT)
     }
 
-    /// Drops all; how many parts that were.
+    /// Drops all. Returns their number.
     pub(crate) fn clear(&mut self) -> u64 {
         self.drop_if(|_| true)
     }
@@ -177,7 +178,7 @@ impl FragmentBuffer {
         dropped
     }
 
-    /// Whether any part waits.
+    /// True if no fragment waits.
     pub(crate) const fn is_empty(&self) -> bool {
         self.waiting == 0
     }

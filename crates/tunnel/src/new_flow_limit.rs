@@ -1,9 +1,9 @@
-//! New flows of the site in a second: a bucket of that many, which fills up as time goes by.
+//! Limit of the site's new flows per second: a token bucket.
 
 use wire::time::Instant;
 use wire::tunnel::Flow;
 
-/// Millionths of a flow, since time comes in microseconds.
+/// Millionths of a flow, since time is in microseconds.
 const ONE: u64 = 1_000_000;
 
 /// The bucket.
@@ -12,7 +12,7 @@ pub(crate) struct NewFlowLimit {
     per_second: u64,
     left: u64,
     filled: Instant,
-    /// A frame that goes to all peers is one new flow, not one for each of them.
+    /// A flooded frame is one new flow, not one for each peer.
     last: Option<Flow>,
 }
 
@@ -22,7 +22,7 @@ impl NewFlowLimit {
         Self { per_second, left: per_second * ONE, filled: Instant::START, last: None }
     }
 
-    /// Whether this flow may have a number now.
+    /// True if this flow may get a number now.
     pub(crate) fn admit(&mut self, now: Instant, flow: &Flow) -> bool {
         if self.last == Some(*flow) {
             return true;

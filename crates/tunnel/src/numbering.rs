@@ -1,4 +1,4 @@
-//! What becomes of a flow that is met for the first time: a number, within the quotas, and an announcement.
+//! A new flow's number, within the quotas, and its announcement.
 
 use wire::time::Instant;
 use wire::tunnel::Flow;
@@ -8,7 +8,8 @@ use crate::exchange::Event;
 use crate::flows::{FlowRefusal, Flows, NumberedFlow};
 use crate::forwarding::{PeerContext, Shared};
 
-/// Gives a flow with this [`Hasher::flow`](crate::hash::Hasher::flow) a number if it has none, within the quotas.
+/// Assigns a number to a flow with this [`Hasher::flow`](crate::hash::Hasher::flow) if it has none, within
+/// the quotas.
 pub(crate) fn assign_number(
     flows: &mut Flows,
     now: Instant,

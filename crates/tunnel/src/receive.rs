@@ -1,4 +1,4 @@
-//! All lanes that are received, of all peers and epochs, and the one table that their identifiers lead into.
+//! Receive lanes of all peers and epochs, with the common table of their identifiers.
 
 use alloc::vec::Vec;
 
@@ -9,40 +9,40 @@ use crate::settings::PeerId;
 use crate::table::Table;
 use crate::window::{LaneNumber, Window, parse_value};
 
-/// Identifiers that one call of [`ReceiveLanes::fill`] puts into the table or takes out of it.
+/// Identifiers that one call of [`ReceiveLanes::fill`] puts into the table or removes.
 const FILL: usize = 256;
 
-/// Whose lane.
+/// Owner of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Owner {
     pub(crate) peer: PeerId,
     pub(crate) epoch: u32,
 }
 
-/// A lane that is received.
+/// A receive lane.
 #[derive(Debug)]
 pub(crate) struct ReceiveLane {
-    /// None: closed.
+    /// `None` if closed.
     pub(crate) owner: Option<Owner>,
     pub(crate) window: Window,
     pub(crate) fragments: FragmentBuffer,
 }
 
-/// The lanes that are received.
+/// The receive lanes.
 #[derive(Debug)]
 pub(crate) struct ReceiveLanes {
     pub(crate) table: Table,
     pub(crate) lanes: Vec<ReceiveLane>,
     width: u64,
     part_octets: usize,
-    /// Whether a lane may have identifiers to be filled in or taken out.
+    /// True if a lane may have identifiers to be put in or removed.
     unfilled: bool,
-    /// Which lane is looked at next.
+    /// Lane that is filled next.
     cursor: usize,
 }
 
 impl ReceiveLanes {
-    /// Memory for `lanes` lanes; more are made when they are needed.
+    /// Memory for `lanes` lanes; more are allocated when needed.
     pub(crate) fn new(lanes: usize, width: u64, part_octets: usize) -> Self {
         let mut receive = Self {
             table: Table::new(lanes * Window::capacity(width)),
@@ -70,13 +70,13 @@ impl ReceiveLanes {
     }
 
     fn add(&mut self) -> Option<usize> {
-        // Twice as many as before: who has many peers does not move all identifiers for each that comes.
+        // Doubles the lanes: with many peers, each new one must not move all identifiers.
         self.table.reserve((self.lanes.len() + 1).next_power_of_two() * Window::capacity(self.width));
         self.push()
     }
 
-    /// Opens a lane. If none is at hand, one that was closed is cleared at once, or another one is made: not for the
-    /// frame path. None if there are 65,536.
+    /// Opens a lane. If no clear one is at hand, it clears a closed one at once, or makes another: not for
+    /// the frame path. `None` if there are 65,536.
     pub(crate) fn open(&mut self, owner: Owner, key: LaneKey) -> Option<LaneNumber> {
         let closed = |lane: &ReceiveLane| lane.owner.is_none();
         let number = self
@@ -95,7 +95,7 @@ impl ReceiveLanes {
         u16::try_from(number).ok().map(LaneNumber)
     }
 
-    /// Closes a lane; how many parts waited there.
+    /// Closes a lane. Returns the number of its waiting fragments.
     pub(crate) fn close(&mut self, number: LaneNumber) -> u64 {
         let lane = self.lane(number);
         lane.owner = None;
@@ -109,27 +109,27 @@ impl ReceiveLanes {
         &mut self.lanes[usize::from(number.0)]
     }
 
-    /// The lane and the seq of an identifier that is in the table.
+    /// Lane and seq of an identifier in the table.
     pub(crate) fn find(&self, rid: Rid) -> Option<(LaneNumber, u64)> {
         self.table.find(rid.number()).map(parse_value)
     }
 
-    /// Whether a window holds all that it should.
+    /// True if the window is completely filled.
     pub(crate) fn is_full(&self, number: LaneNumber) -> bool {
         self.lanes[usize::from(number.0)].window.missing() == 0
     }
 
-    /// A lane's window may have identifiers missing.
+    /// Marks that a lane's window may lack identifiers.
     pub(crate) const fn mark_unfilled(&mut self) {
         self.unfilled = true;
     }
 
-    /// Whether [`ReceiveLanes::fill`] has something to do.
+    /// True if [`ReceiveLanes::fill`] has work.
     pub(crate) const fn needs_fill(&self) -> bool {
         self.unfilled
     }
 
-    /// Fills windows in, and clears those that were closed: at most [`FILL`] identifiers, and a look at each lane.
+    /// Fills windows, and clears closed ones: at most [`FILL`] identifiers, and a look at each lane.
     pub(crate) fn fill(&mut self) {
         if !self.unfilled {
             return;

@@ -1,4 +1,4 @@
-//! Where stations are: on this LAN, or behind a peer. Learned from source addresses.
+//! Locations of stations: on this LAN, or behind a peer. Learned from source addresses.
 //!
 //! | heard | known place | what becomes of it |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | behind a peer | behind another, heard there within a second | stays; the frame is delivered |
 //! | behind a peer | elsewhere, silent there for a second | moves |
 //!
-//! So a station moves at most once a second, a frame that came out of a tunnel never goes into one even if the LAN
-//! sends it back, and nobody elsewhere takes over the address of a machine that speaks every second. Half of the table
-//! is for stations here and half for those behind peers: neither side can crowd out the other.
+//! So a station moves at most once a second. A frame from a tunnel never enters one, even if the LAN sends it
+//! back. No other site takes over the address of a machine that sends every second. Half of the table is for
+//! stations here and half for those behind peers: neither can crowd out the other.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,10 +24,10 @@ use crate::hash::Hasher;
 use crate::settings::PeerId;
 use crate::table::Table;
 
-/// For so long a station is believed to be where it was heard last.
+/// Time for which a station stays at its last location.
 const STAY: Duration = Duration::from_secs(1);
 
-/// Where a station is.
+/// Location of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Location {
     /// On this LAN.
@@ -36,45 +36,45 @@ pub enum Location {
     Behind(PeerId),
 }
 
-/// A station whose place is known.
+/// A station with a known location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Station {
     /// Its address.
     pub address: MacAddr,
-    /// Where it is.
+    /// Its location.
     pub location: Location,
-    /// When it was heard there last.
+    /// Time of its last frame there.
     pub heard: Instant,
 }
 
-/// What came of hearing a station.
+/// Result of learning a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LearnOutcome {
-    /// Where it was known to be, or its address is no station's.
+    /// Known at this location, or its address is no station's.
     Known,
-    /// For the first time.
+    /// New.
     New,
-    /// It has moved.
+    /// Moved here.
     Moved,
-    /// It is believed to be there still, elsewhere.
+    /// Still at another location.
     Elsewhere(Location),
-    /// There is no room for it.
+    /// No room for it.
     NoRoom,
 }
 
 /// Stations by address.
 #[derive(Debug)]
 pub(crate) struct Stations {
-    /// From the hash of an address to its place in `slots`, plus 1.
+    /// Hash of an address to its slot, plus 1.
     index: Table,
     slots: Vec<Option<Station>>,
     free: Vec<u32>,
-    /// Stations here, and behind peers.
+    /// Number of stations here, and behind peers.
     count: [usize; 2],
-    /// The most of either.
+    /// Maximum of either.
     limit: usize,
     age: Duration,
-    /// Where the next look at ages begins.
+    /// Slot at which the next ageing step begins.
     cursor: usize,
 }
 
@@ -102,11 +102,11 @@ impl Stations {
 
     fn slot(&self, hash: u64, address: MacAddr) -> Option<usize> {
         let slot = self.index.find(hash)? as usize - 1;
-        // Two addresses with one hash: the second one is not learned.
+        // Of two addresses with one hash, the second is not learned.
         (self.slots[slot]?.address == address).then_some(slot)
     }
 
-    /// Where a station is, if it was heard within its age.
+    /// Location of a station, if it was heard within its age.
     pub(crate) fn location(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Location> {
         if address.is_group() {
             return None;
@@ -115,7 +115,7 @@ impl Stations {
         (now.since(station.heard) < self.age).then_some(station.location)
     }
 
-    /// A station was heard at this place.
+    /// Learns a station at this location.
     pub(crate) fn learn(
         &mut self,
         now: Instant,
@@ -160,7 +160,7 @@ impl Stations {
         LearnOutcome::New
     }
 
-    /// Looks at the next `budget` places and forgets who has grown old there.
+    /// Ages the next `budget` slots.
     pub(crate) fn age(&mut self, now: Instant, hasher: &Hasher, budget: usize) {
         for _ in 0..budget.min(self.slots.len()) {
             let slot = self.cursor;
@@ -171,7 +171,7 @@ impl Stations {
         }
     }
 
-    /// Forgets who is behind this peer.
+    /// Forgets the stations behind this peer.
     pub(crate) fn forget(&mut self, hasher: &Hasher, peer: PeerId) {
         for slot in 0..self.slots.len() {
             if self.slots[slot].is_some_and(|station| station.location == Location::Behind(peer)) {
@@ -187,12 +187,12 @@ impl Stations {
         self.count[table_half(station.location)] -= 1;
     }
 
-    /// Whether any station is known.
+    /// True if no station is known.
     pub(crate) const fn is_empty(&self) -> bool {
         self.count[0] + self.count[1] == 0
     }
 
-    /// All stations that are known, in no order.
+    /// All known stations, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Station> {
         self.slots.iter().flatten()
     }

@@ -1,26 +1,26 @@
-//! A hash table whose keys are random already: identifiers, and keyed hashes of addresses and flows.
+//! A hash table for keys that are random already: identifiers, and keyed hashes of addresses and flows.
 //!
-//! Open addressing, linear probing, at least twice as many places as entries; what is taken out is closed up by moving
-//! back what comes behind it, so there are no tombstones, and no call but [`Table::reserve`] ever allocates or moves
-//! everything. Nobody outside can make it slow: who chooses addresses does not know the key of their hash, and who
-//! sees identifiers sees only those that are used up.
+//! Open addressing, linear probing, at least twice as many slots as entries. Removal moves later entries
+//! back, so there are no tombstones. Only [`Table::reserve`] allocates or moves everything. No outsider can
+//! make it slow: an attacker who chooses addresses does not know the key of their hash, and an observer of
+//! identifiers sees only used ones.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A place: key and value. A value of 0 means that it is empty.
+/// An entry: key and value. Value 0 marks an empty slot.
 type Entry = [u64; 2];
 
-/// Numbers that nobody can choose, each with a value that is not 0.
+/// Unpredictable numbers, each with a value other than 0.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Zeros are empty places, so that a large table costs no time at the start.
+    /// Empty slots are zeros, so a large table costs no time at the start.
     slots: Vec<Entry>,
     entries: usize,
 }
 
 impl Table {
-    /// Room for so many entries.
+    /// Room for `entries` entries.
     pub(crate) fn new(entries: usize) -> Self {
         Self { slots: vec![[0; 2]; Self::slots_for(entries)], entries: 0 }
     }
@@ -29,7 +29,7 @@ impl Table {
         2 * entries + 8
     }
 
-    /// Makes room for so many entries in all. The only call that allocates; not for the frame path.
+    /// Makes room for `entries` entries in all. The only call that allocates; not for the frame path.
     pub(crate) fn reserve(&mut self, entries: usize) {
         if Self::slots_for(entries) <= self.slots.len() {
             return;
@@ -43,14 +43,14 @@ impl Table {
         }
     }
 
-    /// Entries that are there.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.entries
     }
 
-    /// Where a key would like to stand: its low half scaled to the number of places. Identifiers have a bit in their
-    /// high half that is always clear.
+    /// Home slot of a key: its low half scaled to the number of slots. Identifiers have a bit in their high
+    /// half that is always clear.
     const fn home(&self, key: u64) -> usize {
         (((key & 0xffff_ffff) * self.slots.len() as u64) >> 32) as usize
     }
@@ -59,7 +59,7 @@ impl Table {
         if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
 
-    /// The place that holds the key, or else the empty one where it would go.
+    /// Slot of the key, or the empty slot for it.
     fn slot(&self, key: u64) -> usize {
         let mut slot = self.home(key);
         while self.slots[slot][1] != 0 && self.slots[slot][0] != key {
@@ -76,14 +76,14 @@ impl Table {
         }
     }
 
-    /// The value of a key, to be changed to another one that is not 0.
+    /// The value of a key, for a change to another value other than 0.
     pub(crate) fn find_mut(&mut self, key: u64) -> Option<&mut u64> {
         let slot = self.slot(key);
         let value = &mut self.slots[slot][1];
         if *value == 0 { None } else { Some(value) }
     }
 
-    /// Adds an entry; false if there is no room, or the key is there already.
+    /// Adds an entry. False if there is no room, or the key exists.
     pub(crate) fn insert(&mut self, key: u64, value: u64) -> bool {
         debug_assert!(value != 0, "0 means empty");
         if 2 * (self.entries + 1) > self.slots.len() {
@@ -98,7 +98,7 @@ impl Table {
         true
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
         let mut hole = self.slot(key);
         let value = self.slots[hole][1];
@@ -120,13 +120,13 @@ impl Table {
         Some(value)
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
         self.slots.fill([0; 2]);
         self.entries = 0;
     }
 
-    /// Steps from one place forward to another.
+    /// Steps from one slot forward to another.
     const fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.slots.len() - from }
     }

@@ -1,4 +1,4 @@
-//! What the managing half says. Not on the frame path: it may allocate, and void tables as a whole.
+//! Commands of the session. Not on the frame path: they may allocate, and void whole tables.
 
 use suite::tunnel::EpochSecret;
 use wire::time::Instant;
@@ -11,8 +11,7 @@ use crate::receive::Owner;
 use crate::settings::PeerId;
 
 impl Forwarding {
-    /// Carries out what the managing half says. What belongs to another generation, or to a peer in another mode, is
-    /// not heeded.
+    /// Handles a command. Ignores commands of another generation, or for a peer in another mode.
     pub fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Begin { peer, generation } => self.begin(peer, generation),
@@ -87,7 +86,7 @@ impl Forwarding {
         self.installing = true;
     }
 
-    /// The peer knows a flow, or does not.
+    /// Records whether the peer knows a flow.
     fn acknowledge(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, known: bool) {
         match of(&mut self.peers, peer, generation) {
             Some((Transport::Identifier(mode), _)) => {

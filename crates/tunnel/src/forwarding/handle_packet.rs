@@ -1,4 +1,4 @@
-//! From the peers to the LAN.
+//! Packets from the peers to the LAN.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
@@ -16,14 +16,14 @@ use crate::settings::PeerId;
 use crate::stations::{LearnOutcome, Location};
 use crate::window::LaneNumber;
 
-/// Identifiers that a packet puts into its window: one is the rule, more follow a gap or a jump.
+/// Identifiers that a packet puts into its window: normally one, more after a gap or a jump.
 const FILL: usize = 64;
 
 impl Forwarding {
-    /// A packet that came from the network: its UDP payload.
+    /// Handles the UDP payload of a packet from the network.
     ///
     /// # Errors
-    /// If it gives no frame, and that is counted.
+    /// If it yields no frame, which is counted.
     pub fn handle_packet<'a>(
         &'a mut self,
         now: Instant,
@@ -114,8 +114,8 @@ impl Forwarding {
         }
     }
 
-    /// A station has spoken behind a peer. What says that it comes from a station of this LAN is refused: the LAN's
-    /// switches would look for the station here, behind the gateway.
+    /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
+    /// LAN's switches would look for that station behind the gateway.
     fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
         match self.learn(now, taken, Location::Behind(from)) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
@@ -123,7 +123,7 @@ impl Forwarding {
         }
     }
 
-    /// Header encryption and plain mode: the engine knows the peer by its UDP address.
+    /// Header encryption and plain mode: the engine identifies the peer by its UDP address.
     fn inward_from<'a>(
         &'a mut self,
         now: Instant,
@@ -212,7 +212,7 @@ impl Forwarding {
         Ok(Delivery::Joined { from, prefix, first, second })
     }
 
-    /// The part that waited for the one that has just come.
+    /// The waiting fragment that belongs to the one that has just arrived.
     fn waited_fragment(&self, from: PeerId, place: usize) -> Option<&[u8]> {
         match self.transport(from)? {
             Transport::HeaderEncryption(mode) => Some(mode.fragments.octets(place)),
@@ -233,7 +233,7 @@ impl Forwarding {
     }
 }
 
-/// What is counted of a peer that is there.
+/// Counters of a present peer.
 fn counters_of(peers: &mut [Option<Peer>], peer: PeerId) -> Option<&mut PeerCounters> {
     Some(&mut peers.get_mut(peer.index())?.as_mut()?.counters)
 }

@@ -1,12 +1,13 @@
-//! The 32 octets that stand in front of each packet, before they are encrypted and after they were decrypted.
+//! The 32 octets in front of each packet, in clear.
 //!
 //! ```text
 //!  P1  DA 6 | SA 6 | EtherType 2 | TCI/AN 1 | octet 3 of the SecTAG 1
 //!  P2  PN 4 | SCI 8 | the next 4 octets of the frame
 //! ```
 //!
-//! That is the beginning of the frame itself. A part of a frame has another EtherType: 0x0001 the first, 0x0002 the
-//! second, whose header repeats addresses and SecTAG and goes on with the first 4 octets of the part.
+//! They are the beginning of the frame itself. A fragment has another EtherType: 0x0001 for the first, 0x0002
+//! for the second. The second's header repeats addresses and SecTAG, and continues with the first 4 octets of
+//! the fragment.
 
 use wire::EtherType;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -19,7 +20,7 @@ use super::window::FragmentKind;
 pub(crate) const HEADER_OCTETS: usize = 32;
 /// Octets of the header that are addresses and SecTAG.
 pub(crate) const PREFIX_OCTETS: usize = ADDRESSES_OCTETS + SECTAG_SCI_OCTETS;
-/// Octets of what the frame has behind the SecTAG: these make the second block unpredictable.
+/// Octets of the frame's body in the header: they make the second block unpredictable.
 pub(crate) const SAMPLE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
 
 const TYPE: core::ops::Range<usize> = 12..14;
@@ -33,12 +34,12 @@ const fn ether_type(kind: FragmentKind) -> [u8; 2] {
     .to_be_bytes()
 }
 
-/// What can be carried in this mode: a frame with SCI, encrypted, without extension headers.
+/// True if this mode can carry the frame: with SCI, encrypted, without extension headers.
 pub(crate) const fn carries(taken: &ParsedFrame) -> bool {
     taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
 }
 
-/// The header of a fragment: the frame's prefix, and the octets that the fragment begins with behind it.
+/// Header of a fragment: the frame's prefix, and the fragment's first octets behind it.
 pub(crate) fn compose(
     prefix: &[u8; PREFIX_OCTETS],
     sample: &[u8; SAMPLE_OCTETS],
@@ -51,8 +52,8 @@ pub(crate) fn compose(
     header
 }
 
-/// Reads a header: `None` if it is none that a peer sends, as of nearly all that other keys or none made. The EtherType
-/// of a part becomes that of MACsec again.
+/// Parses a header. `None` if no peer sends it, which nearly all results of a wrong key show. Restores
+/// MACsec's EtherType in a fragment.
 pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(ParsedFrame, FragmentKind)> {
     let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second]
         .into_iter()

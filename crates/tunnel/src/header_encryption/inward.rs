@@ -1,5 +1,5 @@
-//! From the peer to the LAN. Nothing here changes by what a packet says, except that its PN is used up and a part is
-//! kept for its other half.
+//! From the peer to the LAN. A packet changes nothing here, except that it uses up its PN, and a fragment
+//! waits for its other half.
 
 use wire::time::Instant;
 use wire::tunnel::{FlowIndex, ParsedFrame};
@@ -11,21 +11,21 @@ use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::Shared;
 use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 
-/// What a packet was rebuilt to. What follows the header in the packet follows there too.
+/// Frame or fragment rebuilt from a packet. The octets behind the packet's header follow it.
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
-    /// A frame: this is its beginning.
+    /// A frame, which begins with this.
     Whole(ParsedFrame, [u8; HEADER_OCTETS]),
-    /// A frame whose second part has waited here; this is its beginning.
+    /// A frame that begins with this; its second fragment waits in this slot.
     First(ParsedFrame, [u8; HEADER_OCTETS], usize),
-    /// A frame whose first part has waited here, without addresses and SecTAG, which are these.
+    /// A frame whose first fragment waits in this slot, without these addresses and SecTAG.
     Second(ParsedFrame, [u8; PREFIX_OCTETS], usize),
-    /// A part that waits.
+    /// A fragment that waits.
     Pending,
 }
 
 impl HeaderEncryption {
-    /// Rebuilds what a packet stands for. What follows its header follows [`HEADER_OCTETS`].
+    /// Rebuilds the frame of a packet. The octets behind [`HEADER_OCTETS`] follow the result.
     pub(crate) fn inward(
         &mut self,
         now: Instant,

@@ -1,10 +1,10 @@
-//! What comes from one peer: epochs, keys, PNs.
+//! Reception from one peer: epochs, keys, PNs.
 //!
-//! Up to three epochs are known: the one in use, the next one, which the peer takes into use when it needs it, and the
-//! one before, for as long as its packets may be under way. A packet is tried with their keys in this order. It is
-//! one of the peer's if what comes out is a header of a flow that the peer has announced, about 180 bits that
-//! nobody meets by chance (test `random_packets_are_never_delivered`); and it is delivered if its PN was not used in
-//! that epoch. What fails changes nothing.
+//! Up to three epochs are known: the one in use, the next one, which the peer uses when it needs it, and the
+//! previous one, while its packets may be in flight. A packet is tried with their keys in this order. It is
+//! the peer's if decryption yields a header of an announced flow: about 180 bits that nobody hits by chance
+//! (test `random_packets_are_never_delivered`). It is delivered if its PN was not used in that epoch. A
+//! failed packet changes nothing.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
@@ -17,20 +17,20 @@ use super::window::{FragmentKind, Freshness};
 use crate::counters::InDiscard;
 use crate::exchange::EPOCH_OVERLAP;
 
-/// Epochs that are known at a time, and so keys that are tried on a packet.
+/// Most known epochs, and so most keys tried on a packet.
 pub(crate) const EPOCHS: usize = 3;
 
-/// A packet of the peer's.
+/// A decrypted packet of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
-    /// The beginning of the fragment: addresses, SecTAG, four octets. Behind it comes what follows the header in the
-    /// packet.
+    /// Beginning of the fragment: addresses, SecTAG, four octets. The octets behind the packet's header
+    /// follow.
     pub(crate) header: [u8; HEADER_OCTETS],
-    /// The same, taken apart.
+    /// The same, parsed.
     pub(crate) taken: ParsedFrame,
-    /// How much of the frame it is.
+    /// Share of the frame.
     pub(crate) kind: FragmentKind,
-    /// The same number for the parts of one frame, and for nothing else that is under way; not 0. 62 bits.
+    /// Common number of the fragments of one frame, unique among frames in flight; not 0. 62 bits.
     pub(crate) serial: u64,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct Opened {
 struct KnownEpoch {
     epoch: u32,
     key: HeaderKey,
-    /// When a newer one has taken its place.
+    /// Expiry time, once a newer epoch has replaced it.
     until: Option<Instant>,
     received: Associations,
 }
@@ -49,14 +49,14 @@ impl KnownEpoch {
     }
 }
 
-/// The receiving end.
+/// Receiver of header encryption.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    /// By rising epoch.
+    /// In ascending order.
     epochs: ArrayVec<KnownEpoch, EPOCHS>,
-    /// Which of them is in use.
+    /// Index of the epoch in use.
     current: usize,
-    /// Memory for epochs to come.
+    /// Memory for future epochs.
     spare: ArrayVec<Associations, EPOCHS>,
 }
 
@@ -70,15 +70,15 @@ impl Opener {
         }
     }
 
-    /// Another generation: forgets all epochs.
+    /// Begins a generation: forgets all epochs.
     pub(crate) fn begin(&mut self) {
         while !self.epochs.is_empty() {
             self.forget(0);
         }
     }
 
-    /// From here on packets of this epoch are accepted: true if so. One that is older than the newest is not: it would
-    /// begin with an empty window.
+    /// Accepts packets of this epoch from now on. False if it is older than the newest: it would begin with
+    /// an empty window.
     pub(crate) fn install(&mut self, epoch: u32, key: HeaderKey) -> bool {
         if self.epochs.iter().any(|known| known.epoch == epoch) {
             return true;
@@ -87,7 +87,7 @@ impl Opener {
             return false;
         }
         if self.epochs.is_full() {
-            // The one before the one in use; or, in front of that, one that the peer has passed over.
+            // Evicts the epoch before the current one, or else one that the peer has skipped.
             self.forget(if self.current > 0 { 0 } else { 1 });
         }
         let Some(mut received) = self.spare.pop() else { return false };
@@ -96,31 +96,31 @@ impl Opener {
         true
     }
 
-    /// The epochs that are known, the oldest first.
+    /// The known epochs, the oldest first.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
         self.epochs.iter().map(|known| known.epoch)
     }
 
-    /// The newest epoch of which a packet came.
+    /// The newest epoch of a received packet.
     #[cfg(test)]
     pub(crate) fn epoch(&self) -> Option<u32> {
         self.epochs.get(self.current).map(|known| known.epoch)
     }
 
-    /// Forgets the epoch before when its time is over.
+    /// Forgets the previous epoch when its time is over.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.epochs.first().is_some_and(|known| known.is_gone(now)) {
             self.forget(0);
         }
     }
 
-    /// When [`Opener::tend`] has something to do.
+    /// Next time for [`Opener::handle_timeout`].
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.epochs.first()?.until
     }
 
-    /// Opens a packet, and uses up its PN. `is_announced` tells whether a flow is one of the peer's. Six blocks of AES
-    /// and three searches at most.
+    /// Opens a packet, and uses up its PN. `is_announced` tells whether a flow is one of the peer's. At most
+    /// six AES blocks and three searches.
     ///
     /// # Errors
     /// [`InDiscard`]: the packet is not delivered, and has changed nothing.
@@ -152,7 +152,7 @@ impl Opener {
         Err(failure)
     }
 
-    /// A packet of this epoch came: it is in use from here on, and those before it go.
+    /// Makes the epoch of a received packet the current one, and expires those before it.
     fn note_epoch_used(&mut self, now: Instant, place: usize) {
         if place <= self.current {
             return;
@@ -173,7 +173,7 @@ impl Opener {
 }
 
 impl KnownEpoch {
-    /// Uses up a PN; a number that this epoch, SA and PN alone have.
+    /// Uses up a PN. Returns a number unique to this epoch, SA and PN.
     fn consume(&mut self, taken: &ParsedFrame, kind: FragmentKind) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let pn = taken.fields.pn;

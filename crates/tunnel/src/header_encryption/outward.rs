@@ -16,11 +16,11 @@ use crate::identifier::Outward;
 use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
 
-/// Who keeps asking does so at most this often.
+/// Minimum interval between repeated requests.
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl HeaderEncryption {
-    /// The packets of a frame; none if it waits.
+    /// Packets of a frame; none if it waits.
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
@@ -50,7 +50,7 @@ impl HeaderEncryption {
         Ok(ArrayVec::new())
     }
 
-    /// Takes a PN, which may begin the next epoch; and asks for one behind it.
+    /// Takes a PN, which may begin the next epoch, and requests another epoch after it.
     fn take_pn(
         &mut self,
         now: Instant,
@@ -61,7 +61,7 @@ impl HeaderEncryption {
     ) -> Result<u32, OutDiscard> {
         let before = self.sealer.epoch();
         if self.flows.run_short() {
-            // Another one is tried with the next frame, until numbers run out.
+            // The next frame retries, until numbers run out.
             let _ = self.sealer.start_next(now);
         }
         let epoch = self.sealer.take_pn(now, taken, standing);
@@ -72,7 +72,7 @@ impl HeaderEncryption {
         epoch
     }
 
-    /// Asks for the next epoch if none is in readiness; again if it does not come.
+    /// Requests the next epoch if none is in reserve; again if it does not come.
     fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
         let Some(newest) = self.sealer.wants_epoch_after() else { return };
         if self.wanted.is_some_and(|(after, wanted)| after == newest && now.since(wanted) < AGAIN) {
@@ -97,8 +97,9 @@ impl HeaderEncryption {
         Ok(packets)
     }
 
-    /// Takes a frame that waited and may go now, with its packets: [`Waiting::frame`](super::waiting::Waiting::frame).
-    /// What cannot go is dropped and counted; at most as many as wait.
+    /// Takes a waiting frame that may go now, with its packets:
+    /// [`Waiting::frame`](super::waiting::Waiting::frame). Drops and counts frames that cannot go; at most as
+    /// many as wait.
     pub(crate) fn poll_released(
         &mut self,
         now: Instant,
@@ -122,7 +123,7 @@ impl HeaderEncryption {
         None
     }
 
-    /// The octets of a frame that [`HeaderEncryption::poll_released`] has just taken.
+    /// Octets of a frame that [`HeaderEncryption::poll_released`] has just taken.
     pub(crate) fn released_frame(&self, released: ReleasedFrame) -> &[u8] {
         self.waiting.frame(released)
     }

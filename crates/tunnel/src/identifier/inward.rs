@@ -1,7 +1,7 @@
 //! From the peer to the LAN.
 //!
-//! Anybody may have changed a packet on its way. So nothing that it says is heeded before its check fits, and of the long
-//! form nothing before its tag fits as well: up to there its identifier is used up, and that is all.
+//! Anybody may have altered a packet. So its contents count only after its check, and the long form only
+//! after its tag as well. Before that it uses up its identifier, and nothing else.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::{IdentifierBlock, LaneKey};
@@ -19,18 +19,19 @@ use crate::packet::PREFIX_OCTETS;
 use crate::receive::ReceiveLane;
 use core::ops::Range;
 
-/// What a packet was rebuilt to.
+/// Frame or fragment rebuilt from a packet.
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
     /// A frame: its prefix, then these octets of the packet.
     Whole { taken: ParsedFrame, body: Range<usize>, long: bool },
-    /// A frame of which the other half has waited here, which is the first or not; then these octets of the packet.
+    /// A frame in two fragments: the waiting one in `slot`, which is the first or not, and these octets of
+    /// the packet.
     Joined { taken: ParsedFrame, slot: usize, waited_first: bool, body: Range<usize> },
-    /// A part that waits.
+    /// A fragment that waits.
     Pending,
 }
 
-/// What came with a packet, beside itself.
+/// Context of a received packet.
 pub(crate) struct Received<'a> {
     pub(crate) now: Instant,
     pub(crate) epoch: u32,
@@ -40,7 +41,7 @@ pub(crate) struct Received<'a> {
 }
 
 impl Identifier {
-    /// Rebuilds what a packet whose identifier was good stands for.
+    /// Rebuilds the frame of a packet with a good identifier.
     pub(crate) fn inward(
         &mut self,
         received: Received<'_>,
@@ -104,16 +105,16 @@ impl Identifier {
     }
 }
 
-/// The octets of a packet's header, if its check fits.
+/// The octets of a packet's header, if its check is right.
 fn checked(key: &LaneKey, block: &IdentifierBlock, packet: &[u8]) -> Option<[u8; HEADER_OCTETS]> {
     let (check, rest) = packet.get(RID_OCTETS..)?.split_first_chunk::<CHECK_OCTETS>()?;
     let masked = rest.first_chunk::<HEADER_OCTETS>()?;
     let fields = core::array::from_fn(|i| masked[i] ^ block.mask[i]);
-    // Two octets are compared at once, in the same time wherever they differ.
+    // Compares two octets at once, in constant time.
     (u16::from_be_bytes(key.check(block.pad, fields)) == u16::from_be_bytes(*check)).then_some(fields)
 }
 
-/// The flow in a packet's long form, if its tag fits.
+/// The flow in a packet's long form, if its tag is right.
 fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]) -> Result<Flow, InDiscard> {
     let forged = InDiscard::ForgedLongForm;
     let (masked, rest) = packet[SHORT..].split_first_chunk::<{ Flow::OCTETS }>().ok_or(forged)?;

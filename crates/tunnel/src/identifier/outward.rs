@@ -1,8 +1,8 @@
 //! From the LAN to the peer.
 //!
-//! A frame that does not fit the path goes in two halves of equal length, not in a full and a short one: a stream of
-//! full-size frames then is a stream of packets of one size, which the kernel takes in one call (UDP_SEGMENT), and
-//! either half keeps room for the long form.
+//! A frame that exceeds the path goes in two halves of equal length, not in a full and a short one. A stream
+//! of full-size frames is then a stream of packets of one size, which the kernel accepts in one call
+//! (UDP_SEGMENT). Either half keeps room for the long form.
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
@@ -23,7 +23,7 @@ use crate::packet::Packet;
 /// Octets of identifier and check.
 const CHECKED: usize = RID_OCTETS + CHECK_OCTETS;
 
-/// What a frame of the LAN becomes.
+/// Packets of a frame of the LAN, or the reason for none.
 pub(crate) type Outward = Result<ArrayVec<Packet, 2>, OutDiscard>;
 
 impl Identifier {
@@ -73,7 +73,7 @@ impl Identifier {
         Ok(packets)
     }
 
-    /// Asks for the next epoch before numbers or seqs run out.
+    /// Requests the next epoch before numbers or seqs run out.
     fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
         let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
         if short && self.wanted.is_none_or(|wanted| now.since(wanted) >= AGAIN) {

@@ -1,4 +1,4 @@
-//! What a session makes of the peer's messages.
+//! Handling of the peer's messages.
 
 use wire::Instant;
 use wire::tunnel::FlowIndex;
@@ -34,7 +34,7 @@ impl Session {
         Ok(())
     }
 
-    /// Everything of the pair of instances before is void, on both halves.
+    /// Begins a generation: everything of the previous pair of instances is void, on both halves.
     fn begin_generation(&mut self, now: Instant, instance: Instance) {
         self.counters.peer_instances += 1;
         self.instance = Some((instance, now));
@@ -43,13 +43,14 @@ impl Session {
         self.receive = ReceiveEpochs::new(now);
         self.flows = Announcements::default();
         self.peer_flows = PeerFlows::default();
-        // Whatever waits belongs to the generation before, also what an event has put in since the connection stands.
+        // Pending messages belong to the previous generation, even those that an event has added since the
+        // connection came up.
         self.due = Due { hello: self.due.hello, ..Due::default() };
         self.commands.clear();
         self.commands.push_back(Command::Begin { peer: self.settings.peer, generation: self.generation });
     }
 
-    /// Any message after the Hello.
+    /// Handles any message after the Hello.
     pub(super) fn handle_when_up(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
         let (peer, generation) = (self.settings.peer, self.generation);
         match message {
@@ -105,7 +106,7 @@ impl Session {
             Message::WhereIs { epoch, lane } => return self.handle_where_is(now, epoch, lane),
             Message::Position { epoch, lane, seq } => return self.handle_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
-            // The channel's own: it has looked at them already.
+            // The channel has handled them already.
             Message::Pong { .. } | Message::SeenAt { .. } => {}
         }
         Ok(())
@@ -145,10 +146,11 @@ impl Session {
         if !seq.is_multiple_of((self.settings.window / 2).max(1)) {
             return Err(PeerFault::NoAnchor { seq });
         }
-        // The peer may have gone on to another epoch, which is known here, since the one that was asked for.
+        // The peer may have moved to another known epoch since the question.
         let asked =
             self.asked.get(&lane).is_some_and(|&asked| (asked..=self.receive.newest()).contains(&epoch));
-        // One answer to a question. Whether it is forward the forwarding half knows, which has the window.
+        // One answer for each question. The forwarding half has the window, and decides whether it is
+        // forward.
         if self.stale_unless(asked) {
             self.asked.remove(&lane);
             let (peer, generation) = (self.settings.peer, self.generation);
@@ -157,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// Counts an answer to what is not asked any longer: harmless, and happens where messages cross.
+    /// Counts an answer without a question: harmless, and normal where messages cross.
     fn stale_unless(&mut self, expected: bool) -> bool {
         self.counters.in_messages_stale += u64::from(!expected);
         expected

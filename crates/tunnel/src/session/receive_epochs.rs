@@ -1,4 +1,4 @@
-//! Epochs from the peer: it draws their secrets.
+//! Epochs of the peer, which draws their secrets.
 
 use core::time::Duration;
 
@@ -9,21 +9,21 @@ use wire::Instant;
 use super::token_bucket::TokenBucket;
 use super::{EpochAge, PeerFault};
 
-/// Secrets that a new one is compared with: as many epochs as a receiver has windows or keys of, and one.
+/// Secrets compared with a new one: as many epochs as a receiver has windows or keys of, and one.
 const REMEMBERED: usize = 4;
 
-/// New epochs that may come at once. An honest peer begins one a second, but for header encryption's second one, and a
-/// channel that stood still may deliver a few of them together.
+/// Most new epochs at once. An honest peer begins one a second, except for header encryption's second one. A
+/// stalled channel may deliver a few of them together.
 const AT_ONCE: u32 = 8;
 
-/// What an epoch of the peer's is.
+/// Kind of an offered epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum EpochOffer {
     /// New: to be installed.
     New,
     /// Known; the forwarding half is not ready yet.
     UnderWay,
-    /// Known and ready: the peer did not hear it.
+    /// Known and ready: the peer missed the answer.
     AlreadyReady,
 }
 
@@ -32,9 +32,9 @@ pub(super) struct ReceiveEpochs {
     newest: u32,
     /// Since when the newest is ready, if it is.
     ready: Option<Instant>,
-    /// The newest that is ready.
+    /// The newest ready epoch.
     age: Option<EpochAge>,
-    /// What is known of the newest secrets, the newest last.
+    /// Fingerprints of the newest secrets, the newest last.
     seen: ArrayVec<IdentifierBlock, REMEMBERED>,
     bucket: TokenBucket,
 }
@@ -50,7 +50,7 @@ impl ReceiveEpochs {
         }
     }
 
-    /// The peer offers an epoch.
+    /// Handles the offer of an epoch.
     pub(super) fn offer(
         &mut self,
         now: Instant,
@@ -84,7 +84,7 @@ impl ReceiveEpochs {
         Ok(EpochOffer::New)
     }
 
-    /// The forwarding half is ready for an epoch; whether it was waited for.
+    /// Records that the forwarding half is ready for an epoch. True if that was awaited.
     pub(super) fn ready(&mut self, now: Instant, epoch: u32) -> bool {
         let awaited = epoch != 0 && epoch == self.newest && self.ready.is_none();
         if awaited {
@@ -94,7 +94,7 @@ impl ReceiveEpochs {
         awaited
     }
 
-    /// The newest that the peer has told; 0: none.
+    /// The newest epoch from the peer; 0: none.
     pub(super) fn newest(&self) -> u32 {
         self.newest
     }
@@ -104,7 +104,7 @@ impl ReceiveEpochs {
     }
 }
 
-/// What tells secrets apart and gives none away, once they are forgotten: a block of a lane that no epoch has.
+/// Fingerprint of a secret, which reveals nothing about it: a block of a lane that no epoch has.
 fn print_of(secret: &EpochSecret) -> IdentifierBlock {
     secret.lane_key(u8::MAX).block(0)
 }

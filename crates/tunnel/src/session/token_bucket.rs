@@ -1,10 +1,10 @@
-//! How often something may happen.
+//! Rate limit.
 
 use core::time::Duration;
 
 use wire::Instant;
 
-/// So many times at once, and once more after each interval.
+/// A burst of `most` tokens, refilled by one after each interval.
 #[derive(Clone, Debug)]
 pub(super) struct TokenBucket {
     left: u32,
@@ -18,7 +18,7 @@ impl TokenBucket {
         Self { left: most, most, every, since: now }
     }
 
-    /// Whether it may happen now; then it counts as happened.
+    /// Takes a token. False if there is none.
     pub(super) fn take(&mut self, now: Instant) -> bool {
         let earned = now.since(self.since).as_micros() / self.every.as_micros().max(1);
         if earned >= u128::from(self.most - self.left) {

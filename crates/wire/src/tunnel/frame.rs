@@ -1,4 +1,4 @@
-//! A MACsec frame, taken apart for the tunnel and put together again.
+//! A MACsec frame, split for the tunnel and rebuilt behind it.
 
 use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS};
 use crate::id::{An, MacAddr, Sci};
@@ -11,7 +11,7 @@ const FLOW_BITS: u8 = 0x70;
 /// E, C and AN: the bits of the TCI that each packet carries.
 const PACKET_BITS: u8 = 0x0f;
 
-/// What all frames of a flow have in common: (ES/SC/SCB, SCI, DA, SA). Without SC the SCI is eight zero octets.
+/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA). Without SC, the SCI is eight zero octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Flow {
     sc_bits: u8,
@@ -23,10 +23,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Octets of an encoded flow: the long form of a packet, and what an announcement carries.
+    /// Octets of an encoded flow, in the long form of a packet and in an announcement.
     pub const OCTETS: usize = 24;
 
-    /// The SCI, if the SecTAG has it.
+    /// The SCI, if the SecTAG holds it.
     pub const fn sci(&self) -> Option<Sci> {
         if self.sc_bits & SC != 0 { Some(self.sci) } else { None }
     }
@@ -47,7 +47,7 @@ impl Flow {
         octets
     }
 
-    /// Reads an encoded flow; `None` if reserved bits are set, or an SCI without SC.
+    /// Parses an encoded flow. `None` if reserved bits are set, or there is an SCI without SC.
     pub fn parse(octets: &[u8; Self::OCTETS]) -> Option<Self> {
         let [sc_bits, r0, r1, r2, d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, sci @ ..] = *octets;
         if sc_bits & !FLOW_BITS != 0 || [r0, r1, r2] != [0; 3] || (sc_bits & SC == 0 && sci != [0; 8]) {
@@ -62,7 +62,7 @@ impl Flow {
     }
 }
 
-/// What each packet of a flow carries of the SecTAG.
+/// Fields of the SecTAG that each packet of a flow carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketFields {
     /// E, C and AN: the low four bits of the TCI octet; E is 0x08, C 0x04, AN 0x03.
@@ -90,28 +90,28 @@ impl PacketFields {
     }
 }
 
-/// Why a frame cannot be carried.
+/// Reason why a frame cannot be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseFrameError {
     /// The frame ends inside addresses or SecTAG.
     Truncated,
     /// No MACsec, or a VLAN tag in front of the SecTAG.
     NotMacsec,
-    /// V is 1: a version that nobody has defined (IEEE 802.1AE clause 9.5).
+    /// V is 1: an undefined version (IEEE 802.1AE clause 9.5).
     Version,
 }
 
-/// A MACsec frame taken apart. The body is what follows [`Flow::prefix_octets`] octets.
+/// A MACsec frame, split. The body begins behind [`Flow::prefix_octets`] octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ParsedFrame {
-    /// What its flow knows.
+    /// Common part of the flow.
     pub flow: Flow,
-    /// What its packet carries.
+    /// Fields that the packet carries.
     pub fields: PacketFields,
 }
 
 impl ParsedFrame {
-    /// Takes a frame apart that begins with its destination address.
+    /// Parses a frame from its destination address.
     ///
     /// # Errors
     /// [`ParseFrameError`].
@@ -144,7 +144,7 @@ impl ParsedFrame {
     /// Writes addresses and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
-    /// If `out` is shorter than that.
+    /// If `out` is shorter.
     pub fn encode_prefix(&self, out: &mut [u8]) {
         out[..6].copy_from_slice(&self.flow.destination.0);
         out[6..12].copy_from_slice(&self.flow.source.0);
