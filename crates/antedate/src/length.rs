@@ -1,44 +1,45 @@
-//! How long the next message will be, from those before it (paper section IV-A.2).
+//! Prediction of the next message's length from earlier ones (paper section IV-A.2).
 //!
-//! Industrial traffic repeats itself: one length always, or a few in turn. The shortest period that explains all of the
-//! last messages says the next one; without one, the most frequent length does, the latest of equally frequent ones.
+//! Industrial traffic repeats itself: always one length, or a few in turn. The shortest period that explains
+//! all of the last messages gives the next one. Without a period, the most frequent length does, the latest
+//! of equally frequent ones.
 
 use crate::ccm::Expected;
 
-/// Messages that are remembered.
+/// Number of remembered messages.
 const REMEMBERED: usize = 8;
 
-/// The lengths of the last messages.
+/// Predictor of message lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct LengthPredictor {
-    /// The latest first.
+    /// Lengths, the latest first.
     last: [usize; REMEMBERED],
     known: usize,
 }
 
 impl LengthPredictor {
-    /// Nothing is known.
+    /// Without observations.
     pub const fn new() -> Self {
         Self { last: [0; REMEMBERED], known: 0 }
     }
 
-    /// A message was so long.
+    /// Records the length of a message.
     pub fn observe(&mut self, octets: usize) {
         self.last.rotate_right(1);
         self.last[0] = octets;
         self.known = REMEMBERED.min(self.known + 1);
     }
 
-    /// What the next message is expected to be; `None` before the first.
+    /// Predicted length of the next message; `None` before the first.
     pub fn predict(&self) -> Option<Expected> {
         self.predict_after(0)
     }
 
-    /// What the message is expected to be that comes after `others` more, for those who prepare several ahead.
+    /// Predicted length of the message after `others` more, for preparing several ahead.
     pub fn predict_after(&self, others: usize) -> Option<Expected> {
         let last = self.last.get(..self.known)?;
         let at_most = *last.iter().max()?;
-        // A period has to be seen twice.
+        // A period must occur twice.
         let period =
             (1..=last.len() / 2).find(|&period| last.iter().zip(&last[period..]).all(|(a, b)| a == b));
         let length = match period {

@@ -1,4 +1,4 @@
-//! What the next message will begin with (paper sections IV-B.1 and VI-B).
+//! Prediction of the next message's beginning (paper sections IV-B.1 and VI-B).
 //!
 //! ```text
 //!  messages so far:   id=7;seq=0001;v=21.5   id=7;seq=0002;v=22.0      the template ends at the first octet that changes
@@ -10,7 +10,7 @@ pub mod goose;
 pub mod ppmp;
 pub mod resort;
 
-/// The first octet that cannot be foreseen, found from messages: the length of what all of them begin with.
+/// Common beginning of all observed messages, up to the first unpredictable octet.
 #[derive(Clone, Debug)]
 pub struct LearnedTemplate<const T: usize> {
     octets: [u8; T],
@@ -25,12 +25,12 @@ impl<const T: usize> Default for LearnedTemplate<T> {
 }
 
 impl<const T: usize> LearnedTemplate<T> {
-    /// Nothing is known.
+    /// Without observations.
     pub const fn new() -> Self {
         Self { octets: [0; T], length: 0, messages: 0 }
     }
 
-    /// A message was like this. Whatever differs from those before it ends the template.
+    /// Records a message. Its first difference to earlier ones ends the template.
     pub fn observe(&mut self, message: &[u8]) {
         if self.messages == 0 {
             self.length = message.len().min(T);
@@ -42,12 +42,12 @@ impl<const T: usize> LearnedTemplate<T> {
         self.messages = self.messages.saturating_add(1);
     }
 
-    /// Forgets all, for a sender that says something else from now on.
+    /// Forgets all, for a sender that changes its messages.
     pub const fn reset(&mut self) {
         (self.length, self.messages) = (0, 0);
     }
 
-    /// The template: what all messages began with; nothing before the second one.
+    /// The template: the common beginning of all messages; empty before the second one.
     pub fn template(&self) -> &[u8] {
         match self.messages {
             0 | 1 => &[],

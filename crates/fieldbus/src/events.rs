@@ -1,7 +1,7 @@
-//! What the data path has to tell control, relation by relation.
+//! Events of the data path for control, relation by relation.
 //!
-//! Each relation keeps its news until they are taken, and stands in the list of those that have some at most once: so
-//! nothing is lost, and nothing grows.
+//! Each relation keeps its events until they are taken, and is in the queue at most once. So no event is
+//! lost, and nothing grows.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -10,23 +10,25 @@ use crate::keys::Epoch;
 use crate::member::Member;
 use crate::session::SessionNumber;
 
-/// Something that control has to know.
+/// Event for control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The first frame was verified in this session: the other end protects in it. The one before has ended.
+    /// The first frame was verified in this session: the other end protects in it. The previous session has
+    /// ended.
     SessionVerified(SessionNumber),
-    /// Frames of this session are protected in this epoch from here on: the key of the next is wanted.
+    /// Frames of this session are protected in this epoch from now on: the next epoch's key is wanted.
     TransmitEpoch(SessionNumber, u64),
-    /// A frame was verified in this epoch of this session, the first one: the key of the next is wanted.
+    /// The first frame was verified in this epoch of this session: the next epoch's key is wanted.
     ReceiveEpoch(SessionNumber, u64),
-    /// No verified frame came for so long, which is the configured time or more. Of several, the worst since the last time.
+    /// No verified frame came for this time, at least the configured one. The worst of several since the last
+    /// event.
     Alarm(Duration),
-    /// For a second frames came under keys that are not known, and none that was verified: this end has missed so many epochs that it
-    /// cannot follow, and has to ask for another session.
+    /// For a second, frames came under unknown keys and none was verified. This end has missed too many
+    /// epochs to follow, and has to request another session.
     Lost,
 }
 
-/// What one relation has to tell.
+/// Pending events of one relation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PendingEvents {
     listed: bool,
@@ -50,12 +52,12 @@ impl PendingEvents {
     }
 }
 
-/// Relations that have something to tell, in order.
+/// Queue of relations with pending events.
 #[derive(Debug)]
 pub(crate) struct EventQueue(VecDeque<u16>);
 
 impl EventQueue {
-    /// Room for so many relations.
+    /// Room for `relations` relations.
     pub(crate) fn with_room(relations: usize) -> Self {
         Self(VecDeque::with_capacity(relations))
     }
@@ -85,18 +87,18 @@ impl EventQueue {
         self.list(member, number);
     }
 
-    /// The relation whose turn it is.
+    /// The first relation in the queue.
     pub(crate) fn front(&self) -> Option<usize> {
         self.0.front().copied().map(usize::from)
     }
 
-    /// That one has told all.
+    /// Removes a relation without further events.
     pub(crate) fn done(&mut self, member: &mut Member) {
         member.events.listed = false;
         self.0.pop_front();
     }
 
-    /// Takes a relation in that has kept its news elsewhere.
+    /// Queues a relation that was taken over with pending events.
     pub(crate) fn adopt(&mut self, member: &mut Member, number: usize) {
         if core::mem::replace(&mut member.events.listed, false) {
             self.list(member, number);

@@ -1,31 +1,31 @@
-//! Whether verified frames of a relation come as they should.
+//! Monitor of the gaps between a relation's verified frames.
 //!
-//! The station's own watchdog gives up after some cycles. Long before, a gap is an *alarm*: when the frame that ends it
-//! comes, or without any frame when somebody looks. A gap is told once.
+//! The station's own watchdog gives up after some cycles. Long before, a gap is an *alarm*: when the frame
+//! that ends it arrives, or without a frame at the next check. A gap is reported once.
 
 use core::time::Duration;
 
 use crate::moment::Moment;
 
-/// Half as long as a [`Duration`], and compared at once.
+/// Half the size of a [`Duration`], and faster to compare.
 type Nanoseconds = u64;
 
-/// The watch over one relation.
+/// Gap monitor of one relation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct GapMonitor {
     last: Option<Moment>,
     alarm: Nanoseconds,
     worst_gap: Nanoseconds,
-    /// The gap that lasts was told.
+    /// True if the present gap was reported.
     told: bool,
 }
 
-/// What a frame's arrival says.
+/// Report of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GapReport {
-    /// How long no frame had come.
+    /// Length of the gap that it ends.
     pub(crate) gap: Duration,
-    /// That is an alarm, and was not told yet.
+    /// True if that is an alarm that was not reported yet.
     pub(crate) alarm: bool,
 }
 
@@ -34,7 +34,7 @@ impl GapMonitor {
         Self { last: None, alarm: nanoseconds(alarm), worst_gap: 0, told: false }
     }
 
-    /// A verified frame has come; says how long none had, if it is not the first.
+    /// Records a verified frame. Returns the gap that it ends, unless it is the first.
     pub(crate) fn arrived(&mut self, now: Moment) -> Option<GapReport> {
         let gap = now.since(self.last.replace(now)?);
         self.worst_gap = self.worst_gap.max(nanoseconds(gap));
@@ -43,7 +43,7 @@ impl GapMonitor {
         Some(GapReport { gap, alarm })
     }
 
-    /// How long no frame has come, once, if that is an alarm.
+    /// The present gap, once, if it is an alarm.
     pub(crate) fn check(&mut self, now: Moment) -> Option<Duration> {
         let gap = now.since(self.last?);
         if nanoseconds(gap) < self.alarm || self.told {
@@ -53,22 +53,22 @@ impl GapMonitor {
         Some(gap)
     }
 
-    /// How long no frame has come; `None` before the first.
+    /// The present gap; `None` before the first frame.
     pub(crate) fn silent(&self, now: Moment) -> Option<Duration> {
         self.last.map(|last| now.since(last))
     }
 
-    /// The longest gap that a frame has ended.
+    /// The longest ended gap.
     pub(crate) const fn worst_gap(&self) -> Duration {
         Duration::from_nanos(self.worst_gap)
     }
 
-    /// Goes on with another limit.
+    /// Changes the alarm limit.
     pub(crate) const fn set_alarm(&mut self, alarm: Duration) {
         self.alarm = nanoseconds(alarm);
     }
 
-    /// Reads where the last frame stands.
+    /// Reads the time of the last frame.
     #[inline]
     pub(crate) fn prefetch(&self) -> u32 {
         self.last.map_or(0, |last| last.since_start() as u32)

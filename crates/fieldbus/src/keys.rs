@@ -1,5 +1,5 @@
-//! The keys of a relation on the data path: which one protects, which ones verify, and how they change without a lost
-//! frame.
+//! Keys of a relation on the data path: which one protects, which ones verify, and how they change without a
+//! lost frame.
 //!
 //! ```text
 //!              session that runs              session that was entered
@@ -7,15 +7,16 @@
 //!  receive     both, each with two KeyIDs ···· alone, from the first frame verified under it
 //! ```
 //!
-//! An *epoch* ends for the sender when its Seqs run out and the next key is there; for the receiver with the first frame
-//! verified under the next key. Nothing goes back: a frame of what has ended is late, and a late value is a wrong value.
+//! An *epoch* ends for the sender when its Seqs run out and the next key is there; for the receiver with the
+//! first frame verified under the next key. Nothing goes back: a frame of an ended epoch is late, and a late
+//! value is a wrong value.
 //!
-//! Keys are neither made nor freed here: control puts them in by a [`KeyChange`], and what ended waits to be taken out
-//! by the next one. An epoch cannot end before the keys of the one before are taken out, since only then the key for it is
-//! put in.
+//! This module neither makes nor frees keys. Control installs them by a [`KeyChange`], and the next change
+//! collects the ended ones. An epoch cannot end before the previous one's keys are collected, since only then
+//! the key for it is installed.
 //!
-//! The session that runs stands where its relation's counters stand; others are behind a pointer ([`live`] likewise), so
-//! that what a frame reads lies in a few cache lines.
+//! The running session is stored beside its relation's counters; others are behind a pointer ([`live`]
+//! likewise). So a frame reads only a few cache lines.
 
 mod live;
 
@@ -35,19 +36,19 @@ use live::{Receiver, Sender};
 /// A change of a relation's keys.
 #[derive(Debug)]
 pub enum KeyChange {
-    /// Verify under this session too. A session that was entered before and is not used for transmission is given up.
+    /// Verify under this session too. Drops an earlier entered session that does not transmit.
     Enter(LiveSession),
-    /// Protect under the session with this number, if it is the one that was entered last.
+    /// Protect under the session with this number, if it was entered last.
     Enable(SessionNumber),
-    /// The key of the transmit epoch after the current one.
+    /// Key of the transmit epoch after the current one.
     NextTransmit(SessionNumber, EpochKey),
-    /// The key of the receive epoch after the current one.
+    /// Key of the receive epoch after the current one.
     NextReceive(SessionNumber, EpochKey),
-    /// Nothing but what every change does: takes out what has ended.
+    /// No change: only collects ended keys, as every change does.
     Collect,
 }
 
-/// What a change took out, or did not put in; to be wiped and freed where time does not matter.
+/// Ended keys, and keys that a change did not install: to be wiped and freed where time does not matter.
 #[derive(Debug, Default)]
 pub struct RetiredKeys {
     sessions: ArrayVec<LiveSession, 3>,
@@ -55,65 +56,65 @@ pub struct RetiredKeys {
 }
 
 impl RetiredKeys {
-    /// Whether there is nothing.
+    /// True if there are none.
     pub fn is_empty(&self) -> bool {
         self.sessions.is_empty() && self.keys.is_empty()
     }
 }
 
-/// Which key of a relation: that of an epoch of a session.
+/// Reference to a key: an epoch of a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyRef {
     session: SessionNumber,
     epoch: u64,
 }
 
-/// A Seq, never taken before, and what it is for.
+/// A Seq that was never taken before, with its key.
 #[derive(Debug)]
 pub(crate) struct TakenSeq<'k> {
     pub(crate) under: KeyRef,
     pub(crate) key: &'k EpochKey,
     pub(crate) seq: Seq,
-    /// This epoch has begun with it.
+    /// The epoch that begins with it, if any.
     pub(crate) begun: Option<Epoch>,
 }
 
 /// An epoch of a session.
 pub(crate) type Epoch = (SessionNumber, u64);
 
-/// What is new after a frame.
+/// Effects of a verified frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CommitOutcome {
-    /// A first frame was verified under this session.
+    /// Session of which it is the first verified frame.
     pub(crate) session: Option<SessionNumber>,
-    /// This epoch of this session has begun.
+    /// Epoch that begins with it.
     pub(crate) epoch: Option<Epoch>,
     /// Seqs between this frame and the newest one before.
     pub(crate) missing: u32,
 }
 
-/// A key in use, for status.
+/// A key in use, for the status.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyStatus {
-    /// Which session of this end.
+    /// The end's session number.
     pub session: SessionNumber,
-    /// Which epoch of it.
+    /// Epoch of the session.
     pub epoch: u64,
-    /// The key's name on the wire.
+    /// The key's identifier on the wire.
     pub key_id: KeyId,
-    /// The Seq of the last frame under it; none before the first.
+    /// Seq of the last frame under it; `None` before the first.
     pub seq: Option<Seq>,
 }
 
-/// Whether a relation's frames can pass.
+/// State of a relation's traffic.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub enum RelationState {
-    /// No: there is no session with the other gateway.
+    /// None: no session with the other gateway.
     #[default]
     NoSession,
-    /// There is a session, and no frame was verified in it yet.
+    /// A session without a verified frame yet.
     Entered,
-    /// Yes.
+    /// Frames pass.
     Running,
 }
 
@@ -121,16 +122,16 @@ pub enum RelationState {
 #[derive(Debug, Default)]
 #[repr(C)]
 pub(crate) struct Keys {
-    /// A session was entered, and no frame was verified in it yet: whether `others` has one, told here so that no frame need look
-    /// there.
+    /// True if `others` has an entered session without a verified frame. Stored here so that no frame has to
+    /// look there.
     is_entered: bool,
-    /// It protects already.
+    /// True if that session protects already.
     enabled: bool,
     others: Box<OtherSessions>,
     running: Option<LiveSession>,
 }
 
-/// Sessions in whose time a relation's frames do not run.
+/// Sessions that no frame runs in.
 #[derive(Debug, Default)]
 struct OtherSessions {
     entered: Option<LiveSession>,
@@ -148,7 +149,7 @@ impl Keys {
         }
     }
 
-    /// Carries a change out. Moves some hundred octets; neither allocates nor frees.
+    /// Applies a change. Moves some hundred octets; neither allocates nor frees.
     pub(crate) fn change(&mut self, change: KeyChange) -> RetiredKeys {
         let mut out = RetiredKeys::default();
         out.sessions.extend(self.others.ended.take());
@@ -161,7 +162,7 @@ impl Keys {
         }
         match change {
             KeyChange::Enter(session) => {
-                // What protects goes on until the new one is enabled.
+                // The transmitting session stays until the new one is enabled.
                 let before = if self.enabled {
                     core::mem::replace(&mut self.running, self.others.entered.take())
                 } else {
@@ -197,7 +198,7 @@ impl Keys {
         out
     }
 
-    /// The session that was entered last, until a frame was verified in it.
+    /// The session entered last, until a frame is verified in it.
     fn entered(&self) -> Option<&LiveSession> {
         if self.is_entered { self.others.entered.as_ref() } else { None }
     }
@@ -211,13 +212,13 @@ impl Keys {
         [self.entered(), self.running.as_ref()].into_iter().flatten().find(|session| session.number == number)
     }
 
-    /// The session that protects.
+    /// The transmitting session.
     fn transmitting(&self) -> Option<&LiveSession> {
         self.entered().filter(|_| self.enabled).or(self.running.as_ref())
     }
 
-    /// The next Seq, and the key that it belongs to. Begins the next epoch when this one has come to `epoch_end` and
-    /// its key is there; the epoch that has begun is told.
+    /// Next Seq, with its key. Begins the next epoch, and reports it, when this one has reached `epoch_end`
+    /// and the next key is there.
     pub(crate) fn take_seq(&mut self, epoch_end: Seq) -> Result<TakenSeq<'_>, TransmitDiscard> {
         let session = if self.enabled { self.others.entered.as_mut() } else { None };
         let LiveSession { number, transmit, .. } =
@@ -233,7 +234,7 @@ impl Keys {
         Ok(TakenSeq { under, key: &transmit.key, seq, begun })
     }
 
-    /// The key that a Seq was taken for.
+    /// Key of a taken Seq.
     pub(crate) fn transmit_key(&self, under: KeyRef) -> Option<&EpochKey> {
         let Sender { key, adjacent, .. } = &self.session(under.session)?.transmit;
         if key.epoch == under.epoch {
@@ -242,7 +243,7 @@ impl Keys {
         adjacent.ended.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
-    /// The key for a received frame, if that is newer than what was verified under it before.
+    /// Key of a received frame, if the frame is newer than all that were verified under it.
     pub(crate) fn admit(&self, key_id: KeyId, seq: Seq) -> Result<(KeyRef, &EpochKey), ReceiveDiscard> {
         let mut discard = ReceiveDiscard::NoSession;
         for LiveSession { number, receive, .. } in
@@ -269,7 +270,7 @@ impl Keys {
         Err(discard)
     }
 
-    /// The key that [`Keys::admit`] found, if it has not ended since.
+    /// The key from [`Keys::admit`], if it has not ended since.
     pub(crate) fn receive_key(&self, under: KeyRef) -> Option<&EpochKey> {
         let Receiver { key, adjacent, .. } = &self.session(under.session)?.receive;
         if key.epoch == under.epoch {
@@ -278,7 +279,8 @@ impl Keys {
         adjacent.next.as_ref().filter(|key| key.epoch == under.epoch)
     }
 
-    /// Judges a verified frame again, since others of its burst came before it, and lets what it is the first of begin.
+    /// Checks a verified frame again, since others of its burst came before it, and begins the session or
+    /// epoch of which it is the first.
     pub(crate) fn commit(&mut self, under: KeyRef, seq: Seq) -> Result<CommitOutcome, ReceiveDiscard> {
         let mut outcome = CommitOutcome::default();
         if self.entered().is_some_and(|entered| entered.number == under.session) {
@@ -297,27 +299,27 @@ impl Keys {
         outcome.missing = seq.number() - receiver.newest - 1;
         receiver.newest = seq.number();
         if outcome.session.is_some() {
-            // A change that puts a session in takes out what ended before, so there is room.
+            // Every change that installs a session collects the ended one, so there is room.
             self.others.ended = core::mem::replace(&mut self.running, self.others.entered.take());
             (self.is_entered, self.enabled) = (false, false);
         }
         Ok(outcome)
     }
 
-    /// The key that protects.
+    /// Status of the transmit key.
     pub(crate) fn transmit_status(&self) -> Option<KeyStatus> {
         let LiveSession { number, transmit, .. } = self.transmitting()?;
         let last = transmit.next_seq.map_or(u32::MAX, |seq| seq.number() - 1);
         Some(status(*number, &transmit.key, last))
     }
 
-    /// The key of the newest verified frame; of the session that was entered, if there is no other.
+    /// Status of the newest verified frame's key; without one, of the entered session.
     pub(crate) fn receive_status(&self) -> Option<KeyStatus> {
         let LiveSession { number, receive, .. } = self.running.as_ref().or(self.entered())?;
         Some(status(*number, &receive.key, receive.newest))
     }
 
-    /// How far the newest session has come.
+    /// State of the newest session.
     pub(crate) fn state(&self) -> RelationState {
         match (self.entered(), &self.running) {
             (Some(_), None) => RelationState::Entered,

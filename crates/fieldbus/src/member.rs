@@ -1,4 +1,4 @@
-//! One relation on the data path: its keys, and all that can be seen of it.
+//! One relation on the data path: its keys, counters and statistics.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -21,38 +21,39 @@ use crate::settings::{RelationSettings, Settings};
 /// A relation at one moment.
 #[derive(Clone, Debug)]
 pub struct RelationStatus {
-    /// What it is configured with.
+    /// Its configuration.
     pub settings: RelationSettings,
-    /// Whether its frames can pass.
+    /// State of its traffic.
     pub state: RelationState,
-    /// The key that protects.
+    /// Transmit key.
     pub transmit_key: Option<KeyStatus>,
-    /// The key of the newest verified frame.
+    /// Key of the newest verified frame.
     pub receive_key: Option<KeyStatus>,
     /// Frames from the local station.
     pub transmit: TransmitCounters,
     /// Frames from its peer.
     pub receive: ReceiveCounters,
-    /// How long frames of the local station spent in this gateway, from being received to being handed to the kernel.
+    /// Residence time of the local station's frames in this gateway, from reception to the kernel.
     pub residence_outward: Histogram,
     /// The same for frames of its peer.
     pub residence_inward: Histogram,
-    /// How much the time between two verified frames differs from the cycle.
+    /// Deviation of the time between two verified frames from the cycle.
     pub jitter: Histogram,
-    /// The longest time between two verified frames.
+    /// Longest time between two verified frames.
     pub worst_gap: Duration,
-    /// How long no verified frame has come; `None` before the first.
+    /// Time since the last verified frame; `None` before the first.
     pub silent: Option<Duration>,
 }
 
-/// Addresses as they stand in a frame, and the FrameID behind them.
+/// Addresses in frame order, with the FrameID behind them.
 pub(crate) struct FrameHeader {
     pub(crate) addresses: [u8; ADDRESSES_OCTETS],
     pub(crate) frame_id: FrameId,
 }
 
-/// Frames of unknown keys beside verified ones, since the first of them. More of the former: the peer goes on under keys that this end
-/// does not have. One verified frame is no proof against that: somebody may have held it back.
+/// Frames of unknown keys and verified frames, since the first of the former. If the former prevail, the peer
+/// uses keys that this end does not have. One verified frame does not disprove that: an attacker may have
+/// withheld it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnknownKeyStats {
     pub(crate) since: Moment,
@@ -66,7 +67,7 @@ impl UnknownKeyStats {
     }
 }
 
-/// One relation. What frames need stands together, in this order: a few cache lines for each direction.
+/// One relation. Data of frames is contiguous, in this order: a few cache lines for each direction.
 ///
 /// ```text
 ///  outward: counters | front | key, Seq     inward: key, newest Seq | front, clear | watch | counters | settings
@@ -77,13 +78,13 @@ pub(crate) struct Member {
     pub(crate) sent: TransmitCounters,
     pub(crate) outward: FrameHeader,
     pub(crate) keys: Keys,
-    /// What stands in front of the payload of a delivered frame: the addresses first.
+    /// Front of a delivered frame, before the payload: addresses first.
     pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
-    /// Frames that came in clear, and whose twins have not come yet.
+    /// Number of frames in clear whose twins have not come yet.
     pub(crate) clear_ahead: u8,
-    /// Their payloads. Nothing looks there as long as none comes in clear.
+    /// Their payloads. Unused while no frame comes in clear.
     pub(crate) twins: Box<PendingTwins>,
-    /// Frames of unknown keys come.
+    /// Statistics of frames under unknown keys, while there are some.
     pub(crate) unknown: Option<UnknownKeyStats>,
     pub(crate) gap_monitor: GapMonitor,
     pub(crate) received: ReceiveCounters,
@@ -93,7 +94,7 @@ pub(crate) struct Member {
     pub(crate) events: PendingEvents,
 }
 
-/// A payload, to be known again: SipHash-2-4 of its octets but for zeros at its end, which may be padding.
+/// Fingerprint of a payload: SipHash-2-4 of its octets without trailing zeros, which may be padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PayloadHash(u64);
 
@@ -104,11 +105,11 @@ impl PayloadHash {
     }
 }
 
-/// Payloads that came in clear and whose twins have not come, the oldest first: as many as a burst holds.
+/// Payloads of frames in clear without their twins yet, the oldest first: as many as a burst holds.
 #[derive(Default, Debug)]
 pub(crate) struct PendingTwins(ArrayVec<(PayloadHash, ClearOutcome), { PendingTwins::MAX }>);
 
-/// What became of a frame in clear.
+/// Outcome of a frame in clear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClearOutcome {
     Delivered,
@@ -118,7 +119,7 @@ pub(crate) enum ClearOutcome {
 impl PendingTwins {
     pub(crate) const MAX: usize = 64;
 
-    /// A frame came in clear.
+    /// Adds a frame in clear.
     pub(crate) fn await_twin(&mut self, payload: PayloadHash, clear: ClearOutcome) {
         if self.0.is_full() {
             self.0.remove(0);
@@ -126,8 +127,8 @@ impl PendingTwins {
         self.0.push((payload, clear));
     }
 
-    /// What became of the frame in clear whose twin this is, if it is one. The twins of up to `without` frames before it
-    /// did not come; of equal payloads that is the last one which they leave.
+    /// Outcome of the frame in clear to this twin, if there is one. The twins of up to `without` earlier
+    /// frames were lost; among equal payloads it takes the last of those.
     pub(crate) fn twin_of(&mut self, payload: PayloadHash, without: usize) -> Option<ClearOutcome> {
         let is_it = |(awaited, _): &(PayloadHash, ClearOutcome)| *awaited == payload;
         let near = &self.0[..self.0.len().min(without.saturating_add(1))];
@@ -135,12 +136,12 @@ impl PendingTwins {
         self.0.drain(..=place).next_back().map(|(_, clear)| clear)
     }
 
-    /// So many twins have not come.
+    /// Number of missing twins.
     pub(crate) const fn awaited(&self) -> u8 {
         self.0.len() as u8
     }
 
-    /// No twin comes any more.
+    /// Gives up all missing twins.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
@@ -181,9 +182,9 @@ impl Member {
         }
     }
 
-    /// Reads something of each cache line that a frame of this direction needs. Frames of a burst are mostly those of
-    /// different relations, of which nothing is in the nearest cache: read one after the other, without anything that
-    /// depends on it, all of these lines come at once.
+    /// Reads an octet of each cache line that a frame of this direction needs. Frames of a burst mostly
+    /// belong to different relations, none of them in the nearest cache. Independent reads in a row fetch all
+    /// these lines at once.
     #[inline]
     pub(crate) fn prefetch(&self, direction: Direction) -> u32 {
         let lines = self.keys.prefetch(direction) ^ self.residence[direction as usize].prefetch();

@@ -1,11 +1,12 @@
-//! The data path of a cell: all of its relations, their keys, counters and watches.
+//! Data path of a cell: all of its relations, with their keys, counters and gap monitors.
 //!
 //! ```text
 //!  plain side     ── find_outward ──▶ protect ──▶ protected side          change ◀── control
 //!  protected side ── find_inward  ──▶ verify  ──▶ plain side              poll_event ──▶
 //! ```
 //!
-//! One owner, no clock, no allocation after it was made. A frame's work does not depend on the number of relations.
+//! One owner, no clock, no allocation after creation. A frame's work does not depend on the number of
+//! relations.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -22,17 +23,17 @@ use crate::moment::Moment;
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
-/// How long frames of unknown keys are counted beside verified ones before another session is asked for; then again.
+/// Interval of the comparison between frames of unknown keys and verified ones.
 const LOST: Duration = Duration::from_secs(1);
-/// Relations that are looked at in one call of [`Relations::handle_timeout`].
+/// Relations checked in one call of [`Relations::handle_timeout`].
 const CHECKS_PER_CALL: usize = 32;
-/// Frames of a burst that go through all passes together. What they need, a dozen cache lines each, is still in the nearest cache
-/// when the last pass begins; that of a whole burst is not.
+/// Frames of a burst that go through all passes together. Their dozen cache lines each are still in the
+/// nearest cache at the last pass; those of a whole burst are not.
 pub(crate) const GROUP: usize = 8;
-/// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
+/// Most frames in clear whose twins are awaited in shadow mode: as many as a burst holds.
 const CLEAR_AHEAD: u8 = PendingTwins::MAX as u8;
 
-/// A frame's direction through this gateway.
+/// Direction of a frame through this gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// From the machine to the network.
@@ -41,7 +42,7 @@ pub enum Direction {
     Inward,
 }
 
-/// The relation that a frame belongs to. Made by [`Relations::find_outward`] and [`Relations::find_inward`] alone.
+/// The relation of a frame. Only [`Relations::find_outward`] and [`Relations::find_inward`] make one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelationMatch {
     relation: u16,
@@ -55,7 +56,7 @@ impl RelationMatch {
         self.relation as usize
     }
 
-    /// Whether it has to be protected.
+    /// Whether it must be protected.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
@@ -65,44 +66,45 @@ impl RelationMatch {
     }
 }
 
-/// What a frame from the protected side is to a cell.
+/// Class of a frame from the protected side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InwardFrame {
-    /// Nothing.
+    /// None of the cell's.
     Other,
-    /// A relation's, to be verified.
+    /// A relation's frame, to be verified.
     Protected(RelationMatch),
     /// A HELLO of a relation, for the handshake.
     Hello(RelationMatch),
-    /// It looks like a relation's, in clear. Only [`Relations::pass_clear`] lets it pass.
+    /// Looks like a relation's frame in clear. Only [`Relations::pass_clear`] lets it pass.
     Clear(RelationMatch),
-    /// It has the cell's EtherType and is not the cell's.
+    /// Has the cell's EtherType, but is not the cell's.
     Foreign(Foreign),
 }
 
-/// Why a frame of the cell's EtherType is none of its frames.
+/// Reason why a frame with the cell's EtherType is not the cell's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Foreign {
-    /// It ends before FrameID, KeyID and Seq are whole.
+    /// Ends inside FrameID, KeyID and Seq.
     TooShort,
     /// No relation has these addresses and this FrameID in this direction.
     UnknownRelation,
-    /// Two VLAN tags stand in front of it.
+    /// Two VLAN tags precede it.
     TooManyTags,
 }
 
-/// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes one.
+/// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes
+/// one.
 #[derive(PartialEq, Eq, Debug)]
 pub struct ClearPermit(());
 
-/// Why there is no such cell.
+/// Reason why a cell cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RelationsError {
     /// More than [`Relations::MAX`].
     TooMany,
     /// Two relations, by their numbers, have the same addresses and FrameID in one direction.
     Same(usize, usize),
-    /// No table of these addresses can be made: they were chosen for that.
+    /// No table for these addresses: somebody chose them for that.
     NoTable,
 }
 
@@ -112,19 +114,20 @@ pub struct Relations {
     outward: Table,
     inward: Table,
     members: Box<[Box<Member>]>,
-    /// Those of the members, apart: who looks a frame up needs nothing else of them.
+    /// Copy of the members' modes: a look-up needs nothing else of them.
     modes: Box<[Mode]>,
     events: EventQueue,
-    /// The relation that is looked at next for silence.
+    /// Next relation to be checked for silence.
     check_at: usize,
     watched: bool,
 }
 
 impl Relations {
-    /// The most relations of a cell.
+    /// Most relations of a cell.
     pub const MAX: usize = 4096;
 
-    /// A cell whose relations have the numbers of their places in `relations`. No frame passes before there are keys.
+    /// A cell whose relations are numbered by their index in `relations`. No frame passes before there are
+    /// keys.
     ///
     /// # Errors
     /// If frames could not be told apart.
@@ -160,17 +163,17 @@ impl Relations {
         })
     }
 
-    /// What they have in common.
+    /// Common settings.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How many there are.
+    /// Number of relations.
     pub const fn count(&self) -> usize {
         self.members.len()
     }
 
-    /// The relation whose local station sent this frame, which is PROFINET RT. Reads a header and a bucket of a table.
+    /// Relation whose local station sent this PROFINET RT frame. Reads a header and a bucket of a table.
     pub fn find_outward(&self, frame: &[u8]) -> Option<RelationMatch> {
         let header = ethernet::Header::parse(frame).ok()?;
         if header.ethertype != EtherType::PROFINET {
@@ -179,7 +182,7 @@ impl Relations {
         self.find(&self.outward, frame, &header, frame_id(frame, &header)?)
     }
 
-    /// What a frame from the protected side is. Reads a header and a bucket of a table.
+    /// Class of a frame from the protected side. Reads a header and a bucket of a table.
     pub fn find_inward(&self, frame: &[u8]) -> InwardFrame {
         let Ok(header) = ethernet::Header::parse(frame) else { return InwardFrame::Other };
         if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
@@ -200,8 +203,8 @@ impl Relations {
         }
     }
 
-    /// Whether a frame that came to the machine by another way is cyclic data of a relation that has to be protected: such
-    /// frames come by their relation alone. Reads a header and a bucket of a table.
+    /// True if a frame that reached the machine's side by another way is cyclic data of a protected relation:
+    /// such frames must come through their relation. Reads a header and a bucket of a table.
     pub fn is_kept_for_relation(&self, frame: &[u8]) -> bool {
         let Ok(header) = ethernet::Header::parse(frame) else { return false };
         header.ethertype == EtherType::PROFINET
@@ -210,7 +213,7 @@ impl Relations {
                 .is_some_and(|found| found.mode == Mode::Protect)
     }
 
-    /// Whether a verified frame has come in any relation, so that its silence would mean something.
+    /// True after a verified frame of any relation: before that, silence means nothing.
     pub const fn is_watched(&self) -> bool {
         self.watched
     }
@@ -228,8 +231,8 @@ impl Relations {
         Some(RelationMatch { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }
 
-    /// Counts `frame`, which is in clear, and lets it pass if its relation is in shadow mode. On the way in there its payload is
-    /// hashed.
+    /// Counts a frame in clear, and lets it pass if its relation is in shadow mode. Hashes the payload of
+    /// received frames.
     pub fn pass_clear(
         &mut self,
         found: RelationMatch,
@@ -263,7 +266,7 @@ impl Relations {
         Some(ClearPermit(()))
     }
 
-    /// How long a frame was here, once that is known.
+    /// Records the residence time of a frame.
     pub fn record_residence(&mut self, relation: usize, direction: Direction, residence: Duration) {
         self.members[relation].residence[direction as usize].add(residence);
     }
@@ -273,7 +276,7 @@ impl Relations {
         self.members[relation].keys.change(change)
     }
 
-    /// The next thing that control has to know, and of which relation.
+    /// Next event for control, with its relation.
     pub fn poll_event(&mut self) -> Option<(usize, Event)> {
         while let Some(number) = self.events.front() {
             let member = &mut self.members[number];
@@ -285,13 +288,12 @@ impl Relations {
         None
     }
 
-    /// Whether there may be something that control has to know.
+    /// True if there may be an event.
     pub fn has_events(&self) -> bool {
         self.events.front().is_some()
     }
 
-    /// Looks whether frames of some relations have stopped; true when all have been looked at since it was true last. At
-    /// most 32 relations a call.
+    /// Checks relations for silence, at most 32 a call. True when all have been checked since the last true.
     pub fn handle_timeout(&mut self, now: Moment) -> bool {
         let end = self.count().min(self.check_at + CHECKS_PER_CALL);
         for number in self.check_at..end {
@@ -314,8 +316,9 @@ impl Relations {
         self.members[relation].status(now)
     }
 
-    /// Takes relations over, whose stations, FrameIDs and protection are the same: (own number, number there). They go on with their keys,
-    /// counters and watches, under the settings that they have here. Moves a pointer and some hundred octets for each.
+    /// Takes over relations with the same stations, FrameIDs and protection: (own number, number there). They
+    /// keep their keys, counters and gap monitors, under this cell's settings. Moves a pointer and some
+    /// hundred octets for each.
     pub fn take_over(&mut self, predecessor: &mut Self, carried_over: &[(usize, usize)]) {
         for &(number, before) in carried_over {
             let (own, there) = (&mut self.members[number], &mut predecessor.members[before]);
@@ -329,7 +332,7 @@ impl Relations {
         self.watched |= predecessor.watched;
     }
 
-    /// Reads what the frames of a group need, before anything is done with the first of them.
+    /// Reads the cache lines that the frames of a group need, before the work on the first of them.
     pub(crate) fn prefetch(&self, direction: Direction, burst: impl Iterator<Item = RelationMatch>) {
         core::hint::black_box(
             burst.fold(0, |sum, found| sum ^ self.members[found.relation()].prefetch(direction)),

@@ -1,10 +1,10 @@
-//! A HELLO as a frame: whose it is, whether its MAC is right.
+//! HELLO frames: their relation, and their MAC.
 //!
-//! The MAC is over the addresses too. So a HELLO cannot be sent back with its addresses exchanged, even if both stations
-//! send the same FrameID; and what the VLAN tag says, which is not under the MAC, is not looked at.
+//! The MAC covers the addresses too. So a HELLO cannot be sent back with exchanged addresses, even if both
+//! stations send the same FrameID. The VLAN tag is not under the MAC, and is ignored.
 //!
-//! A [`HelloCodec`] needs nothing that changes with a handshake. So a data path can have one beside it, and discard what is forged
-//! before the handshake hears of it. The key is one for both, behind a pointer, and wiped with the last of them.
+//! A [`HelloCodec`] needs no state of a handshake. So a data path can have one and discard forged HELLOs
+//! before the handshake. Both share one key behind a pointer, wiped with the last of them.
 
 use alloc::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::relation::Relation;
 /// Octets of a HELLO's frame, without a VLAN tag.
 pub const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + HELLO_OCTETS;
 
-/// Reads and writes the HELLOs of one relation.
+/// Parses, verifies and writes the HELLOs of one relation.
 #[derive(Clone, Debug)]
 pub struct HelloCodec {
     pub(super) relation: Relation,
@@ -30,7 +30,7 @@ pub struct HelloCodec {
     key: Arc<HelloKey>,
 }
 
-/// What a frame says that looks like a HELLO of the peer. It is not known yet whether the peer said it.
+/// A parsed HELLO that may be the peer's, not yet verified.
 #[derive(Clone, Copy, Debug)]
 pub struct UnverifiedHello<'f> {
     hello: Hello,
@@ -40,12 +40,12 @@ pub struct UnverifiedHello<'f> {
 }
 
 impl UnverifiedHello<'_> {
-    /// Whether it names a nonce of these.
+    /// True if it names one of these nonces.
     pub fn answers(&self, nonces: &ExpectedNonces) -> bool {
         self.hello.peers.is_some_and(|nonce| nonces.contains(nonce))
     }
 
-    /// The MAC that it has.
+    /// Its MAC.
     pub const fn mac(&self) -> &[u8; MAC_OCTETS] {
         self.mac
     }
@@ -62,10 +62,10 @@ impl HelloCodec {
         Self { relation: *relation, protection, ethertype, key }
     }
 
-    /// What a frame claims, from its destination on. Costs no MAC.
+    /// Parses a frame from its destination address. Computes no MAC.
     ///
     /// # Errors
-    /// Why it cannot be the peer's.
+    /// The reason why it cannot be the peer's.
     pub fn parse<'f>(&self, frame: &'f [u8]) -> Result<UnverifiedHello<'f>, HelloDiscard> {
         let ethernet = ethernet::Header::parse(frame).map_err(|_| HelloDiscard::Malformed)?;
         if ethernet.ethertype != self.ethertype {
@@ -89,7 +89,7 @@ impl HelloCodec {
         Ok(UnverifiedHello { hello, addresses, authenticated: &octets[..HELLO_AUTHENTICATED_OCTETS], mac })
     }
 
-    /// The HELLO, if it is the peer's. Costs a MAC.
+    /// Verifies that the HELLO is the peer's. Computes a MAC.
     ///
     /// # Errors
     /// [`HelloDiscard::NotValid`], [`HelloDiscard::OtherMode`].
@@ -104,7 +104,8 @@ impl HelloCodec {
         Ok(claim.hello)
     }
 
-    /// The answer to a HELLO that has this nonce and names none. The handshake would answer the same, and change nothing.
+    /// Answer to a HELLO with this nonce that names none of ours. The handshake would answer the same, and
+    /// change nothing.
     pub fn answer(&self, nonces: &ExpectedNonces, peers: HandshakeNonce) -> [u8; HELLO_FRAME_OCTETS] {
         let Offer { nonce: own, key_id } = nonces.offer;
         self.write(&OutgoingHello { state: HelloState::Request, own, key_id, peers: Some(peers) })

@@ -1,4 +1,4 @@
-//! The two nonces of a session, and the keys that are made of them.
+//! The two nonces of a session, and the derived keys.
 
 use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{HandshakeNonce, KeyId, Protection};
@@ -15,7 +15,7 @@ pub(super) struct NoncePair {
     /// The KeyIDs of epoch 0.
     pub(super) transmit: KeyId,
     receive: KeyId,
-    /// The highest epoch that a transmit key was made for.
+    /// Highest epoch with a transmit key.
     pub(super) transmit_epochs: u64,
 }
 
@@ -39,12 +39,12 @@ impl NoncePair {
         }
     }
 
-    /// The last KeyID that a transmit key was made for.
+    /// Last KeyID with a transmit key.
     pub(super) const fn last_transmit(&self) -> KeyId {
         nth(self.transmit, self.transmit_epochs)
     }
 
-    /// How far this KeyID is behind it.
+    /// Distance of this KeyID from it.
     pub(super) const fn transmit_room(&self, key_id: KeyId) -> u8 {
         key_id.0.wrapping_sub(self.last_transmit().0)
     }
@@ -88,7 +88,7 @@ impl NoncePair {
     }
 }
 
-/// The KeyID of an epoch: they are counted on, modulo 256.
+/// KeyID of an epoch: counted modulo 256.
 const fn nth(first: KeyId, epoch: u64) -> KeyId {
     KeyId(first.0.wrapping_add((epoch % 256) as u8))
 }

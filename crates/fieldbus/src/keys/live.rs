@@ -1,11 +1,11 @@
-//! A session as the data path has it.
+//! A session on the data path.
 //!
 //! ```text
 //!  Sender, Receiver: key | how far its Seqs have come | ──▶ the keys of the epochs before and after, apart
 //! ```
 //!
-//! What a frame needs stands in one piece; what changes of epochs need is behind a pointer, which no frame but the first of an
-//! epoch follows.
+//! The data of ordinary frames is contiguous. The keys for epoch changes are behind a pointer, which only the
+//! first frame of an epoch follows.
 
 use alloc::boxed::Box;
 
@@ -13,7 +13,7 @@ use wire::fieldbus::Seq;
 
 use crate::session::{EpochKey, Session, SessionNumber};
 
-/// A session with how far its Seqs have come: what [`crate::KeyChange::Enter`] puts in.
+/// A session with the progress of its Seqs: [`crate::KeyChange::Enter`] installs it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LiveSession {
@@ -32,12 +32,12 @@ pub(super) struct Sender {
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) key: EpochKey,
-    /// The Seq of the newest verified frame; 0 before there is one.
+    /// Seq of the newest verified frame; 0 before the first.
     pub(super) newest: u32,
     pub(super) adjacent: Box<AdjacentKeys>,
 }
 
-/// The keys of the epochs beside the one that runs.
+/// Keys of the previous and the next epoch.
 #[derive(Debug)]
 pub(super) struct AdjacentKeys {
     pub(super) next: Option<EpochKey>,
@@ -45,7 +45,7 @@ pub(super) struct AdjacentKeys {
 }
 
 impl LiveSession {
-    /// A session of which no frame was protected or verified yet.
+    /// A session without a protected or verified frame.
     pub fn new(session: Session) -> Self {
         let Session { number, transmit: [key, next], receive: [receive_key, receive_next] } = session;
         let transmit = Sender { key, next_seq: Some(Seq::FIRST), adjacent: AdjacentKeys::with(next) };
@@ -55,7 +55,7 @@ impl LiveSession {
 }
 
 impl Sender {
-    /// Begins the next epoch, if its key is there and the one before has been taken out.
+    /// Begins the next epoch, if its key is there and the previous one was collected.
     pub(super) fn begin(&mut self) -> bool {
         let Some(next) = self.adjacent.take_next() else { return false };
         self.adjacent.ended = Some(core::mem::replace(&mut self.key, next));
@@ -65,7 +65,7 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Begins this epoch, if it is the next, its key is there and the one before has been taken out.
+    /// Begins this epoch, if it is the next, its key is there and the previous one was collected.
     pub(super) fn begin(&mut self, epoch: u64) -> bool {
         if self.adjacent.next.as_ref().is_none_or(|next| next.epoch != epoch) {
             return false;
@@ -86,7 +86,7 @@ impl AdjacentKeys {
         if self.ended.is_some() { None } else { self.next.take() }
     }
 
-    /// Puts the next epoch's key in, behind that of epoch `current`; gives back what is not that.
+    /// Installs the next epoch's key, after that of epoch `current`. Returns any other key.
     pub(super) fn put_next(&mut self, current: u64, key: EpochKey) -> Result<(), EpochKey> {
         if self.next.is_some() || current.checked_add(1) != Some(key.epoch) {
             return Err(key);
