@@ -39,7 +39,7 @@ pub struct antedate_ccm {
     _private: [u8; 0],
 }
 
-// What rooms.rs promises: a sender fits into its memory, on each machine that this is built for.
+// What sizes.rs promises: a sender fits into its memory, on each machine that this is built for.
 const _: () = assert!(
     fits::<64, 32, 2>(ANTEDATE_SMALL_OCTETS)
         && fits::<256, 96, 4>(ANTEDATE_MEDIUM_OCTETS)

@@ -318,7 +318,7 @@ mod tests {
                     prop_assert!(relations > 0);
                     prop_assert!(2 * relations * longest <= picoseconds);
                     prop_assert!(2 * relations * (longest + 1) > picoseconds);
-                    // What takes as long as it may protects as many as there may be.
+                    // A CPU with the maximum time per frame protects the maximum number of relations.
                     if longest > 0 {
                         prop_assert!(budget.relations_in_time(Picoseconds(2 * longest)) >= relations);
                     }

@@ -192,7 +192,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What tshark reads in these fields, frame by frame.
+/// tshark's reading of these fields, frame by frame.
 fn tshark(capture: &Path, script: bool, fields: &[&str]) -> Vec<String> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/fieldbus.lua");
     let mut command = Command::new("tshark");

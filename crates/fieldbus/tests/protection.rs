@@ -1,4 +1,4 @@
-//! What is protected comes out as it went in, and nothing else comes out.
+//! Protected frames come out as they went in, and nothing else comes out.
 
 #![allow(clippy::unwrap_used)] // a test's own set-up fails loudly
 
@@ -11,7 +11,7 @@ use wire::EtherType;
 use wire::fieldbus::FrameId;
 
 const TAG: &[u8] = &[0x81, 0, 0xc0, 0];
-/// What machines put in front: nothing, a priority, a service tag, two tags.
+/// Prefixes of machines' frames: nothing, a priority, a service tag, two tags.
 const TAGS: &[&[u8]] = &[&[], TAG, &[0x88, 0xa8, 1, 2], &[0x81, 0, 0xc0, 0, 0x81, 0, 0, 1]];
 
 #[test]

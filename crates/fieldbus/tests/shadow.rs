@@ -15,7 +15,8 @@ fn switch(pair: &mut Pair, end: usize, mode: Mode) {
     pair.ends[end] = next;
 }
 
-/// What of one cycle reaches the machine, in clear and by the twin, if the path loses nothing but what `loses` says.
+/// Frames of one cycle that reach the machine, in clear and as the twin, if the path loses only those that
+/// `loses` names.
 fn cycle(pair: &mut Pair, from: usize, loses: [bool; 2]) -> usize {
     let frame = machine(from, 0, 44);
     let found = pair.ends[from].find_outward(&frame).unwrap();

@@ -1,7 +1,7 @@
 //! Counters of a KaY, and its reasons for discarding MKPDUs: one reason, one counter.
 
 wire::counters! {
-    /// What a KaY counts.
+    /// Counters of a KaY.
     KayCounters {
         /// MKPDUs sent.
         mkpdus_tx = "MkpdusTx",

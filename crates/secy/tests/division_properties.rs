@@ -62,7 +62,7 @@ fn setup() -> impl Strategy<Value = (Settings, Rules, CipherSuite, u64)> {
     })
 }
 
-/// What befalls a frame on its way.
+/// Fate of a frame on its way.
 #[derive(Debug, Clone, Copy)]
 enum Mishap {
     Lose,
@@ -144,7 +144,7 @@ const fn pieces_dropped(c: &ReceiveSaCounters) -> u64 {
     c.in_pieces_lost + c.in_pieces_expired + c.in_pieces_overrun + c.in_pieces_mismatched
 }
 
-/// How often each SDU occurs.
+/// Number of occurrences of each SDU.
 fn count(sdus: &[Vec<u8>]) -> HashMap<&[u8], usize> {
     sdus.iter().fold(HashMap::new(), |mut counts, sdu| {
         *counts.entry(&sdu[..]).or_default() += 1;
@@ -243,7 +243,7 @@ proptest! {
         }
     }
 
-    /// What is missing is explained: SDUs sent are those delivered and those with a lost frame.
+    /// Missing SDUs are explained: sent SDUs are those delivered and those with a lost frame.
     #[test]
     fn an_sdu_is_missing_only_if_a_frame_of_it_is(
         (settings, rules, suite, first) in setup(),

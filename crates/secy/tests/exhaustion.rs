@@ -147,7 +147,7 @@ fn nothing_is_sent_from_outside() {
     }
 }
 
-/// What is discarded costs no PN, in whatever place of a burst it stands.
+/// A discarded frame costs no PN, wherever it stands in a burst.
 #[test]
 fn no_pn_is_spent_on_a_discarded_frame() {
     let (short, long) = (vec![0; 13], sdu(1600, 0));

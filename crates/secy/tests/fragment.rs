@@ -161,7 +161,7 @@ fn frames_of_every_size_come_back() {
     }
 }
 
-/// What the standard and section 2 of the wire formats ask of each frame of a burst.
+/// Rules of the standard and of section 2 of the wire formats for each frame of a burst.
 #[test]
 fn the_bits_of_frames() {
     for (settings, rules) in all_rules() {

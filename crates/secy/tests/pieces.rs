@@ -48,7 +48,7 @@ impl Receiver {
         frames.into_iter().flat_map(|frame| self.take(frame)).collect()
     }
 
-    /// What has moved since somebody looked last, but for frames and octets that were verified.
+    /// Changes since the last look, except for verified frames and octets.
     fn moved(&mut self) -> String {
         let after = books(&self.secy);
         let moved = moved(&self.before, &after);
@@ -294,7 +294,7 @@ fn an_sc_holds_64_kib_and_the_oldest_goes_first() {
     assert_eq!((rx.held(), rx.moved().as_str()), (8, "InPiecesOverrun 1"));
     rx.take(&head(19, MAX_FRAGMENT_OCTETS / 8));
     assert_eq!((rx.held(), rx.moved().as_str()), (8, "InPiecesOverrun 1"));
-    // What is left is not mixed up: PN 5 and 17 get their tails.
+    // The remaining fragments are not mixed up: PN 5 and 17 get their tails.
     for (pn, octets) in [(5, MAX_FRAGMENT_OCTETS / 8), (17, 2)] {
         let whole = [data(octets, pn), data(50, 99)].concat();
         assert_eq!(rx.take(&frame(pn + 1, &data(50, 99)).piece(true, false)), [sdu_of(&whole)]);

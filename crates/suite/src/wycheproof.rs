@@ -46,7 +46,7 @@ struct Vector {
     result: String,
 }
 
-/// What a file's vectors are run on.
+/// Implementation that runs a file's vectors.
 #[derive(Clone, Copy)]
 enum Subject {
     /// [`Key`], with whichever of the suites takes keys of the vector's length.
@@ -159,7 +159,7 @@ fn antedated(suites: &[CipherSuite], v: &Vector) -> (Key, Keystream) {
     (key, keystream)
 }
 
-/// How many vectors of a file had which end.
+/// Number of vectors of a file by outcome.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Tally {
     /// Sealed to the vector's ciphertext and tag, and opened to its message.

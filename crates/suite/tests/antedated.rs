@@ -30,7 +30,7 @@ fn ordinary(
     (text, icv)
 }
 
-/// What a preparation of so many octets meets of a frame.
+/// Share of a frame that a preparation of so many octets covers.
 fn expected(prepared: usize, aad: usize, text: usize) -> CacheHit {
     let ready = prepared.min(Keystream::LONGEST).next_multiple_of(16);
     match () {

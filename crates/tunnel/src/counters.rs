@@ -7,7 +7,7 @@ use crate::packet::Packet;
 use crate::settings::PeerId;
 
 wire::counters! {
-    /// What belongs to no peer.
+    /// Counters that belong to no peer.
     SiteCounters {
         /// Frames of the LAN for a station behind a peer.
         out_pkts_unicast = "OutPktsUnicast",
@@ -42,7 +42,7 @@ wire::counters! {
 }
 
 wire::counters! {
-    /// What belongs to a peer.
+    /// Counters of a peer.
     PeerCounters {
         /// Frames sent to the peer, in one packet or two.
         out_pkts_tunnelled = "OutPktsTunnelled",

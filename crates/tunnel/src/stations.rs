@@ -226,7 +226,7 @@ mod tests {
                 (0, Location::Here, LearnOutcome::New, Location::Here),
                 (9, Location::Here, LearnOutcome::Known, Location::Here),
             ],
-            // What comes back from the LAN has come out of a tunnel.
+            // A frame that comes back from the LAN has come out of a tunnel.
             &[(0, A, LearnOutcome::New, A), (999, Location::Here, LearnOutcome::Elsewhere(A), A)],
             // A move takes a second of silence, counted from when it was heard last.
             &[

@@ -1,5 +1,5 @@
-//! What somebody on the way makes of true packets and messages alone: headers put together out of the pieces of two
-//! packets, and the packets or the hello of another mode.
+//! Attacks with true packets and messages alone: headers put together out of the pieces of two packets, and
+//! the packets or the hello of another mode.
 
 #[allow(dead_code, reason = "another test needs the rest of it")]
 mod plants;
@@ -79,7 +79,7 @@ fn encrypted_headers_cannot_be_spliced() {
     ];
     let packets = recorded(&mut plants, 16 * splices.len());
     assert_refused(&mut plants, &packets, &splices);
-    // What was cut up is as good as before.
+    // The dissected packets still pass.
     assert!(plants.arrive(1, &packets[0]).is_some());
 }
 

@@ -13,7 +13,7 @@ const P0: PeerId = PeerId(0);
 /// Flows that the peer has announced, so that a changed number meets another one.
 const FLOWS: u8 = 32;
 
-/// What a site knows, and what it counts beside discards.
+/// State of a site, and its counters besides discards.
 #[derive(PartialEq, Debug)]
 struct State {
     stations: Vec<Station>,

@@ -343,7 +343,7 @@ fn packets_that_nobody_would_send() {
     assert_eq!(hand.sites.events["UnknownIndex"], 1);
 }
 
-/// What the masked octets say changes nothing but what is delivered.
+/// The masked octets change nothing but the delivered frame.
 #[test]
 fn a_frame_is_no_longer_than_the_lan_takes() {
     let mut sites = acquainted(&settings(1));
@@ -594,7 +594,7 @@ fn a_peer_leaves_and_comes_and_another_one_goes_on() {
         };
         assert!(!behind(&sites));
         talk(&mut sites, 1);
-        // What it still sends, and what its manager still says, is heeded by nobody.
+        // Its later packets, and its manager's commands, are ignored.
         let packet = {
             sites.send(2, &frame(3, 1, 900, 300));
             sites.take_sent(2).into_iter().find(|(to, _)| *to == 0).expect("a packet").1

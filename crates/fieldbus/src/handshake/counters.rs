@@ -1,7 +1,7 @@
 //! Counters of a handshake, and its reasons for discarding HELLOs: one reason, one counter.
 
 wire::counters! {
-    /// What a handshake counts.
+    /// Counters of a handshake.
     HelloCounters {
         /// HELLOs sent.
         out_hello = "OutHello",

@@ -1,4 +1,4 @@
-//! Where Seqs and epochs end.
+//! Ends of Seqs and epochs.
 
 use suite::fieldbus::{KeyContext, MasterKey};
 use wire::MacAddr;

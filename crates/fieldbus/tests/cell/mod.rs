@@ -17,7 +17,7 @@ use wire::{Frame, MacAddr};
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
 pub(crate) const ALARM: Duration = Duration::from_millis(150);
 pub(crate) const MTU: usize = 1532;
-/// Where frames stand in their chunks, and the chunks' length.
+/// Offset of frames in their chunks, and the chunks' length.
 const HEADROOM: usize = 64;
 const CHUNK: usize = 2048;
 

@@ -1,4 +1,4 @@
-//! What control does between handshake and data path, in a few lines; machines that send each cycle; a wire between.
+//! Control between handshake and data path, in a few lines; machines that send each cycle; a wire between.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,9 +18,10 @@ use crate::cell::{MODES, MTU, machine, settings};
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
 /// From one gateway to the other.
 pub(crate) const WAY: Duration = Duration::from_micros(50);
-/// Where the cell's EtherType ends in a protected frame, behind one VLAN tag, and where that tag ends in a machine's.
+/// End of the cell's EtherType in a protected frame behind one VLAN tag, and end of that tag in a machine's
+/// frame.
 const TAGGED: usize = 18;
-/// Where the machine's own counter stands in its frame, behind the FrameID.
+/// Offset of the machine's own counter in its frame, behind the FrameID.
 const COUNTER: usize = TAGGED + 2;
 const PAYLOAD: usize = 40;
 const HEADROOM: usize = 64;
@@ -48,7 +49,7 @@ pub(crate) struct Plant {
     starts: u8,
     wire: Vec<(Duration, usize, Vec<u8>)>,
     next_cycle: Duration,
-    /// What the machine behind an end has sent in a relation, and the last of its peer's that it got.
+    /// Frames that the machine behind an end has sent in a relation, and the last of its peer's that it got.
     sent: [Vec<u32>; 2],
     heard: [Vec<u32>; 2],
     /// The first octets of the keystream of each frame: twice the same is one Seq twice under one key.
@@ -219,7 +220,7 @@ impl Plant {
         self.heard[to][number] = count;
     }
 
-    /// What control does in a turn.
+    /// Work of control in a turn.
     fn handle_timeout(&mut self) {
         let (now, moment) = (Instant::after_start(self.now), self.moment());
         for end in [0, 1] {

@@ -14,7 +14,7 @@ fn with_a_third_of_them_lost_two_ends_agree_in_bounded_time() {
         let mut world = World::new(seed, Network { loss: 30, copies: 0, delay: (50, 300) });
         let took = world.pass_until(Duration::from_secs(20), World::is_settled);
         worst = worst.max(took.expect("they agree"));
-        // What was on its way changes nothing any more.
+        // HELLOs in flight change nothing any more.
         world.pass(Duration::from_secs(5));
         world.assert_settled();
     }

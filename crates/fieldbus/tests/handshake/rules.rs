@@ -15,7 +15,7 @@ use wire::{EtherType, Instant, MacAddr};
 
 use crate::world::{DEVICE, ENCRYPT, ETHERNET, End, PLC, hello, master, relation, started};
 
-/// What the device's gateway says, made by hand.
+/// HELLOs of the device's gateway, made by hand.
 #[derive(Clone, Copy)]
 struct Peer {
     source: MacAddr,
@@ -57,7 +57,7 @@ fn plc() -> End {
     started(relation(0), &master(), ENCRYPT, ETHERTYPE, &[3; 32])
 }
 
-/// What it said to one thing, and what the data path is told: E for Enter, + for Enable.
+/// Answer to one HELLO, and the events for the data path: E for Enter, + for Enable.
 fn outcome(end: &mut End) -> (Option<Hello>, String) {
     let said = end.handshake.poll_transmit().map(|frame| hello(&frame));
     assert_eq!(end.handshake.poll_transmit(), None, "one at a time");

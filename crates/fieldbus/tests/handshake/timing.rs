@@ -1,4 +1,4 @@
-//! How long it takes.
+//! Duration of a handshake.
 
 use std::time::Duration;
 

@@ -109,7 +109,7 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
     }
 }
 
-/// What explains a state goes with it: a CAK that is changed knows nothing of what was heard of the one before.
+/// A changed CAK does not inherit the observations of the previous one.
 #[test]
 fn another_cak_has_no_trouble_of_the_one_before() {
     for (other, before) in [(named_cak(&[1], 2), Fault::WrongCak), (named_cak(&[2], 1), Fault::OtherCkn)] {

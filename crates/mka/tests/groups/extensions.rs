@@ -1,4 +1,4 @@
-//! What the standard does not have, XPN, and strangers.
+//! Extensions of the standard, XPN, and strangers.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What is sent by those who must not be believed: recordings, broken members, floods.
+//! Senders that must not be believed: recordings, broken members, floods.
 
 use mka::{Event, OnPeerLoss};
 use wire::mkpdu::{BasicParameters, Mkpdu, PeerEntry};
@@ -318,7 +318,7 @@ fn garbage_is_counted_and_nothing_else() {
     assert!(
         counters.mkpdus_malformed > 100 && counters.mkpdus_wrong_icv > 100 && counters.mkpdus_not_mka > 0
     );
-    // What was genuine still is.
+    // Genuine MKPDUs still count.
     alone.hears(&genuine);
     assert_eq!(alone.kay.status(alone.now).members[0].heard, alone.now);
 }
@@ -366,7 +366,7 @@ fn a_life_in_between_that_is_held_back_ends_nobody() {
         alone.hears(frame);
         assert_eq!(live(&alone), [third.basic.mi]);
     }
-    // What the first one said is over too.
+    // MKPDUs of the first one are void too.
     alone.hears(&first.mkpdu());
     assert_eq!(alone.kay.counters().mkpdus_departed, 1);
     // But who shows to live does.

@@ -7,7 +7,7 @@ use wire::Sci;
 use crate::station::{cak, ms, seconds, settings};
 use crate::world::World;
 
-/// How many SAKs all have made.
+/// Number of SAKs that all have made.
 fn saks_made(world: &mut World) -> u64 {
     world.all().into_iter().map(|i| world.kay(i).counters().saks_made).sum()
 }
@@ -68,7 +68,7 @@ fn one_cut_path_of_three_stops_no_other() {
             for (i, whom) in [(cut.0, b), (cut.1, a)] {
                 let gaps = world.status(i).gaps;
                 let [Gap::Here { whom: said, heard_by }] = gaps[..] else { panic!("{what}: {gaps:?}") };
-                // Who was never heard is known by its MI alone.
+                // A station that was never heard is known by its MI alone.
                 assert_eq!(heard_by, sci(&world, hub), "{what}");
                 assert!(
                     matches!(said, StationName::Mi(_)) || said == StationName::Sci(whom),
@@ -133,7 +133,7 @@ fn a_chain_of_four_settles() {
         }
         world.part(&[0], &[2, 3]);
         world.part(&[1], &[3]);
-        // Who is outside is owed nothing.
+        // A station outside of the group is owed nothing.
         world.run(seconds(60));
         world.data_each = Some(ms(20));
         world.forgive();

@@ -66,7 +66,8 @@ fn wrapped_under_another_kek(server: &mut Scripted) -> Vec<u8> {
     [authenticated, icv.to_vec()].concat()
 }
 
-/// Who is to encrypt takes no SAK under which user data, or a part of it, leaves in clear; unless it is told to.
+/// A station that is to encrypt accepts no SAK under which user data, or a part of it, leaves in clear;
+/// unless it is told to.
 #[test]
 fn a_sak_that_hides_less_than_is_configured_is_refused() {
     use Confidentiality::{Fifty, Integrity, Thirty, Zero};

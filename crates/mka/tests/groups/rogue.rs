@@ -11,7 +11,7 @@ const PREFERRED: u8 = 1;
 const FALLBACK: u8 = 9;
 const NEXT: u8 = 2;
 
-/// So many stations with both CAKs, secured.
+/// A secured group of this many stations with both CAKs.
 fn group(seed: u64, stations: usize) -> World {
     let mut world = World::new(seed);
     for i in 0..stations {

@@ -126,7 +126,7 @@ impl Scripted {
 pub(crate) struct Alone {
     pub(crate) kay: Kay,
     pub(crate) now: Instant,
-    /// What it did to its SecY.
+    /// Operations on its SecY.
     pub(crate) events: Vec<Event>,
     /// The MKPDUs that it sent.
     pub(crate) sent: Vec<Frame>,

@@ -23,7 +23,7 @@ pub(crate) struct Sas {
     /// Lowest acceptable PNs.
     pub(crate) receive: BTreeMap<Sci, u64>,
     pub(crate) sscis: BTreeMap<Sci, Option<Ssci>>,
-    /// Who was let in and taken out.
+    /// Admitted and removed peers.
     pub(crate) expelled: HashSet<Sci>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SecY {
     pub(crate) transmits: Option<Ki>,
     /// It has protected since then, with whatever SAK.
     pub(crate) since: Instant,
-    /// What it will report, and when.
+    /// Pending reports with their times.
     pub(crate) reports: Vec<(Instant, Report)>,
     /// SCs that there are.
     scs: HashSet<Sci>,

@@ -1,4 +1,4 @@
-//! What the stations of a world are made of: settings, CAKs, times, chance.
+//! Parts of a world's stations: settings, CAKs, times, chance.
 
 use std::time::Duration;
 

@@ -71,7 +71,7 @@ pub fn outbox(frames: usize) -> Outbox {
     Outbox::new(frames, 9216 + 14)
 }
 
-/// What one burst delivers, frame by frame.
+/// SDUs that one burst delivers, frame by frame.
 pub fn verify_divided(
     secy: &mut SecY,
     now: Instant,

@@ -26,7 +26,7 @@ const DIRECTION: KeyContext = KeyContext {
     epoch: 0,
 };
 
-/// What the formats say, written down once more: key and salt.
+/// The formats, written down once more: key and salt.
 fn expected(direction: &KeyContext) -> Vec<u8> {
     let KeyContext { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
     let salt = [nonces[0].0, nonces[1].0].concat();

@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// What comes of a station's frames, by the sender's rules.
+/// Outcome of a station's frames by the sender's rules.
 #[test]
 fn epochs_begin_when_an_sa_begins_again() {
     let mut sealer = sealer(1);

@@ -59,7 +59,7 @@ pub struct SessionState {
 }
 
 counters! {
-    /// What a session has counted since the start of this site.
+    /// Counters of a session since the start of this site.
     SessionCounters {
         /// Times that the management channel came up.
         connections = "Connections",

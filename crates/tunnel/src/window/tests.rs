@@ -60,7 +60,7 @@ impl One {
         taken.is_ok()
     }
 
-    /// What the format says that the window holds.
+    /// Contents of the window according to the format.
     fn should_hold(&self, seq: u64) -> bool {
         let newest = self.window.newest();
         let dense = (newest.saturating_sub(HALF).max(1)..=newest + W).contains(&seq);

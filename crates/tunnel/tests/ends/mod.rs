@@ -53,7 +53,7 @@ pub(crate) struct Site {
     pub(crate) generations: Vec<Generation>,
     /// (receiver, packet), in the order in which they were sent.
     pub(crate) sent: Vec<(usize, Vec<u8>)>,
-    /// What came to the LAN.
+    /// Frames that reached the LAN.
     pub(crate) delivered: Vec<Vec<u8>>,
     pub(crate) discards: Vec<Discard>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Sites {
     pub(crate) channel: bool,
     /// Events that wait for the channel.
     waiting: VecDeque<(usize, Event)>,
-    /// How often each event was seen, by the name of its variant.
+    /// Number of each event, by the name of its variant.
     pub(crate) events: BTreeMap<String, usize>,
     /// All identifiers that were ever sent.
     pub(crate) rids: BTreeSet<[u8; 6]>,
@@ -244,7 +244,7 @@ impl Sites {
         told
     }
 
-    /// What the two managers make of an event, without delay.
+    /// Handling of an event by the two managers, without delay.
     fn answer(&mut self, site: usize, event: Event) {
         let (peer, generation) = match &event {
             Event::Announce { peer, generation, .. }
@@ -358,7 +358,7 @@ impl Sites {
         }
     }
 
-    /// What came to a site's LAN.
+    /// Frames that reached a site's LAN.
     pub(crate) fn take_delivered(&mut self, site: usize) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.sites[site].delivered)
     }

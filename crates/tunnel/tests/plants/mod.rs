@@ -16,7 +16,7 @@ pub(crate) const PEER: PeerId = PeerId(0);
 /// Octets of the longest frame of the LANs.
 pub(crate) const LAN_FRAME: usize = 1600;
 
-/// What the wire does to packets.
+/// Behaviour of the wire.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire {
     /// Milliseconds that each packet takes at least.
@@ -45,9 +45,9 @@ pub(crate) struct Plants {
     messages: VecDeque<(Instant, usize, Message)>,
     /// (when it is there, to whom, packet).
     packets: Vec<(Instant, usize, Vec<u8>)>,
-    /// What was ever put on the wire, lost or not: (to whom, packet).
+    /// All packets that were ever put on the wire, lost or not: (destination, packet).
     pub(crate) recorded: Vec<(usize, Vec<u8>)>,
-    /// What came to each LAN, and when.
+    /// Frames that reached each LAN, with their times.
     pub(crate) lans: [Vec<(Instant, Vec<u8>)>; 2],
     pub(crate) discards: Vec<Discard>,
     /// Each event that was told: when, and by which site.

@@ -9,7 +9,7 @@ use wire::tunnel::{Flow, FlowIndex};
 /// The one peer.
 pub(crate) const PEER: PeerId = PeerId(3);
 
-/// What has happened at all workers since the beginning.
+/// History of all workers since the beginning.
 #[derive(Default, Debug)]
 pub(crate) struct Ledger {
     /// Secrets that a worker told it was ready to receive with.

@@ -229,7 +229,7 @@ impl Net {
         self.made += 1;
     }
 
-    /// So many messages of each stream of a channel arrive, in one direction.
+    /// Delivers this many messages of each stream of a channel, in one direction.
     pub(crate) fn carry(&mut self, from: usize, to: usize, messages: usize) {
         let without = SITES - from - to;
         let now = self.now;

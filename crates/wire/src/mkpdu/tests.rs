@@ -128,7 +128,7 @@ fn every_rule_has_its_error() {
         ([set(1, 0), set(2, 0), set(1, 0)].concat(), Some(Repeated(1))),
         ([set(7, 5), set(7, 5)].concat(), Some(Repeated(7))),
         ([set(8, 8), set(8, 8)].concat(), Some(Repeated(8))),
-        // What does not fit before the ICV.
+        // Contents that do not fit before the ICV.
         (std::vec![6, 0, 0, 1], Some(SetTooLong(6))),
         (std::vec![99, 0, 0, 5, 0, 0, 0, 0], Some(SetTooLong(99))),
         (std::vec![1, 0, 0x0f, 0xf0], Some(SetTooLong(1))),
@@ -324,7 +324,7 @@ fn a_tlv_that_does_not_fit_leaves_what_stands() {
 /// AN, confidentiality offset, KN, suite, wrapped key.
 type MadeSak = (An, u8, u32, Option<[u8; 8]>, Vec<u8>);
 
-/// What a property makes a set of; what it holds is borrowed from.
+/// Source of a property's set, which borrows from it.
 #[derive(Clone, Debug)]
 enum Made {
     Peers(bool, u8, Vec<u8>),
