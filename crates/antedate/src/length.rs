@@ -79,6 +79,6 @@ mod tests {
                 assert_eq!(lengths.predict_after(others), Some(Expected { length, at_most }), "{seen:?}");
             }
         }
-        assert_eq!(LengthPredictor::new().expected(), None);
+        assert_eq!(LengthPredictor::new().predict(), None);
     }
 }
