@@ -35,7 +35,7 @@ pub struct Cells {
     receiver: Relations,
     fronts: Vec<[u8; FRONT]>,
     chunks: Vec<u8>,
-    /// Where in its chunk each frame lies, and how long it is.
+    /// Offset and length of each frame in its chunk.
     places: ArrayVec<(usize, usize), BURST>,
     payload: usize,
     now: Moment,
@@ -150,7 +150,7 @@ fn stations(number: usize) -> ((MacAddr, FrameId), (MacAddr, FrameId)) {
     ((MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id))
 }
 
-/// What the PLC puts in front of the payload for device `number`, or that for the PLC: with PROFINET's VLAN tag.
+/// Front of the payload, from the PLC for device `number` or for the PLC: with PROFINET's VLAN tag.
 fn front(number: usize, from_plc: bool) -> [u8; FRONT] {
     let ((plc, frame_id), (device, _)) = stations(number);
     let (destination, source) = if from_plc { (device, plc) } else { (plc, device) };
@@ -162,7 +162,7 @@ fn front(number: usize, from_plc: bool) -> [u8; FRONT] {
     front
 }
 
-/// What a handshake would agree on.
+/// Keys that a handshake would agree on.
 fn session(relation: &Relation, plc_is_local: bool, protection: Protection) -> Session {
     let master = MasterKey::new(&[0x5a; 32]);
     let keys = |from_higher| {

@@ -22,13 +22,13 @@ pub struct DividedEnds {
     plan: Plan,
     sdus: Vec<Vec<u8>>,
     chunks: Vec<Vec<u8>>,
-    /// Where the frames stand in their chunks.
+    /// Offset of the frames in their chunks.
     places: Vec<(usize, usize)>,
     outbox: Outbox,
 }
 
 impl DividedEnds {
-    /// How many SDUs a burst has: each becomes two frames.
+    /// Number of SDUs in a burst: each becomes two frames.
     pub const SDUS: usize = BURST / 2;
 
     /// Ends that encrypt SDUs of `octets` (DA to their end) over a protected side of `mtu` octets.

@@ -97,7 +97,7 @@ impl Sites {
         sites
     }
 
-    /// What two managing halves would bring about.
+    /// Effects of two sessions.
     fn agree(&mut self) {
         let (generation, epoch) = (GENERATION, 1);
         for number in 0..self.peers {

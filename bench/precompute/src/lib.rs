@@ -77,13 +77,13 @@ pub struct Row {
     pub ordinary: u64,
     /// The preparation.
     pub prepare: u64,
-    /// What is left to do when the data is there.
+    /// Work that is left when the data is there.
     pub online: u64,
 }
 
 /// Measures.
 pub trait Meter {
-    /// How much `run` takes, which does something [`BATCH`] times.
+    /// Cost of `run`, which does something [`BATCH`] times.
     fn measure(&mut self, run: &mut dyn FnMut()) -> u64;
 }
 

@@ -1,6 +1,6 @@
 //! AES-CCM: messages with a prefix and a number as their nonce, and records of DTLS 1.2.
 
-// What a caller has to grant stands in the comments that C reads.
+// The comments that C reads list the caller's obligations.
 #![allow(unsafe_code, clippy::missing_safety_doc)]
 
 use core::ffi::c_void;
@@ -39,7 +39,7 @@ pub struct antedate_ccm {
     _private: [u8; 0],
 }
 
-// What sizes.rs promises: a sender fits into its memory, on each machine that this is built for.
+// The promise of sizes.rs: a sender fits into its memory, on each machine that this is built for.
 const _: () = assert!(
     fits::<64, 32, 2>(ANTEDATE_SMALL_OCTETS)
         && fits::<256, 96, 4>(ANTEDATE_MEDIUM_OCTETS)
@@ -52,7 +52,7 @@ const fn fits<const N: usize, const T: usize, const SLOTS: usize>(octets: usize)
             <= octets
 }
 
-/// How CCM messages are sealed. The octets that it points at are copied.
+/// Parameters for sealing CCM messages. The octets that it points at are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct antedate_ccm_config {
@@ -62,12 +62,12 @@ pub struct antedate_ccm_config {
     pub key_octets: usize,
     /// Octets of a tag: 4, 6, 8, 10, 12, 14 or 16.
     pub tag_octets: usize,
-    /// What nonces begin with; no other sender has this one under this key. The message's number follows, in 4 octets,
-    /// most significant first.
+    /// Beginning of nonces; no other sender has this one under this key. The message's number follows, in 4
+    /// octets, most significant first.
     pub prefix: *const u8,
     /// 3 to 9, for nonces of 7 to 13 octets.
     pub prefix_octets: usize,
-    /// What is authenticated beside each message and not sent with it; may be NULL.
+    /// Octets that are authenticated with each message and not sent with it; may be NULL.
     pub aad: *const c_void,
     /// Up to ANTEDATE_CCM_AAD_OCTETS.
     pub aad_octets: usize,
@@ -76,8 +76,8 @@ pub struct antedate_ccm_config {
     pub first_number: u32,
 }
 
-/// How DTLS 1.2 records are sealed: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch and direction. The
-/// octets that it points at are copied.
+/// Parameters for sealing DTLS 1.2 records: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch
+/// and direction. The octets that it points at are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct antedate_dtls_config {
@@ -97,7 +97,7 @@ pub struct antedate_dtls_config {
     pub first_number: u64,
 }
 
-/// What C may do, whatever is prepared and however messages are numbered.
+/// Operations of C on a sender, whatever is prepared and however messages are numbered.
 pub(crate) trait Messages {
     fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool;
     fn prepare_as_before(&mut self, template: &[u8]) -> bool;
@@ -110,7 +110,7 @@ impl Kind for dyn Messages {
     const MARK: u32 = u32::from_be_bytes(*b"acCM");
 }
 
-/// How a message with a number stands in a buffer.
+/// Layout of a numbered message in a buffer.
 trait Written: Numbering + Sized {
     fn send<const N: usize, const T: usize, const SLOTS: usize>(
         sender: &mut Sender<'static, Cipher, Self, N, T, SLOTS>,

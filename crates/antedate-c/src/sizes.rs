@@ -1,7 +1,7 @@
-//! How much memory a sender needs, and what it prepares in it. That it fits is asserted where senders are made, at
-//! compile time and so on each machine.
+//! Memory of a sender by size, and what each size prepares. That it fits is asserted where senders are made,
+//! at compile time and so on each machine.
 
-/// What the memory of a sender is aligned to: an array of uint64_t is.
+/// Alignment of a sender's memory, which an array of uint64_t has.
 pub const ANTEDATE_ALIGNMENT: usize = 8;
 
 /// Octets of a sender that prepares for 2 messages, up to 64 octets of each, with templates of up to 32.
