@@ -92,7 +92,7 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         world.switch_on(1, vec![other]);
         world.run(seconds(10));
         let fault = world.status(0).fault.expect("there is trouble").to_string();
-        assert!(fault.contains(words), "{trouble}");
+        assert!(fault.contains(words), "{fault}");
         let counters = world.kay(0).counters();
         assert_eq!([counters.mkpdus_wrong_icv, counters.mkpdus_unknown_ckn].map(|n| n.min(1)), count);
         assert!(world.stations[0].secy.saks.is_empty());

@@ -100,7 +100,7 @@ fn a_sak_that_hides_less_than_is_configured_is_refused() {
             assert_eq!(alone.told("hides less than is configured") as u64, refused);
             if refused == 1 {
                 let fault = alone.kay.status(alone.now).fault.expect("there is trouble").to_string();
-                assert!(fault.contains("accept_integrity"), "{trouble}");
+                assert!(fault.contains("accept_integrity"), "{fault}");
             }
         }
     }

@@ -144,7 +144,7 @@ fn a_copy_of_what_control_has_got_costs_no_mac_and_is_given_again_after_a_while(
     hall.check_all_macs();
     assert_eq!(hall.given(), 1, "asked again");
     // Once this end has other nonces, the HELLO is late: few of them come to control.
-    let others = hall.peers[0].names();
+    let others = hall.peers[0].expected_nonces();
     hall.filters.name(0, others);
     (0..50).for_each(|_| hall.hear(0, &answer));
     hall.check_all_macs();
