@@ -263,15 +263,15 @@ fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]
 }
 
 /// A packet in long form made by hand, of a flow that is one or not.
-fn long_packet(secret: &EpochSecret, seq: u64, part: PacketForm, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
-    let (key, header) = (secret.lane_key(0), short(0, part));
+fn long_packet(secret: &EpochSecret, seq: u64, form: PacketForm, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
+    let (key, header) = (secret.lane_key(0), short(0, form));
     let masked: Vec<u8> = flow.iter().zip(key.long_mask(seq)).map(|(octet, mask)| octet ^ mask).collect();
     packet(secret, 0, seq, header, &[&masked[..], &key.long_tag(seq, header, &flow), &[0; 40]].concat())
 }
 
-fn short(index: u16, part: PacketForm) -> [u8; 8] {
+fn short(index: u16, form: PacketForm) -> [u8; 8] {
     let fields = PacketFields { tci_low: 0x0c, octet_3: 0, pn: 5 };
-    Header { flow: FlowIndex(index), part, fields }.encode()
+    Header { flow: FlowIndex(index), form, fields }.encode()
 }
 
 /// A site whose peer is this test.
