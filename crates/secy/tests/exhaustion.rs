@@ -78,22 +78,22 @@ fn the_soft_end() {
 /// A block of PNs that ends inside a burst, and one that is extended in time.
 #[test]
 fn reservations() {
-    use NextAction::{AwaitReservation, GoOn, Reserve};
+    use NextAction::{AwaitReservation, Continue, Reserve};
     let mut tx = SecY::new(A, SETTINGS);
     start_sending(&mut tx, transmit_sa(SUITE, 0, 1, pn(10)));
     // (reserved before the burst, SDUs, what passes, what is next)
     let rows = [
-        (None, 3, 3, GoOn),
+        (None, 3, 3, Continue),
         (None, 2, 2, Reserve),
         (None, 7, 5, AwaitReservation),
         (None, 1, 0, AwaitReservation),
         (Some(10), 1, 0, AwaitReservation),
         (Some(4), 1, 0, AwaitReservation),
-        (Some(20), 0, 0, GoOn),
+        (Some(20), 0, 0, Continue),
         (Some(20), 6, 6, Reserve),
-        (Some(30), 1, 1, GoOn),
+        (Some(30), 1, 1, Continue),
         (None, 20, 13, AwaitReservation),
-        (Some(LAST_32), 4, 4, GoOn),
+        (Some(LAST_32), 4, 4, Continue),
     ];
     let mut expected_pn = 1;
     for (row, (reserved, count, passes, action)) in rows.into_iter().enumerate() {

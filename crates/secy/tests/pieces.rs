@@ -276,7 +276,7 @@ fn an_sc_holds_32_pieces_and_the_oldest_goes_first() {
     for (whole, pieces) in &pairs[3..] {
         assert_eq!(rx.take(&pieces[1]), std::slice::from_ref(whole));
     }
-    assert_eq!((rx.held(), rx.moved()), (0, format!("InSdusReassembled {PIECES}")));
+    assert_eq!((rx.held(), rx.moved()), (0, format!("InSdusReassembled {MAX_FRAGMENTS}")));
     assert!(rx.take_all(pairs[..3].iter().map(|(_, pieces)| &pieces[1])).is_empty());
     assert_eq!(rx.held(), 3);
 }
