@@ -62,7 +62,7 @@ depends secy dependencies antedate-c
 expect "frameward-secy must not depend on frameward-antedate-c (normal)"
 sed -i '/no_std/d' "$copy/crates/antedate-c/src/lib.rs"
 expect "crates/antedate-c/src/lib.rs: #![no_std] is missing"
-echo 'pub fn f() { std::process::abort() }' >>"$copy/crates/antedate-c/src/rooms.rs"
+echo 'pub fn f() { std::process::abort() }' >>"$copy/crates/antedate-c/src/sizes.rs"
 expect "the C face of antedate reaches for std"
 sed -i '/no_std/d' "$copy/crates/secy/src/lib.rs"
 expect "crates/secy/src/lib.rs: #![no_std] is missing"

@@ -1,6 +1,6 @@
 //! A [`Burst`] whose keystreams are made before: what antedating takes and saves.
 
-use suite::antedated::{Antedater, CacheHit, Place, Scratch};
+use suite::antedated::{Antedater, CacheHit, KeystreamSlot, Scratch};
 use suite::{Nonce, OpenJob, SealJob};
 
 use crate::burst::{Burst, Parts};
@@ -12,7 +12,7 @@ pub struct AntedatedBurst {
     burst: Burst,
     nonces: [Nonce; BURST],
     text_octets: usize,
-    places: Vec<Place>,
+    places: Vec<KeystreamSlot>,
     scratch: Scratch,
 }
 
@@ -23,7 +23,7 @@ impl AntedatedBurst {
     /// As [`Burst::new`].
     pub fn new(text_octets: usize) -> Self {
         let burst = Burst::new(text_octets);
-        let places = (0..BURST).map(|_| Place::new()).collect();
+        let places = (0..BURST).map(|_| KeystreamSlot::new()).collect();
         Self { nonces: *burst.nonces(), burst, text_octets, places, scratch: Scratch::new() }
     }
 
@@ -41,8 +41,8 @@ impl AntedatedBurst {
         for ((Parts { aad, text, icv, .. }, nonce), place) in burst.parts().zip(&*nonces).zip(places) {
             let Some(keystream) = place.take(nonce) else { continue };
             let (blank, met) = antedater.seal(keystream, SealJob { nonce: *nonce, aad, text, icv }, scratch);
-            place.give(blank);
-            whole += usize::from(met == CacheHit::Whole);
+            place.reclaim(blank);
+            whole += usize::from(met == CacheHit::Full);
         }
         whole
     }
@@ -56,8 +56,8 @@ impl AntedatedBurst {
             let job = OpenJob { nonce: *nonce, aad, text, icv, authentic };
             match antedater.open(keystream, job, scratch) {
                 Ok((blank, met)) => {
-                    place.give(blank);
-                    whole += usize::from(met == CacheHit::Whole);
+                    place.reclaim(blank);
+                    whole += usize::from(met == CacheHit::Full);
                 }
                 Err(keystream) => place.restore(keystream),
             }

@@ -17,7 +17,7 @@ pub const AAD_OCTETS: usize = 28;
 /// The key of all benches, as many octets of it as a suite wants.
 pub(crate) const KEY: [u8; 32] = [0x5a; 32];
 
-/// Where a frame begins in its chunk: with its SecTAG, which has grown into the headroom.
+/// Offset of a frame in its chunk: its SecTAG has grown into the headroom.
 const START: usize = HEADROOM - 16;
 
 /// 64 frames of one length, each in a chunk of its own.

@@ -14,9 +14,10 @@ use arrayvec::ArrayVec;
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations, Settings,
+    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
+    Settings,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protection};
 use wire::{Frame, MacAddr};
 
@@ -34,7 +35,7 @@ pub struct Cells {
     receiver: Relations,
     fronts: Vec<[u8; FRONT]>,
     chunks: Vec<u8>,
-    /// Where in its chunk each frame lies, and how long it is.
+    /// Offset and length of each frame in its chunk.
     places: ArrayVec<(usize, usize), BURST>,
     payload: usize,
     now: Moment,
@@ -125,7 +126,7 @@ impl Cells {
         let mut burst: ArrayVec<Incoming<'_>, BURST> = ArrayVec::new();
         for (chunk, (start, len)) in self.chunks.chunks_exact_mut(CHUNK).zip(&self.places) {
             let frame = Frame::new(chunk, *start, *len).expect("inside");
-            let Inward::Protected(found) = self.receiver.find_inward(frame.octets()) else {
+            let InwardFrame::Protected(found) = self.receiver.find_inward(frame.octets()) else {
                 panic!("a relation's")
             };
             burst.push(Incoming::new(frame, found));
@@ -149,7 +150,7 @@ fn stations(number: usize) -> ((MacAddr, FrameId), (MacAddr, FrameId)) {
     ((MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id))
 }
 
-/// What the PLC puts in front of the payload for device `number`, or that for the PLC: with PROFINET's VLAN tag.
+/// Front of the payload, from the PLC for device `number` or for the PLC: with PROFINET's VLAN tag.
 fn front(number: usize, from_plc: bool) -> [u8; FRONT] {
     let ((plc, frame_id), (device, _)) = stations(number);
     let (destination, source) = if from_plc { (device, plc) } else { (plc, device) };
@@ -161,14 +162,14 @@ fn front(number: usize, from_plc: bool) -> [u8; FRONT] {
     front
 }
 
-/// What a handshake would agree on.
+/// Keys that a handshake would agree on.
 fn session(relation: &Relation, plc_is_local: bool, protection: Protection) -> Session {
     let master = MasterKey::new(&[0x5a; 32]);
     let keys = |from_higher| {
         [0, 1].map(|epoch| EpochKey {
             key_id: KeyId(epoch as u8),
             epoch,
-            key: master.direction_key(&Direction {
+            key: master.direction_key(&KeyContext {
                 stations: *relation.stations(),
                 from_higher,
                 nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],

@@ -11,7 +11,7 @@
 use std::iter;
 
 use arrayvec::ArrayVec;
-use suite::fieldbus::{Direction, DirectionKey, MasterKey};
+use suite::fieldbus::{DirectionKey, KeyContext, MasterKey};
 use suite::{ICV_OCTETS, Nonce, OpenJob, SealJob};
 use wire::MacAddr;
 use wire::fieldbus::{FrameId, HandshakeNonce, Protection, Seq};
@@ -88,9 +88,9 @@ fn parts(chunk: &mut [u8], lengths: Lengths) -> (&[u8], &mut [u8], &mut [u8; ICV
 }
 
 /// One direction of relation `number`.
-fn direction(number: usize, protection: Protection) -> Direction {
+fn direction(number: usize, protection: Protection) -> KeyContext {
     let [high, low] = (number as u16).to_be_bytes();
-    Direction {
+    KeyContext {
         stations: [
             (MacAddr([2, 0, 0, 0, 0, 1]), FrameId(0x8000 | number as u16)),
             (MacAddr([2, 0, 0, 1, high, low]), FrameId(0x8000 | number as u16)),

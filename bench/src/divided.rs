@@ -22,13 +22,13 @@ pub struct DividedEnds {
     plan: Plan,
     sdus: Vec<Vec<u8>>,
     chunks: Vec<Vec<u8>>,
-    /// Where the frames stand in their chunks.
+    /// Offset of the frames in their chunks.
     places: Vec<(usize, usize)>,
     outbox: Outbox,
 }
 
 impl DividedEnds {
-    /// How many SDUs a burst has: each becomes two frames.
+    /// Number of SDUs in a burst: each becomes two frames.
     pub const SDUS: usize = BURST / 2;
 
     /// Ends that encrypt SDUs of `octets` (DA to their end) over a protected side of `mtu` octets.
@@ -65,7 +65,7 @@ impl DividedEnds {
         assert!(plan.frames().len() <= chunks.len(), "more frames than a burst holds");
         let mut burst: Vec<_> = Vec::with_capacity(BURST);
         for (frame, chunk) in plan.frames().iter().zip(chunks.iter_mut()) {
-            let parts = plan.parts(frame);
+            let parts = plan.fragments(frame);
             let mut end = HEADROOM + ADDRESSES_OCTETS;
             chunk[HEADROOM..end].copy_from_slice(&sdus[parts[0].sdu][..ADDRESSES_OCTETS]);
             for part in parts {
@@ -74,9 +74,9 @@ impl DividedEnds {
                 end += octets.len();
             }
             let octets = Frame::new(chunk, HEADROOM, end - HEADROOM).expect("inside");
-            burst.push(match frame.division {
+            burst.push(match frame.layout {
                 None => Outgoing::new(octets),
-                Some(division) => Outgoing::divided(octets, division),
+                Some(division) => Outgoing::with_layout(octets, division),
             });
         }
         transmitter.protect(&mut burst);

@@ -22,10 +22,10 @@ use hdrhistogram::Histogram;
 const LONGEST: Duration = Duration::from_secs(10);
 /// Digits that a percentile has.
 const DIGITS: u8 = 3;
-/// How often the clock is read to see how long that takes.
+/// Number of clock readings that measure the time of one.
 const READINGS: usize = 10_001;
 
-/// What reading the clock takes.
+/// Time of a clock reading.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Clock {
     /// Of two readings with nothing between them.
@@ -211,7 +211,7 @@ pub trait Work {
     fn verify(&mut self, relations: &[usize]);
 }
 
-/// What a gateway does.
+/// A gateway's work.
 impl Work for Cells {
     fn prepare(&mut self, relations: &[usize]) {
         Self::prepare(self, relations);

@@ -11,24 +11,24 @@ use serde::{Deserialize, Serialize};
 pub struct Row {
     /// The bench: `instructions`, `suites`, `link`, ….
     pub bench: String,
-    /// What was measured, within the bench.
+    /// Name of the measurement within the bench.
     pub case: String,
     /// The figure: a median, if there is a spread.
     pub value: f64,
     /// Its unit, spelled out: `instructions/frame`, `Mbit/s`, `us`.
     pub unit: String,
-    /// How far single samples were from it.
+    /// Distance of single samples from it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spread: Option<Spread>,
     /// The figure divided by another one of the same run, or by a committed one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ratio: Option<Ratio>,
-    /// What the figure ought to be, where that was laid down.
+    /// Target of the figure, where there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// How many samples, frames or rounds stand behind the figure.
+    /// Number of samples, frames or rounds behind the figure.
     pub samples: u64,
-    /// What was measured in each round, in the order of the rounds, if the figure is a median of rounds.
+    /// Figure of each round, in the order of the rounds, if the figure is a median of rounds.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub values: Vec<f64>,
     /// Architecture and CPUs.
@@ -55,7 +55,7 @@ pub struct Ratio {
     pub value: f64,
 }
 
-/// What a figure ought to be, and whether it is.
+/// Target of a figure, and whether it is met.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
     /// In words: `ratio at most 1.15`.

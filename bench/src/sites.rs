@@ -4,7 +4,8 @@
 use arrayvec::ArrayVec;
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, PeerId, PeerSettings, Settings,
+    Command, Delivery, Event, Forwarding, Generation, Limits, Mode, PacketSource, PeerId, PeerSettings,
+    Settings,
 };
 use wire::Instant;
 
@@ -96,7 +97,7 @@ impl Sites {
         sites
     }
 
-    /// What two managing halves would bring about.
+    /// Effects of two sessions.
     fn agree(&mut self) {
         let (generation, epoch) = (GENERATION, 1);
         for number in 0..self.peers {
@@ -105,16 +106,17 @@ impl Sites {
             secret[..8].copy_from_slice(&(number as u64).to_be_bytes());
             let secret = EpochSecret::new(&secret);
             for site in [&mut self.sender, &mut self.receiver] {
-                site.command(Instant::START, Command::Begin { peer, generation });
+                site.handle_command(Instant::START, Command::Begin { peer, generation });
             }
             let install =
                 Command::InstallReceive { peer, generation, epoch, secret: secret.clone(), lanes: 1 };
-            self.receiver.command(Instant::START, install);
+            self.receiver.handle_command(Instant::START, install);
             for _ in 0..1024 {
                 self.receiver.handle_timeout(Instant::START);
             }
             while self.receiver.poll_event().is_some() {}
-            self.sender.command(Instant::START, Command::InstallTransmit { peer, generation, epoch, secret });
+            self.sender
+                .handle_command(Instant::START, Command::InstallTransmit { peer, generation, epoch, secret });
         }
         // Each flow's first frame has it announced.
         for _ in 0..self.flows.div_ceil(BURST as u32) {
@@ -122,13 +124,14 @@ impl Sites {
             self.take_in();
             // They are not known yet and travel in long form; taken in all the same, or the receiver's window would stay.
             for packet in self.packets.iter().filter(|packet| !packet.is_empty()) {
-                let _ = self.receiver.inward(Instant::START, self.arrival(PeerId(0)), packet);
+                let _ = self.receiver.handle_packet(Instant::START, self.arrival(PeerId(0)), packet);
             }
             while let Some(event) = self.sender.poll_event() {
                 if let Event::Announce { peer, index, flow, .. } = event {
                     let known = Command::AddFlow { peer, generation, index, flow };
-                    self.receiver.command(Instant::START, known);
-                    self.sender.command(Instant::START, Command::Announced { peer, generation, index });
+                    self.receiver.handle_command(Instant::START, known);
+                    self.sender
+                        .handle_command(Instant::START, Command::Announced { peer, generation, index });
                 }
             }
             while self.receiver.poll_event().is_some() {}
@@ -157,10 +160,10 @@ impl Sites {
         assert_eq!(self.take_in(), BURST, "every frame goes, in one packet");
     }
 
-    const fn arrival(&self, from: PeerId) -> Arrival {
+    const fn arrival(&self, from: PeerId) -> PacketSource {
         match self.mode {
-            Mode::Identifier => Arrival::Identifier,
-            Mode::HeaderEncryption | Mode::Plain { .. } => Arrival::From(from),
+            Mode::Identifier => PacketSource::Identifier,
+            Mode::HeaderEncryption | Mode::Plain { .. } => PacketSource::From(from),
         }
     }
 
@@ -189,8 +192,8 @@ impl Sites {
     /// If a packet gives no frame.
     pub fn receive(&mut self) {
         for (packet, from) in self.packets.iter().zip(&self.to) {
-            let arrived = self.receiver.inward(Instant::START, self.arrival(*from), packet);
-            assert!(matches!(arrived, Ok(Arrived::Frame { .. })), "{arrived:?}");
+            let arrived = self.receiver.handle_packet(Instant::START, self.arrival(*from), packet);
+            assert!(matches!(arrived, Ok(Delivery::Frame { .. })), "{arrived:?}");
         }
     }
 }

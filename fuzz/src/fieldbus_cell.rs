@@ -11,10 +11,10 @@ use arbitrary::{Arbitrary, Unstructured};
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Event, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
-    Settings, VlanTag, Way,
+    Direction, Event, Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing,
+    RelationSettings, Relations, Settings, VlanTag,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
@@ -188,7 +188,7 @@ impl World {
             nonce[..4].copy_from_slice(&session.to_be_bytes());
             HandshakeNonce(nonce)
         };
-        let direction = Direction {
+        let direction = KeyContext {
             stations: sorted,
             from_higher: stations[from].0 > stations[1 - from].0,
             nonces: [nonce(1), nonce(2)],
@@ -227,7 +227,7 @@ impl World {
             events += 1;
             assert!(events <= 4 * RELATIONS, "events without end");
             let change = match event {
-                Event::Heard(_) => KeyChange::TakeOut,
+                Event::SessionVerified(_) => KeyChange::Collect,
                 Event::Alarm(_) | Event::Lost => continue,
                 Event::TransmitEpoch(session, epoch) => {
                     let key_id = self.first_key_ids[session.0 as usize][number];
@@ -256,7 +256,7 @@ impl World {
         for ((number, frame), chunk) in sent.iter().zip(&mut chunks) {
             let found = cell.find_outward(frame).expect("a relation's");
             assert_eq!(found.relation(), *number);
-            let in_clear = cell.pass_clear(found, Way::Outward, frame);
+            let in_clear = cell.pass_clear(found, Direction::Outward, frame);
             assert_eq!(in_clear.is_some(), *number == SHADOW);
             self.octets_sent.insert(frame.clone());
             if in_clear.is_some() {
@@ -302,16 +302,16 @@ impl World {
         let (mut burst, mut in_clear) = (Vec::new(), Vec::new());
         for (frame, chunk) in frames.iter().zip(&mut chunks) {
             match cell.find_inward(frame) {
-                Inward::Protected(found) => {
+                InwardFrame::Protected(found) => {
                     let frame = Frame::new(chunk, HEADROOM, frame.len()).expect("it is inside");
                     burst.push((found.relation(), Incoming::new(frame, found)));
                 }
-                Inward::Clear(found) => {
-                    let passes = cell.pass_clear(found, Way::Inward, frame).is_some();
+                InwardFrame::Clear(found) => {
+                    let passes = cell.pass_clear(found, Direction::Inward, frame).is_some();
                     assert_eq!(passes, found.relation() == SHADOW, "in clear");
                     in_clear.push(found.relation());
                 }
-                Inward::Rest | Inward::Hello(_) | Inward::Foreign(_) => {}
+                InwardFrame::Other | InwardFrame::Hello(_) | InwardFrame::Foreign(_) => {}
             }
         }
         let (numbers, mut burst): (Vec<_>, Vec<_>) = burst.into_iter().unzip();
@@ -373,7 +373,7 @@ impl World {
             Operation::Pass { microseconds } => {
                 self.now = self.now.later(Duration::from_micros(microseconds.into()));
                 for end in &mut self.ends {
-                    end.look_for_silence(self.now);
+                    end.handle_timeout(self.now);
                 }
             }
             Operation::Control { end } => self.control(usize::from(end)),

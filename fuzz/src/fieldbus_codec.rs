@@ -2,7 +2,7 @@
 //!
 //! What must hold: no panic; what is read and written again is what was there; nothing is read behind a HELLO.
 
-use wire::fieldbus::{HELLO_OCTETS, HELLO_SAID_OCTETS, Header, Hello};
+use wire::fieldbus::{HELLO_AUTHENTICATED_OCTETS, HELLO_OCTETS, Header, Hello};
 
 /// Reads `octets` as what stands behind the EtherType.
 ///
@@ -14,10 +14,10 @@ pub fn run(octets: &[u8]) {
         assert_eq!(header.encode(), octets[..wire::fieldbus::HEADER_OCTETS]);
     }
     let Ok((hello, mac)) = Hello::parse(octets) else { return };
-    assert_eq!(mac, &octets[HELLO_SAID_OCTETS..HELLO_OCTETS]);
-    let said = hello.said();
+    assert_eq!(mac, &octets[HELLO_AUTHENTICATED_OCTETS..HELLO_OCTETS]);
+    let said = hello.authenticated_octets();
     // A HELLO is found by its Seq: what is written has none.
-    let mut expected = octets[..HELLO_SAID_OCTETS].to_vec();
+    let mut expected = octets[..HELLO_AUTHENTICATED_OCTETS].to_vec();
     expected[3..7].fill(0);
     assert_eq!(said[..], expected);
     assert_eq!(Header::parse(&said).map(|header| header.seq), Ok(None));

@@ -242,7 +242,7 @@ impl World {
             return;
         };
         if self.ends[1 - end].transmits == Some((receive, transmit)) {
-            self.ends[end].handshake.heard_frame(number);
+            self.ends[end].handshake.handle_verified_frame(number);
             self.follow(end);
         }
     }
@@ -260,7 +260,7 @@ impl World {
             }
         };
         let ((destination, _), (source, frame_id)) = (STATIONS[to], STATIONS[1 - to]);
-        let state = if entered { HelloState::Entered } else { HelloState::Asks };
+        let state = if entered { HelloState::Entered } else { HelloState::Request };
         let hello = Hello {
             frame_id,
             key_id: KeyId(key_id),
@@ -269,7 +269,7 @@ impl World {
             own: nonce(own),
             peers: peers.map(nonce),
         };
-        let said = hello.said();
+        let said = hello.authenticated_octets();
         let mac = master().hello_key(&STATIONS).mac(destination, source, &said);
         [&destination.0[..], &source.0, &ETHERTYPE.0.to_be_bytes(), &said, &mac].concat()
     }

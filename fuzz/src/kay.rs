@@ -15,12 +15,12 @@
 use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
-use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{
-    Basic, Capability, Confidentiality, DistributedSak, Heard, KeyUse, Mkpdu, ParameterSet, PeerList, SakUse,
-    Writer,
+    BasicParameters, Capability, Confidentiality, DistributedSak, KeyUse, Mkpdu, ParameterSet, PeerEntry,
+    PeerList, SakUse, Writer,
 };
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
@@ -212,7 +212,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
             reassembles: setup.suites[number] & 1 == 0,
             splits: setup.suites[number] & 2 == 0,
             largest_sdu: 1500,
-            suites: announced.map(|suite| SuiteFigure { suite, nanoseconds: 100 }).collect(),
+            suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),
         },
         fragment: true,
         concatenate: true,
@@ -382,7 +382,7 @@ impl World {
             Some(number) => (settings(&self.setup, usize::from(number) % STATIONS).sci, mi_of(number)),
             None => (Sci::new(MacAddr([2, 0, 0, 0, 0, 9]), 1), Mi([9; 12])),
         };
-        let basic = Basic {
+        let basic = BasicParameters {
             version: 3,
             priority: lie.priority,
             key_server: lie.key_server,
@@ -396,7 +396,7 @@ impl World {
         };
         let cak = Cak::new(&CAKS[cak]).expect("16 octets");
         let mut peers = [0; 64];
-        let heard = std::iter::once(Heard { mi: mi_of(lie.hears), mn: lie.heard_mn });
+        let heard = std::iter::once(PeerEntry { mi: mi_of(lie.hears), mn: lie.heard_mn });
         let peers = PeerList::write(heard, &mut peers);
         let mut buffer = [0; 1514];
         let suite = CipherSuite::ALL[usize::from(lie.suite) % CipherSuite::ALL.len()];
@@ -459,7 +459,7 @@ impl World {
         }
         for station in &self.stations[..STATIONS] {
             let status = station.kay.status(self.now);
-            assert_eq!(status.trouble, None, "seed {}: {status:?}", station.seed);
+            assert_eq!(status.fault, None, "seed {}: {status:?}", station.seed);
             assert_eq!((status.ckn, status.under_fallback), (ckn(0), false), "{status:?}");
             assert!(status.saks.iter().any(|sak| sak.transmits), "{status:?}");
         }

@@ -1,7 +1,7 @@
 //! An MKPDU that parses is written again to what parses to the same, and to the same octets from then on.
 
 use wire::mkpdu::{
-    CapableSuite, Extensions, Figure, Mkpdu, MkpduError, ParameterSet, Tlv, TlvWriter, Tlvs, Writer,
+    CapableSuite, Extensions, Mkpdu, MkpduError, ParameterSet, TimingEntry, Tlv, TlvWriter, Tlvs, Writer,
 };
 
 /// Parses `octets` as a frame from its destination address on.
@@ -62,7 +62,7 @@ fn announcement(tlvs: Tlvs<'_>) {
 #[derive(PartialEq)]
 enum Read<'f> {
     CipherSuites(Vec<CapableSuite>),
-    Extensions(Extensions, Vec<Figure>),
+    Extensions(Extensions, Vec<TimingEntry>),
     Other(u8, &'f [u8]),
 }
 

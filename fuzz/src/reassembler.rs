@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use secy::fragment::{Plan, Rules, Sdu};
-use secy::reassemble::PIECES;
+use secy::reassemble::MAX_FRAGMENTS;
 use secy::{
     ClearVlan, ConfidentialityOffset, FrameLayout, Outbox, Protection, ReceiveSa, SciInclusion, SecY,
     Settings, TransmitSa, ValidateFrames,
@@ -248,7 +248,7 @@ impl Run {
             assert!(known, "{sdu:02x?} was never sent, or is delivered twice");
         }
         let sc = self.receiver.receive_scs().next().expect("invariant: one SC");
-        assert!(sc.pieces().len() <= PIECES);
+        assert!(sc.reassembler().len() <= MAX_FRAGMENTS);
         let (c, of_secy) = (sc.counters(), self.receiver.counters());
         let of_sc = c.in_pkts_ok
             + c.in_pkts_delayed
@@ -266,7 +266,7 @@ impl Run {
     fn renew(&mut self) {
         let sa = self.receiver.retire_receive(TRANSMITTER, An::from_tci(0)).expect("invariant: installed");
         let sc = self.receiver.receive_scs().next().expect("invariant: one SC");
-        assert!(sc.pieces().is_empty(), "the pieces of an SA go with it");
+        assert!(sc.reassembler().is_empty(), "the pieces of an SA go with it");
         let lowest = Pn::new(sa.window().highest() + 1).expect("invariant: far from the end");
         install(&mut self.receiver, lowest, 64);
     }

@@ -48,7 +48,7 @@ pub(crate) enum Lie {
     AddFlow { index: u16, octets: [u8; 24] },
     WithdrawFlow { index: u16 },
     Position { epoch: u8, lane: u8, anchors: u64 },
-    TellPosition { epoch: u8, lane: u8 },
+    RequestPosition { epoch: u8, lane: u8 },
     PathPayload { octets: u16 },
 }
 

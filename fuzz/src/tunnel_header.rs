@@ -1,13 +1,13 @@
 //! Frames taken apart for a tunnel go together again; headers and flows that parse encode to the same octets.
 
-use wire::tunnel::{Flow, HEADER_OCTETS, Header, Taken, TakenError};
+use wire::tunnel::{Flow, HEADER_OCTETS, Header, ParseFrameError, ParsedFrame};
 
 /// Parses `octets` as a frame, as the header of a packet and as an encoded flow.
 ///
 /// # Panics
 /// If a parser is wrong.
 pub fn run(octets: &[u8]) {
-    match Taken::parse(octets) {
+    match ParsedFrame::parse(octets) {
         Ok(taken) => {
             let prefix = taken.flow.prefix_octets();
             let mut again = vec![0xaa; prefix + 1];
@@ -18,9 +18,9 @@ pub fn run(octets: &[u8]) {
             assert_eq!(taken.flow.sci().is_some(), octets[14] & 0x20 != 0);
             assert_eq!(prefix, if octets[14] & 0x20 != 0 { 28 } else { 20 });
         }
-        Err(TakenError::Truncated) => assert!(octets.len() < 28),
-        Err(TakenError::NotMacsec) => assert_ne!(octets[12..14], [0x88, 0xe5]),
-        Err(TakenError::Version) => assert_ne!(octets[14] & 0x80, 0),
+        Err(ParseFrameError::Truncated) => assert!(octets.len() < 28),
+        Err(ParseFrameError::NotMacsec) => assert_ne!(octets[12..14], [0x88, 0xe5]),
+        Err(ParseFrameError::Version) => assert_ne!(octets[14] & 0x80, 0),
     }
     if let Some(header) = octets.first_chunk::<HEADER_OCTETS>() {
         match Header::parse(*header) {

@@ -16,11 +16,11 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, PeerCounters, PeerId,
+    Command, Delivery, Event, Forwarding, Generation, Limits, Mode, PacketSource, PeerCounters, PeerId,
     PeerSettings, Settings,
 };
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 const PEER: PeerId = PeerId(0);
 /// The most operations of a run.
@@ -209,7 +209,7 @@ impl Run {
             Operation::Restart => self.restart(),
             Operation::Path { octets } => {
                 self.path = usize::from(*octets) % 1600;
-                self.from.command(self.now, Command::PathPayload { peer: PEER, octets: self.path });
+                self.from.handle_command(self.now, Command::PathPayload { peer: PEER, octets: self.path });
             }
             on_the_way => self.befall(on_the_way),
         }
@@ -254,7 +254,7 @@ impl Run {
             return;
         }
         let number = number(frame);
-        let flow = Taken::parse(frame).expect("invariant: only MACsec frames leave").flow;
+        let flow = ParsedFrame::parse(frame).expect("invariant: only MACsec frames leave").flow;
         let last = self.last.insert(flow, number).unwrap_or(0);
         assert!(last < number, "a frame has overtaken another of its flow");
         self.left.insert(number, (self.generation.0, self.epoch.0));
@@ -292,10 +292,10 @@ impl Run {
 
     fn arrive(&mut self, packet: &[u8]) {
         self.arrived += 1;
-        let frame = match self.to.inward(self.now, Arrival::From(PEER), packet) {
-            Ok(Arrived::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
-            Ok(Arrived::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
-            Ok(Arrived::Pending) | Err(_) => return,
+        let frame = match self.to.handle_packet(self.now, PacketSource::From(PEER), packet) {
+            Ok(Delivery::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
+            Ok(Delivery::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
+            Ok(Delivery::Pending) | Err(_) => return,
         };
         let number = number(&frame);
         let sent = self.sent.get(&number).expect("what is delivered was sent");
@@ -335,11 +335,11 @@ impl Run {
             Event::ReceiveReady { epoch, .. } if epoch == self.newest.0 => {
                 Command::InstallTransmit { peer, generation, epoch, secret: self.newest.1.clone() }
             }
-            Event::WantEpoch { newest, .. } if newest == self.newest.0 => return self.offer(),
+            Event::EpochWanted { newest, .. } if newest == self.newest.0 => return self.offer(),
             _ => return,
         };
         let side = if of_sender { &mut self.to } else { &mut self.from };
-        side.command(self.now, command);
+        side.handle_command(self.now, command);
         self.note_epoch();
         self.release();
         self.handle_timeout();
@@ -363,7 +363,8 @@ impl Run {
         self.newest = (self.newest.0 + 1, EpochSecret::new(&octets));
         let (epoch, secret) = self.newest.clone();
         let (peer, generation) = (PEER, self.generation);
-        self.to.command(self.now, Command::InstallReceive { peer, generation, epoch, secret, lanes: 1 });
+        self.to
+            .handle_command(self.now, Command::InstallReceive { peer, generation, epoch, secret, lanes: 1 });
         self.handle_timeout();
     }
 
@@ -372,7 +373,7 @@ impl Run {
         self.generation = Generation(self.generation.0 + 1);
         let (peer, generation) = (PEER, self.generation);
         for side in [&mut self.from, &mut self.to] {
-            side.command(self.now, Command::Begin { peer, generation });
+            side.handle_command(self.now, Command::Begin { peer, generation });
         }
         self.collect_events();
         self.events.clear();

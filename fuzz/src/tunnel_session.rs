@@ -94,7 +94,7 @@ enum Input {
     UnknownIndex(Number),
     Lost { ahead: Ahead, lane: u8 },
     Position { ahead: Ahead, lane: u8, anchor: u8 },
-    WantEpoch { ahead: Ahead },
+    EpochWanted { ahead: Ahead },
 }
 
 /// Runs the operations that `octets` stand for.
@@ -216,7 +216,7 @@ impl Bench {
     fn say(&mut self, message: Message) {
         let before = self.session.state();
         if let Message::EpochReady { epoch } = message
-            && matches!(before.channel, ChannelState::Greeted | ChannelState::Up)
+            && matches!(before.channel, ChannelState::HelloReceived | ChannelState::Up)
         {
             self.ready.insert(epoch);
         }
@@ -273,7 +273,7 @@ impl Bench {
                 assert_eq!(generation, self.generation);
                 assert!(seq.is_multiple_of(WINDOW / 2));
             }
-            Command::TellPosition { generation, epoch, lane, .. } => {
+            Command::RequestPosition { generation, epoch, lane, .. } => {
                 assert_eq!(generation, self.generation);
                 assert!(epoch > 0 && epoch <= self.sending && lane < 2);
             }
@@ -361,8 +361,8 @@ impl Bench {
                 let seq = u64::from(anchor) * WINDOW / 2;
                 Event::Position { peer, generation, epoch: ahead.of(self.sending), lane, seq }
             }
-            Input::WantEpoch { ahead } => {
-                Event::WantEpoch { peer, generation, newest: ahead.of(self.sending) }
+            Input::EpochWanted { ahead } => {
+                Event::EpochWanted { peer, generation, newest: ahead.of(self.sending) }
             }
         }
     }

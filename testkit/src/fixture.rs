@@ -52,13 +52,13 @@ pub struct FixtureSa {
 /// One frame, before and after protection.
 #[derive(Debug)]
 pub struct FixtureFrame {
-    /// What kind of frame it is.
+    /// Kind of frame.
     pub label: String,
     /// `ab` or `ba`.
     pub direction: String,
-    /// What was handed to the protecting interface.
+    /// The frame handed to the protecting interface.
     pub clear: Vec<u8>,
-    /// What it sent.
+    /// The frame that it sent.
     pub wire: Vec<u8>,
     /// The receiver of the recorded run delivered `clear`.
     pub delivered: bool,

@@ -13,7 +13,7 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-/// What a needle's octets are kept under; read so that no compiler takes it off again for good.
+/// Mask over a needle's octets, read so that no compiler removes it for good.
 const MASK: u8 = 0xa7;
 /// Octets that are looked at in one piece; the next one begins so many before its end.
 const PIECE: usize = 1 << 16;

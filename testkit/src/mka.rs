@@ -12,11 +12,11 @@ use crate::fixture::{pcap_frames, vectors};
 pub struct MkaCase {
     /// The file's name without its ending.
     pub name: String,
-    /// Who took part, by a letter: `a` has 02:00:00:00:00:0a.
+    /// Participants, by a letter: `a` has 02:00:00:00:00:0a.
     pub participants: BTreeMap<String, Participant>,
     /// The SAKs that were distributed.
     pub saks: Vec<DistributedSak>,
-    /// What is said of each frame, in the order of the capture.
+    /// Description of each frame, in the order of the capture.
     pub frames: Vec<MkaFrame>,
     /// The frames.
     #[serde(skip)]
@@ -59,7 +59,7 @@ pub struct DistributedSak {
     pub sak: Vec<u8>,
 }
 
-/// What an independent reader says of a frame.
+/// An independent reader's description of a frame.
 #[derive(Debug, Deserialize)]
 pub struct MkaFrame {
     /// `mkpdu` or `macsec`.

@@ -13,7 +13,7 @@ use core::hint::black_box;
 use aes::Aes128;
 use aes::cipher::{BlockCipherEncrypt as _, KeyInit as _};
 use antedate::cbc_mac::CbcMac;
-use antedate::dtls::Records;
+use antedate::dtls::RecordNumbering;
 use antedate::keystream::Keystream;
 use antedate::sender::Numbering as _;
 use antedate::{CacheHit, Ccm, Expected, Gcm, Sender, TagLength};
@@ -77,18 +77,18 @@ pub struct Row {
     pub ordinary: u64,
     /// The preparation.
     pub prepare: u64,
-    /// What is left to do when the data is there.
+    /// Work that is left when the data is there.
     pub online: u64,
 }
 
 /// Measures.
 pub trait Meter {
-    /// How much `run` takes, which does something [`BATCH`] times.
+    /// Cost of `run`, which does something [`BATCH`] times.
     fn measure(&mut self, run: &mut dyn FnMut()) -> u64;
 }
 
 const KEY: [u8; 16] = *b"a key of no use!";
-const RECORDS: Records = Records { salt: [1, 2, 3, 4], epoch: 1, kind: 23 };
+const RECORDS: RecordNumbering = RecordNumbering { salt: [1, 2, 3, 4], epoch: 1, kind: 23 };
 
 /// All rows, one after the other.
 pub fn each_row(meter: &mut dyn Meter, found: &mut dyn FnMut(Row)) {
@@ -200,11 +200,11 @@ fn mac(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
 fn both(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
     let ccm = Ccm::new(Aes128::new(&KEY.into()), TagLength::EIGHT);
     let mut sender = Sender::<_, _, 1008, 96, BATCH>::new(&ccm, RECORDS, 0);
-    let mut met = CacheHit::All;
+    let mut met = CacheHit::Full;
     let mut send_all = |sender: &mut Sender<'_, _, _, 1008, 96, BATCH>, data: &mut [[u8; LONGEST]; BATCH]| {
         for data in data {
             if let Ok(sent) = sender.send(black_box(&mut data[..payload])) {
-                met = met.min(black_box(sent).met);
+                met = met.min(black_box(sent).hit);
             }
         }
     };

@@ -34,9 +34,10 @@ use suite::CipherSuite;
 use tunnel::Mode;
 use wire::fieldbus::{CellSuite, Protect, Protection};
 
-/// How much more than the committed figure is allowed.
+/// Permitted growth over the committed figure.
 const ALLOWANCE: f64 = 1.03;
-/// What aws-lc may use: AES, CLMUL, SSE up to 4.2, AVX, AVX2 (OPENSSL_ia32cap(3): words 1 and 0, then 3 and 2).
+/// CPU features for aws-lc: AES, CLMUL, SSE up to 4.2, AVX, AVX2 (OPENSSL_ia32cap(3): words 1 and 0, then 3
+/// and 2).
 const CPU: &str = "0x1e58020247000000:0x128";
 /// Bursts of the shorter and the longer count.
 const BURSTS: [u64; 2] = [20, 60];
@@ -118,9 +119,9 @@ fn renew() -> Result<(), String> {
 
 /// Something with two halves, of which the second needs the first.
 struct Pair {
-    /// What callgrind is given.
+    /// Arguments of callgrind.
     subject: String,
-    /// What the halves are called.
+    /// Names of the halves.
     names: [String; 2],
     /// Frames or SDUs of a burst.
     each: usize,
@@ -201,7 +202,7 @@ fn callgrind(subject: &str, half: &str, bursts: u64) -> Result<u64, String> {
     }
 }
 
-/// What callgrind counts: so many bursts of a half.
+/// Work that callgrind counts: this many bursts of a half.
 fn run(subject: &str, half: &str, bursts: &str) -> Result<(), String> {
     let unknown = || format!("{subject:?} is not SUBJECT,KIND,OCTETS");
     let [what, kind, octets] = subject.split(',').collect::<Vec<_>>()[..] else { return Err(unknown()) };

@@ -54,7 +54,7 @@
 // Octets of a GCM nonce in front of the number.
 #define ANTEDATE_GCM_PREFIX_OCTETS 4
 
-// What the memory of a sender is aligned to: an array of uint64_t is.
+// Alignment of a sender's memory, which an array of uint64_t has.
 #define ANTEDATE_ALIGNMENT 8
 
 #if defined(ANTEDATE_32_BIT)
@@ -87,7 +87,7 @@
 #define ANTEDATE_LARGE_OCTETS 6656
 #endif
 
-// What of the preparation was of use.
+// Usable share of the preparation.
 enum antedate_met
 #ifdef __cplusplus
   : int32_t
@@ -104,7 +104,7 @@ enum antedate_met
 typedef int32_t antedate_met;
 #endif // __cplusplus
 
-// What a function answers. Negative: nothing was done, and no number was used.
+// Result of a function. Negative: nothing was done, and no number was used.
 enum antedate_result
 #ifdef __cplusplus
   : int32_t
@@ -144,7 +144,7 @@ typedef struct antedate_ccm antedate_ccm;
 // Seals GCM messages under one key. It lies in memory that its owner gave, and must not be moved.
 typedef struct antedate_gcm antedate_gcm;
 
-// How CCM messages are sealed. The octets that it points at are copied.
+// Parameters for sealing CCM messages. The octets that it points at are copied.
 typedef struct antedate_ccm_config {
     // The key.
     const uint8_t *key;
@@ -152,12 +152,12 @@ typedef struct antedate_ccm_config {
     size_t key_octets;
     // Octets of a tag: 4, 6, 8, 10, 12, 14 or 16.
     size_t tag_octets;
-    // What nonces begin with; no other sender has this one under this key. The message's number follows, in 4 octets,
-    // most significant first.
+    // Beginning of nonces; no other sender has this one under this key. The message's number follows, in 4
+    // octets, most significant first.
     const uint8_t *prefix;
     // 3 to 9, for nonces of 7 to 13 octets.
     size_t prefix_octets;
-    // What is authenticated beside each message and not sent with it; may be NULL.
+    // Octets that are authenticated with each message and not sent with it; may be NULL.
     const void *aad;
     // Up to ANTEDATE_CCM_AAD_OCTETS.
     size_t aad_octets;
@@ -166,8 +166,8 @@ typedef struct antedate_ccm_config {
     uint32_t first_number;
 } antedate_ccm_config;
 
-// How DTLS 1.2 records are sealed: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch and direction. The
-// octets that it points at are copied.
+// Parameters for sealing DTLS 1.2 records: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch
+// and direction. The octets that it points at are copied.
 typedef struct antedate_dtls_config {
     // The key: client_write_key or server_write_key.
     const uint8_t *key;
@@ -191,18 +191,18 @@ typedef struct antedate_sent {
     size_t octets;
     // The message's number. Unless the receiver counts along, it is to be sent too.
     uint64_t number;
-    // What of the preparation was of use.
+    // Usable share of the preparation.
     antedate_met met;
 } antedate_sent;
 
-// How GCM messages are sealed. The octets that it points at are copied.
+// Parameters for sealing GCM messages. The octets that it points at are copied.
 typedef struct antedate_gcm_config {
     // The key.
     const uint8_t *key;
     // 16 (AES-128) or 32 (AES-256).
     size_t key_octets;
-    // What nonces begin with; no other sender has this one under this key. The message's number follows, in 8 octets,
-    // most significant first.
+    // Beginning of nonces; no other sender has this one under this key. The message's number follows, in 8
+    // octets, most significant first.
     uint8_t prefix[4];
     // The number of the first message. No number from here on was ever used under this key and prefix: keep the next one in
     // memory that survives a restart, or change the key.

@@ -1,13 +1,13 @@
 //! AES-CCM: messages with a prefix and a number as their nonce, and records of DTLS 1.2.
 
-// What a caller has to grant stands in the comments that C reads.
+// The comments that C reads list the caller's obligations.
 #![allow(unsafe_code, clippy::missing_safety_doc)]
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
 use antedate::ccm::AAD_OCTETS;
-use antedate::dtls::{self, RecordError, Records};
+use antedate::dtls::{self, RecordError, RecordNumbering};
 use antedate::sender::Numbering;
 use antedate::{Ccm, Expected, Nonce, Sender, TagLength};
 
@@ -16,7 +16,7 @@ use crate::memory::{self, enter, needed, place, Head, Kind};
 use crate::octets::{self, Area};
 use crate::results::antedate_result::{self, *};
 use crate::results::{answer, antedate_sent, prepared};
-use crate::rooms::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
+use crate::sizes::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
 
 /// The longest AAD of a message, in octets.
 pub const ANTEDATE_CCM_AAD_OCTETS: usize = 32;
@@ -39,7 +39,7 @@ pub struct antedate_ccm {
     _private: [u8; 0],
 }
 
-// What rooms.rs promises: a sender fits into its memory, on each machine that this is built for.
+// The promise of sizes.rs: a sender fits into its memory, on each machine that this is built for.
 const _: () = assert!(
     fits::<64, 32, 2>(ANTEDATE_SMALL_OCTETS)
         && fits::<256, 96, 4>(ANTEDATE_MEDIUM_OCTETS)
@@ -48,10 +48,11 @@ const _: () = assert!(
 
 const fn fits<const N: usize, const T: usize, const SLOTS: usize>(octets: usize) -> bool {
     needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, Prefixed, N, T, SLOTS>>() <= octets
-        && needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, Records, N, T, SLOTS>>() <= octets
+        && needed::<dyn Messages, Ccm<Cipher>, Sender<'static, Cipher, RecordNumbering, N, T, SLOTS>>()
+            <= octets
 }
 
-/// How CCM messages are sealed. The octets that it points at are copied.
+/// Parameters for sealing CCM messages. The octets that it points at are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct antedate_ccm_config {
@@ -61,12 +62,12 @@ pub struct antedate_ccm_config {
     pub key_octets: usize,
     /// Octets of a tag: 4, 6, 8, 10, 12, 14 or 16.
     pub tag_octets: usize,
-    /// What nonces begin with; no other sender has this one under this key. The message's number follows, in 4 octets,
-    /// most significant first.
+    /// Beginning of nonces; no other sender has this one under this key. The message's number follows, in 4
+    /// octets, most significant first.
     pub prefix: *const u8,
     /// 3 to 9, for nonces of 7 to 13 octets.
     pub prefix_octets: usize,
-    /// What is authenticated beside each message and not sent with it; may be NULL.
+    /// Octets that are authenticated with each message and not sent with it; may be NULL.
     pub aad: *const c_void,
     /// Up to ANTEDATE_CCM_AAD_OCTETS.
     pub aad_octets: usize,
@@ -75,8 +76,8 @@ pub struct antedate_ccm_config {
     pub first_number: u32,
 }
 
-/// How DTLS 1.2 records are sealed: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch and direction. The
-/// octets that it points at are copied.
+/// Parameters for sealing DTLS 1.2 records: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch
+/// and direction. The octets that it points at are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct antedate_dtls_config {
@@ -96,7 +97,7 @@ pub struct antedate_dtls_config {
     pub first_number: u64,
 }
 
-/// What C may do, whatever is prepared and however messages are numbered.
+/// Operations of C on a sender, whatever is prepared and however messages are numbered.
 pub(crate) trait Messages {
     fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool;
     fn prepare_as_before(&mut self, template: &[u8]) -> bool;
@@ -109,7 +110,7 @@ impl Kind for dyn Messages {
     const MARK: u32 = u32::from_be_bytes(*b"acCM");
 }
 
-/// How a message with a number stands in a buffer.
+/// Layout of a numbered message in a buffer.
 trait Written: Numbering + Sized {
     fn send<const N: usize, const T: usize, const SLOTS: usize>(
         sender: &mut Sender<'static, Cipher, Self, N, T, SLOTS>,
@@ -179,11 +180,11 @@ impl Written for Prefixed {
         let tag = rest.get_mut(..tag_octets).ok_or(ANTEDATE_ERROR_ROOM)?;
         let sent = sender.send(data)?;
         tag.copy_from_slice(sent.tag.octets());
-        Ok(antedate_sent { octets: length + tag_octets, number: sent.number, met: sent.met.into() })
+        Ok(antedate_sent { octets: length + tag_octets, number: sent.number, met: sent.hit.into() })
     }
 }
 
-impl Written for Records {
+impl Written for RecordNumbering {
     fn send<const N: usize, const T: usize, const SLOTS: usize>(
         sender: &mut Sender<'static, Cipher, Self, N, T, SLOTS>,
         buffer: &mut [u8],
@@ -196,7 +197,7 @@ impl Written for Records {
             RecordError::Room => ANTEDATE_ERROR_ROOM,
             RecordError::Exhausted => ANTEDATE_ERROR_EXHAUSTED,
         })?;
-        Ok(antedate_sent { octets: written.octets, number: written.number, met: written.met.into() })
+        Ok(antedate_sent { octets: written.octets, number: written.number, met: written.hit.into() })
     }
 }
 
@@ -240,12 +241,12 @@ pub unsafe extern "C" fn antedate_dtls_init(
     let read = || {
         // SAFETY: the caller's pointer, checked here for NULL.
         let config = unsafe { config.as_ref() }.ok_or(ANTEDATE_ERROR_NULL)?;
-        if !matches!(config.tag_octets, 8 | 16) || config.first_number > Records::LAST {
+        if !matches!(config.tag_octets, 8 | 16) || config.first_number > RecordNumbering::LAST {
             return Err(ANTEDATE_ERROR_LENGTH);
         }
         // SAFETY: the key can be read, with the length in the configuration, which the caller grants.
         let key = unsafe { octets::read(config.key, config.key_octets) }?;
-        let records = Records { salt: config.salt, epoch: config.epoch, kind: config.content_type };
+        let records = RecordNumbering { salt: config.salt, epoch: config.epoch, kind: config.content_type };
         Ok((ccm(key, config.tag_octets)?, records, config.first_number))
     };
     // SAFETY: as the caller grants it.

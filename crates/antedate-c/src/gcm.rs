@@ -1,6 +1,6 @@
 //! AES-GCM: nonces of a prefix and a number, an AAD for each message.
 
-// What a caller has to grant stands in the comments that C reads.
+// The comments that C reads list the caller's obligations.
 #![allow(unsafe_code, clippy::missing_safety_doc)]
 
 use core::ffi::c_void;
@@ -14,7 +14,7 @@ use crate::memory::{self, enter, needed, place, Head, Kind};
 use crate::octets::{self, Area};
 use crate::results::antedate_result::{self, *};
 use crate::results::{answer, antedate_sent, prepared};
-use crate::rooms::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
+use crate::sizes::{choose, ANTEDATE_LARGE_OCTETS, ANTEDATE_MEDIUM_OCTETS, ANTEDATE_SMALL_OCTETS};
 
 /// Octets of a GCM tag.
 pub const ANTEDATE_GCM_TAG_OCTETS: usize = 16;
@@ -28,7 +28,7 @@ pub struct antedate_gcm {
     _private: [u8; 0],
 }
 
-// What rooms.rs promises: a sender fits into its memory, on each machine that this is built for.
+// The promise of sizes.rs: a sender fits into its memory, on each machine that this is built for.
 const _: () = assert!(
     fits::<64, 2>(ANTEDATE_SMALL_OCTETS)
         && fits::<256, 4>(ANTEDATE_MEDIUM_OCTETS)
@@ -39,7 +39,7 @@ const fn fits<const N: usize, const SLOTS: usize>(octets: usize) -> bool {
     needed::<dyn Messages, Gcm<Cipher>, Sender<'static, Cipher, N, SLOTS>>() <= octets
 }
 
-/// How GCM messages are sealed. The octets that it points at are copied.
+/// Parameters for sealing GCM messages. The octets that it points at are copied.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct antedate_gcm_config {
@@ -47,15 +47,15 @@ pub struct antedate_gcm_config {
     pub key: *const u8,
     /// 16 (AES-128) or 32 (AES-256).
     pub key_octets: usize,
-    /// What nonces begin with; no other sender has this one under this key. The message's number follows, in 8 octets,
-    /// most significant first.
+    /// Beginning of nonces; no other sender has this one under this key. The message's number follows, in 8
+    /// octets, most significant first.
     pub prefix: [u8; 4],
     /// The number of the first message. No number from here on was ever used under this key and prefix: keep the next one in
     /// memory that survives a restart, or change the key.
     pub first_number: u64,
 }
 
-/// What C may do, however much is prepared.
+/// Operations of C on a sender, however much is prepared.
 pub(crate) trait Messages {
     fn prepare(&mut self, octets: usize, aad: &[u8]) -> bool;
     fn prepare_as_before(&mut self, aad: &[u8]) -> bool;
@@ -103,7 +103,7 @@ impl<const N: usize, const SLOTS: usize> Messages for Sender<'static, Cipher, N,
         Ok(antedate_sent {
             octets: length + ANTEDATE_GCM_TAG_OCTETS,
             number: sent.number,
-            met: sent.met.into(),
+            met: sent.hit.into(),
         })
     }
 }

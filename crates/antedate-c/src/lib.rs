@@ -4,7 +4,7 @@
 //! What stands here turns pointers, lengths and numbers of C into what `antedate` takes, or refuses them; no cipher and no
 //! numbering. Names are spelled as C has them. Nothing is allocated: a sender lies in memory that the caller gives
 //! (`memory.rs`), and what is generic in Rust, as how much is prepared, follows from how much memory that is
-//! (`rooms.rs`).
+//! (`sizes.rs`).
 //!
 //! Beside the engine this is the one room with unsafe code, since pointers come in; each module that has some says so at its
 //! beginning. Panics do not cross the border: there is none for any input that is checked here, and if one were a defect,
@@ -23,7 +23,7 @@ pub mod gcm;
 mod memory;
 mod octets;
 pub mod results;
-pub mod rooms;
+pub mod sizes;
 #[cfg(test)]
 mod tests;
 

@@ -19,12 +19,12 @@ use zeroize::Zeroize as _;
 
 use crate::octets::Area;
 use crate::results::antedate_result::{self, *};
-use crate::rooms::ANTEDATE_ALIGNMENT;
+use crate::sizes::ANTEDATE_ALIGNMENT;
 
-/// What a context begins with. `S`: what C may do with the sender, whatever its size.
+/// Beginning of a context. `S`: operations of C on the sender, whatever its size.
 #[repr(C)]
 pub(crate) struct Head<S: ?Sized> {
-    /// Where this lies.
+    /// Own address.
     address: usize,
     /// [`Kind::MARK`].
     mark: u32,
@@ -35,7 +35,7 @@ pub(crate) struct Head<S: ?Sized> {
     sender: NonNull<S>,
 }
 
-/// What tells one kind of sender from another, whatever C has cast.
+/// Tag that tells one kind of sender from another, whatever C has cast.
 pub(crate) trait Kind {
     /// In its head.
     const MARK: u32;

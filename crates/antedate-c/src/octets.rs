@@ -34,7 +34,7 @@ impl Area {
         Self::new(value, if value.is_null() { 0 } else { size_of::<T>() })
     }
 
-    /// How long it is.
+    /// Its length.
     pub(crate) const fn octets(self) -> usize {
         self.octets
     }

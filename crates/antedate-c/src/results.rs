@@ -1,8 +1,8 @@
-//! What functions answer.
+//! Results of functions.
 
 use antedate::CacheHit;
 
-/// What a function answers. Negative: nothing was done, and no number was used.
+/// Result of a function. Negative: nothing was done, and no number was used.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum antedate_result {
@@ -31,7 +31,7 @@ pub enum antedate_result {
     ANTEDATE_ERROR_EXHAUSTED = -8,
 }
 
-/// What of the preparation was of use.
+/// Usable share of the preparation.
 #[repr(i32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum antedate_met {
@@ -46,9 +46,9 @@ pub enum antedate_met {
 impl From<CacheHit> for antedate_met {
     fn from(met: CacheHit) -> Self {
         match met {
-            CacheHit::Nothing => Self::ANTEDATE_MET_NOTHING,
-            CacheHit::Keystream => Self::ANTEDATE_MET_KEYSTREAM,
-            CacheHit::All => Self::ANTEDATE_MET_ALL,
+            CacheHit::Miss => Self::ANTEDATE_MET_NOTHING,
+            CacheHit::KeystreamOnly => Self::ANTEDATE_MET_KEYSTREAM,
+            CacheHit::Full => Self::ANTEDATE_MET_ALL,
         }
     }
 }
@@ -61,7 +61,7 @@ pub struct antedate_sent {
     pub octets: usize,
     /// The message's number. Unless the receiver counts along, it is to be sent too.
     pub number: u64,
-    /// What of the preparation was of use.
+    /// Usable share of the preparation.
     pub met: antedate_met,
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn answer(outcome: Result<(), antedate_result>) -> antedate_result {
     }
 }
 
-/// What is prepared or not.
+/// State of the preparation.
 pub(crate) fn prepared(done: bool) -> Result<(), antedate_result> {
     if done {
         Ok(())

@@ -1,4 +1,4 @@
-//! What C may do wrong, and that every length which there is works.
+//! Mistakes that C can make, and every legal length.
 
 #![allow(unsafe_code, clippy::undocumented_unsafe_blocks)]
 
@@ -16,7 +16,7 @@ use crate::memory::{enter, Head};
 use crate::results::antedate_met::*;
 use crate::results::antedate_result::{self, *};
 use crate::results::antedate_sent;
-use crate::rooms::*;
+use crate::sizes::*;
 
 const KEY: [u8; 32] = [7; 32];
 const PREFIX: [u8; 10] = *b"station-10";
@@ -104,7 +104,7 @@ fn send(
     Ok(sent).filter_ok(result)
 }
 
-/// What the ordinary mode makes of a message.
+/// The ordinary mode's result for a message.
 fn ordinary(key: &[u8], tag: usize, nonce: &[u8], aad: &[u8], data: &[u8]) -> Vec<u8> {
     let (tag, nonce) = (TagLength::new(tag).unwrap(), Nonce::new(nonce).unwrap());
     let mut sealed = data.to_vec();
@@ -246,7 +246,7 @@ fn memory_decides_what_is_prepared() {
         }
         assert_eq!(unsafe { antedate_gcm_prepare(sender, 2000, ptr::null(), 0) }, ANTEDATE_FULL);
         assert_eq!(memory.last(), Some(&0x5a5a_5a5a_5a5a_5a5a));
-        // What is wiped holds nothing.
+        // Wiped memory holds nothing.
         assert_eq!(unsafe { antedate_gcm_wipe(sender) }, ANTEDATE_OK);
         assert!(memory[..memory.len() - 1].iter().all(|word| *word == 0));
         assert_eq!(unsafe { antedate_gcm_wipe(sender) }, ANTEDATE_ERROR_NO_SENDER);

@@ -1,11 +1,11 @@
-//! CBC-MAC that can be stopped and resumed (paper section IV-B).
+//! CBC-MAC that can be suspended and resumed (paper section IV-B).
 //!
 //! ```text
 //!  c_i = AES(k, c_{i-1} xor p_i)         c_0 = 0; the last c_i is the MAC
 //! ```
 //!
-//! What is authenticated here begins with its length (as B_0 of CCM does), or has one fixed length: otherwise a CBC-MAC
-//! can be forged.
+//! The authenticated octets must begin with their length (as B_0 of CCM does) or have one fixed length:
+//! otherwise a CBC-MAC can be forged.
 
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
@@ -13,11 +13,11 @@ use zeroize::Zeroizing;
 
 use crate::keystream::{BLOCK_OCTETS, xor};
 
-/// A CBC-MAC under way. A copy of it resumes where it stood.
+/// A CBC-MAC in progress. A copy of it resumes at the same place.
 #[derive(Clone)]
 pub struct CbcMac {
     state: Zeroizing<[u8; BLOCK_OCTETS]>,
-    /// Octets in the block that is not complete.
+    /// Octets in the incomplete block.
     filled: usize,
 }
 
@@ -33,7 +33,7 @@ impl CbcMac {
         Self { state: Zeroizing::new([0; BLOCK_OCTETS]), filled: 0 }
     }
 
-    /// Takes more octets: one AES block for each block that they complete.
+    /// Adds octets: one AES block for each completed block.
     pub fn update<C>(&mut self, cipher: &C, mut octets: &[u8])
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
@@ -49,7 +49,7 @@ impl CbcMac {
         }
     }
 
-    /// Completes the block with zeros, if one has begun.
+    /// Completes a begun block with zeros.
     pub fn pad<C>(&mut self, cipher: &C)
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
@@ -59,7 +59,7 @@ impl CbcMac {
         }
     }
 
-    /// The MAC of all octets, the last block completed with zeros.
+    /// MAC of all octets, the last block completed with zeros.
     pub fn finish<C>(mut self, cipher: &C) -> Zeroizing<[u8; BLOCK_OCTETS]>
     where
         C: BlockCipherEncrypt<BlockSize = U16>,

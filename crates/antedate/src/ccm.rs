@@ -9,8 +9,8 @@
 //!  online:  exclusive-or;            CBC-MAC over what is behind the template
 //! ```
 //!
-//! B_0 holds the length, so the CBC-MAC can be begun only for a length that is guessed. If length, AAD or template turn
-//! out to be others, the CBC-MAC is computed anew and the keystream stays of use.
+//! B_0 holds the length, so the CBC-MAC can begin only for a predicted length. If length, AAD or template
+//! differ in the end, the CBC-MAC is computed again, and the keystream is still of use.
 
 use core::fmt;
 
@@ -22,14 +22,14 @@ use zeroize::{Zeroize as _, Zeroizing};
 use crate::cbc_mac::CbcMac;
 use crate::keystream::{BLOCK_OCTETS, Keystream, apply, wipe, xor};
 
-/// The longest AAD for which a CBC-MAC is begun beforehand: a record of DTLS has 13 octets, a SecTAG with its addresses
-/// 28.
+/// Longest AAD for which a CBC-MAC is begun ahead: a record of DTLS has 13 octets, a SecTAG with its
+/// addresses 28.
 pub const AAD_OCTETS: usize = 32;
 
-/// The longest AAD: a longer one would have another form of length in front.
+/// Longest AAD: a longer one has another encoding of its length.
 pub const LONGEST_AAD: usize = 0xfeff;
 
-/// A nonce of 7 to 13 octets. The shorter it is, the longer a message may be.
+/// A nonce of 7 to 13 octets. A shorter nonce permits longer messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Nonce {
     octets: [u8; Self::LONGEST],
@@ -63,7 +63,7 @@ impl Nonce {
         (BLOCK_OCTETS - 1) as u8 - self.length
     }
 
-    /// The longest message under this nonce, in octets.
+    /// Longest message under this nonce, in octets.
     pub const fn longest_message(self) -> u64 {
         match self.length_octets() {
             8 => u64::MAX,
@@ -74,7 +74,7 @@ impl Nonce {
     /// `flags | nonce | number`, the number in the last octets.
     fn block(&self, flags: u8, number: u64) -> [u8; BLOCK_OCTETS] {
         let mut block = [0; BLOCK_OCTETS];
-        // Only zeros of the number are covered: it is below 256^L.
+        // Covers only zeros of the number: it is below 256^L.
         block[8..].copy_from_slice(&number.to_be_bytes());
         block[0] = flags;
         block[1..1 + usize::from(self.length)].copy_from_slice(self.octets());
@@ -82,12 +82,12 @@ impl Nonce {
     }
 }
 
-/// How many octets of the MAC are sent: 4, 6, 8, 10, 12, 14 or 16.
+/// Length of a tag: 4, 6, 8, 10, 12, 14 or 16 octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagLength(u8);
 
 impl TagLength {
-    /// As the suites of DTLS with CCM-8 have it (RFC 6655).
+    /// Tag of the suites of DTLS with CCM-8 (RFC 6655).
     pub const EIGHT: Self = Self(8);
     /// The whole MAC.
     pub const SIXTEEN: Self = Self(16);
@@ -106,7 +106,7 @@ impl TagLength {
     }
 }
 
-/// What proves that a message is authentic: 4 to 16 octets.
+/// Authentication tag of a message: 4 to 16 octets.
 #[derive(Clone, Copy)]
 pub struct Tag {
     octets: [u8; BLOCK_OCTETS],
@@ -114,7 +114,7 @@ pub struct Tag {
 }
 
 impl Tag {
-    /// The octets, to be sent behind the data.
+    /// The octets, sent behind the data.
     pub fn octets(&self) -> &[u8] {
         &self.octets[..self.length.octets()]
     }
@@ -126,41 +126,41 @@ impl fmt::Debug for Tag {
     }
 }
 
-/// The message is not what was sent. Its octets are wiped.
+/// Error of a message that is not authentic. Its octets are wiped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NotAuthentic;
 
-/// What of the preparation was of use.
+/// Usable share of the preparation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum CacheHit {
     /// Nothing was prepared.
-    Nothing,
-    /// The keystream; length, AAD or template were others than expected, and the MAC was computed anew.
-    Keystream,
+    Miss,
+    /// Only the keystream: length, AAD or template were not as predicted, and the MAC was computed again.
+    KeystreamOnly,
     /// All of it.
-    All,
+    Full,
 }
 
-/// What was sealed, and what it took.
+/// Tag of a sealed message, with the usable preparation.
 #[derive(Clone, Copy, Debug)]
 pub struct Sealed {
     /// The tag.
     pub tag: Tag,
-    /// What was of use.
-    pub met: CacheHit,
+    /// Usable share of the preparation.
+    pub hit: CacheHit,
 }
 
-/// How long a message will be.
+/// Predicted length of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// Most likely so many octets: the CBC-MAC is begun for this length.
+    /// Most likely length: the CBC-MAC is begun for it.
     pub length: usize,
-    /// Hardly ever more than this: so much keystream is made.
+    /// Length that is hardly ever exceeded: this much keystream is made.
     pub at_most: usize,
 }
 
 impl Expected {
-    /// So many octets, and never more.
+    /// Exactly this many octets.
     pub const fn exactly(length: usize) -> Self {
         Self { length, at_most: length }
     }
@@ -192,7 +192,7 @@ where
         self.tag
     }
 
-    /// Encrypts `data` in place, in the ordinary way. `nonce` has not been used under this key, and is not again.
+    /// Encrypts `data` in place, in the ordinary way. `nonce` must be used only once under this key.
     ///
     /// # Panics
     /// If the AAD is longer than [`LONGEST_AAD`], or the data longer than [`Nonce::longest_message`].
@@ -216,8 +216,8 @@ where
         compare_tags(&self.tag_of(mac, &self.tag_mask(nonce)), tag, data)
     }
 
-    /// Prepares for one message under `nonce`, which is used up by it. `template`: what the message will begin with;
-    /// octets beyond `T` are of no use.
+    /// Prepares for one message under `nonce`, which that message uses up. `template`: the predicted
+    /// beginning of the message; octets beyond `T` are of no use.
     pub fn prepare<const N: usize, const T: usize>(
         &self,
         nonce: &Nonce,
@@ -226,7 +226,7 @@ where
         template: &[u8],
     ) -> Prepared<'_, C, N, T> {
         let mut prepared = Prepared::empty(self);
-        prepared.renew(nonce, aad, expected, template);
+        prepared.prepare_anew(nonce, aad, expected, template);
         prepared
     }
 
@@ -272,19 +272,19 @@ impl Nonce {
     }
 }
 
-/// A message's cipher work, done before there is a message. Used up by the one that it seals or opens.
+/// Cipher work of a message, done before the message exists. One seal or open uses it up.
 pub struct Prepared<'k, C, const N: usize, const T: usize> {
     ccm: &'k Ccm<C>,
     nonce: Nonce,
     keystream: Keystream<N>,
     tag_mask: Zeroizing<[u8; BLOCK_OCTETS]>,
-    /// The CBC-MAC over B_0, the AAD and the covered part of the template, if it could be begun.
+    /// CBC-MAC over B_0, the AAD and the covered part of the template, if it could be begun.
     mac: Option<CbcMac>,
     aad: [u8; AAD_OCTETS],
     aad_octets: usize,
     length: usize,
     template: [u8; T],
-    /// Those octets of the template that the MAC covers: whole blocks, or the whole message.
+    /// Octets of the template that the MAC covers: whole blocks, or the whole message.
     covered: usize,
 }
 
@@ -292,7 +292,7 @@ impl<'k, C, const N: usize, const T: usize> Prepared<'k, C, N, T>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
-    /// Nothing is prepared.
+    /// Without preparation.
     pub(crate) fn empty(ccm: &'k Ccm<C>) -> Self {
         Self {
             ccm,
@@ -308,11 +308,11 @@ where
         }
     }
 
-    /// Prepares for another message, in the place of what was prepared.
-    pub(crate) fn renew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
+    /// Prepares for another message, in place.
+    pub(crate) fn prepare_anew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
         let Self { ccm, .. } = *self;
         self.nonce = *nonce;
-        self.keystream.renew(&ccm.cipher, nonce.counter(1), expected.at_most);
+        self.keystream.prepare_anew(&ccm.cipher, nonce.counter(1), expected.at_most);
         self.tag_mask = ccm.tag_mask(nonce);
         self.mac = None;
         let length = expected.length;
@@ -334,12 +334,12 @@ where
         self.mac = Some(mac);
     }
 
-    /// The nonce that it is for.
+    /// Its nonce.
     pub const fn nonce(&self) -> &Nonce {
         &self.nonce
     }
 
-    /// Whether the message is as it was expected. In constant time for messages of one length.
+    /// True if the message is as predicted. In constant time for messages of one length.
     fn is_as_expected(&self, aad: &[u8], data: &[u8]) -> bool {
         let lengths = data.len() == self.length && aad.len() == self.aad_octets;
         lengths && equal(aad, &self.aad) & equal(&data[..self.covered], &self.template)
@@ -350,40 +350,40 @@ where
     /// # Panics
     /// As [`Ccm::seal`].
     pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
-        self.use_up(aad, data)
+        self.consume(aad, data)
     }
 
-    /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
-    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
-        let (mac, met) = self.mac_of(aad, data);
-        self.keystream.use_up(&self.ccm.cipher, data);
-        Sealed { tag: self.ccm.tag_of(mac, &self.tag_mask), met }
+    /// [`Prepared::seal`] in place. The caller never uses it again.
+    pub(crate) fn consume(&mut self, aad: &[u8], data: &mut [u8]) -> Sealed {
+        let (mac, hit) = self.mac_of(aad, data);
+        self.keystream.consume(&self.ccm.cipher, data);
+        Sealed { tag: self.ccm.tag_of(mac, &self.tag_mask), hit }
     }
 
     /// Decrypts `data` in place.
     ///
     /// # Errors
-    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
-    /// ordinary way.
+    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is then
+    /// opened in the ordinary way.
     pub fn open(mut self, aad: &[u8], data: &mut [u8], tag: &[u8]) -> Result<CacheHit, NotAuthentic> {
         if aad.len() > LONGEST_AAD || data.len() as u64 > self.nonce.longest_message() {
             data.zeroize();
             return Err(NotAuthentic);
         }
-        self.keystream.use_up(&self.ccm.cipher, data);
-        let (mac, met) = self.mac_of(aad, data);
-        compare_tags(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| met)
+        self.keystream.consume(&self.ccm.cipher, data);
+        let (mac, hit) = self.mac_of(aad, data);
+        compare_tags(&self.ccm.tag_of(mac, &self.tag_mask), tag, data).map(|()| hit)
     }
 
-    /// The MAC of a message, resumed if it is as it was expected.
+    /// MAC of a message, resumed if the message is as predicted.
     fn mac_of(&mut self, aad: &[u8], data: &[u8]) -> (Zeroizing<[u8; BLOCK_OCTETS]>, CacheHit) {
         let Self { ccm, .. } = *self;
         match self.mac.take().filter(|_| self.is_as_expected(aad, data)) {
             Some(mut mac) => {
                 mac.update(&ccm.cipher, &data[self.covered..]);
-                (mac.finish(&ccm.cipher), CacheHit::All)
+                (mac.finish(&ccm.cipher), CacheHit::Full)
             }
-            None => (ccm.mac_of(&self.nonce, aad, data), CacheHit::Keystream),
+            None => (ccm.mac_of(&self.nonce, aad, data), CacheHit::KeystreamOnly),
         }
     }
 }
@@ -394,7 +394,7 @@ impl<C, const N: usize, const T: usize> Drop for Prepared<'_, C, N, T> {
     }
 }
 
-/// Whether `other` begins with `octets`; in a time that depends on lengths alone. By words: see [`xor`].
+/// True if `other` begins with `octets`. Its time depends on lengths alone. By words: see [`xor`].
 fn equal(octets: &[u8], other: &[u8]) -> bool {
     let (words, rest) = octets.as_chunks::<4>();
     let (other_words, _) = other.as_chunks::<4>();

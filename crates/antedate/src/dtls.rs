@@ -6,7 +6,7 @@
 //!  AAD:    epoch 2 | sequence number 6 | type 1 | FE-FD | length of the data 2
 //! ```
 //!
-//! The handshake is somebody else's: keys and salt come from it.
+//! The handshake is not part of this crate: it provides keys and salt.
 
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
@@ -17,7 +17,7 @@ use crate::sender::{Numbering, SendError, Sender};
 /// Octets in front of the data: the record's header and the explicit nonce.
 pub const HEADER_OCTETS: usize = 13 + EXPLICIT_NONCE_OCTETS;
 const EXPLICIT_NONCE_OCTETS: usize = 8;
-/// The type of records that hold what an application sends.
+/// Record type of application data.
 pub const APPLICATION_DATA: u8 = 23;
 /// The version on the wire of DTLS 1.2.
 const VERSION: [u8; 2] = [0xfe, 0xfd];
@@ -26,7 +26,7 @@ pub const LONGEST_DATA: usize = 1 << 14;
 
 /// Records of one epoch in one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Records {
+pub struct RecordNumbering {
     /// The sender's write_IV.
     pub salt: [u8; 4],
     /// The epoch.
@@ -35,14 +35,14 @@ pub struct Records {
     pub kind: u8,
 }
 
-impl Records {
+impl RecordNumbering {
     /// Epoch and sequence number.
     fn explicit(&self, number: u64) -> [u8; EXPLICIT_NONCE_OCTETS] {
         ((u64::from(self.epoch) << 48) | number).to_be_bytes()
     }
 }
 
-impl Numbering for Records {
+impl Numbering for RecordNumbering {
     const LAST: u64 = (1 << 48) - 1;
 
     fn nonce(&self, number: u64) -> Nonce {
@@ -63,16 +63,16 @@ impl Numbering for Records {
 
 /// A record that was written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Written {
+pub struct WrittenRecord {
     /// Its octets, from the beginning of the buffer.
     pub octets: usize,
     /// Its sequence number.
     pub number: u64,
-    /// What of the preparation was of use.
-    pub met: CacheHit,
+    /// Usable share of the preparation.
+    pub hit: CacheHit,
 }
 
-/// Why a record is not written.
+/// Reason for not writing a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordError {
     /// The buffer is too short for header, data and tag, or the data is longer than [`LONGEST_DATA`].
@@ -81,16 +81,16 @@ pub enum RecordError {
     Exhausted,
 }
 
-/// Writes the next record: `buffer` holds the data, `length` octets of it, behind [`HEADER_OCTETS`] free ones, and has room
-/// for the tag.
+/// Writes the next record. `buffer` holds `length` octets of data behind [`HEADER_OCTETS`] free ones, and has
+/// room for the tag.
 ///
 /// # Errors
-/// [`RecordError`]; no sequence number is used then.
+/// [`RecordError`]; then no sequence number is used.
 pub fn write<C, const N: usize, const T: usize, const SLOTS: usize>(
-    sender: &mut Sender<'_, C, Records, N, T, SLOTS>,
+    sender: &mut Sender<'_, C, RecordNumbering, N, T, SLOTS>,
     buffer: &mut [u8],
     length: usize,
-) -> Result<Written, RecordError>
+) -> Result<WrittenRecord, RecordError>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
@@ -113,5 +113,5 @@ where
     header[3..11].copy_from_slice(&explicit);
     header[11..13].copy_from_slice(&((EXPLICIT_NONCE_OCTETS + length + tag_octets) as u16).to_be_bytes());
     header[13..].copy_from_slice(&explicit);
-    Ok(Written { octets, number: sent.number, met: sent.met })
+    Ok(WrittenRecord { octets, number: sent.number, hit: sent.hit })
 }

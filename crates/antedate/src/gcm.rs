@@ -7,7 +7,7 @@
 //!  online:  exclusive-or, GHASH over the rest
 //! ```
 //!
-//! GHASH runs over the encrypted data, so nothing of it can be done before: a template is of no use here.
+//! GHASH runs over the encrypted data, so none of it can be done ahead: a template is of no use here.
 
 pub mod sender;
 
@@ -50,13 +50,13 @@ where
         Self { cipher, ghash }
     }
 
-    /// Encrypts `data` in place, in the ordinary way. `nonce` has not been used under this key, and is not again.
+    /// Encrypts `data` in place, in the ordinary way. `nonce` must be used only once under this key.
     pub fn seal(&self, nonce: &[u8; NONCE_OCTETS], aad: &[u8], data: &mut [u8]) -> [u8; BLOCK_OCTETS] {
         apply(&self.cipher, counter(nonce, 1), BLOCK_OCTETS, data);
         self.tag(self.ghash.clone(), (aad, 0), data, &self.tag_mask(nonce))
     }
 
-    /// Decrypts `data` in place, in the ordinary way. Nothing is decrypted before it is known to be authentic.
+    /// Decrypts `data` in place, in the ordinary way, after checking its authenticity.
     ///
     /// # Errors
     /// [`NotAuthentic`]; `data` is wiped.
@@ -73,8 +73,8 @@ where
         Ok(())
     }
 
-    /// Prepares for one message of about `octets` octets under `nonce`, which is used up by it. `aad`: what its AAD will
-    /// begin with.
+    /// Prepares for one message of about `octets` octets under `nonce`, which that message uses up. `aad`:
+    /// the predicted beginning of its AAD.
     pub fn prepare<const N: usize>(
         &self,
         nonce: &[u8; NONCE_OCTETS],
@@ -105,7 +105,7 @@ where
         mask
     }
 
-    /// The tag of an encrypted message; of the AAD, `hashed` octets are in `ghash` already.
+    /// Tag of an encrypted message. `ghash` already covers `hashed` octets of the AAD.
     fn tag(
         &self,
         mut ghash: GHash,
@@ -125,7 +125,7 @@ where
     }
 }
 
-/// A message's cipher work, done before there is a message. Used up by the one that it seals or opens.
+/// Cipher work of a message, done before the message exists. One seal or open uses it up.
 pub struct Prepared<'k, C, const N: usize> {
     gcm: &'k Gcm<C>,
     nonce: [u8; NONCE_OCTETS],
@@ -141,47 +141,47 @@ impl<C, const N: usize> Prepared<'_, C, N>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
-    /// The nonce that it is for.
+    /// Its nonce.
     pub const fn nonce(&self) -> &[u8; NONCE_OCTETS] {
         &self.nonce
     }
 
     /// Encrypts `data` in place.
     pub fn seal(mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        self.use_up(aad, data)
+        self.consume(aad, data)
     }
 
-    /// [`Prepared::seal`] where it lies. The caller lets it go and never uses it again.
-    pub(crate) fn use_up(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        self.keystream.use_up(&self.gcm.cipher, data);
+    /// [`Prepared::seal`] in place. The caller never uses it again.
+    pub(crate) fn consume(&mut self, aad: &[u8], data: &mut [u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
+        self.keystream.consume(&self.gcm.cipher, data);
         self.tag(aad, data)
     }
 
-    /// Decrypts `data` in place. Nothing is decrypted before it is known to be authentic.
+    /// Decrypts `data` in place, after checking its authenticity.
     ///
     /// # Errors
-    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is opened in the
-    /// ordinary way.
+    /// [`NotAuthentic`]; `data` is wiped. A forged message uses the preparation up too: the true one is then
+    /// opened in the ordinary way.
     pub fn open(
         mut self,
         aad: &[u8],
         data: &mut [u8],
         tag: &[u8; BLOCK_OCTETS],
     ) -> Result<CacheHit, NotAuthentic> {
-        let (own, met) = self.tag(aad, data);
+        let (own, hit) = self.tag(aad, data);
         compare_tags(&own, tag, data)?;
-        self.keystream.use_up(&self.gcm.cipher, data);
-        Ok(met)
+        self.keystream.consume(&self.gcm.cipher, data);
+        Ok(hit)
     }
 
-    /// The tag of an encrypted message, its hash resumed if the AAD is as it was expected.
+    /// Tag of an encrypted message, its hash resumed if the AAD is as predicted.
     fn tag(&self, aad: &[u8], data: &[u8]) -> ([u8; BLOCK_OCTETS], CacheHit) {
-        let (ghash, begun, met) = if aad.starts_with(&self.constant[..self.hashed]) {
-            (&self.ghash, self.hashed, CacheHit::All)
+        let (ghash, begun, hit) = if aad.starts_with(&self.constant[..self.hashed]) {
+            (&self.ghash, self.hashed, CacheHit::Full)
         } else {
-            (&self.gcm.ghash, 0, CacheHit::Keystream)
+            (&self.gcm.ghash, 0, CacheHit::KeystreamOnly)
         };
-        (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), met)
+        (self.gcm.tag(ghash.clone(), (aad, begun), data, &self.tag_mask), hit)
     }
 }
 

@@ -1,4 +1,5 @@
-//! Counter mode, antedated (paper section IV-A): the keystream is made before the data is there, and used up by it.
+//! Counter mode, antedated (paper section IV-A): the keystream is made before the data exists, and the data
+//! uses it up.
 //!
 //! ```text
 //!  before:  cs_i = AES(k, ctr_i)             for as many octets as the message is expected to have
@@ -17,8 +18,7 @@ use zeroize::{Zeroizing, optimization_barrier};
 /// Octets of a block.
 pub const BLOCK_OCTETS: usize = 16;
 
-/// The first octets of the keystream that begins at one counter block; `N` at the most. Used up by the message that it
-/// covers, and wiped.
+/// Beginning of the keystream from one counter block, `N` octets at most. Used up by its message, and wiped.
 pub struct Keystream<const N: usize> {
     /// The counter block of the first octet.
     first: [u8; BLOCK_OCTETS],
@@ -27,22 +27,22 @@ pub struct Keystream<const N: usize> {
 }
 
 impl<const N: usize> Keystream<N> {
-    /// Makes `octets` of the keystream that begins at the counter block `first`, or `N` if that is less. Whole blocks are
-    /// made, so a few more may be ready.
+    /// Makes `octets` of the keystream from the counter block `first`, or `N` if that is less. Makes whole
+    /// blocks, so a few more may be ready.
     pub fn prepare<C>(cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize) -> Self
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
         let mut keystream = Self::EMPTY;
-        keystream.renew(cipher, first, octets);
+        keystream.prepare_anew(cipher, first, octets);
         keystream
     }
 
-    /// Nothing is ready.
+    /// Without prepared octets.
     pub(crate) const EMPTY: Self = Self { first: [0; BLOCK_OCTETS], octets: [0; N], ready: 0 };
 
-    /// Makes another keystream in the place of this one.
-    pub(crate) fn renew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
+    /// Makes another keystream in place.
+    pub(crate) fn prepare_anew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
@@ -58,27 +58,27 @@ impl<const N: usize> Keystream<N> {
             stream.write_keystream_block((&mut *last).into());
             rest.copy_from_slice(&last[..rest.len()]);
         }
-        // What is left of the one before is of no use to anybody.
+        // The rest of the previous keystream is of no use.
         self.octets[ready..self.ready].fill(0);
         self.ready = ready;
     }
 
-    /// Octets that are ready.
+    /// Number of prepared octets.
     pub const fn ready(&self) -> usize {
         self.ready
     }
 
-    /// Encrypts or decrypts `data` in place; what is not ready is made now. `cipher` is the one that it was prepared
-    /// with.
+    /// Encrypts or decrypts `data` in place, and makes the missing keystream. `cipher` must be that of the
+    /// preparation.
     pub fn apply<C>(mut self, cipher: &C, data: &mut [u8])
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
-        self.use_up(cipher, data);
+        self.consume(cipher, data);
     }
 
-    /// [`Keystream::apply`] where it lies. The caller lets it go and never uses it again; it is wiped then.
-    pub(crate) fn use_up<C>(&mut self, cipher: &C, data: &mut [u8])
+    /// [`Keystream::apply`] in place. The caller never uses it again; it is wiped later.
+    pub(crate) fn consume<C>(&mut self, cipher: &C, data: &mut [u8])
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
@@ -96,13 +96,13 @@ impl<const N: usize> Drop for Keystream<N> {
     }
 }
 
-/// Wipes as zeroize does, but by words: on a microcontroller octet by octet costs as much as the cipher.
+/// Wipes as zeroize does, but by words: on a microcontroller, octet by octet costs as much as the cipher.
 pub(crate) fn wipe(octets: &mut [u8]) {
     octets.fill(0);
     optimization_barrier(octets);
 }
 
-/// Applies the keystream that begins at the counter block `first`, from its octet number `from` on.
+/// Applies the keystream from the counter block `first`, beginning with its octet number `from`.
 pub(crate) fn apply<C>(cipher: &C, first: [u8; BLOCK_OCTETS], from: usize, data: &mut [u8])
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
@@ -114,8 +114,8 @@ where
     block[..12].copy_from_slice(&prefix);
     block[12..].copy_from_slice(&counter.to_be_bytes());
     let mut stream = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into());
-    // The crate's core instead of its wrapper, whose buffer between calls nobody needs here: on a microcontroller that
-    // costs as much as two blocks.
+    // The crate's core without its wrapper, whose buffer between calls is not needed here: on a
+    // microcontroller it costs as much as two blocks.
     let (head, data) =
         data.split_at_mut(if within == 0 { 0 } else { (BLOCK_OCTETS - within).min(data.len()) });
     if !head.is_empty() {
@@ -128,10 +128,11 @@ where
     }
 }
 
-/// Exclusive-or of as many octets as the shorter one has.
+/// Exclusive-or over the shorter length.
 #[inline]
 pub(crate) fn xor(data: &mut [u8], with: &[u8]) {
-    // By words: a microcontroller has no vectors, and octet by octet this loop would be most of what is left to do.
+    // By words: a microcontroller has no vectors, and octet by octet this loop would be most of the remaining
+    // work.
     let (words, rest) = data.as_chunks_mut::<4>();
     let (with_words, _) = with.as_chunks::<4>();
     let done = 4 * words.len();

@@ -1,44 +1,45 @@
-//! How long the next message will be, from those before it (paper section IV-A.2).
+//! Prediction of the next message's length from earlier ones (paper section IV-A.2).
 //!
-//! Industrial traffic repeats itself: one length always, or a few in turn. The shortest period that explains all of the
-//! last messages says the next one; without one, the most frequent length does, the latest of equally frequent ones.
+//! Industrial traffic repeats itself: always one length, or a few in turn. The shortest period that explains
+//! all of the last messages gives the next one. Without a period, the most frequent length does, the latest
+//! of equally frequent ones.
 
 use crate::ccm::Expected;
 
-/// Messages that are remembered.
+/// Number of remembered messages.
 const REMEMBERED: usize = 8;
 
-/// The lengths of the last messages.
+/// Predictor of message lengths.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct Lengths {
-    /// The latest first.
+pub struct LengthPredictor {
+    /// Lengths, the latest first.
     last: [usize; REMEMBERED],
     known: usize,
 }
 
-impl Lengths {
-    /// Nothing is known.
+impl LengthPredictor {
+    /// Without observations.
     pub const fn new() -> Self {
         Self { last: [0; REMEMBERED], known: 0 }
     }
 
-    /// A message was so long.
-    pub fn saw(&mut self, octets: usize) {
+    /// Records the length of a message.
+    pub fn observe(&mut self, octets: usize) {
         self.last.rotate_right(1);
         self.last[0] = octets;
         self.known = REMEMBERED.min(self.known + 1);
     }
 
-    /// What the next message is expected to be; `None` before the first.
-    pub fn expected(&self) -> Option<Expected> {
-        self.expected_after(0)
+    /// Predicted length of the next message; `None` before the first.
+    pub fn predict(&self) -> Option<Expected> {
+        self.predict_after(0)
     }
 
-    /// What the message is expected to be that comes after `others` more, for those who prepare several ahead.
-    pub fn expected_after(&self, others: usize) -> Option<Expected> {
+    /// Predicted length of the message after `others` more, for preparing several ahead.
+    pub fn predict_after(&self, others: usize) -> Option<Expected> {
         let last = self.last.get(..self.known)?;
         let at_most = *last.iter().max()?;
-        // A period has to be seen twice.
+        // A period must occur twice.
         let period =
             (1..=last.len() / 2).find(|&period| last.iter().zip(&last[period..]).all(|(a, b)| a == b));
         let length = match period {
@@ -70,14 +71,14 @@ mod tests {
             (&[24, 100], &[100, 100]),
             (&[500, 1, 2, 3, 4, 5, 6, 7, 8], &[8, 8]),
         ];
-        for (seen, foreseen) in table {
-            let mut lengths = Lengths::new();
-            seen.iter().for_each(|&octets| lengths.saw(octets));
-            for (others, &length) in foreseen.iter().enumerate() {
+        for (seen, predictable_prefix) in table {
+            let mut lengths = LengthPredictor::new();
+            seen.iter().for_each(|&octets| lengths.observe(octets));
+            for (others, &length) in predictable_prefix.iter().enumerate() {
                 let at_most = *seen.iter().rev().take(REMEMBERED).max().expect("messages");
-                assert_eq!(lengths.expected_after(others), Some(Expected { length, at_most }), "{seen:?}");
+                assert_eq!(lengths.predict_after(others), Some(Expected { length, at_most }), "{seen:?}");
             }
         }
-        assert_eq!(Lengths::new().expected(), None);
+        assert_eq!(LengthPredictor::new().predict(), None);
     }
 }

@@ -7,11 +7,11 @@
 //!
 //! ```
 //! use aes::{Aes128, cipher::KeyInit};
-//! use antedate::{Ccm, Expected, Numbered, Sender, TagLength};
+//! use antedate::{Ccm, Expected, PrefixNumbering, Sender, TagLength};
 //!
 //! let ccm = Ccm::new(Aes128::new(&[7; 16].into()), TagLength::EIGHT);
 //! // Records of up to 64 octets, templates of up to 32, two records ahead.
-//! let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, Numbered::new(*b"station-1"), 0);
+//! let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, PrefixNumbering::new(*b"station-1"), 0);
 //!
 //! // While there is nothing else to do:
 //! sender.prepare(Expected::exactly(24), b"temperature cell 4: ");
@@ -19,7 +19,7 @@
 //! // When the value is known:
 //! let mut data = *b"temperature cell 4: 21.5";
 //! let sent = sender.send(&mut data)?;
-//! assert_eq!((sent.number, sent.met), (0, antedate::CacheHit::All));
+//! assert_eq!((sent.number, sent.hit), (0, antedate::CacheHit::Full));
 //! # Ok::<(), antedate::SendError>(())
 //! ```
 //!
@@ -49,5 +49,5 @@ pub mod template;
 
 pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;
-pub use length::Lengths;
-pub use sender::{Numbered, SendError, Sender};
+pub use length::LengthPredictor;
+pub use sender::{PrefixNumbering, SendError, Sender};

@@ -1,12 +1,12 @@
-//! Messages by number: what is prepared for which of them, and that no number is used twice.
+//! Messages by number: the preparation of each, and the guarantee that no number is used twice.
 //!
 //! ```text
 //!   sent ... 41 │ 42 prepared │ 43 prepared │ 44 ...         fill level 2 of SLOTS
 //!               ▲ the next message takes this, whatever it holds
 //! ```
 //!
-//! A number is a nonce. [`Sender::send`] takes numbers through `&mut`, one after the other, and what was prepared for a
-//! number goes with it by value: so a keystream is used once.
+//! A number is a nonce. [`Sender::send`] takes numbers through `&mut`, one after the other, and a number's
+//! preparation goes with it by value: so a keystream is used once.
 
 use core::{array, fmt};
 
@@ -14,35 +14,35 @@ use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
 use crate::ccm::{AAD_OCTETS, CacheHit, Ccm, Expected, Nonce, Prepared, Tag};
-use crate::length::Lengths;
+use crate::length::LengthPredictor;
 
-/// How messages are numbered: which nonce and which AAD belong to a number. Two numbers never share a nonce.
+/// Numbering of messages: nonce and AAD of a number. Two numbers never share a nonce.
 pub trait Numbering {
-    /// The last number that there is.
+    /// The last number.
     const LAST: u64;
 
     /// The nonce of this number.
     fn nonce(&self, number: u64) -> Nonce;
 
-    /// The AAD of the message with this number and so many octets of data, written to the beginning of `aad`; how many
-    /// octets it has.
+    /// AAD of the message with this number and `length` octets of data, written to the beginning of `aad`.
+    /// Returns its length.
     fn aad(&self, number: u64, length: usize, aad: &mut [u8; AAD_OCTETS]) -> usize;
 }
 
-/// Nonces of 13 octets: a prefix of 9 that no other sender under this key has, and the number in 4. No AAD.
+/// Nonces of 13 octets: a prefix of 9, unique among senders under this key, and the number in 4. No AAD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Numbered {
+pub struct PrefixNumbering {
     prefix: [u8; 9],
 }
 
-impl Numbered {
+impl PrefixNumbering {
     /// With this prefix.
     pub const fn new(prefix: [u8; 9]) -> Self {
         Self { prefix }
     }
 }
 
-impl Numbering for Numbered {
+impl Numbering for PrefixNumbering {
     const LAST: u64 = u32::MAX as u64;
 
     fn nonce(&self, number: u64) -> Nonce {
@@ -57,10 +57,10 @@ impl Numbering for Numbered {
     }
 }
 
-/// Why a message is not sent.
+/// Reason for not sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendError {
-    /// All numbers are used: the key has to be changed.
+    /// All numbers are used: the key must be changed.
     Exhausted,
     /// The message is longer than the nonce allows.
     TooLong,
@@ -84,21 +84,21 @@ pub struct Sent {
     pub number: u64,
     /// Its tag.
     pub tag: Tag,
-    /// What of the preparation was of use.
-    pub met: CacheHit,
+    /// Usable share of the preparation.
+    pub hit: CacheHit,
 }
 
-/// Seals messages one after the other under one key, and prepares for up to `SLOTS` of them: `N` octets of keystream,
+/// Seals messages in sequence under one key, and prepares up to `SLOTS` of them: `N` octets of keystream,
 /// templates of up to `T` octets.
 pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> {
     ccm: &'k Ccm<C>,
     numbering: R,
-    /// The number of the next message; `None` when all are used.
+    /// Number of the next message; `None` when all are used.
     next: Option<u64>,
-    /// By number modulo `SLOTS`: those for the `filled` next numbers.
+    /// Ring of prepared messages; message n is at n % SLOTS.
     slots: [Prepared<'k, C, N, T>; SLOTS],
     filled: usize,
-    lengths: Lengths,
+    lengths: LengthPredictor,
 }
 
 impl<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> Sender<'k, C, R, N, T, SLOTS>
@@ -106,7 +106,8 @@ where
     C: BlockCipherEncrypt<BlockSize = U16>,
     R: Numbering,
 {
-    /// A sender whose first message has the number `first`. No number from there on was ever used under this key.
+    /// A sender whose first message has the number `first`. No number from there on was used before under
+    /// this key.
     pub fn new(ccm: &'k Ccm<C>, numbering: R, first: u64) -> Self {
         let next = Some(first).filter(|&first| first <= R::LAST);
         Self {
@@ -115,7 +116,7 @@ where
             next,
             slots: array::from_fn(|_| Prepared::empty(ccm)),
             filled: 0,
-            lengths: Lengths::new(),
+            lengths: LengthPredictor::new(),
         }
     }
 
@@ -124,50 +125,49 @@ where
         self.ccm
     }
 
-    /// How its messages are numbered.
+    /// Numbering of its messages.
     pub const fn numbering(&self) -> &R {
         &self.numbering
     }
 
-    /// Messages that are prepared for.
+    /// Number of prepared messages.
     pub const fn fill_level(&self) -> usize {
         self.filled
     }
 
-    /// The number of the next message; `None` when all are used.
+    /// Number of the next message; `None` when all are used.
     pub const fn next_number(&self) -> Option<u64> {
         self.next
     }
 
-    /// The number of the first message that is not prepared for: its template may hold it, as a sequence number.
+    /// Number of the first unprepared message, for a template that holds it as a sequence number.
     pub fn next_unprepared(&self) -> Option<u64> {
         self.next?.checked_add(self.filled as u64).filter(|&number| number <= R::LAST)
     }
 
-    /// Prepares for one more message. False if there is no slot or number for it.
+    /// Prepares one more message. False without a free slot or number.
     pub fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool {
         let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return false };
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
         let nonce = self.numbering.nonce(number);
-        self.slots[slot_of::<SLOTS>(number)].renew(&nonce, &aad[..aad_octets], expected, template);
+        self.slots[slot_of::<SLOTS>(number)].prepare_anew(&nonce, &aad[..aad_octets], expected, template);
         self.filled += 1;
         true
     }
 
-    /// Prepares for one more message, which is expected to be as long as those before it have it. False before the first
-    /// message too.
+    /// Prepares one more message with the predicted length. False before the first message too.
     pub fn prepare_as_before(&mut self, template: &[u8]) -> bool {
-        match self.lengths.expected_after(self.filled) {
+        match self.lengths.predict_after(self.filled) {
             Some(expected) => self.prepare(expected, template),
             None => false,
         }
     }
 
-    /// Seals the next message in place: with what was prepared for it, or in the ordinary way.
+    /// Seals the next message in place: with its preparation, or in the ordinary way.
     ///
     /// # Errors
-    /// [`SendError`]; no number is used then.
+    /// [`SendError`]; then no number is used.
     pub fn send(&mut self, data: &mut [u8]) -> Result<Sent, SendError> {
         let number = self.next.ok_or(SendError::Exhausted)?;
         let nonce = self.numbering.nonce(number);
@@ -175,23 +175,23 @@ where
             return Err(SendError::TooLong);
         }
         self.next = number.checked_add(1).filter(|&next| next <= R::LAST);
-        self.lengths.saw(data.len());
+        self.lengths.observe(data.len());
         let mut aad = [0; AAD_OCTETS];
         let aad_octets = self.numbering.aad(number, data.len(), &mut aad).min(AAD_OCTETS);
         let aad = &aad[..aad_octets];
-        // What is used up stays where it is until its slot is needed, and is wiped then: in time that is not the message's.
-        // Its number has passed, so nobody asks for it again.
+        // A used preparation stays until its slot is needed, and is wiped then, outside of the message's
+        // time. Its number has passed, so nobody uses it again.
         let filled = self.filled > 0;
         self.filled = self.filled.saturating_sub(1);
         let prepared = self.slots.get_mut(slot_of::<SLOTS>(number));
-        let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
+        let (tag, hit) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
             Some(prepared) => {
-                let sealed = prepared.use_up(aad, data);
-                (sealed.tag, sealed.met)
+                let sealed = prepared.consume(aad, data);
+                (sealed.tag, sealed.hit)
             }
-            None => (self.ccm.seal(&nonce, aad, data), CacheHit::Nothing),
+            None => (self.ccm.seal(&nonce, aad, data), CacheHit::Miss),
         };
-        Ok(Sent { number, tag, met })
+        Ok(Sent { number, tag, hit })
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the next message will begin with (paper sections IV-B.1 and VI-B).
+//! Prediction of the next message's beginning (paper sections IV-B.1 and VI-B).
 //!
 //! ```text
 //!  messages so far:   id=7;seq=0001;v=21.5   id=7;seq=0002;v=22.0      the template ends at the first octet that changes
@@ -10,28 +10,28 @@ pub mod goose;
 pub mod ppmp;
 pub mod resort;
 
-/// The first octet that cannot be foreseen, found from messages: the length of what all of them begin with.
+/// Common beginning of all observed messages, up to the first unpredictable octet.
 #[derive(Clone, Debug)]
-pub struct Learned<const T: usize> {
+pub struct LearnedTemplate<const T: usize> {
     octets: [u8; T],
     length: usize,
     messages: u32,
 }
 
-impl<const T: usize> Default for Learned<T> {
+impl<const T: usize> Default for LearnedTemplate<T> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<const T: usize> Learned<T> {
-    /// Nothing is known.
+impl<const T: usize> LearnedTemplate<T> {
+    /// Without observations.
     pub const fn new() -> Self {
         Self { octets: [0; T], length: 0, messages: 0 }
     }
 
-    /// A message was like this. Whatever differs from those before it ends the template.
-    pub fn saw(&mut self, message: &[u8]) {
+    /// Records a message. Its first difference to earlier ones ends the template.
+    pub fn observe(&mut self, message: &[u8]) {
         if self.messages == 0 {
             self.length = message.len().min(T);
             self.octets[..self.length].copy_from_slice(&message[..self.length]);
@@ -42,12 +42,12 @@ impl<const T: usize> Learned<T> {
         self.messages = self.messages.saturating_add(1);
     }
 
-    /// Forgets all, for a sender that says something else from now on.
-    pub const fn forget(&mut self) {
+    /// Forgets all, for a sender that changes its messages.
+    pub const fn reset(&mut self) {
         (self.length, self.messages) = (0, 0);
     }
 
-    /// The template: what all messages began with; nothing before the second one.
+    /// The template: the common beginning of all messages; empty before the second one.
     pub fn template(&self) -> &[u8] {
         match self.messages {
             0 | 1 => &[],
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn a_template_ends_at_the_first_octet_that_changes() {
-        let mut learned = Learned::<16>::new();
+        let mut learned = LearnedTemplate::<16>::new();
         for (message, template) in [
             (&b"cell 4: 21.5 C now"[..], &b""[..]),
             (b"cell 4: 21.7 C", b"cell 4: 21."),
@@ -72,10 +72,10 @@ mod tests {
             (b"cell 4: 21.5 C", b"cell"),
             (b"", b""),
         ] {
-            learned.saw(message);
+            learned.observe(message);
             assert_eq!(learned.template(), template, "{message:?}");
         }
-        learned.forget();
+        learned.reset();
         assert_eq!(learned.template(), b"");
     }
 }

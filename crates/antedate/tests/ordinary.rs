@@ -6,8 +6,10 @@
 use aes::cipher::KeyInit as _;
 use aes::{Aes128, Aes256};
 use aes_gcm::aead::AeadInOut as _;
-use antedate::dtls::{self, Records};
-use antedate::{CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, Numbered, SendError, Sender, TagLength};
+use antedate::dtls::{self, RecordNumbering};
+use antedate::{
+    CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, PrefixNumbering, SendError, Sender, TagLength,
+};
 use ccm::consts::{U4, U8, U12, U13, U16};
 use proptest::prelude::*;
 
@@ -69,10 +71,10 @@ proptest! {
         prop_assert_eq!(&sealed, &expected);
         prop_assert_eq!(outcome.tag.octets(), &expected_tag[..]);
         if length.is_none() && guessed_aad == aad && aad.len() <= 32 && spoiled.is_none() {
-            prop_assert_eq!(outcome.met, CacheHit::All);
+            prop_assert_eq!(outcome.hit, CacheHit::Full);
         }
         if length.is_some_and(|length| length != data.len()) || guessed_aad != aad {
-            prop_assert_eq!(outcome.met, CacheHit::Keystream);
+            prop_assert_eq!(outcome.hit, CacheHit::KeystreamOnly);
         }
 
         let mut plain = data.clone();
@@ -122,7 +124,7 @@ proptest! {
         prop_assert_eq!(&tag[..], &expected_tag[..]);
         prop_assert_eq!(&sealed, &expected);
         let hashed = constant.len().min(32) / 16 * 16;
-        prop_assert_eq!(met == CacheHit::All, constant[..hashed] == aad[..hashed]);
+        prop_assert_eq!(met == CacheHit::Full, constant[..hashed] == aad[..hashed]);
 
         let mut opened = expected.clone();
         prop_assert!(gcm.prepare::<160>(&nonce, &constant, octets).open(&aad, &mut opened, &tag).is_ok());
@@ -140,7 +142,7 @@ proptest! {
 #[test]
 fn each_message_has_a_number_of_its_own_whatever_was_prepared() {
     let ccm = Ccm::new(Aes128::new(&[7; 16].into()), TagLength::EIGHT);
-    let mut sender = Sender::<_, _, 64, 32, 3>::new(&ccm, Numbered::new(*b"station-1"), 5);
+    let mut sender = Sender::<_, _, 64, 32, 3>::new(&ccm, PrefixNumbering::new(*b"station-1"), 5);
     let expected = |number: u32, data: &[u8]| {
         let mut nonce = b"station-1".to_vec();
         nonce.extend(number.to_be_bytes());
@@ -156,43 +158,48 @@ fn each_message_has_a_number_of_its_own_whatever_was_prepared() {
             (sent.number, (sent.tag.octets().to_vec(), sealed)),
             (number.into(), expected(number, &data))
         );
-        met.push(sent.met);
+        met.push(sent.hit);
         // Sometimes there is time to prepare for all, sometimes for none.
         let before = sender.fill_level();
         while number % 5 != 0 && sender.prepare_as_before(b"") {}
         assert_eq!(sender.fill_level(), if number % 5 == 0 { before } else { 3 });
     }
     // Once the lengths are known to repeat, every guess is right; and what had no time is sealed all the same.
-    assert_eq!(met[0], CacheHit::Nothing);
-    assert!(met[12..].iter().all(|met| *met == CacheHit::All), "{met:?}");
+    assert_eq!(met[0], CacheHit::Miss);
+    assert!(met[12..].iter().all(|met| *met == CacheHit::Full), "{met:?}");
 }
 
 #[test]
 fn numbers_end() {
     let ccm = Ccm::new(Aes128::new(&[7; 16].into()), TagLength::EIGHT);
-    let mut sender = Sender::<_, _, 16, 0, 4>::new(&ccm, Numbered::new([0; 9]), u64::from(u32::MAX) - 1);
+    let mut sender =
+        Sender::<_, _, 16, 0, 4>::new(&ccm, PrefixNumbering::new([0; 9]), u64::from(u32::MAX) - 1);
     assert!(sender.prepare(Expected::exactly(3), b"") && sender.prepare(Expected::exactly(3), b""));
     assert!(!sender.prepare(Expected::exactly(3), b""), "there is no third number");
     assert_eq!(sender.send(&mut vec![0; 1 << 16]).unwrap_err(), SendError::TooLong);
-    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().met, CacheHit::All);
+    assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().hit, CacheHit::Full);
     assert_eq!(sender.send(&mut [1, 2, 3]).unwrap().number, u64::from(u32::MAX));
     assert_eq!(sender.send(&mut [1, 2, 3]).unwrap_err(), SendError::Exhausted);
-    assert_eq!(Sender::<_, _, 16, 0, 4>::new(&ccm, Numbered::new([0; 9]), 1 << 32).next_number(), None);
+    assert_eq!(
+        Sender::<_, _, 16, 0, 4>::new(&ccm, PrefixNumbering::new([0; 9]), 1 << 32).next_number(),
+        None
+    );
 }
 
 #[test]
 fn a_record_of_dtls_is_one() {
-    let (key, records) = ([9; 16], Records { salt: [1, 2, 3, 4], epoch: 1, kind: dtls::APPLICATION_DATA });
+    let (key, records) =
+        ([9; 16], RecordNumbering { salt: [1, 2, 3, 4], epoch: 1, kind: dtls::APPLICATION_DATA });
     let ccm = Ccm::new(Aes128::new(&key.into()), TagLength::EIGHT);
     let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, records, 0x0102_0304_0506);
     assert!(sender.prepare(Expected::exactly(20), b"temperature: "));
     let data = b"temperature: 21.5 C.";
-    for met in [CacheHit::All, CacheHit::Nothing] {
+    for met in [CacheHit::Full, CacheHit::Miss] {
         let number = sender.next_number().unwrap();
         let mut buffer = [0; 64];
         buffer[dtls::HEADER_OCTETS..][..20].copy_from_slice(data);
         let written = dtls::write(&mut sender, &mut buffer, 20).unwrap();
-        assert_eq!((written.number, written.met, written.octets), (number, met, 21 + 20 + 8));
+        assert_eq!((written.number, written.hit, written.octets), (number, met, 21 + 20 + 8));
         let explicit = ((1_u64 << 48) | number).to_be_bytes();
         let mut aad = explicit.to_vec();
         aad.extend([23, 0xfe, 0xfd, 0, 20]);

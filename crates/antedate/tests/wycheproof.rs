@@ -88,7 +88,7 @@ fn check_gcm<C: BlockCipherEncrypt<BlockSize = U16>>(cipher: C, vector: &Value) 
         if valid {
             let mut own = data.clone();
             let (tag, met) = prepare().seal(&aad, &mut own);
-            assert_eq!((&own, tag, met), (&sealed, expected_tag, CacheHit::All), "{vector}");
+            assert_eq!((&own, tag, met), (&sealed, expected_tag, CacheHit::Full), "{vector}");
         }
         let mut own = sealed.clone();
         assert_eq!(prepare().open(&aad, &mut own, &expected_tag).is_ok(), valid, "{vector}");

@@ -78,7 +78,7 @@ enum Reason {
     #[error(
         "holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE"
     )]
-    NoPair,
+    KeyPairMismatch,
     #[error(
         "holds a CAK, for cak_file in [link.mka]; make a static key with: frameward keygen static --out FILE"
     )]
@@ -146,7 +146,7 @@ fn read_checked_identity(path: &Path) -> Result<Identity, Reason> {
     let pair = octets.octets().split_first_chunk();
     let (private, public) = pair.ok_or(Reason::NotIdentity)?;
     let public = PublicKey(public.try_into().map_err(|_| Reason::NotIdentity)?);
-    Identity::from_pair(private, public).map_err(|_| Reason::NoPair)
+    Identity::from_pair(private, public).map_err(|_| Reason::KeyPairMismatch)
 }
 
 fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {

@@ -86,7 +86,7 @@ pub enum CellError {
 
 fn describe(error: &RelationsError) -> String {
     match error {
-        RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MOST),
+        RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MAX),
         RelationsError::Same(one, other) => format!(
             "relations {} and {} have the same addresses and FrameID in one direction",
             one + 1,
@@ -147,7 +147,9 @@ impl CellControl {
         let rest = settings.rest;
         let handshakes: Vec<_> =
             settings.relations.iter().map(handshake).collect::<Result<_, CellError>>()?;
-        let filter = |of: &RelationControl| HelloFilter::new(of.handshake.line(), of.handshake.names());
+        let filter = |of: &RelationControl| {
+            HelloFilter::new(of.handshake.hello_codec(), of.handshake.expected_nonces())
+        };
         let doors = handshakes.iter().map(filter).collect();
         let cell = Box::new(Cell::new(relations, rest, end, doors));
         let hello_before = HelloCounters::default();
@@ -241,27 +243,27 @@ impl CellControl {
     fn hear_event(&mut self, number: usize, event: Event, notices: &mut Vec<Notice>) {
         let relation = &mut self.relations[number];
         let change = match event {
-            Event::Heard(session) => {
-                relation.handshake.heard_frame(session);
+            Event::SessionVerified(session) => {
+                relation.handshake.handle_verified_frame(session);
                 let of = self.settings.relations[number].relation;
                 notices.push(Notice::CyclicSession { cell: self.settings.name.clone(), relation: of });
-                KeyChange::TakeOut
+                KeyChange::Collect
             }
             Event::TransmitEpoch(session, epoch) => {
                 let key = relation.handshake.next_transmit(session, epoch.saturating_add(1));
-                key.map_or(KeyChange::TakeOut, |key| KeyChange::NextTransmit(session, key))
+                key.map_or(KeyChange::Collect, |key| KeyChange::NextTransmit(session, key))
             }
             Event::ReceiveEpoch(session, epoch) => {
                 let key = relation.handshake.next_receive(session, epoch.saturating_add(1));
-                key.map_or(KeyChange::TakeOut, |key| KeyChange::NextReceive(session, key))
+                key.map_or(KeyChange::Collect, |key| KeyChange::NextReceive(session, key))
             }
             Event::Alarm(gap) => {
                 self.silences.add(number, gap);
                 return;
             }
             Event::Lost => {
-                relation.handshake.ask_anew();
-                KeyChange::TakeOut
+                relation.handshake.request_session();
+                KeyChange::Collect
             }
         };
         self.changes.push((number, change));
@@ -315,8 +317,9 @@ impl CellControl {
     fn commit(&mut self, around: &mut Context<'_>) {
         let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
         let relations = &self.relations;
-        let named =
-            |(number, change): (usize, KeyChange)| (number, change, relations[number].handshake.names());
+        let named = |(number, change): (usize, KeyChange)| {
+            (number, change, relations[number].handshake.expected_nonces())
+        };
         while changes.peek().is_some() {
             let list = KeyChanges::new(changes.by_ref().map(named));
             let change = LinkJob::new(around.slot, list, |link, list| {

@@ -186,7 +186,7 @@ impl SaTable {
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
     fn divider(&self, sak: &Association) -> Option<Box<Fragmenter>> {
-        let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.division;
+        let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.fragmentation;
         let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
         let dividing = FragmentConfig { fragment, concatenate, hold: self.hold };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);

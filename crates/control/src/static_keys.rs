@@ -119,7 +119,7 @@ impl Gateway {
         }
         let link = self.links[number].name.clone();
         match action {
-            NextAction::GoOn => {}
+            NextAction::Continue => {}
             NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
             NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
             NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number),

@@ -50,7 +50,7 @@ fn two_links_are_secured_and_nothing_leaves_in_clear() {
             let (path, kay) = (pair.snapshot(side).path, pair.status(side).counters);
             (path.out_pkts_kay, path.in_pkts_kay) == (kay.mkpdus_tx, kay.mkpdus_rx)
         });
-        assert_eq!(pair.status(side).status.trouble, None);
+        assert_eq!(pair.status(side).status.fault, None);
         let snapshot = pair.snapshot(side);
         assert_eq!(snapshot.transmit_sas.len(), 1);
         assert!(snapshot.transmit_sas[0].enabled);
@@ -180,7 +180,7 @@ fn a_flood_of_eapol_costs_no_data_and_no_memory() {
         eapol == injected + pair.snapshot(1).path.out_pkts_kay
     });
     let (flooded, other) = (pair.snapshot(0), pair.snapshot(1));
-    assert_eq!(pair.status(0).status.trouble, None);
+    assert_eq!(pair.status(0).status.fault, None);
     assert_eq!(flooded.receive_scs[0].counters.in_pkts_ok, other.transmit.out_pkts_encrypted);
     assert_eq!(flooded.plain.tx_frames, sent);
     let lost = discards(&mut pair);
@@ -335,5 +335,5 @@ fn the_cak_changes_live() {
     }
     assert_eq!(discards(&mut pair), [""; 0]);
     assert_eq!(pair.status(0).status.ckn, cak(2).ckn);
-    assert_eq!(pair.status(0).status.trouble, None);
+    assert_eq!(pair.status(0).status.fault, None);
 }

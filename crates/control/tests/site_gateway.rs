@@ -138,7 +138,7 @@ fn a_word_wakes_the_worker_and_an_event_the_manager() {
         while answered < 250 {
             let start = Instant::now();
             let (peer, generation) = (peer(0, 1), Generation(1));
-            let word = Command::TellPosition { peer, generation, epoch: 1, lane: 0 };
+            let word = Command::RequestPosition { peer, generation, epoch: 1, lane: 0 };
             manager.commands.push(ToWorker::Tunnel(word)).unwrap();
             manager.wake_worker();
             assert!(bell.read(&mut [0; 64]).unwrap() > 0);

@@ -20,8 +20,8 @@ mod hello_filter;
 
 use std::time::{self, Duration};
 
-use fieldbus::handshake::Names;
-use fieldbus::{Foreign, Found, KeyChange, Moment, RelationStatus, Relations, TakenOut};
+use fieldbus::handshake::ExpectedNonces;
+use fieldbus::{Foreign, KeyChange, Moment, RelationMatch, RelationStatus, Relations, RetiredKeys};
 use wire::Instant;
 
 use ends::{CellEnd, HelloFrame};
@@ -162,13 +162,13 @@ impl Cell {
     }
 
     /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
-    pub(crate) fn queue_hello(&mut self, found: Found, frame: &[u8]) {
+    pub(crate) fn queue_hello(&mut self, found: RelationMatch, frame: &[u8]) {
         self.filters.queue(found.relation(), frame, self.poll_time, &mut self.counters, &self.end);
     }
 
     /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
     /// where time does not matter.
-    pub fn change_keys(&mut self, relation: usize, change: KeyChange, names: Names) -> TakenOut {
+    pub fn change_keys(&mut self, relation: usize, change: KeyChange, names: ExpectedNonces) -> RetiredKeys {
         let out = self.relations.change(relation, change);
         self.filters.name(relation, names);
         out
@@ -205,9 +205,7 @@ impl Cell {
             let Some((relation, event)) = self.relations.poll_event() else { break };
             self.end.tell(relation, event);
         }
-        if now >= self.look_due
-            && self.relations.is_watched()
-            && self.relations.look_for_silence(self.moment())
+        if now >= self.look_due && self.relations.is_watched() && self.relations.handle_timeout(self.moment())
         {
             self.look_due = now + LOOK_PERIOD;
         }

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use secy::fragment::{Fragment, Plan, Planned, Rules, Sdu};
+use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
 use secy::reassemble::SDU_OCTETS;
 use secy::{FrameLayout, Settings};
 use wire::Instant;
@@ -175,14 +175,14 @@ impl Fragmenter {
         while !self.frames.is_full() && self.next < self.plan.frames().len() {
             let frame = self.plan.frames()[self.next].clone();
             self.next += 1;
-            let continues = frame.division.is_some_and(|division| division.segments.continues());
+            let continues = frame.layout.is_some_and(|division| division.segments.continues());
             if self.broken && continues {
                 self.counters.out_pkts_no_chunk += 1;
                 continue;
             }
             match self.assemble_one(&frame, pool) {
                 Some(slot) => {
-                    self.divisions.push(frame.division);
+                    self.divisions.push(frame.layout);
                     let refused = self.frames.push(slot);
                     debug_assert!(refused.is_ok(), "there is room");
                     self.broken = false;
@@ -208,10 +208,10 @@ impl Fragmenter {
         }
     }
 
-    fn assemble_one(&mut self, frame: &Planned, pool: &mut Pool) -> Option<Slot> {
-        let parts = self.plan.parts(frame);
+    fn assemble_one(&mut self, frame: &PlannedFrame, pool: &mut Pool) -> Option<Slot> {
+        let parts = self.plan.fragments(frame);
         let first = parts.first()?.sdu;
-        if frame.division.is_none() {
+        if frame.layout.is_none() {
             return self.sdus.get_mut(first)?.take();
         }
         let mut slot = pool.take()?;

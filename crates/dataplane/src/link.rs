@@ -61,7 +61,7 @@ impl Link {
             to_protected: ToProtected::default(),
             to_plain: ToPlain::default(),
             before: [PortCounters::default(); 2],
-            notified: NextAction::GoOn,
+            notified: NextAction::Continue,
             checksums: ChecksumSample::default(),
         }
     }
@@ -102,12 +102,12 @@ impl Link {
 
     /// Has control told again what the transmit SA needs: it is another one, or its need was met.
     pub const fn reset_notified_need(&mut self) {
-        self.notified = NextAction::GoOn;
+        self.notified = NextAction::Continue;
     }
 
     /// Whether control has not been told this need. Without frames from the plain side the SA's need is what it was.
     pub(crate) fn is_new_need(&self, action: NextAction) -> bool {
-        action != self.notified && action != NextAction::GoOn
+        action != self.notified && action != NextAction::Continue
     }
 
     /// Control has been told this need.
@@ -122,7 +122,7 @@ impl Link {
         let Some(ports) = ports else {
             path.drain_mkpdus();
             path.drain_hellos();
-            return (0, NextAction::GoOn);
+            return (0, NextAction::Continue);
         };
         let Ports { pool, plain, protected } = &mut **ports;
         path.send_mkpdus(pool, to_protected, &mut **protected);
@@ -133,7 +133,7 @@ impl Link {
         if checksums.is_open() {
             waiting.slots()[held..].iter().for_each(|slot| checksums.look(pool.frame(slot)));
         }
-        let mut next = NextAction::GoOn;
+        let mut next = NextAction::Continue;
         if !waiting.is_empty() {
             next = path.outward(now, pool, waiting, to_protected, &mut **protected);
         }

@@ -149,7 +149,7 @@ impl Path {
         self.drop_mac_control(pool, burst);
         self.cyclic_outward(pool, burst, out, port);
         if burst.is_empty() {
-            return NextAction::GoOn;
+            return NextAction::Continue;
         }
         let next = self.rest_outward(now, pool, burst, out, port);
         // The other port is asked later by as much as that took.
@@ -173,7 +173,7 @@ impl Path {
             out.transmit(port, pool);
             return next;
         };
-        let mut next = NextAction::GoOn;
+        let mut next = NextAction::Continue;
         divider.hold(now, pool, burst);
         divider.plan(pool, |frame| self.is_bypassed(frame));
         while divider.assemble(pool) {
@@ -271,7 +271,7 @@ impl Path {
                 if let (Some(frame), false) = (frame, bypass) {
                     sdus.push(match division {
                         None => Outgoing::new(frame),
-                        Some(division) => Outgoing::divided(frame, division),
+                        Some(division) => Outgoing::with_layout(frame, division),
                     });
                     places.push((index, start, len));
                 }

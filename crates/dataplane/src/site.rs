@@ -117,8 +117,8 @@ impl Site {
         for heeded in 0..WORDS_A_TURN {
             match self.end.commands.pop() {
                 Ok(ToWorker::Tunnel(command)) => {
-                    let whole = command.is_of_whole_tables();
-                    self.forwarding.command(now, command);
+                    let whole = command.rebuilds_tables();
+                    self.forwarding.handle_command(now, command);
                     if whole {
                         return heeded + 1;
                     }
@@ -146,7 +146,7 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        self.forwarding.due()
+        self.forwarding.poll_timeout()
     }
 
     /// To be called when [`Self::bell`] was readable.

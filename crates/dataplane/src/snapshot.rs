@@ -5,7 +5,8 @@
 
 use arrayvec::ArrayVec;
 use secy::{
-    ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, Stranger, TransmitSa, TransmitSaCounters,
+    ReceiveSa, ReceiveSaCounters, ReceiveSc, SecY, SecYCounters, TransmitSa, TransmitSaCounters,
+    UnmatchedFrame,
 };
 use wire::{An, Pn, Sci};
 
@@ -67,7 +68,7 @@ pub struct LinkSnapshot {
     /// The SecY's own counters.
     pub secy: SecYCounters,
     /// Whose frame was discarded last because there is no SA for it.
-    pub stranger: Option<Stranger>,
+    pub stranger: Option<UnmatchedFrame>,
     /// The transmit SC: the sum over its SAs.
     pub transmit: TransmitSaCounters,
     /// The transmit SAs.
@@ -89,7 +90,7 @@ impl LinkSnapshot {
         self.divider = link.path().fragmenter_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
-        self.stranger = secy.stranger();
+        self.stranger = secy.last_unmatched();
         self.transmit = secy.transmit_counters();
         self.transmit_sas = secy.transmit_sas().map(|sa| transmit_sa(secy, sa)).collect();
         self.receive_scs = secy.receive_scs().map(receive_sc).collect();

@@ -41,7 +41,7 @@ use diagnose::{Diagnoses, Patient};
 use frame_report::{FrameReport, SduReport, Verdict};
 use keys::{KeyedSa, Keyring};
 use mkpdu_report::MkpduReport;
-use overheard::{Heard, Overheard};
+use overheard::{Overheard, PeerEntry};
 use receiver::{Outcome, Receiver, Sdu, Trial};
 use trail::{Passing, SakSummary, Summary};
 use words::Standing;
@@ -265,7 +265,7 @@ impl Inspector {
             report.notes.push(copy_of(first));
             return;
         }
-        let Heard { refusal, note, new_sak, sas } = keys.overheard.hear(captured.interface, &mkpdu);
+        let PeerEntry { refusal, note, new_sak, sas } = keys.overheard.hear(captured.interface, &mkpdu);
         report.notes.extend(note);
         keys.take(sas, &mut self.receivers);
         if let Some(sak) = new_sak {

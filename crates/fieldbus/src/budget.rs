@@ -1,4 +1,4 @@
-//! How long a frame may take: equations 1 to 3 of the paper (section IV).
+//! Time budget of a frame: equations 1 to 3 of the paper (section IV).
 //!
 //! ```text
 //!  on the line:  preamble 8, DA 6, SA 6, VLAN 4, EtherType 2 | header 7 | payload 44 to 1444 | ICV 16 | FCS 4 | gap 12
@@ -8,11 +8,11 @@
 //!  (3)  t_max = cycle / 2N                         for each frame, since N go out and N come in
 //! ```
 //!
-//! Nothing is rounded but N, as in the paper, and times to whole picoseconds, to the safe side.
+//! Only N is rounded, as in the paper, and times to whole picoseconds, to the safe side.
 //!
-//! Our frames are as long as the paper's: the header is FrameID 2, KeyID 1 and Seq 4, the ICV 16 (`wire::fieldbus`); a frame
-//! without VLAN tag is 4 octets shorter than the equation says. The payload is what stands behind the FrameID:
-//! PROFINET's 40 to 1440 octets of IO data and 4 of status.
+//! Our frames have the paper's length: the header is FrameID 2, KeyID 1 and Seq 4, the ICV 16
+//! (`wire::fieldbus`). A frame without VLAN tag is 4 octets shorter than the equation says. The payload
+//! stands behind the FrameID: PROFINET's 40 to 1440 octets of IO data and 4 of status.
 
 use core::fmt;
 use core::time::Duration;
@@ -23,64 +23,64 @@ use wire::fieldbus::{HEADER_OCTETS, ICV_OCTETS};
 const ETHERNET_HEADER: u32 = 26;
 /// Frame check sequence 4, gap between two frames 12.
 const FCS_AND_GAP: u32 = 4 + 12;
-/// Octets that protection adds to a FrameID and its payload, and that FrameID.
+/// Octets of FrameID, KeyID, Seq and ICV.
 const FIELDBUS: u32 = (HEADER_OCTETS + ICV_OCTETS) as u32;
 
 const MILLION: u32 = 1_000_000;
 const NANOSECONDS_IN_A_SECOND: u128 = 1_000_000_000;
 const PICOSECONDS_IN_A_NANOSECOND: u64 = 1000;
 
-/// Octets of payload in a frame.
+/// Payload of a frame, in octets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Payload(u16);
 
-/// How often a relation sends.
+/// Sending interval of a relation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Cycle(Duration);
 
-/// Bits that a link carries in a second, in each direction.
+/// Bits per second of a link, in each direction.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LinkRate(u64);
 
-/// Which share of a link cyclic frames may take, in parts of a million.
+/// Share of a link for cyclic frames, in millionths.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Load(u32);
 
-/// Octets of a protected frame on the line, all that keeps others from sending included (equation 1).
+/// Octets of a protected frame on the line, with everything that keeps others from sending (equation 1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LineOctets(pub u32);
 
-/// A time in whole picoseconds: the nanoseconds that `Duration` has are too coarse for the time of one frame.
+/// A time in whole picoseconds: `Duration`'s nanoseconds are too coarse for one frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Picoseconds(pub u64);
 
-/// A link, and what cyclic frames may have of it.
+/// A link with its budget for cyclic frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// How often each relation sends.
+    /// Sending interval of each relation.
     pub cycle: Cycle,
-    /// What the link carries.
+    /// Rate of the link.
     pub link: LinkRate,
-    /// What of it is for cyclic frames.
+    /// Share for cyclic frames.
     pub load: Load,
 }
 
-/// N = 0: that share of the link does not carry a single relation in that cycle.
+/// Error N = 0: the share does not carry a single relation in that cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRelation {
-    /// The shortest cycle in which it carries one, to the next nanosecond. It may be longer than any [`Cycle`].
+    /// Shortest cycle that carries one, rounded up to a nanosecond. May exceed any [`Cycle`].
     pub shortest: Duration,
 }
 
 impl Payload {
-    /// The least: 40 octets of IO data and 4 of status.
-    pub const LEAST: Self = Self(44);
-    /// The most: 1440 and 4.
-    pub const MOST: Self = Self(1444);
+    /// Minimum: 40 octets of IO data and 4 of status.
+    pub const MIN: Self = Self(44);
+    /// Maximum: 1440 and 4.
+    pub const MAX: Self = Self(1444);
 
-    /// So many octets; none if PROFINET RT has no such frames.
+    /// A payload of `octets`; `None` if PROFINET RT has no such frames.
     pub const fn new(octets: u16) -> Option<Self> {
-        if octets < Self::LEAST.0 || octets > Self::MOST.0 { None } else { Some(Self(octets)) }
+        if octets < Self::MIN.0 || octets > Self::MAX.0 { None } else { Some(Self(octets)) }
     }
 
     /// In octets.
@@ -88,7 +88,7 @@ impl Payload {
         self.0
     }
 
-    /// The frame that carries it (equation 1).
+    /// Octets of its frame on the line (equation 1).
     pub const fn line_octets(self) -> LineOctets {
         LineOctets(ETHERNET_HEADER + FIELDBUS + self.0 as u32 + FCS_AND_GAP)
     }
@@ -100,7 +100,7 @@ impl Cycle {
     /// 512 ms: the shortest, doubled 14 times.
     pub const LONGEST: Self = Self(Duration::from_millis(512));
 
-    /// That cycle; none if it is shorter than 31.25 us or longer than 512 ms.
+    /// A cycle; `None` outside of 31.25 us to 512 ms.
     pub const fn new(time: Duration) -> Option<Self> {
         let nanoseconds = time.as_nanos();
         if nanoseconds < Self::SHORTEST.0.as_nanos() || nanoseconds > Self::LONGEST.0.as_nanos() {
@@ -126,7 +126,7 @@ impl Cycle {
 }
 
 impl LinkRate {
-    /// So many bits in a second; none for 0.
+    /// A rate; `None` for 0.
     pub const fn new(bits_per_second: u64) -> Option<Self> {
         if bits_per_second == 0 { None } else { Some(Self(bits_per_second)) }
     }
@@ -138,7 +138,7 @@ impl LinkRate {
 }
 
 impl Load {
-    /// That share, in parts of a million; none for 0 and for more than all.
+    /// A share in millionths; `None` for 0 and above 100 %.
     pub const fn from_millionths(millionths: u32) -> Option<Self> {
         if millionths == 0 || millionths > MILLION { None } else { Some(Self(millionths)) }
     }
@@ -150,31 +150,31 @@ impl Load {
 }
 
 impl Picoseconds {
-    /// From nanoseconds; the most that there is if that is more.
+    /// From nanoseconds, saturating.
     pub const fn from_nanoseconds(nanoseconds: u64) -> Self {
         Self(nanoseconds.saturating_mul(PICOSECONDS_IN_A_NANOSECOND))
     }
 
-    /// In nanoseconds, with what is left of them.
+    /// In nanoseconds, with the fraction.
     pub fn nanoseconds(self) -> f64 {
         self.0 as f64 / PICOSECONDS_IN_A_NANOSECOND as f64
     }
 
-    /// How many times `other` fits in: the headroom of what takes that long.
+    /// Ratio to `other`: the headroom of a task that takes `other`.
     pub fn times(self, other: Self) -> f64 {
         self.0 as f64 / other.0 as f64
     }
 }
 
 impl Budget {
-    /// How many relations the link carries whose frames have this payload (equation 2); may be 0.
+    /// Number of relations with this payload that the link carries (equation 2); may be 0.
     pub fn relations(&self, payload: Payload) -> u64 {
         let bits = u128::from(self.link.0) * u128::from(self.cycle.nanoseconds()) * u128::from(self.load.0);
-        // No link is so fast that this takes more than 64 bits: 2^64 bits a second are 2^40 frames in half a second.
+        // No link exceeds 64 bits here: 2^64 bits a second are 2^40 frames in half a second.
         u64::try_from(bits / self.frame_bits(payload)).unwrap_or(u64::MAX)
     }
 
-    /// How long each of their frames may take (equation 3).
+    /// Maximum time for each of their frames (equation 3).
     ///
     /// # Errors
     /// [`NoRelation`] where there is none.
@@ -191,8 +191,8 @@ impl Budget {
         Ok(Picoseconds((cycle / frames) as u64))
     }
 
-    /// How many relations a CPU protects that takes `each` for the frames of one relation in a cycle, one out and one
-    /// in: `floor(cycle / each)`, equation 3 turned around.
+    /// Number of relations that a CPU protects if it takes `each` for a relation's two frames in a cycle, one
+    /// out and one in: `floor(cycle / each)`, equation 3 reversed.
     pub fn relations_in_time(&self, each: Picoseconds) -> u64 {
         let cycle = Picoseconds::from_nanoseconds(self.cycle.nanoseconds());
         cycle.0.checked_div(each.0).unwrap_or(u64::MAX)
@@ -245,8 +245,8 @@ mod tests {
             let t_max = paper().longest(payload).unwrap();
             assert_eq!(std::format!("{:.2}", t_max.nanoseconds() / 1e3), longest);
         }
-        assert_eq!(paper().longest(Payload::MOST), Ok(Picoseconds(125_000_000)));
-        assert_eq!(paper().longest(Payload::LEAST), Ok(Picoseconds(8_771_929)), "1 ms / 114, rounded down");
+        assert_eq!(paper().longest(Payload::MAX), Ok(Picoseconds(125_000_000)));
+        assert_eq!(paper().longest(Payload::MIN), Ok(Picoseconds(8_771_929)), "1 ms / 114, rounded down");
         assert_eq!((Payload::new(43), Payload::new(1445)), (None, None));
     }
 
@@ -256,7 +256,7 @@ mod tests {
         let header = Header { frame_id: FrameId(0x8001), key_id: KeyId(0), seq: Some(Seq::FIRST) };
         assert_eq!(header.encode().len(), 7, "fieldbus header 2, key identifier 1, sequence counter 4");
         assert_eq!((FRAME_ID_OCTETS, ICV_OCTETS), (2, 16));
-        for payload in [Payload::LEAST, Payload::MOST] {
+        for payload in [Payload::MIN, Payload::MAX] {
             // As a port sees it: addresses, VLAN tag, EtherType, header, payload, ICV.
             let ours = 12 + 4 + 2 + header.encode().len() + usize::from(payload.octets()) + ICV_OCTETS;
             // Preamble with its delimiter, FCS and gap are the line's.
@@ -267,16 +267,16 @@ mod tests {
     #[test]
     fn where_not_even_one_relation_fits_the_cycle_that_carries_one_is_told() {
         let tight = budget(Cycle::SHORTEST.time(), 100_000_000, 0.5);
-        assert_eq!(tight.relations(Payload::LEAST), 1);
-        assert_eq!(tight.longest(Payload::LEAST), Ok(Picoseconds(15_625_000)));
-        assert_eq!(tight.relations(Payload::MOST), 0);
+        assert_eq!(tight.relations(Payload::MIN), 1);
+        assert_eq!(tight.longest(Payload::MIN), Ok(Picoseconds(15_625_000)));
+        assert_eq!(tight.relations(Payload::MAX), 0);
         // 1509 octets at 50 Mbit/s.
-        let none = tight.longest(Payload::MOST).unwrap_err();
+        let none = tight.longest(Payload::MAX).unwrap_err();
         assert_eq!(none.shortest, Duration::from_nanos(241_440));
         assert_eq!(std::format!("{none}"), "not one relation fits; a cycle of 241.440 us carries one");
         // A link of one bit a second: told too, though no relation has such a cycle.
         let slow = budget(Cycle::LONGEST.time(), 1, 0.000_001);
-        assert_eq!(slow.longest(Payload::LEAST).unwrap_err().shortest, Duration::from_secs(872_000_000));
+        assert_eq!(slow.longest(Payload::MIN).unwrap_err().shortest, Duration::from_secs(872_000_000));
     }
 
     #[test]
@@ -290,8 +290,8 @@ mod tests {
         assert_eq!(LinkRate::new(0), None);
         // The fastest link that can be said overflows nothing.
         let all = budget(Cycle::LONGEST.time(), u64::MAX, 1.0);
-        assert!(all.relations(Payload::LEAST) > 1 << 40);
-        assert_eq!(all.longest(Payload::LEAST), Ok(Picoseconds(0)), "less than a picosecond");
+        assert!(all.relations(Payload::MIN) > 1 << 40);
+        assert_eq!(all.longest(Payload::MIN), Ok(Picoseconds(0)), "less than a picosecond");
         assert_eq!(all.relations_in_time(Picoseconds(0)), u64::MAX);
     }
 
@@ -318,7 +318,7 @@ mod tests {
                     prop_assert!(relations > 0);
                     prop_assert!(2 * relations * longest <= picoseconds);
                     prop_assert!(2 * relations * (longest + 1) > picoseconds);
-                    // What takes as long as it may protects as many as there may be.
+                    // A CPU with the maximum time per frame protects the maximum number of relations.
                     if longest > 0 {
                         prop_assert!(budget.relations_in_time(Picoseconds(2 * longest)) >= relations);
                     }

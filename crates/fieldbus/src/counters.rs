@@ -1,5 +1,5 @@
-//! What a relation counts, per direction, in the standard's style (IEEE 802.1AE-2018 clause 10.7.9): each discard has one
-//! counter.
+//! Counters of a relation, per direction, in the standard's style (IEEE 802.1AE-2018 clause 10.7.9). Each
+//! discard has one counter.
 
 wire::counters! {
     /// Frames of a relation from its local station.

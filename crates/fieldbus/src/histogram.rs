@@ -1,7 +1,7 @@
 //! Histograms of times, with fixed bounds: the classic buckets of a Prometheus histogram.
 //!
-//! Work to add a time: two look-ups. Times of up to 5 ms, sum and worst stand in one cache line: so a frame that goes as it
-//! should touches one.
+//! Adding a time takes two look-ups. Times of up to 5 ms, sum and worst share one cache line, so a normal
+//! frame touches one.
 //!
 //! ```text
 //!  line 1: sum 8 | worst 8 | 12 counts of 4, of times up to 5 ms     lines 2, 3: 8 counts of 4, of longer ones | wraps, 20 of 4
@@ -11,19 +11,19 @@ use core::time::Duration;
 
 use crate::moment::Moment;
 
-/// How often which times were seen. Never allocates.
+/// Number of times per bucket. Never allocates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, align(64))]
 pub struct Histogram {
     sum: u64,
     worst: u64,
     counts: [u32; Self::BUCKETS],
-    /// How often each count has come to its end: after 49 days of frames each millisecond.
+    /// Overflows of each count: one after 49 days of frames each millisecond.
     wraps: [u32; Self::BUCKETS],
 }
 
-/// Bounds below each power of two: between two of these there is one bound at most, since each is twice the one before
-/// or more.
+/// Number of bounds below each power of two. At most one bound lies between two powers, since each bound is
+/// at least twice the previous one.
 const BELOW: [u8; 64] = {
     let mut below = [0; 64];
     let mut power = 0;
@@ -60,7 +60,8 @@ const fn microseconds<const N: usize>(of: [u64; N]) -> [Duration; N] {
 }
 
 impl Histogram {
-    /// The upper bounds of all buckets but the last, which has none. A time that is equal to a bound lies below it.
+    /// Upper bounds of all buckets but the last, which has none. A time equal to a bound belongs to its
+    /// bucket.
     pub const BOUNDS: [Duration; Self::BUCKETS - 1] = microseconds([
         1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000, 200_000,
         500_000, 1_000_000,
@@ -93,28 +94,29 @@ impl Histogram {
         self.worst = self.worst.max(nanoseconds);
     }
 
-    /// Reads the line that most times need.
+    /// Reads the cache line that most times need.
     #[inline]
-    pub(crate) const fn touch(&self) -> u32 {
+    pub(crate) const fn prefetch(&self) -> u32 {
         self.sum as u32
     }
 
-    /// How many times lie in each bucket, in the order of [`Histogram::BOUNDS`], those above the last one at the end.
+    /// Number of times in each bucket, in the order of [`Histogram::BOUNDS`]; those above the last one at the
+    /// end.
     pub fn counts(&self) -> [u64; Self::BUCKETS] {
         core::array::from_fn(|bucket| u64::from(self.wraps[bucket]) << 32 | u64::from(self.counts[bucket]))
     }
 
-    /// How many times there are.
+    /// Number of times.
     pub fn count(&self) -> u64 {
         self.counts().iter().sum()
     }
 
-    /// All of them together.
+    /// Sum of all times.
     pub const fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
-    /// The longest.
+    /// Longest time.
     pub const fn worst(&self) -> Duration {
         Duration::from_nanos(self.worst)
     }

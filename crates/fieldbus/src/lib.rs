@@ -1,38 +1,39 @@
-//! Cyclic real-time frames, each relation of two stations under keys of its own (after Skuballa et al., "Cryptographic
-//! Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses", sections IV to VII; formats:
-//! `wire::fieldbus`).
+//! Cyclic real-time frames, each relation of two stations under keys of its own (after Skuballa et al.,
+//! "Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses", sections IV to
+//! VII; formats: `wire::fieldbus`).
 //!
 //! ```text
 //!  PLC ── gateway ~~ FrameID | KeyID | Seq | payload | ICV ~~ gateway ── device
 //! ```
 //!
-//! | module | what |
+//! | module | purpose |
 //! |---|---|
-//! | [`budget`] | how many relations a link carries, and how long each of their frames may take |
-//! | [`handshake`] | how they agree on a session, and what a replayed HELLO is worth |
-//! | [`relation`] | which stations exchange which frames, and how they are protected |
-//! | [`session`] | the keys that two gateways use for a relation: what the handshake makes and the data path holds |
-//! | [`settings`] | what a cell and its relations are configured with |
-//! | [`relations`] | the data path of a cell: whose frame it is, and all that a relation has |
+//! | [`budget`] | number of relations that a link carries, and the time for each of their frames |
+//! | [`handshake`] | agreement on a session, and the worth of a replayed HELLO |
+//! | [`relation`] | stations, their frames, and their protection |
+//! | [`session`] | keys of two gateways for a relation: made by the handshake, held by the data path |
+//! | [`settings`] | configuration of a cell and its relations |
+//! | [`relations`] | data path of a cell: the relation of a frame, and the state of each relation |
 //! | [`transmit`], [`receive`] | protecting and verifying frames, in bursts |
-//! | [`keys`] | which key protects and which ones verify, and how they change without a lost frame |
-//! | [`news`] | what the data path tells control |
-//! | [`counters`], [`histogram`] | what can be seen of it |
+//! | [`keys`] | the key that protects, those that verify, and their change without a lost frame |
+//! | [`events`] | events of the data path for control |
+//! | [`counters`], [`histogram`] | observation |
 //! | [`moment`] | time |
 //!
-//! Left out on purpose: which port a frame came from and where it goes (the engine), and all that is not cyclic.
+//! Left out on purpose: the ports of frames (the engine), and everything that is not cyclic.
 #![no_std]
 
 extern crate alloc;
 
 pub mod budget;
 pub mod counters;
+pub mod events;
+mod gap_monitor;
 pub mod handshake;
 pub mod histogram;
 pub mod keys;
 mod member;
 pub mod moment;
-pub mod news;
 pub mod receive;
 pub mod relation;
 pub mod relations;
@@ -40,15 +41,14 @@ pub mod session;
 pub mod settings;
 mod table;
 pub mod transmit;
-mod watch;
 
 pub use counters::{ReceiveCounters, TransmitCounters};
+pub use events::Event;
 pub use histogram::Histogram;
-pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, TakenOut};
+pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, RetiredKeys};
 pub use member::RelationStatus;
 pub use moment::Moment;
-pub use news::Event;
 pub use receive::{Incoming, ReceiveDiscard, Verified};
-pub use relations::{Foreign, Found, InClear, Inward, Relations, RelationsError, Way};
+pub use relations::{ClearPermit, Direction, Foreign, InwardFrame, RelationMatch, Relations, RelationsError};
 pub use settings::{Mode, RelationSettings, Settings, VlanTag};
 pub use transmit::{Outgoing, Protected, TransmitDiscard};

@@ -1,4 +1,4 @@
-//! One relation on the data path: its keys, and all that can be seen of it.
+//! One relation on the data path: its keys, counters and statistics.
 
 use alloc::boxed::Box;
 use core::time::Duration;
@@ -10,63 +10,64 @@ use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
 use wire::{EtherType, MacAddr};
 
 use crate::counters::{ReceiveCounters, TransmitCounters};
+use crate::events::PendingEvents;
+use crate::gap_monitor::GapMonitor;
 use crate::histogram::Histogram;
 use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
-use crate::news::News;
-use crate::relations::Way;
+use crate::relations::Direction;
 use crate::settings::{RelationSettings, Settings};
-use crate::watch::Watch;
 
 /// A relation at one moment.
 #[derive(Clone, Debug)]
 pub struct RelationStatus {
-    /// What it is configured with.
+    /// Its configuration.
     pub settings: RelationSettings,
-    /// Whether its frames can pass.
+    /// State of its traffic.
     pub state: RelationState,
-    /// The key that protects.
+    /// Transmit key.
     pub transmit_key: Option<KeyStatus>,
-    /// The key of the newest verified frame.
+    /// Key of the newest verified frame.
     pub receive_key: Option<KeyStatus>,
     /// Frames from the local station.
     pub transmit: TransmitCounters,
     /// Frames from its peer.
     pub receive: ReceiveCounters,
-    /// How long frames of the local station spent in this gateway, from being received to being handed to the kernel.
+    /// Residence time of the local station's frames in this gateway, from reception to the kernel.
     pub residence_outward: Histogram,
     /// The same for frames of its peer.
     pub residence_inward: Histogram,
-    /// How much the time between two verified frames differs from the cycle.
+    /// Deviation of the time between two verified frames from the cycle.
     pub jitter: Histogram,
-    /// The longest time between two verified frames.
+    /// Longest time between two verified frames.
     pub worst_gap: Duration,
-    /// How long no verified frame has come; `None` before the first.
+    /// Time since the last verified frame; `None` before the first.
     pub silent: Option<Duration>,
 }
 
-/// Addresses as they stand in a frame, and the FrameID behind them.
-pub(crate) struct Front {
+/// Addresses in frame order, with the FrameID behind them.
+pub(crate) struct FrameHeader {
     pub(crate) addresses: [u8; ADDRESSES_OCTETS],
     pub(crate) frame_id: FrameId,
 }
 
-/// Frames of unknown keys beside verified ones, since the first of them. More of the former: the peer goes on under keys that this end
-/// does not have. One verified frame is no proof against that: somebody may have held it back.
+/// Frames of unknown keys and verified frames, since the first of the former. If the former prevail, the peer
+/// uses keys that this end does not have. One verified frame does not disprove that: an attacker may have
+/// withheld it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Unknown {
+pub(crate) struct UnknownKeyStats {
     pub(crate) since: Moment,
     pub(crate) frames: u32,
     pub(crate) verified: u32,
 }
 
-impl Unknown {
+impl UnknownKeyStats {
     pub(crate) const fn at(since: Moment) -> Self {
         Self { since, frames: 0, verified: 0 }
     }
 }
 
-/// One relation. What frames need stands together, in this order: a few cache lines for each direction.
+/// One relation. Data of frames is contiguous, in this order: a few cache lines for each direction.
 ///
 /// ```text
 ///  outward: counters | front | key, Seq     inward: key, newest Seq | front, clear | watch | counters | settings
@@ -75,78 +76,78 @@ impl Unknown {
 #[repr(C, align(64))]
 pub(crate) struct Member {
     pub(crate) sent: TransmitCounters,
-    pub(crate) outward: Front,
+    pub(crate) outward: FrameHeader,
     pub(crate) keys: Keys,
-    /// What stands in front of the payload of a delivered frame: the addresses first.
+    /// Front of a delivered frame, before the payload: addresses first.
     pub(crate) delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }>,
-    /// Frames that came in clear, and whose twins have not come yet.
+    /// Number of frames in clear whose twins have not come yet.
     pub(crate) clear_ahead: u8,
-    /// Their payloads. Nothing looks there as long as none comes in clear.
-    pub(crate) twins: Box<Twins>,
-    /// Frames of unknown keys come.
-    pub(crate) unknown: Option<Unknown>,
-    pub(crate) watch: Watch,
+    /// Their payloads. Unused while no frame comes in clear.
+    pub(crate) twins: Box<PendingTwins>,
+    /// Statistics of frames under unknown keys, while there are some.
+    pub(crate) unknown: Option<UnknownKeyStats>,
+    pub(crate) gap_monitor: GapMonitor,
     pub(crate) received: ReceiveCounters,
     pub(crate) settings: RelationSettings,
     pub(crate) jitter: Histogram,
     pub(crate) residence: [Histogram; 2],
-    pub(crate) news: News,
+    pub(crate) events: PendingEvents,
 }
 
-/// A payload, to be known again: SipHash-2-4 of its octets but for zeros at its end, which may be padding.
+/// Fingerprint of a payload: SipHash-2-4 of its octets without trailing zeros, which may be padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Payload(u64);
+pub(crate) struct PayloadHash(u64);
 
-impl Payload {
+impl PayloadHash {
     pub(crate) fn of(octets: &[u8]) -> Self {
         let end = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
         Self(SipHasher24::new().hash(&octets[..end]))
     }
 }
 
-/// Payloads that came in clear and whose twins have not come, the oldest first: as many as a burst holds.
+/// Payloads of frames in clear without their twins yet, the oldest first: as many as a burst holds.
 #[derive(Default, Debug)]
-pub(crate) struct Twins(ArrayVec<(Payload, Clear), { Twins::MOST }>);
+pub(crate) struct PendingTwins(ArrayVec<(PayloadHash, ClearOutcome), { PendingTwins::MAX }>);
 
-/// What became of a frame in clear.
+/// Outcome of a frame in clear.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Clear {
+pub(crate) enum ClearOutcome {
     Delivered,
     Refused,
 }
 
-impl Twins {
-    pub(crate) const MOST: usize = 64;
+impl PendingTwins {
+    pub(crate) const MAX: usize = 64;
 
-    /// A frame came in clear.
-    pub(crate) fn await_twin(&mut self, payload: Payload, clear: Clear) {
+    /// Adds a frame in clear.
+    pub(crate) fn await_twin(&mut self, payload: PayloadHash, clear: ClearOutcome) {
         if self.0.is_full() {
             self.0.remove(0);
         }
         self.0.push((payload, clear));
     }
 
-    /// What became of the frame in clear whose twin this is, if it is one. The twins of up to `without` frames before it
-    /// did not come; of equal payloads that is the last one which they leave.
-    pub(crate) fn twin_of(&mut self, payload: Payload, without: usize) -> Option<Clear> {
-        let is_it = |(awaited, _): &(Payload, Clear)| *awaited == payload;
+    /// Outcome of the frame in clear to this twin, if there is one. The twins of up to `without` earlier
+    /// frames were lost; among equal payloads it takes the last of those.
+    pub(crate) fn twin_of(&mut self, payload: PayloadHash, without: usize) -> Option<ClearOutcome> {
+        let is_it = |(awaited, _): &(PayloadHash, ClearOutcome)| *awaited == payload;
         let near = &self.0[..self.0.len().min(without.saturating_add(1))];
         let place = near.iter().rposition(is_it).or_else(|| self.0.iter().position(is_it))?;
         self.0.drain(..=place).next_back().map(|(_, clear)| clear)
     }
 
-    /// So many twins have not come.
+    /// Number of missing twins.
     pub(crate) const fn awaited(&self) -> u8 {
         self.0.len() as u8
     }
 
-    /// No twin comes any more.
+    /// Gives up all missing twins.
     pub(crate) fn forget(&mut self) {
         self.0.clear();
     }
 }
 
-impl Front {
+impl FrameHeader {
     fn new(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> Self {
         let mut addresses = [0; ADDRESSES_OCTETS];
         addresses[..6].copy_from_slice(&destination.0);
@@ -158,7 +159,7 @@ impl Front {
 impl Member {
     pub(crate) fn new(settings: &Settings, of: &RelationSettings) -> Self {
         let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-        let inward = Front::new(own, peer, receives);
+        let inward = FrameHeader::new(own, peer, receives);
         let mut delivered: ArrayVec<u8, { HEADER_OCTETS + VLAN_TAG_OCTETS + FRAME_ID_OCTETS }> =
             inward.addresses.into_iter().collect();
         delivered.extend(settings.vlan.into_iter().flat_map(|tag| tag.octets()));
@@ -166,36 +167,38 @@ impl Member {
         delivered.extend(inward.frame_id.0.to_be_bytes());
         Self {
             sent: TransmitCounters::default(),
-            outward: Front::new(peer, own, sends),
+            outward: FrameHeader::new(peer, own, sends),
             keys: Keys::default(),
             delivered,
             clear_ahead: 0,
             twins: Box::default(),
             unknown: None,
-            watch: Watch::new(of.alarm),
+            gap_monitor: GapMonitor::new(of.alarm),
             received: ReceiveCounters::default(),
             settings: *of,
             jitter: Histogram::default(),
             residence: [Histogram::default(); 2],
-            news: News::default(),
+            events: PendingEvents::default(),
         }
     }
 
-    /// Reads something of each cache line that a frame of this direction needs. Frames of a burst are mostly those of
-    /// different relations, of which nothing is in the nearest cache: read one after the other, without anything that
-    /// depends on it, all of these lines come at once.
+    /// Reads an octet of each cache line that a frame of this direction needs. Frames of a burst mostly
+    /// belong to different relations, none of them in the nearest cache. Independent reads in a row fetch all
+    /// these lines at once.
     #[inline]
-    pub(crate) fn touch(&self, way: Way) -> u32 {
-        let lines = self.keys.touch(way) ^ self.residence[way as usize].touch();
-        match way {
-            Way::Outward => lines ^ self.sent.out_pkts_protected as u32 ^ u32::from(self.outward.frame_id.0),
-            Way::Inward => {
+    pub(crate) fn prefetch(&self, direction: Direction) -> u32 {
+        let lines = self.keys.prefetch(direction) ^ self.residence[direction as usize].prefetch();
+        match direction {
+            Direction::Outward => {
+                lines ^ self.sent.out_pkts_protected as u32 ^ u32::from(self.outward.frame_id.0)
+            }
+            Direction::Inward => {
                 lines
                     ^ u32::from(self.clear_ahead)
-                    ^ self.watch.touch()
+                    ^ self.gap_monitor.prefetch()
                     ^ self.received.in_pkts_ok as u32
                     ^ self.settings.mode as u32
-                    ^ self.jitter.touch()
+                    ^ self.jitter.prefetch()
             }
         }
     }
@@ -212,8 +215,8 @@ impl Member {
             residence_outward,
             residence_inward,
             jitter: self.jitter,
-            worst_gap: self.watch.worst_gap(),
-            silent: self.watch.silent(now),
+            worst_gap: self.gap_monitor.worst_gap(),
+            silent: self.gap_monitor.silent(now),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Time as the data path sees it: a parameter, never read from a clock, and finer than the microseconds of
+//! Time on the data path: a parameter, never read from a clock. It is finer than the microseconds of
 //! [`wire::Instant`]: a frame spends a few of them in a gateway.
 
 use core::time::Duration;
 
-/// A moment: nanoseconds since some start that all moments of a cell share. Only to be had of a clock that never goes back.
+/// A moment: nanoseconds since a start that all moments of a cell share. Needs a clock that never goes back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Moment(u64);
 
@@ -11,7 +11,7 @@ impl Moment {
     /// The start.
     pub const START: Self = Self(0);
 
-    /// The moment so long after the start.
+    /// The moment `time` after the start.
     pub const fn after_start(time: Duration) -> Self {
         let nanoseconds = time.as_nanos();
         Self(if nanoseconds > u64::MAX as u128 { u64::MAX } else { nanoseconds as u64 })
@@ -22,12 +22,12 @@ impl Moment {
         self.0
     }
 
-    /// How long `earlier` is ago; nothing if it is not earlier.
+    /// Time since `earlier`; zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The moment so much later.
+    /// The moment `time` later.
     #[must_use]
     pub const fn later(self, time: Duration) -> Self {
         Self(self.0.saturating_add(Self::after_start(time).0))

@@ -1,4 +1,4 @@
-//! Verifying the frames of stations behind the other gateway.
+//! Verification of frames from stations behind the other gateway.
 //!
 //! | check, in this order | discard | pass |
 //! |---|---|---|
@@ -8,14 +8,14 @@
 //! | Seq is newer than that of the newest verified frame | `InPktsLate` | 1, and again behind the ICV |
 //! | ICV | `InPktsNotValid` | 2 |
 //!
-//! Only then anything moves: an attacker's frame changes nothing but a counter. Seq is judged twice because two copies of a
-//! frame can stand in one burst.
+//! Nothing changes before that: an attacker's frame changes only a counter. Seq is checked twice because one
+//! burst can hold two copies of a frame.
 //!
-//! What is delivered has the addresses and the FrameID of the relation, which the ICV is over, and the VLAN tag that is configured:
-//! the tag on the wire is thrown away.
+//! A delivered frame has the addresses and the FrameID of the relation, which the ICV covers, and the
+//! configured VLAN tag. The tag from the wire is discarded.
 //!
-//! Work for a burst of n frames: n headers read, n opens under n prepared keys, n headers written, n times added to a
-//! histogram.
+//! Work for a burst of n frames: n headers read, n opens under n prepared keys, n headers written, n
+//! additions to a histogram.
 
 use suite::{ICV_OCTETS, Nonce, OpenJob};
 use wire::Frame;
@@ -23,19 +23,19 @@ use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
 use crate::counters::ReceiveCounters;
-use crate::keys::{Moved, Under};
-use crate::member::{Clear, Member, Payload, Unknown};
+use crate::keys::{CommitOutcome, KeyRef};
+use crate::member::{ClearOutcome, Member, PayloadHash, UnknownKeyStats};
 use crate::moment::Moment;
-use crate::relations::{Found, GROUP, Relations, Way};
+use crate::relations::{Direction, GROUP, RelationMatch, Relations};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
 
-/// Why a frame of a relation is not delivered. Each has its counter in [`ReceiveCounters`].
+/// Reason for not delivering a relation's frame. Each has its counter in [`ReceiveCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReceiveDiscard {
-    /// It ends before KeyID, Seq and ICV are whole.
+    /// Ends inside KeyID, Seq and ICV.
     TooShort,
-    /// There is no session.
+    /// No session.
     NoSession,
     /// Its KeyID is neither that of the current key nor of the next.
     UnknownKey,
@@ -43,7 +43,7 @@ pub enum ReceiveDiscard {
     Late,
     /// Its ICV is wrong.
     NotValid,
-    /// It is right, and in shadow mode the frame in clear was delivered.
+    /// Valid, but in shadow mode the frame in clear was delivered.
     Shadow,
 }
 
@@ -65,19 +65,19 @@ impl ReceiveCounters {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Verified(());
 
-/// A frame of a relation on its way in.
+/// A received frame of a relation under verification.
 #[derive(Debug)]
 pub struct Incoming<'b> {
     frame: Frame<'b>,
-    found: Found,
+    found: RelationMatch,
     open: Option<Open>,
     outcome: Result<Verified, ReceiveDiscard>,
 }
 
-/// What pass 1 prepares for pass 2.
+/// Result of pass 1 for pass 2.
 #[derive(Debug)]
 struct Open {
-    under: Under,
+    under: KeyRef,
     seq: Seq,
     nonce: Nonce,
     aad: usize,
@@ -86,27 +86,27 @@ struct Open {
 }
 
 impl<'b> Incoming<'b> {
-    /// A frame that [`Relations::find_inward`] found, and that waits to be verified. Until then its outcome is a discard.
-    pub const fn new(frame: Frame<'b>, found: Found) -> Self {
+    /// A frame that [`Relations::find_inward`] found, to be verified. Its outcome is a discard until then.
+    pub const fn new(frame: Frame<'b>, found: RelationMatch) -> Self {
         Self { frame, found, open: None, outcome: Err(ReceiveDiscard::NoSession) }
     }
 
-    /// The frame, as it stands now.
+    /// The frame, in its present state.
     pub const fn frame(&self) -> &Frame<'b> {
         &self.frame
     }
 
-    /// What became of it.
+    /// Outcome of the verification.
     ///
     /// # Errors
-    /// The reason for which it must not be delivered.
+    /// The reason for not delivering it.
     pub fn into_outcome(self) -> Result<Verified, ReceiveDiscard> {
         self.outcome
     }
 }
 
 impl Relations {
-    /// Verifies a burst of frames that came at `now`, in place, in order.
+    /// Verifies a burst of frames that arrived at `now`, in place, in order.
     pub fn verify(&mut self, now: Moment, burst: &mut [Incoming<'_>]) {
         for group in burst.chunks_mut(GROUP) {
             self.verify_group(now, group);
@@ -114,7 +114,7 @@ impl Relations {
     }
 
     fn verify_group(&mut self, now: Moment, group: &mut [Incoming<'_>]) {
-        self.touch(Way::Inward, group.iter().map(|incoming| incoming.found));
+        self.prefetch(Direction::Inward, group.iter().map(|incoming| incoming.found));
         for Incoming { frame, found, open, outcome } in &mut *group {
             let (settings, member, _) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
@@ -122,9 +122,9 @@ impl Relations {
                 Err(discard) => {
                     member.received.count(Err(discard));
                     if discard == ReceiveDiscard::UnknownKey {
-                        let unknown = member.unknown.get_or_insert(Unknown::at(now));
+                        let unknown = member.unknown.get_or_insert(UnknownKeyStats::at(now));
                         unknown.frames = unknown.frames.saturating_add(1);
-                        self.watch();
+                        self.note_watched();
                     }
                     *outcome = Err(discard);
                 }
@@ -142,13 +142,13 @@ impl Relations {
     fn settle(
         &mut self,
         now: Moment,
-        found: Found,
+        found: RelationMatch,
         open: &Open,
         frame: &mut Frame<'_>,
     ) -> Result<(), ReceiveDiscard> {
         let number = found.relation();
         let member = self.member_mut(number).1;
-        // A frame of its burst has ended the key: it is late, whatever it says.
+        // An earlier frame of its burst has ended the key: it is late.
         let key = member.keys.receive_key(open.under).ok_or(ReceiveDiscard::Late)?;
         let (aad, text, icv) = frame.sections(open.aad, open.text).ok_or(ReceiveDiscard::TooShort)?;
         let mut authentic = false;
@@ -157,65 +157,66 @@ impl Relations {
         if !authentic {
             return Err(ReceiveDiscard::NotValid);
         }
-        let moved = member.keys.commit(open.under, open.seq)?;
-        self.watch();
-        let (_, member, news) = self.member_mut(number);
+        let outcome = member.keys.commit(open.under, open.seq)?;
+        self.note_watched();
+        let (_, member, events) = self.member_mut(number);
         if let Some(unknown) = &mut member.unknown {
             unknown.verified = unknown.verified.saturating_add(1);
         }
         member.received.in_octets_ok += open.payload as u64;
-        member.received.in_pkts_missing += u64::from(moved.missing);
-        if let Some(session) = moved.session {
+        member.received.in_pkts_missing += u64::from(outcome.missing);
+        if let Some(session) = outcome.session {
             member.received.in_sessions += 1;
-            news.heard(member, number, session);
+            events.heard(member, number, session);
         }
-        if let Some(begun) = moved.epoch {
+        if let Some(begun) = outcome.epoch {
             member.received.in_epochs += 1;
-            news.receive_epoch(member, number, begun);
+            events.receive_epoch(member, number, begun);
         }
-        if let Some(arrival) = member.watch.arrived(now) {
+        if let Some(arrival) = member.gap_monitor.arrived(now) {
             member.jitter.add(arrival.gap.abs_diff(member.settings.relation.cycle));
             if arrival.alarm {
                 member.received.in_alarms += 1;
-                news.alarm(member, number, arrival.gap);
+                events.alarm(member, number, arrival.gap);
             }
         }
-        // The frame stands from its AAD on.
+        // The frame starts at its AAD.
         let payload = frame.octets().get(AAD_OCTETS..AAD_OCTETS + open.payload).unwrap_or_default();
-        shadow(member, &moved, payload)?;
+        shadow(member, &outcome, payload)?;
         deliver(member, frame, open.payload).ok_or(ReceiveDiscard::TooShort)
     }
 }
 
-/// Whether a verified frame is delivered. In shadow mode a twin is if its frame in clear did not come: lost, or the other
-/// gateway protects this relation already. So one gateway after the other can leave shadow mode, and no frame is lost.
-/// Behind the change a frame is not delivered if it was in clear: of a burst, all come in clear before the first twin. It is known
-/// by its payload, not by a count: who replays frames in clear until the change would else hold up as many true ones after it
-/// (`replays_in_clear_hold_up_nothing_behind_the_change`), and behind a twin that was lost a count is wrong
-/// (`a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time`).
-fn shadow(member: &mut Member, moved: &Moved, payload: &[u8]) -> Result<(), ReceiveDiscard> {
+/// Decides whether a verified frame is delivered. In shadow mode, a twin is delivered only if its frame in
+/// clear did not come: that was lost, or the other gateway already protects this relation. So one gateway
+/// after the other can leave shadow mode without a lost frame. After the change, a frame is not delivered if
+/// it came in clear before: of a burst, all come in clear before the first twin. The payload identifies it,
+/// not a count. An attacker who replays frames in clear until the change would otherwise hold up as many true
+/// ones after it (`replays_in_clear_hold_up_nothing_behind_the_change`), and after a lost twin a count is
+/// wrong (`a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time`).
+fn shadow(member: &mut Member, outcome: &CommitOutcome, payload: &[u8]) -> Result<(), ReceiveDiscard> {
     let Member { settings, clear_ahead, twins, received, .. } = member;
     if *clear_ahead == 0 {
         return Ok(());
     }
-    // Before a session there were no twins; those that are missing are not waited for.
-    let without = if moved.session.is_some() { usize::MAX } else { moved.missing as usize };
-    let clear = twins.twin_of(Payload::of(payload), without);
-    if clear.is_none() && (settings.mode == Mode::Protect || moved.session.is_some()) {
+    // There were no twins before a session; missing ones are not waited for.
+    let without = if outcome.session.is_some() { usize::MAX } else { outcome.missing as usize };
+    let clear = twins.twin_of(PayloadHash::of(payload), without);
+    if clear.is_none() && (settings.mode == Mode::Protect || outcome.session.is_some()) {
         twins.forget();
     }
     *clear_ahead = twins.awaited();
     match clear {
-        Some(Clear::Refused) => {
+        Some(ClearOutcome::Refused) => {
             received.in_pkts_clear_twin += 1;
             Ok(())
         }
-        Some(Clear::Delivered) => Err(ReceiveDiscard::Shadow),
+        Some(ClearOutcome::Delivered) => Err(ReceiveDiscard::Shadow),
         None => Ok(()),
     }
 }
 
-/// Pass 1: finds the key and brings the AAD together. The frame stands from its AAD on afterwards.
+/// Pass 1: finds the key and assembles the AAD. The frame then starts at its AAD.
 fn admit(
     settings: &Settings,
     member: &Member,
@@ -229,20 +230,20 @@ fn admit(
     let seq = header.seq.ok_or(ReceiveDiscard::Late)?;
     let (under, key) = member.keys.admit(header.key_id, seq)?;
     let nonce = key.key.nonce(seq);
-    // In front of the FrameID there are at least 14 octets.
+    // At least 14 octets precede the FrameID.
     let (start, len) = (frame.start() + front - ADDRESSES_OCTETS, frame.len() + ADDRESSES_OCTETS - front);
-    frame.place(start, len).ok_or(ReceiveDiscard::TooShort)?;
+    frame.set_bounds(start, len).ok_or(ReceiveDiscard::TooShort)?;
     frame.octets_mut()[..ADDRESSES_OCTETS].copy_from_slice(&member.delivered[..ADDRESSES_OCTETS]);
     let (aad, text) = sections(settings.protection.protect, payload);
     Ok(Open { under, seq, nonce, aad, text, payload })
 }
 
-/// The frame as the machine expects it: its front, and the payload where it lies.
+/// Restores the frame as the machine expects it: its front, and the payload in place.
 fn deliver(member: &Member, frame: &mut Frame<'_>, payload: usize) -> Option<()> {
     let front = member.delivered.as_slice();
-    // The front is at most one octet longer than the AAD, and two octets that were in front of that were the frame's.
+    // The front is at most one octet longer than the AAD, and the frame had two octets before that.
     let start = (frame.start() + AAD_OCTETS).checked_sub(front.len())?;
-    frame.place(start, front.len() + payload)?;
+    frame.set_bounds(start, front.len() + payload)?;
     frame.octets_mut()[..front.len()].copy_from_slice(front);
     Some(())
 }

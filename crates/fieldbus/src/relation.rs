@@ -1,7 +1,7 @@
 //! A communication relation (CR): two stations, and the FrameID that each of them sends (paper, section IV).
 //!
-//! Both gateways have the same relations in their configurations, in any order. They differ in which of the two stations is
-//! behind them: the *local* one. That cannot be learned: two gateways that both took a station for theirs would protect
+//! Both gateways configure the same relations, in any order. They differ in the *local* station, the one
+//! behind them. That cannot be learned: two gateways that both took a station for theirs would protect
 //! different frames under one key and one Seq.
 
 use core::fmt;
@@ -11,12 +11,12 @@ use suite::fieldbus::Stations;
 use wire::MacAddr;
 use wire::fieldbus::FrameId;
 
-/// Which of the two stations of a relation is behind this gateway.
+/// The local one of a relation's two stations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Local {
-    /// The one at the lower address.
+    /// The one with the lower address.
     Lower,
-    /// The one at the higher address.
+    /// The one with the higher address.
     Higher,
 }
 
@@ -25,24 +25,25 @@ pub enum Local {
 pub struct Relation {
     stations: Stations,
     local: Local,
-    /// How often each station sends.
+    /// Sending interval of each station.
     pub cycle: Duration,
 }
 
-/// Why that is no relation.
+/// Error of two ends that are no relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RelationError {
-    /// Both stations have one address.
+    /// Both stations have the same address.
     SameStation,
-    /// A station's address is that of a group.
+    /// A station has a group address.
     Group(MacAddr),
 }
 
 impl Relation {
-    /// The relation between the station behind this gateway and one behind another, each with the FrameID that it sends.
+    /// Relation between the station behind this gateway and one behind another, each with the FrameID that it
+    /// sends.
     ///
     /// # Errors
-    /// If the two are no two stations.
+    /// [`RelationError`].
     pub fn new(
         local: (MacAddr, FrameId),
         remote: (MacAddr, FrameId),
@@ -62,17 +63,17 @@ impl Relation {
         Ok(Self { stations, local, cycle })
     }
 
-    /// The stations, that at the lower address first, each with the FrameID that it sends.
+    /// The stations, the lower address first, each with the FrameID that it sends.
     pub const fn stations(&self) -> &Stations {
         &self.stations
     }
 
-    /// Which of them is behind this gateway.
+    /// Local station.
     pub const fn local(&self) -> Local {
         self.local
     }
 
-    /// The station behind this gateway, and the FrameID that it sends.
+    /// Local station, and the FrameID that it sends.
     pub const fn own(&self) -> (MacAddr, FrameId) {
         match self.local {
             Local::Lower => self.stations[0],
@@ -80,7 +81,7 @@ impl Relation {
         }
     }
 
-    /// The station behind the other gateway, and the FrameID that it sends.
+    /// Remote station, and the FrameID that it sends.
     pub const fn peer(&self) -> (MacAddr, FrameId) {
         match self.local {
             Local::Lower => self.stations[1],

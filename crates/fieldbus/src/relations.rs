@@ -1,11 +1,12 @@
-//! The data path of a cell: all of its relations, their keys, counters and watches.
+//! Data path of a cell: all of its relations, with their keys, counters and gap monitors.
 //!
 //! ```text
 //!  plain side     ── find_outward ──▶ protect ──▶ protected side          change ◀── control
 //!  protected side ── find_inward  ──▶ verify  ──▶ plain side              poll_event ──▶
 //! ```
 //!
-//! One owner, no clock, no allocation after it was made. A frame's work does not depend on the number of relations.
+//! One owner, no clock, no allocation after creation. A frame's work does not depend on the number of
+//! relations.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,47 +16,47 @@ use wire::EtherType;
 use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
-use crate::keys::{KeyChange, TakenOut};
-use crate::member::{Clear, Member, Payload, RelationStatus, Twins};
+use crate::events::{Event, EventQueue};
+use crate::keys::{KeyChange, RetiredKeys};
+use crate::member::{ClearOutcome, Member, PayloadHash, PendingTwins, RelationStatus};
 use crate::moment::Moment;
-use crate::news::{Event, NewsList};
 use crate::settings::{Mode, RelationSettings, Settings};
 use crate::table::{Address, Table};
 
-/// How long frames of unknown keys are counted beside verified ones before another session is asked for; then again.
+/// Interval of the comparison between frames of unknown keys and verified ones.
 const LOST: Duration = Duration::from_secs(1);
-/// Relations that are looked at in one call of [`Relations::look_for_silence`].
-const LOOKS: usize = 32;
-/// Frames of a burst that go through all passes together. What they need, a dozen cache lines each, is still in the nearest cache
-/// when the last pass begins; that of a whole burst is not.
+/// Relations checked in one call of [`Relations::handle_timeout`].
+const CHECKS_PER_CALL: usize = 32;
+/// Frames of a burst that go through all passes together. Their dozen cache lines each are still in the
+/// nearest cache at the last pass; those of a whole burst are not.
 pub(crate) const GROUP: usize = 8;
-/// Frames in clear whose twins are waited for in shadow mode: as many as a burst holds.
-const CLEAR_AHEAD: u8 = Twins::MOST as u8;
+/// Most frames in clear whose twins are awaited in shadow mode: as many as a burst holds.
+const CLEAR_AHEAD: u8 = PendingTwins::MAX as u8;
 
-/// A frame's direction through this gateway.
+/// Direction of a frame through this gateway.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Way {
+pub enum Direction {
     /// From the machine to the network.
     Outward,
     /// From the network to the machine.
     Inward,
 }
 
-/// The relation that a frame belongs to. Made by [`Relations::find_outward`] and [`Relations::find_inward`] alone.
+/// The relation of a frame. Only [`Relations::find_outward`] and [`Relations::find_inward`] make one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct RelationMatch {
     relation: u16,
     vlan_tags: u8,
     mode: Mode,
 }
 
-impl Found {
+impl RelationMatch {
     /// The relation's number.
     pub const fn relation(&self) -> usize {
         self.relation as usize
     }
 
-    /// Whether it has to be protected.
+    /// Whether it must be protected.
     pub const fn mode(&self) -> Mode {
         self.mode
     }
@@ -65,44 +66,45 @@ impl Found {
     }
 }
 
-/// What a frame from the protected side is to a cell.
+/// Class of a frame from the protected side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Inward {
-    /// Nothing.
-    Rest,
-    /// A relation's, to be verified.
-    Protected(Found),
+pub enum InwardFrame {
+    /// None of the cell's.
+    Other,
+    /// A relation's frame, to be verified.
+    Protected(RelationMatch),
     /// A HELLO of a relation, for the handshake.
-    Hello(Found),
-    /// It looks like a relation's, in clear. Only [`Relations::pass_clear`] lets it pass.
-    Clear(Found),
-    /// It has the cell's EtherType and is not the cell's.
+    Hello(RelationMatch),
+    /// Looks like a relation's frame in clear. Only [`Relations::pass_clear`] lets it pass.
+    Clear(RelationMatch),
+    /// Has the cell's EtherType, but is not the cell's.
     Foreign(Foreign),
 }
 
-/// Why a frame of the cell's EtherType is none of its frames.
+/// Reason why a frame with the cell's EtherType is not the cell's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Foreign {
-    /// It ends before FrameID, KeyID and Seq are whole.
+    /// Ends inside FrameID, KeyID and Seq.
     TooShort,
     /// No relation has these addresses and this FrameID in this direction.
     UnknownRelation,
-    /// Two VLAN tags stand in front of it.
+    /// Two VLAN tags precede it.
     TooManyTags,
 }
 
-/// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes one.
+/// Proof that a frame may pass in clear: its relation is in shadow mode. Only [`Relations::pass_clear`] makes
+/// one.
 #[derive(PartialEq, Eq, Debug)]
-pub struct InClear(());
+pub struct ClearPermit(());
 
-/// Why there is no such cell.
+/// Reason why a cell cannot be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RelationsError {
-    /// More than [`Relations::MOST`].
+    /// More than [`Relations::MAX`].
     TooMany,
     /// Two relations, by their numbers, have the same addresses and FrameID in one direction.
     Same(usize, usize),
-    /// No table of these addresses can be made: they were chosen for that.
+    /// No table for these addresses: somebody chose them for that.
     NoTable,
 }
 
@@ -112,37 +114,38 @@ pub struct Relations {
     outward: Table,
     inward: Table,
     members: Box<[Box<Member>]>,
-    /// Those of the members, apart: who looks a frame up needs nothing else of them.
+    /// Copy of the members' modes: a look-up needs nothing else of them.
     modes: Box<[Mode]>,
-    news: NewsList,
-    /// The relation that is looked at next for silence.
-    look_at: usize,
+    events: EventQueue,
+    /// Next relation to be checked for silence.
+    check_at: usize,
     watched: bool,
 }
 
 impl Relations {
-    /// The most relations of a cell.
-    pub const MOST: usize = 4096;
+    /// Most relations of a cell.
+    pub const MAX: usize = 4096;
 
-    /// A cell whose relations have the numbers of their places in `relations`. No frame passes before there are keys.
+    /// A cell whose relations are numbered by their index in `relations`. No frame passes before there are
+    /// keys.
     ///
     /// # Errors
     /// If frames could not be told apart.
     pub fn new(settings: Settings, relations: &[RelationSettings]) -> Result<Self, RelationsError> {
-        if relations.len() > Self::MOST {
+        if relations.len() > Self::MAX {
             return Err(RelationsError::TooMany);
         }
-        let addresses = |way: Way| {
+        let addresses = |direction: Direction| {
             relations.iter().map(move |of| {
                 let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-                match way {
-                    Way::Outward => Address::new(peer, own, sends),
-                    Way::Inward => Address::new(own, peer, receives),
+                match direction {
+                    Direction::Outward => Address::new(peer, own, sends),
+                    Direction::Inward => Address::new(own, peer, receives),
                 }
             })
         };
-        for way in [Way::Outward, Way::Inward] {
-            let mut sorted: Vec<(Address, usize)> = addresses(way).zip(0..).collect();
+        for direction in [Direction::Outward, Direction::Inward] {
+            let mut sorted: Vec<(Address, usize)> = addresses(direction).zip(0..).collect();
             sorted.sort_unstable();
             if let Some(same) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                 return Err(RelationsError::Same(same[0].1, same[1].1));
@@ -150,28 +153,28 @@ impl Relations {
         }
         Ok(Self {
             settings,
-            outward: Table::new(addresses(Way::Outward)).ok_or(RelationsError::NoTable)?,
-            inward: Table::new(addresses(Way::Inward)).ok_or(RelationsError::NoTable)?,
+            outward: Table::new(addresses(Direction::Outward)).ok_or(RelationsError::NoTable)?,
+            inward: Table::new(addresses(Direction::Inward)).ok_or(RelationsError::NoTable)?,
             modes: relations.iter().map(|of| of.mode).collect(),
             members: relations.iter().map(|of| Box::new(Member::new(&settings, of))).collect(),
-            news: NewsList::with_room(relations.len()),
-            look_at: 0,
+            events: EventQueue::with_room(relations.len()),
+            check_at: 0,
             watched: false,
         })
     }
 
-    /// What they have in common.
+    /// Common settings.
     pub const fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// How many there are.
+    /// Number of relations.
     pub const fn count(&self) -> usize {
         self.members.len()
     }
 
-    /// The relation whose local station sent this frame, which is PROFINET RT. Reads a header and a bucket of a table.
-    pub fn find_outward(&self, frame: &[u8]) -> Option<Found> {
+    /// Relation whose local station sent this PROFINET RT frame. Reads a header and a bucket of a table.
+    pub fn find_outward(&self, frame: &[u8]) -> Option<RelationMatch> {
         let header = ethernet::Header::parse(frame).ok()?;
         if header.ethertype != EtherType::PROFINET {
             return None;
@@ -179,29 +182,29 @@ impl Relations {
         self.find(&self.outward, frame, &header, frame_id(frame, &header)?)
     }
 
-    /// What a frame from the protected side is. Reads a header and a bucket of a table.
-    pub fn find_inward(&self, frame: &[u8]) -> Inward {
-        let Ok(header) = ethernet::Header::parse(frame) else { return Inward::Rest };
+    /// Class of a frame from the protected side. Reads a header and a bucket of a table.
+    pub fn find_inward(&self, frame: &[u8]) -> InwardFrame {
+        let Ok(header) = ethernet::Header::parse(frame) else { return InwardFrame::Other };
         if header.ethertype == EtherType::PROFINET && header.ethertype != self.settings.ethertype {
             let found = frame_id(frame, &header).and_then(|id| self.find(&self.inward, frame, &header, id));
-            return found.map_or(Inward::Rest, Inward::Clear);
+            return found.map_or(InwardFrame::Other, InwardFrame::Clear);
         }
         if header.ethertype != self.settings.ethertype {
-            return Inward::Rest;
+            return InwardFrame::Other;
         }
         let Ok(says) = Header::parse(&frame[header.octets()..]) else {
-            return Inward::Foreign(Foreign::TooShort);
+            return InwardFrame::Foreign(Foreign::TooShort);
         };
         match self.find(&self.inward, frame, &header, says.frame_id) {
-            None => Inward::Foreign(Foreign::UnknownRelation),
-            Some(found) if found.vlan_tags > 1 => Inward::Foreign(Foreign::TooManyTags),
-            Some(found) if says.seq.is_none() => Inward::Hello(found),
-            Some(found) => Inward::Protected(found),
+            None => InwardFrame::Foreign(Foreign::UnknownRelation),
+            Some(found) if found.vlan_tags > 1 => InwardFrame::Foreign(Foreign::TooManyTags),
+            Some(found) if says.seq.is_none() => InwardFrame::Hello(found),
+            Some(found) => InwardFrame::Protected(found),
         }
     }
 
-    /// Whether a frame that came to the machine by another way is cyclic data of a relation that has to be protected: such
-    /// frames come by their relation alone. Reads a header and a bucket of a table.
+    /// True if a frame that reached the machine's side by another way is cyclic data of a protected relation:
+    /// such frames must come through their relation. Reads a header and a bucket of a table.
     pub fn is_kept_for_relation(&self, frame: &[u8]) -> bool {
         let Ok(header) = ethernet::Header::parse(frame) else { return false };
         header.ethertype == EtherType::PROFINET
@@ -210,7 +213,7 @@ impl Relations {
                 .is_some_and(|found| found.mode == Mode::Protect)
     }
 
-    /// Whether a verified frame has come in any relation, so that its silence would mean something.
+    /// True after a verified frame of any relation: before that, silence means nothing.
     pub const fn is_watched(&self) -> bool {
         self.watched
     }
@@ -222,86 +225,90 @@ impl Relations {
         frame: &[u8],
         header: &ethernet::Header,
         frame_id: FrameId,
-    ) -> Option<Found> {
+    ) -> Option<RelationMatch> {
         let relation = table.find(Address::of(frame.first_chunk()?, frame_id))?;
         let mode = self.modes[relation];
-        Some(Found { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
+        Some(RelationMatch { relation: relation as u16, vlan_tags: header.vlan_tags as u8, mode })
     }
 
-    /// Counts `frame`, which is in clear, and lets it pass if its relation is in shadow mode. On the way in there its payload is
-    /// hashed.
-    pub fn pass_clear(&mut self, found: Found, way: Way, frame: &[u8]) -> Option<InClear> {
+    /// Counts a frame in clear, and lets it pass if its relation is in shadow mode. Hashes the payload of
+    /// received frames.
+    pub fn pass_clear(
+        &mut self,
+        found: RelationMatch,
+        direction: Direction,
+        frame: &[u8],
+    ) -> Option<ClearPermit> {
         // It is protected instead, and counted there.
-        if let (Mode::Protect, Way::Outward) = (found.mode, way) {
+        if let (Mode::Protect, Direction::Outward) = (found.mode, direction) {
             return None;
         }
         let Member { settings, sent, received, clear_ahead, twins, .. } =
             &mut *self.members[found.relation()];
-        if way == Way::Outward {
+        if direction == Direction::Outward {
             sent.out_pkts_clear += u64::from(settings.mode == Mode::Shadow);
-            return (settings.mode == Mode::Shadow).then_some(InClear(()));
+            return (settings.mode == Mode::Shadow).then_some(ClearPermit(()));
         }
         let clear = match settings.mode {
-            Mode::Shadow => Clear::Delivered,
-            Mode::Protect => Clear::Refused,
+            Mode::Shadow => ClearOutcome::Delivered,
+            Mode::Protect => ClearOutcome::Refused,
         };
         *clear_ahead = (*clear_ahead + 1).min(CLEAR_AHEAD);
         let front = HEADER_OCTETS + found.vlan_tags() * VLAN_TAG_OCTETS + FRAME_ID_OCTETS;
         if let Some(payload) = frame.get(front..) {
-            twins.await_twin(Payload::of(payload), clear);
+            twins.await_twin(PayloadHash::of(payload), clear);
         }
-        if clear == Clear::Refused {
+        if clear == ClearOutcome::Refused {
             received.in_pkts_clear_refused += 1;
             return None;
         }
         received.in_pkts_clear += 1;
-        Some(InClear(()))
+        Some(ClearPermit(()))
     }
 
-    /// How long a frame was here, once that is known.
-    pub fn left_after(&mut self, relation: usize, way: Way, residence: Duration) {
-        self.members[relation].residence[way as usize].add(residence);
+    /// Records the residence time of a frame.
+    pub fn record_residence(&mut self, relation: usize, direction: Direction, residence: Duration) {
+        self.members[relation].residence[direction as usize].add(residence);
     }
 
     /// Changes keys of a relation. Moves some hundred octets.
-    pub fn change(&mut self, relation: usize, change: KeyChange) -> TakenOut {
+    pub fn change(&mut self, relation: usize, change: KeyChange) -> RetiredKeys {
         self.members[relation].keys.change(change)
     }
 
-    /// The next thing that control has to know, and of which relation.
+    /// Next event for control, with its relation.
     pub fn poll_event(&mut self) -> Option<(usize, Event)> {
-        while let Some(number) = self.news.front() {
+        while let Some(number) = self.events.front() {
             let member = &mut self.members[number];
-            if let Some(event) = member.news.take() {
+            if let Some(event) = member.events.take() {
                 return Some((number, event));
             }
-            self.news.done(member);
+            self.events.done(member);
         }
         None
     }
 
-    /// Whether there may be something that control has to know.
+    /// True if there may be an event.
     pub fn has_events(&self) -> bool {
-        self.news.front().is_some()
+        self.events.front().is_some()
     }
 
-    /// Looks whether frames of some relations have stopped; true when all have been looked at since it was true last. At
-    /// most 32 relations a call.
-    pub fn look_for_silence(&mut self, now: Moment) -> bool {
-        let end = self.count().min(self.look_at + LOOKS);
-        for number in self.look_at..end {
+    /// Checks relations for silence, at most 32 a call. True when all have been checked since the last true.
+    pub fn handle_timeout(&mut self, now: Moment) -> bool {
+        let end = self.count().min(self.check_at + CHECKS_PER_CALL);
+        for number in self.check_at..end {
             let member = &mut self.members[number];
-            if let Some(gap) = member.watch.look(now) {
+            if let Some(gap) = member.gap_monitor.check(now) {
                 member.received.in_alarms += 1;
-                self.news.alarm(member, number, gap);
+                self.events.alarm(member, number, gap);
             }
-            let judged = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
-            if judged.is_some_and(|unknown| unknown.frames > unknown.verified) {
-                self.news.lost(member, number);
+            let expired = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
+            if expired.is_some_and(|unknown| unknown.frames > unknown.verified) {
+                self.events.lost(member, number);
             }
         }
-        self.look_at = if end == self.count() { 0 } else { end };
-        self.look_at == 0
+        self.check_at = if end == self.count() { 0 } else { end };
+        self.check_at == 0
     }
 
     /// The state of a relation.
@@ -309,32 +316,35 @@ impl Relations {
         self.members[relation].status(now)
     }
 
-    /// Takes relations over, whose stations, FrameIDs and protection are the same: (own number, number there). They go on with their keys,
-    /// counters and watches, under the settings that they have here. Moves a pointer and some hundred octets for each.
-    pub fn take_over(&mut self, predecessor: &mut Self, goes_on: &[(usize, usize)]) {
-        for &(number, before) in goes_on {
+    /// Takes over relations with the same stations, FrameIDs and protection: (own number, number there). They
+    /// keep their keys, counters and gap monitors, under this cell's settings. Moves a pointer and some
+    /// hundred octets for each.
+    pub fn take_over(&mut self, predecessor: &mut Self, carried_over: &[(usize, usize)]) {
+        for &(number, before) in carried_over {
             let (own, there) = (&mut self.members[number], &mut predecessor.members[before]);
             core::mem::swap(own, there);
             core::mem::swap(&mut own.settings, &mut there.settings);
             core::mem::swap(&mut own.outward, &mut there.outward);
             core::mem::swap(&mut own.delivered, &mut there.delivered);
-            own.watch.set_alarm(own.settings.alarm);
-            self.news.adopt(own, number);
+            own.gap_monitor.set_alarm(own.settings.alarm);
+            self.events.adopt(own, number);
         }
         self.watched |= predecessor.watched;
     }
 
-    /// Reads what the frames of a group need, before anything is done with the first of them.
-    pub(crate) fn touch(&self, way: Way, burst: impl Iterator<Item = Found>) {
-        core::hint::black_box(burst.fold(0, |sum, found| sum ^ self.members[found.relation()].touch(way)));
+    /// Reads the cache lines that the frames of a group need, before the work on the first of them.
+    pub(crate) fn prefetch(&self, direction: Direction, burst: impl Iterator<Item = RelationMatch>) {
+        core::hint::black_box(
+            burst.fold(0, |sum, found| sum ^ self.members[found.relation()].prefetch(direction)),
+        );
     }
 
-    pub(crate) const fn watch(&mut self) {
+    pub(crate) const fn note_watched(&mut self) {
         self.watched = true;
     }
 
-    pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut NewsList) {
-        (&self.settings, &mut self.members[number], &mut self.news)
+    pub(crate) fn member_mut(&mut self, number: usize) -> (&Settings, &mut Member, &mut EventQueue) {
+        (&self.settings, &mut self.members[number], &mut self.events)
     }
 }
 

@@ -1,37 +1,37 @@
-//! The keys that two gateways use for a relation.
+//! Keys of two gateways for a relation.
 //!
-//! A *session* begins with two fresh nonces, one of each end, and has *epochs*, each with a key for each direction. A
-//! direction's KeyID counts its keys, over sessions too. An end has the keys of the current epoch and of the next, so a
-//! change of epochs needs no message: the sender changes when its Seq runs out, the receiver with the first frame that
-//! it verifies under the next key. Nothing goes back.
+//! A *session* begins with two fresh nonces, one of each end. It has *epochs*, each with a key for each
+//! direction. A direction's KeyID counts its keys, across sessions too. An end has the keys of the current
+//! epoch and of the next, so a change of epochs needs no message: the sender changes when its Seq runs out,
+//! the receiver with the first frame verified under the next key. Nothing goes back.
 
 use suite::fieldbus::DirectionKey;
 use wire::fieldbus::KeyId;
 
-/// The key of one direction in one epoch, and its name on the wire.
+/// Key of one direction in one epoch, with its identifier on the wire.
 #[derive(Debug)]
 pub struct EpochKey {
-    /// Its name.
+    /// Its identifier.
     pub key_id: KeyId,
-    /// Of which epoch of its session.
+    /// Epoch of its session.
     pub epoch: u64,
     /// The key.
     pub key: DirectionKey,
 }
 
-/// Counts the sessions of a relation that one end has entered since it started; for this end alone. What the data path
-/// says of a session can come when the handshake has entered another: without the number, a frame heard in one session
-/// would confirm the next, and the key of an epoch would be made for the wrong one.
+/// Number of a session that one end has entered since its start; meaningful for this end only. The data path
+/// may report on a session after the handshake has entered another. Without the number, a frame of one
+/// session would confirm the next, and an epoch's key would be made for the wrong session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SessionNumber(pub u32);
 
-/// What an end needs to take part in a session of a relation: for each direction the keys of epochs 0 and 1.
+/// Keys of a session of a relation: epochs 0 and 1 of each direction.
 #[derive(Debug)]
 pub struct Session {
-    /// Which of this end's sessions it is.
+    /// This end's number of the session.
     pub number: SessionNumber,
-    /// For frames of the local station.
+    /// Keys for frames of the local station.
     pub transmit: [EpochKey; 2],
-    /// For frames of its peer.
+    /// Keys for frames of its peer.
     pub receive: [EpochKey; 2],
 }

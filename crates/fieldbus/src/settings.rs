@@ -1,4 +1,5 @@
-//! What a cell and its relations are configured with. Fixed for the life of a [`crate::Relations`]: a change is another.
+//! Configuration of a cell and its relations. Fixed for the life of a [`crate::Relations`]: a change makes
+//! another.
 
 use core::time::Duration;
 
@@ -7,19 +8,19 @@ use wire::fieldbus::{ETHERTYPE, Protection, Seq};
 
 use crate::relation::Relation;
 
-/// Whether the frames of a relation have to be protected.
+/// Protection mode of a relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Yes. What cannot be protected or verified ends here.
+    /// Frames must be protected. Those that cannot be protected or verified are discarded.
     #[default]
     Protect,
-    /// Not yet: they pass in clear, and a protected twin travels beside each, is verified and ends there. The counters and
-    /// histograms say what would have become of the frames. A twin whose frame in clear does not come is delivered, so
-    /// that one gateway after the other can be switched over.
+    /// Frames pass in clear. A protected twin travels beside each, is verified and discarded. Counters and
+    /// histograms show what would have become of the frames. A twin without its frame in clear is delivered,
+    /// so that one gateway after the other can be switched over.
     Shadow,
 }
 
-/// The VLAN tag of frames towards a machine (IEEE 802.1Q clause 9). It never comes from the wire: there it is not
+/// VLAN tag of frames towards a machine (IEEE 802.1Q clause 9). It never comes from the wire, where it is not
 /// authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VlanTag {
@@ -27,10 +28,10 @@ pub struct VlanTag {
 }
 
 impl VlanTag {
-    /// As PROFINET RT is sent: priority 6, VID 0.
+    /// PROFINET RT's tag: priority 6, VID 0.
     pub const PROFINET: Self = Self { tci: 6 << 13 };
 
-    /// A tag of this priority, 0 to 7, and this VID, 0 to 4094; `None` if there is no such tag.
+    /// A tag with a priority of 0 to 7 and a VID of 0 to 4094; `None` otherwise.
     pub const fn new(priority: u8, vid: u16) -> Option<Self> {
         if priority > 7 || vid > 4094 { None } else { Some(Self { tci: (priority as u16) << 13 | vid }) }
     }
@@ -53,42 +54,42 @@ impl VlanTag {
     }
 }
 
-/// What all relations of a cell have in common.
+/// Common settings of a cell's relations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The EtherType of protected frames.
     pub ethertype: EtherType,
-    /// How frames are protected.
+    /// Protection of frames.
     pub protection: Protection,
-    /// The VLAN tag that frames have towards the machine.
+    /// VLAN tag of frames towards the machine.
     pub vlan: Option<VlanTag>,
-    /// The most octets behind the EtherType that a frame on the protected side may have.
+    /// Most octets behind the EtherType in a frame on the protected side.
     pub mtu: usize,
-    /// An epoch's last Seq, if the key of the next one is there; if it is not, Seqs go on to [`Seq::LAST`].
+    /// Last Seq of an epoch, if the next key is there. Without it, Seqs continue to [`Seq::LAST`].
     pub epoch_end: Seq,
 }
 
 impl Settings {
-    /// So many Seqs are left of an epoch when the next is begun: at 31.25 µs, half an hour to come by a key that is late.
+    /// Remaining Seqs of an epoch when the next one begins: at 31.25 µs, half an hour for a late key.
     const MARGIN: u32 = 1 << 26;
-    /// Frames of an epoch where nothing else is configured: 49 days at 1 ms.
+    /// Default number of frames in an epoch: 49 days at 1 ms.
     pub const EPOCH_FRAMES: u32 = u32::MAX - Self::MARGIN;
 
-    /// With the EtherType, VLAN tag and length of epochs that are used where nothing else is configured.
+    /// Settings with the default EtherType, VLAN tag and epoch length.
     pub fn new(protection: Protection, mtu: usize) -> Self {
         let epoch_end = Seq::new(Self::EPOCH_FRAMES).unwrap_or(Seq::LAST);
         Self { ethertype: ETHERTYPE, protection, vlan: Some(VlanTag::PROFINET), mtu, epoch_end }
     }
 }
 
-/// A relation, and what is done with its frames.
+/// A relation with its settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RelationSettings {
     /// The relation.
     pub relation: Relation,
-    /// Whether its frames have to be protected. Both gateways are configured alike.
+    /// Protection mode. Both gateways are configured alike.
     pub mode: Mode,
-    /// An alarm, if no verified frame comes for so long: some share of the time after which the machine itself gives up.
+    /// Time without a verified frame that raises an alarm: a share of the machine's own watchdog time.
     pub alarm: Duration,
 }
 

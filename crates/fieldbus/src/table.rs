@@ -1,7 +1,7 @@
-//! Which relation a frame belongs to: found by exactly (DA, SA, FrameID), in one look at one cache line.
+//! Look-up of a frame's relation by exactly (DA, SA, FrameID), in one cache line.
 //!
-//! All keys are known when the table is made, and never change. So it is made such that no bucket has more than four:
-//! hash functions are tried until one does that. Whatever frame comes, a look-up is a hash and four comparisons.
+//! All keys are known when the table is made, and never change. It tries hash functions until no bucket has
+//! more than four keys. A look-up is a hash and four comparisons, whatever the frame.
 //!
 //! ```text
 //!  bucket, 64 octets:  4 times  DA 6 | SA 6 | FrameID 2 | number of the relation 2
@@ -16,12 +16,13 @@ use wire::fieldbus::FrameId;
 
 /// Bits of a relation's number.
 const NUMBER_BITS: u32 = 16;
-/// Hash functions that are tried before the table is made twice as large.
+/// Hash functions that are tried before the table doubles.
 const TRIES: u64 = 64;
 /// Buckets of the largest table, many times what any set of keys needs.
 const MOST_BUCKETS: usize = 1 << 20;
 
-/// What a frame is found by: eight octets of the addresses, and the other four with the FrameID behind them, and room for a number.
+/// Key of a frame: eight octets of the addresses; the other four with the FrameID behind them, and room for a
+/// number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Address {
     high: u64,
@@ -36,7 +37,7 @@ impl Address {
         Self::of(&addresses, frame_id)
     }
 
-    /// That of a frame that begins with these octets.
+    /// Key of a frame that begins with these octets.
     #[inline]
     pub(crate) fn of(addresses: &[u8; ADDRESSES_OCTETS], frame_id: FrameId) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = *addresses;
@@ -49,20 +50,20 @@ impl Address {
     }
 }
 
-/// Empty places are 0: no relation has two stations at the address 0.
+/// Empty entries are 0: no relation has both stations at address 0.
 #[derive(Clone, Default)]
 #[repr(align(64))]
 struct Bucket([Address; 4]);
 
-/// Relations by what their frames are found by.
+/// Relations by the keys of their frames.
 pub(crate) struct Table {
     buckets: Box<[Bucket]>,
     seed: u64,
 }
 
 impl Table {
-    /// A table in which relation i is found by the i-th address. The addresses differ, and are at most 2^16. `None` if there is no such
-    /// table, which takes addresses that were chosen against it.
+    /// A table that maps the i-th address to relation i. The addresses differ, and are at most 2^16. `None`
+    /// if there is no such table, which takes addresses chosen against it.
     pub(crate) fn new(addresses: impl Iterator<Item = Address> + Clone) -> Option<Self> {
         let mut size = addresses.clone().count().next_power_of_two();
         while size <= MOST_BUCKETS {
@@ -78,12 +79,12 @@ impl Table {
         None
     }
 
-    /// The relation found by this address. Reads one bucket.
+    /// Relation of this address. Reads one bucket.
     pub(crate) fn find(&self, address: Address) -> Option<usize> {
-        // All four are compared, without a branch: which of them it is no CPU guesses, and a wrong guess would hold up the
-        // look-ups behind it.
+        // Compares all four without a branch: no CPU can predict which one matches, and a misprediction would
+        // delay the following look-ups.
         let one_more = self.buckets[self.bucket(address)].0.iter().fold(0, |found, place| {
-            // Of the relation's place its number is left, of others more.
+            // The matching entry leaves its number, others leave more.
             let differs = place.low ^ address.low;
             let is_it = (place.high ^ address.high) | (differs >> NUMBER_BITS) == 0;
             if is_it { differs + 1 } else { found }

@@ -1,4 +1,4 @@
-//! Protecting the frames of local stations.
+//! Protection of frames of local stations.
 //!
 //! ```text
 //!  DA 6 | SA 6 | [VLAN] | 0x8892 2    | FrameID 2                    | payload
@@ -7,14 +7,16 @@
 //!                         └──────────────── AAD ────────────────────┴─ text, or AAD too ────────┘
 //! ```
 //!
-//! The AAD is in one piece in both modes: until the frame is sealed its addresses stand in front of the FrameID, in the
-//! place of EtherType and VLAN tags, which are put back afterwards. So no payload is copied. VLAN tags and EtherType are not
-//! authenticated: switches between may change the one, and the other is a matter of configuration.
+//! The AAD is contiguous in both modes. Until the frame is sealed, its addresses stand in front of the
+//! FrameID, in place of EtherType and VLAN tags, which are restored afterwards. So no payload is copied. VLAN
+//! tags and EtherType are not authenticated: switches may change the tags, and the EtherType is
+//! configuration.
 //!
-//! A payload that is shorter than the shortest Ethernet frame allows is padded with zeros, under the ICV: what an
-//! interface or a switch padded would hide the ICV. PROFINET has none so short.
+//! A payload shorter than the minimum Ethernet frame is padded with zeros, under the ICV: padding by an
+//! interface or a switch would hide the ICV. PROFINET has none so short.
 //!
-//! Work for a burst of n frames: n headers, n seals under n prepared keys, n counts; at most 23 octets of padding a frame.
+//! Work for a burst of n frames: n headers, n seals under n prepared keys, n counts; at most 23 octets of
+//! padding a frame.
 
 use arrayvec::ArrayVec;
 use suite::{ICV_OCTETS, Nonce, SealJob};
@@ -23,26 +25,26 @@ use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, HEADER_OCTETS, VLAN_TAG
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
 
 use crate::counters::TransmitCounters;
-use crate::keys::{Epoch, Taken, Under};
+use crate::keys::{Epoch, KeyRef, TakenSeq};
 use crate::member::Member;
-use crate::relations::{Found, GROUP, Relations, Way};
+use crate::relations::{Direction, GROUP, RelationMatch, Relations};
 use crate::settings::Settings;
 
-/// Addresses, FrameID, KeyID and Seq.
+/// Octets of addresses, FrameID, KeyID and Seq.
 pub(crate) const AAD_OCTETS: usize = ADDRESSES_OCTETS + BEHIND_ETHERTYPE;
 /// Octets of the shortest Ethernet frame, without FCS.
 const SHORTEST_FRAME: usize = 60;
-/// Payloads below this many octets are padded. With VLAN tags too, since a switch may take them off.
+/// Minimum payload; shorter ones are padded. With VLAN tags too, since a switch may remove them.
 const SHORTEST_PAYLOAD: usize = SHORTEST_FRAME - HEADER_OCTETS - BEHIND_ETHERTYPE - ICV_OCTETS;
 
-/// Why a frame of a relation is not sent. Each has its counter in [`TransmitCounters`].
+/// Reason for not sending a relation's frame. Each has its counter in [`TransmitCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransmitDiscard {
     /// No session, or none that is enabled.
     NoSession,
-    /// No Seq is left, and there is no next key.
+    /// No Seq is left, and no next key.
     SeqExhausted,
-    /// With KeyID, Seq and ICV it would exceed the protected side's MTU, or the chunk it lies in.
+    /// With KeyID, Seq and ICV it would exceed the protected side's MTU, or its chunk.
     TooLong,
 }
 
@@ -60,19 +62,19 @@ impl TransmitCounters {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Protected(());
 
-/// A frame of a local station on its way out.
+/// A frame of a local station to be sent.
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
-    found: Found,
+    found: RelationMatch,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
 
-/// What pass 1 prepares for the others.
+/// Result of pass 1 for the other passes.
 #[derive(Debug)]
 struct Seal {
-    under: Under,
+    under: KeyRef,
     nonce: Nonce,
     aad: usize,
     text: usize,
@@ -82,20 +84,20 @@ struct Seal {
 }
 
 impl<'b> Outgoing<'b> {
-    /// A frame that [`Relations::find_outward`] found, and that waits to be protected. Until then its outcome is a discard.
-    pub const fn new(frame: Frame<'b>, found: Found) -> Self {
+    /// A frame that [`Relations::find_outward`] found, to be protected. Its outcome is a discard until then.
+    pub const fn new(frame: Frame<'b>, found: RelationMatch) -> Self {
         Self { frame, found, seal: None, outcome: Err(TransmitDiscard::NoSession) }
     }
 
-    /// The frame, as it stands now.
+    /// The frame, in its present state.
     pub const fn frame(&self) -> &Frame<'b> {
         &self.frame
     }
 
-    /// What became of it.
+    /// Outcome of the protection.
     ///
     /// # Errors
-    /// The reason for which it must not be sent.
+    /// The reason for not sending it.
     pub fn into_outcome(self) -> Result<Protected, TransmitDiscard> {
         self.outcome
     }
@@ -110,15 +112,15 @@ impl Relations {
     }
 
     fn protect_group(&mut self, group: &mut [Outgoing<'_>]) {
-        self.touch(Way::Outward, group.iter().map(|outgoing| outgoing.found));
+        self.prefetch(Direction::Outward, group.iter().map(|outgoing| outgoing.found));
         for Outgoing { frame, found, seal, outcome } in &mut *group {
-            let (settings, member, news) = self.member_mut(found.relation());
+            let (settings, member, events) = self.member_mut(found.relation());
             match admit(settings, member, frame, found.vlan_tags()) {
                 Ok((admitted, begun)) => {
                     *seal = Some(admitted);
                     if let Some(begun) = begun {
                         member.sent.out_epochs += 1;
-                        news.transmit_epoch(member, found.relation(), begun);
+                        events.transmit_epoch(member, found.relation(), begun);
                     }
                 }
                 Err(discard) => {
@@ -148,7 +150,7 @@ impl Relations {
     }
 }
 
-/// Pass 1: takes a Seq and writes the AAD. A Seq is taken last, so that none is spent on a frame that is not sent.
+/// Pass 1: takes a Seq and writes the AAD. Takes the Seq last, so that no discarded frame spends one.
 fn admit(
     settings: &Settings,
     member: &mut Member,
@@ -165,15 +167,15 @@ fn admit(
     let (start, len) = (frame.start(), frame.len());
     let tags = frame.octets().get(ADDRESSES_OCTETS..ADDRESSES_OCTETS + tags_octets);
     let tags = tags.and_then(|octets| octets.try_into().ok()).unwrap_or_default();
-    // The frame will begin 5 octets further in front, and the AAD begins no earlier than that.
+    // The frame will begin 5 octets earlier, and the AAD no earlier than that.
     let fits = start >= BEHIND_ETHERTYPE - FRAME_ID_OCTETS;
     let aad_start =
         (start + front).checked_sub(AAD_OCTETS).filter(|_| fits).ok_or(TransmitDiscard::TooLong)?;
-    frame.place(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
-    let Taken { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
+    frame.set_bounds(aad_start, AAD_OCTETS + payload + ICV_OCTETS).ok_or(TransmitDiscard::TooLong)?;
+    let TakenSeq { under, key, seq, begun } = match member.keys.take_seq(settings.epoch_end) {
         Ok(taken) => taken,
         Err(discard) => {
-            frame.place(start, len);
+            frame.set_bounds(start, len);
             return Err(discard);
         }
     };
@@ -187,7 +189,7 @@ fn admit(
     Ok((Seal { under, nonce, aad, text, payload, tags, sealed: false }, begun))
 }
 
-/// How addresses, header and payload divide into AAD and text.
+/// Division of addresses, header and payload into AAD and text.
 pub(crate) const fn sections(protect: Protect, payload: usize) -> (usize, usize) {
     match protect {
         Protect::Encrypt => (AAD_OCTETS, payload),
@@ -195,10 +197,10 @@ pub(crate) const fn sections(protect: Protect, payload: usize) -> (usize, usize)
     }
 }
 
-/// Pass 3: addresses, VLAN tags and EtherType in front of the FrameID.
+/// Pass 3: writes addresses, VLAN tags and EtherType in front of the FrameID.
 fn put_back(settings: &Settings, member: &Member, frame: &mut Frame<'_>, tags: &[u8]) -> Option<()> {
     let more = tags.len() + ETHERTYPE_OCTETS;
-    frame.place(frame.start().checked_sub(more)?, frame.len() + more)?;
+    frame.set_bounds(frame.start().checked_sub(more)?, frame.len() + more)?;
     let (addresses, behind) = frame.octets_mut().split_at_mut_checked(ADDRESSES_OCTETS)?;
     let (behind_addresses, _) = behind.split_at_mut_checked(more)?;
     let (vlan, ethertype) = behind_addresses.split_at_mut(tags.len());

@@ -5,7 +5,7 @@
 mod cell;
 
 use cell::{MODES, Pair, machine, protected, seq};
-use fieldbus::{Incoming, KeyChange, LiveSession, Outgoing, TakenOut, Way};
+use fieldbus::{Direction, Incoming, KeyChange, LiveSession, Outgoing, RetiredKeys};
 use wire::Frame;
 
 const RELATIONS: usize = 1024;
@@ -24,7 +24,7 @@ fn pass(pair: &mut Pair, chunks: &mut [Vec<u8>], first: usize) {
     let counted = allocation_counter::measure(|| {
         for (chunk, frame) in chunks.iter_mut().zip(&frames) {
             let found = left.find_outward(frame).unwrap();
-            assert!(left.pass_clear(found, Way::Outward, frame).is_none());
+            assert!(left.pass_clear(found, Direction::Outward, frame).is_none());
             outgoing.push(Outgoing::new(Frame::new(chunk, 64, frame.len()).unwrap(), found));
         }
         left.protect(&mut outgoing);
@@ -47,9 +47,9 @@ fn pass(pair: &mut Pair, chunks: &mut [Vec<u8>], first: usize) {
             let _ = incoming.into_outcome();
         }
         for number in first..first + BURST {
-            right.left_after(number, Way::Inward, std::time::Duration::from_micros(3));
+            right.record_residence(number, Direction::Inward, std::time::Duration::from_micros(3));
         }
-        while !right.look_for_silence(now) {}
+        while !right.handle_timeout(now) {}
         assert!(right.is_watched());
     });
     assert_eq!((counted.count_total, counted.count_current), (0, 0));
@@ -65,7 +65,7 @@ fn a_thousand_relations_pass_and_change_without_an_allocation() {
     let mut flipped = refused;
     *flipped.last_mut().unwrap() ^= 1;
     assert!(pair.verify(1, &flipped).is_err());
-    let mut out: Vec<TakenOut> = Vec::with_capacity(4 * RELATIONS);
+    let mut out: Vec<RetiredKeys> = Vec::with_capacity(4 * RELATIONS);
     for round in 0..4 {
         for first in (0..RELATIONS).step_by(BURST) {
             pair.now = pair.now.later(cell::CYCLE);

@@ -26,7 +26,7 @@ fn attend(pair: &mut Pair, end: usize, key_id: u8) -> Vec<Event> {
             Event::ReceiveEpoch(session, epoch) => {
                 KeyChange::NextReceive(session, pair.key(number, session.0, 1 - end, key_id, epoch + 1))
             }
-            Event::Heard(_) | Event::Alarm(_) | Event::Lost => KeyChange::TakeOut,
+            Event::SessionVerified(_) | Event::Alarm(_) | Event::Lost => KeyChange::Collect,
         };
         pair.ends[end].change(number, change);
         events.push(event);
@@ -145,10 +145,10 @@ fn a_session_follows_the_other_while_frames_are_under_way() {
         pair.ends[0].change(0, KeyChange::Enable(number));
         assert_eq!(pair.status(0, 0).transmit_key.unwrap().key_id.0, 77);
         assert!(pair.pass(1, 0).is_ok(), "the other end is not enabled, and its old key is good");
-        assert!(attend(&mut pair, 1, 0).contains(&Event::Heard(SessionNumber(1))));
+        assert!(attend(&mut pair, 1, 0).contains(&Event::SessionVerified(SessionNumber(1))));
         assert!(pair.pass(0, 0).is_ok());
         // Its first frame ended the session before, both ways.
-        assert_eq!(attend(&mut pair, 1, 77), [Event::Heard(other_number)]);
+        assert_eq!(attend(&mut pair, 1, 77), [Event::SessionVerified(other_number)]);
         assert_eq!(pair.status(1, 0).transmit_key.unwrap().key_id.0, 77);
         assert_eq!(pair.verify(1, &late), Err(ReceiveDiscard::UnknownKey));
         assert!(pair.pass(1, 0).is_ok() && pair.pass(0, 0).is_ok());
@@ -216,8 +216,8 @@ fn a_clock_that_stands_still_or_jumps_stops_nothing() {
         let protected = pair.protect(0, &machine(0, 0, 40)).unwrap();
         pair.now = now;
         assert!(pair.verify(1, &protected).is_ok());
-        while !pair.ends[1].look_for_silence(now) {}
-        pair.ends[1].left_after(0, fieldbus::Way::Inward, Duration::MAX);
+        while !pair.ends[1].handle_timeout(now) {}
+        pair.ends[1].record_residence(0, fieldbus::Direction::Inward, Duration::MAX);
     }
     let status = pair.status(1, 0);
     assert_eq!((status.receive.in_pkts_ok, status.jitter.count()), (9, 8));
@@ -228,7 +228,7 @@ fn silence_is_an_alarm_once() {
     let mut pair = Pair::secured(MODES[0], 100);
     let look = |pair: &mut Pair| {
         let mut looks = 1;
-        while !pair.ends[1].look_for_silence(pair.now) {
+        while !pair.ends[1].handle_timeout(pair.now) {
             looks += 1;
         }
         assert_eq!(looks, 4, "32 a call");
@@ -282,7 +282,7 @@ fn a_cell_takes_over_what_stays() {
         assert_eq!(came, [&untagged[..12], &untagged[16..]].concat(), "the new settings");
     }
     let events: Vec<_> = std::iter::from_fn(|| pair.ends[1].poll_event()).collect();
-    let heard = Event::Heard(SessionNumber(1));
+    let heard = Event::SessionVerified(SessionNumber(1));
     assert_eq!(events, [(0, heard), (1, heard)], "what was not told yet goes on too");
 }
 
@@ -292,9 +292,9 @@ fn relations_that_could_not_be_told_apart_are_refused() {
     let cell = Settings::new(MODES[0], MTU);
     let twice: Vec<_> = [1, 2, 3, 2].map(|number| settings(0, number)).to_vec();
     assert_eq!(Relations::new(cell, &twice).unwrap_err(), RelationsError::Same(1, 3));
-    let many: Vec<_> = (0..=Relations::MOST).map(|number| settings(0, number)).collect();
+    let many: Vec<_> = (0..=Relations::MAX).map(|number| settings(0, number)).collect();
     assert_eq!(Relations::new(cell, &many).unwrap_err(), RelationsError::TooMany);
-    assert_eq!(Relations::new(cell, &many[1..]).unwrap().count(), Relations::MOST);
+    assert_eq!(Relations::new(cell, &many[1..]).unwrap().count(), Relations::MAX);
 }
 
 #[derive(Clone, Debug)]
@@ -375,7 +375,7 @@ proptest! {
                             Event::ReceiveEpoch(session, epoch) => {
                                 KeyChange::NextReceive(session, key(session, 1 - end, epoch))
                             }
-                            _ => KeyChange::TakeOut,
+                            _ => KeyChange::Collect,
                         };
                         pair.ends[end].change(0, change);
                     }

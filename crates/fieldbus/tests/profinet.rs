@@ -11,8 +11,8 @@ use std::time::Duration;
 use fieldbus::handshake::{Handshake, HandshakeEvent};
 use fieldbus::relation::Relation;
 use fieldbus::{
-    Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations, Settings,
-    VlanTag,
+    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationSettings, Relations,
+    Settings, VlanTag,
 };
 use pcap_file::pcap::{PcapPacket, PcapWriter};
 use suite::fieldbus::MasterKey;
@@ -88,7 +88,7 @@ fn through(cells: &mut [Relations; 2], frame: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let [outgoing] = burst;
     let wire = outgoing.frame().octets().to_vec();
     outgoing.into_outcome().expect("protected");
-    let Inward::Protected(found) = cells[1 - from].find_inward(&wire) else { panic!("a relation's") };
+    let InwardFrame::Protected(found) = cells[1 - from].find_inward(&wire) else { panic!("a relation's") };
     let mut octets = chunk(&wire);
     let mut burst = [Incoming::new(Frame::new(&mut octets, HEADROOM, wire.len()).unwrap(), found)];
     cells[1 - from].verify(Moment::START, &mut burst);
@@ -161,7 +161,7 @@ fn what_is_acyclic_is_no_relations() {
     for frame in fixture("acyclic.pcap") {
         for cell in &cells {
             assert_eq!(cell.find_outward(&frame), None);
-            assert_eq!(cell.find_inward(&frame), Inward::Rest);
+            assert_eq!(cell.find_inward(&frame), InwardFrame::Other);
         }
     }
 }
@@ -192,7 +192,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What tshark reads in these fields, frame by frame.
+/// tshark's reading of these fields, frame by frame.
 fn tshark(capture: &Path, script: bool, fields: &[&str]) -> Vec<String> {
     let lua = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/fieldbus.lua");
     let mut command = Command::new("tshark");

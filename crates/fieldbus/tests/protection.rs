@@ -1,17 +1,17 @@
-//! What is protected comes out as it went in, and nothing else comes out.
+//! Protected frames come out as they went in, and nothing else comes out.
 
 #![allow(clippy::unwrap_used)] // a test's own set-up fails loudly
 
 mod cell;
 
 use cell::{MODES, MTU, Pair, machine, plain, protected, stations};
-use fieldbus::{Foreign, Inward, ReceiveDiscard, Settings, TransmitDiscard, VlanTag};
+use fieldbus::{Foreign, InwardFrame, ReceiveDiscard, Settings, TransmitDiscard, VlanTag};
 use proptest::prelude::*;
 use wire::EtherType;
 use wire::fieldbus::FrameId;
 
 const TAG: &[u8] = &[0x81, 0, 0xc0, 0];
-/// What machines put in front: nothing, a priority, a service tag, two tags.
+/// Prefixes of machines' frames: nothing, a priority, a service tag, two tags.
 const TAGS: &[&[u8]] = &[&[], TAG, &[0x88, 0xa8, 1, 2], &[0x81, 0, 0xc0, 0, 0x81, 0, 0, 1]];
 
 #[test]
@@ -102,22 +102,26 @@ fn frames_that_are_no_relations_are_left_alone() {
     }
     let on_wire = pair.protect(0, &machine(0, 0, 40)).unwrap();
     assert_eq!(pair.ends[0].find_outward(&on_wire), None, "protected frames of a machine");
-    assert_eq!(pair.ends[0].find_inward(&on_wire), Inward::Foreign(Foreign::UnknownRelation), "reflected");
-    assert!(matches!(pair.ends[1].find_inward(&machine(0, 0, 40)), Inward::Clear(_)), "in clear");
-    assert_eq!(pair.ends[1].find_inward(&machine(1, 0, 40)), Inward::Rest);
+    assert_eq!(
+        pair.ends[0].find_inward(&on_wire),
+        InwardFrame::Foreign(Foreign::UnknownRelation),
+        "reflected"
+    );
+    assert!(matches!(pair.ends[1].find_inward(&machine(0, 0, 40)), InwardFrame::Clear(_)), "in clear");
+    assert_eq!(pair.ends[1].find_inward(&machine(1, 0, 40)), InwardFrame::Other);
     for cut in 0..on_wire.len() {
         let expected = match cut {
-            0..18 => Inward::Rest,
-            18..25 => Inward::Foreign(Foreign::TooShort),
+            0..18 => InwardFrame::Other,
+            18..25 => InwardFrame::Foreign(Foreign::TooShort),
             _ => pair.ends[1].find_inward(&on_wire),
         };
         assert_eq!(pair.ends[1].find_inward(&on_wire[..cut]), expected, "{cut}");
     }
     let twice = [&on_wire[..12], TAG, &on_wire[12..]].concat();
-    assert_eq!(pair.ends[1].find_inward(&twice), Inward::Foreign(Foreign::TooManyTags));
+    assert_eq!(pair.ends[1].find_inward(&twice), InwardFrame::Foreign(Foreign::TooManyTags));
     let mut hello = on_wire;
     hello[21..25].fill(0);
-    assert!(matches!(pair.ends[1].find_inward(&hello), Inward::Hello(_)));
+    assert!(matches!(pair.ends[1].find_inward(&hello), InwardFrame::Hello(_)));
 }
 
 #[test]
@@ -129,7 +133,7 @@ fn the_ethertype_can_be_another() {
     assert_eq!(on_wire[16..18], [0x88, 0xb6]);
     assert_eq!(pair.verify(1, &on_wire), Ok(machine(0, 0, 40)));
     let usual = [&on_wire[..16], &[0x88, 0xb5], &on_wire[18..]].concat();
-    assert_eq!(pair.ends[1].find_inward(&usual), Inward::Rest);
+    assert_eq!(pair.ends[1].find_inward(&usual), InwardFrame::Other);
 }
 
 #[test]

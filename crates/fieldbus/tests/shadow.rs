@@ -4,7 +4,7 @@
 mod cell;
 
 use cell::{MODES, MTU, Pair, machine, settings};
-use fieldbus::{Inward, Mode, ReceiveDiscard, Relations, Settings, Way};
+use fieldbus::{Direction, InwardFrame, Mode, ReceiveDiscard, Relations, Settings};
 
 /// Gives an end's only relation another mode, as a reload does.
 fn switch(pair: &mut Pair, end: usize, mode: Mode) {
@@ -15,18 +15,19 @@ fn switch(pair: &mut Pair, end: usize, mode: Mode) {
     pair.ends[end] = next;
 }
 
-/// What of one cycle reaches the machine, in clear and by the twin, if the path loses nothing but what `loses` says.
+/// Frames of one cycle that reach the machine, in clear and as the twin, if the path loses only those that
+/// `loses` names.
 fn cycle(pair: &mut Pair, from: usize, loses: [bool; 2]) -> usize {
     let frame = machine(from, 0, 44);
     let found = pair.ends[from].find_outward(&frame).unwrap();
-    let in_clear = pair.ends[from].pass_clear(found, Way::Outward, &frame).is_some();
+    let in_clear = pair.ends[from].pass_clear(found, Direction::Outward, &frame).is_some();
     let twin = pair.protect(from, &frame).unwrap();
     let mut delivered = 0;
     if in_clear && !loses[0] {
-        let Inward::Clear(found) = pair.ends[1 - from].find_inward(&frame) else {
+        let InwardFrame::Clear(found) = pair.ends[1 - from].find_inward(&frame) else {
             panic!("a relation's, in clear")
         };
-        delivered += usize::from(pair.ends[1 - from].pass_clear(found, Way::Inward, &frame).is_some());
+        delivered += usize::from(pair.ends[1 - from].pass_clear(found, Direction::Inward, &frame).is_some());
     }
     pair.now = pair.now.later(cell::CYCLE);
     if !loses[1] {
@@ -83,8 +84,10 @@ fn what_passed_before_the_session_counts_for_nothing() {
     [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
     let frame = machine(0, 0, 44);
     for _ in 0..300 {
-        let Inward::Clear(found) = pair.ends[1].find_inward(&frame) else { panic!("a relation's, in clear") };
-        assert!(pair.ends[1].pass_clear(found, Way::Inward, &frame).is_some());
+        let InwardFrame::Clear(found) = pair.ends[1].find_inward(&frame) else {
+            panic!("a relation's, in clear")
+        };
+        assert!(pair.ends[1].pass_clear(found, Direction::Inward, &frame).is_some());
     }
     pair.secure(0);
     each_once(&mut pair);
@@ -98,8 +101,10 @@ fn a_twin_behind_the_change_is_no_second_frame() {
     [0, 1].into_iter().for_each(|end| switch(&mut pair, end, Mode::Shadow));
     each_once(&mut pair);
     let frame = machine(0, 0, 44);
-    let Inward::Clear(found) = pair.ends[1].find_inward(&frame) else { panic!("a relation's, in clear") };
-    assert!(pair.ends[1].pass_clear(found, Way::Inward, &frame).is_some());
+    let InwardFrame::Clear(found) = pair.ends[1].find_inward(&frame) else {
+        panic!("a relation's, in clear")
+    };
+    assert!(pair.ends[1].pass_clear(found, Direction::Inward, &frame).is_some());
     switch(&mut pair, 1, Mode::Protect);
     let twin = pair.protect(0, &frame).unwrap();
     assert_eq!(pair.verify(1, &twin), Err(ReceiveDiscard::Shadow));
@@ -119,10 +124,10 @@ fn twins_of_a_burst_behind_the_change_are_no_second_frames() {
             frame
         });
         for frame in &frames {
-            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+            let InwardFrame::Clear(found) = pair.ends[1].find_inward(frame) else {
                 panic!("a relation's, in clear")
             };
-            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+            assert!(pair.ends[1].pass_clear(found, Direction::Inward, frame).is_some());
         }
         switch(&mut pair, 1, Mode::Protect);
         for (number, frame) in frames.iter().enumerate() {
@@ -154,10 +159,10 @@ fn a_lost_twin_of_a_burst_brings_none_of_the_others_a_second_time() {
             frame
         });
         for frame in &frames {
-            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+            let InwardFrame::Clear(found) = pair.ends[1].find_inward(frame) else {
                 panic!("a relation's, in clear")
             };
-            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+            assert!(pair.ends[1].pass_clear(found, Direction::Inward, frame).is_some());
         }
         for (number, frame) in frames.iter().enumerate() {
             let twin = pair.protect(0, frame).unwrap();
@@ -183,8 +188,10 @@ fn a_burst_that_begins_a_session_comes_once() {
         frame
     });
     for frame in &frames {
-        let Inward::Clear(found) = pair.ends[1].find_inward(frame) else { panic!("a relation's, in clear") };
-        assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+        let InwardFrame::Clear(found) = pair.ends[1].find_inward(frame) else {
+            panic!("a relation's, in clear")
+        };
+        assert!(pair.ends[1].pass_clear(found, Direction::Inward, frame).is_some());
     }
     for (number, frame) in frames.iter().enumerate() {
         let twin = pair.protect(0, frame).unwrap();
@@ -203,8 +210,10 @@ fn what_is_refused_in_clear_is_told_from_a_forgery_by_its_twin() {
     assert_eq!((received.in_pkts_clear_refused, received.in_pkts_clear_twin, received.in_pkts_ok), (5, 5, 5));
     let mut forged = machine(0, 0, 44);
     forged[20] ^= 1;
-    let Inward::Clear(found) = pair.ends[1].find_inward(&forged) else { panic!("a relation's, in clear") };
-    assert!(pair.ends[1].pass_clear(found, Way::Inward, &forged).is_none());
+    let InwardFrame::Clear(found) = pair.ends[1].find_inward(&forged) else {
+        panic!("a relation's, in clear")
+    };
+    assert!(pair.ends[1].pass_clear(found, Direction::Inward, &forged).is_none());
     each_once(&mut pair);
     let received = pair.status(1, 0).receive;
     assert_eq!(
@@ -223,10 +232,10 @@ fn replays_in_clear_hold_up_nothing_behind_the_change() {
         let mut replayed = frame.clone();
         replayed[20] ^= 1;
         let clear = |pair: &mut Pair, frame: &[u8]| {
-            let Inward::Clear(found) = pair.ends[1].find_inward(frame) else {
+            let InwardFrame::Clear(found) = pair.ends[1].find_inward(frame) else {
                 panic!("a relation's, in clear")
             };
-            assert!(pair.ends[1].pass_clear(found, Way::Inward, frame).is_some());
+            assert!(pair.ends[1].pass_clear(found, Direction::Inward, frame).is_some());
         };
         (0..100).for_each(|_| clear(&mut pair, &replayed));
         if twin_under_way {

@@ -135,7 +135,7 @@ fn a_master_key_and_what_is_derived_from_it_leave_nothing() {
         let stations =
             [(MacAddr([2, 0, 0, 0, 0, 1]), FrameId(0x8000)), (MacAddr([2, 0, 0, 0, 0, 2]), FrameId(0x8001))];
         let hello = master.hello_key(&stations);
-        let direction = master.direction_key(&suite::fieldbus::Direction {
+        let direction = master.direction_key(&suite::fieldbus::KeyContext {
             stations,
             from_higher: false,
             nonces: [HandshakeNonce([1; 16]), HandshakeNonce([2; 16])],

@@ -1,4 +1,4 @@
-//! What stations announce of themselves, and what follows from it for a SAK (wire formats, section 6).
+//! Announcements of stations, and the properties of a SAK that follow from them (wire formats, section 6).
 //!
 //! ```text
 //!  rule            peers                                   suite
@@ -11,31 +11,31 @@
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use wire::mkpdu::{Capability, CapableSuite, Confidentiality, Extensions, Figure, Tlv, TlvWriter, Tlvs};
+use wire::mkpdu::{Capability, CapableSuite, Confidentiality, Extensions, TimingEntry, Tlv, TlvWriter, Tlvs};
 
 use crate::event::FragmentAgreement;
 use crate::peers::Peer;
-use crate::settings::{Announced, Settings, SuiteFigure, SuiteRule};
+use crate::settings::{Announced, Settings, SuiteRule, SuiteTiming};
 
 /// Octets of the longest announcement that is sent.
 pub(crate) const OCTETS: usize = 256;
 
-/// What a peer announced. A stranger to our TLV announces nothing of ours.
+/// Announcement of a peer. A peer without our TLV announces nothing of ours.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Announcement {
-    /// It sent our TLV.
+    /// True if it sent our TLV.
     pub(crate) ours: bool,
     reassembles: bool,
     splits: bool,
-    /// It misses a station under this CAK.
+    /// True if it misses a station under this CAK.
     pub(crate) misses: bool,
     largest_sdu: u16,
     lists: Vec<CipherSuite>,
-    figures: Vec<SuiteFigure>,
+    figures: Vec<SuiteTiming>,
 }
 
 impl Announcement {
-    /// Reads what a peer sent. What is told twice counts the first time.
+    /// Reads a peer's TLVs. The first of repeated ones counts.
     pub(crate) fn of(tlvs: Option<Tlvs<'_>>) -> Self {
         let mut announcement = Self::default();
         for tlv in tlvs.iter().flat_map(Tlvs::iter) {
@@ -49,9 +49,9 @@ impl Announcement {
                         Self { ours: true, reassembles, splits, misses, largest_sdu, ..announcement };
                     announcement.figures = figures
                         .iter()
-                        .filter_map(|Figure { identifier, nanoseconds }| {
+                        .filter_map(|TimingEntry { identifier, nanoseconds }| {
                             let suite = CipherSuite::from_identifier(identifier)?;
-                            Some(SuiteFigure { suite, nanoseconds })
+                            Some(SuiteTiming { suite, nanoseconds })
                         })
                         .take(CipherSuite::ALL.len())
                         .collect();
@@ -67,7 +67,7 @@ impl Announcement {
     }
 }
 
-/// The suites with these identifiers that we know, each once.
+/// The known suites among these identifiers, each once.
 fn known(identifiers: impl Iterator<Item = [u8; 8]>) -> Vec<CipherSuite> {
     let mut suites = Vec::new();
     for suite in identifiers.filter_map(CipherSuite::from_identifier) {
@@ -78,7 +78,7 @@ fn known(identifiers: impl Iterator<Item = [u8; 8]>) -> Vec<CipherSuite> {
     suites
 }
 
-/// The suites that a station with these settings lists: those it would take a SAK of.
+/// Suites that a station with these settings lists: those whose SAK it would accept.
 pub(crate) fn listed(settings: &Settings) -> Vec<CipherSuite> {
     match settings.suite {
         SuiteRule::Only(suite) => [suite].into(),
@@ -95,7 +95,7 @@ pub(crate) fn listed(settings: &Settings) -> Vec<CipherSuite> {
     }
 }
 
-/// Writes what this station announces. `misses`: a station is heard under another CAK alone.
+/// Writes this station's announcement. `misses`: a station is heard under another CAK only.
 pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; OCTETS]) -> Tlvs<'b> {
     let lists = listed(settings);
     let suites = lists.iter().map(|suite| CapableSuite {
@@ -109,7 +109,7 @@ pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; 
     let Announced { reassembles, splits, largest_sdu, suites: ref figures } = settings.announced;
     let figures = figures.iter().filter(|figure| lists.contains(&figure.suite));
     let figures = figures
-        .map(|figure| Figure { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
+        .map(|figure| TimingEntry { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
     let mut writer = TlvWriter::new(buffer);
     let written = writer
         .cipher_suites(suites)
@@ -118,20 +118,20 @@ pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; 
     writer.finish()
 }
 
-/// What a SAK is made of, as far as it depends on who is live. Changes of it are a reason for another SAK.
+/// Properties of a SAK that depend on the live members. A change of them requires another SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Terms {
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
-    /// How many stations do not put SDUs together, up to two: one of them may send fragments itself.
+    /// Number of stations that do not reassemble SDUs, up to two: one of them may send fragments itself.
     whole_sdus: u8,
-    /// The same of those that do not separate SDUs.
+    /// Number of stations that do not split shared frames, up to two.
     single_sdus: u8,
-    /// The two smallest of the longest SDUs that they take.
+    /// The two smallest of the members' longest SDUs.
     largest_sdus: [u16; 2],
 }
 
-/// The terms of a SAK for these peers and this station.
+/// Terms of a SAK for these peers and this station.
 pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer> + Clone) -> Terms {
     let suite = suite_for(settings, peers.clone());
     let own = &settings.announced;
@@ -148,7 +148,7 @@ pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Pee
         && settings.capability == Capability::Offsets;
     Terms {
         suite,
-        // More is hidden than was asked for if somebody cannot leave octets in clear.
+        // If somebody cannot leave octets in clear, more is encrypted than was asked for.
         confidentiality: match settings.confidentiality {
             Confidentiality::Thirty | Confidentiality::Fifty if !offsets => Confidentiality::Zero,
             other => other,
@@ -182,8 +182,8 @@ fn suite_for<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer> + Cl
     }
 }
 
-/// Whether this peer gets a SAK of this station: it does MACsec, and has the suite if the suite is none that any station may
-/// have.
+/// True if this station gives the peer a SAK: the peer does MACsec, and has the suite unless any station may
+/// have it.
 pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
     peer.macsec
         && match settings.suite {
@@ -192,20 +192,23 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
         }
 }
 
-/// How SDUs may be divided towards these peers.
-pub(crate) fn division<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer>) -> FragmentAgreement {
-    let mut division = FragmentAgreement {
+/// Fragmentation and concatenation that these peers permit.
+pub(crate) fn fragmentation<'p>(
+    settings: &Settings,
+    peers: impl Iterator<Item = &'p Peer>,
+) -> FragmentAgreement {
+    let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
         largest_sdu: settings.announced.largest_sdu,
     };
     for peer in peers {
         let announced = &peer.announcement;
-        division.fragment &= announced.reassembles;
-        division.concatenate &= announced.splits;
+        fragmentation.fragment &= announced.reassembles;
+        fragmentation.concatenate &= announced.splits;
         if announced.ours {
-            division.largest_sdu = division.largest_sdu.min(announced.largest_sdu);
+            fragmentation.largest_sdu = fragmentation.largest_sdu.min(announced.largest_sdu);
         }
     }
-    division
+    fragmentation
 }

@@ -1,11 +1,13 @@
-//! What an MKPDU of ours says (IEEE 802.1X-2020 clause 11.11.3).
+//! Contents of our MKPDUs (IEEE 802.1X-2020 clause 11.11.3).
 //!
-//! Basic, live and potential peers, SAK Use, Distributed SAK, Announcement, with an XPN suite XPN. 32 peers of either kind make
-//! 1,400 octets.
+//! Basic, live and potential peers, SAK Use, Distributed SAK, Announcement; XPN with an XPN suite. 32 peers
+//! of each kind make 1,400 octets.
 
 use alloc::vec::Vec;
 
-use wire::mkpdu::{ALGORITHM_AGILITY, Basic, EAPOL_VERSION, Heard, KeyUse, MKA_VERSION, ParameterSet};
+use wire::mkpdu::{
+    ALGORITHM_AGILITY, BasicParameters, EAPOL_VERSION, KeyUse, MKA_VERSION, ParameterSet, PeerEntry,
+};
 use wire::mkpdu::{Capability, PeerList, SakUse, TooLong, Writer};
 
 use crate::announcement;
@@ -13,7 +15,7 @@ use crate::kay::{FRAME_OCTETS, Frame, Kay};
 use crate::participant::Participant;
 use crate::peers::{LIVE, POTENTIAL};
 
-/// The MKPDU that this participant has to send now.
+/// The participant's next MKPDU.
 pub(crate) fn mkpdu(kay: &Kay, participant: &Participant, mn: u32) -> Frame {
     let mut buffer = [0; FRAME_OCTETS];
     let octets = write(kay, participant, mn, &mut buffer).expect("invariant: peers and suites are bounded");
@@ -27,7 +29,7 @@ fn write<'b>(
     buffer: &'b mut [u8],
 ) -> Result<&'b [u8], TooLong> {
     let settings = &kay.settings;
-    let basic = Basic {
+    let basic = BasicParameters {
         version: MKA_VERSION,
         priority: settings.priority,
         key_server: participant.election.claims(&kay.candidate(participant)),
@@ -48,7 +50,7 @@ fn write<'b>(
         writer.push(&ParameterSet::LivePeers { key_server_ssci, peers })?;
     }
     let mut room = [0; 16 * POTENTIAL];
-    let potential = participant.peers.potential().map(|peer| Heard { mi: peer.mi, mn: peer.mn });
+    let potential = participant.peers.potential().map(|peer| PeerEntry { mi: peer.mi, mn: peer.mn });
     let potential = PeerList::write(potential, &mut room);
     if !potential.is_empty() {
         writer.push(&ParameterSet::PotentialPeers(potential))?;
@@ -66,17 +68,17 @@ fn write<'b>(
     writer.finish(false, |octets| participant.ick.icv(octets))
 }
 
-/// The two keys as they are told, with the high halves of their lowest PNs.
+/// The two keys of SAK Use, with the high halves of their lowest PNs.
 fn uses(kay: &Kay, participant: &Participant) -> [Option<(KeyUse, u32)>; 2] {
     let mut uses = kay.cp.uses(kay.now, participant.id);
     if let Some(asked) = kay.asks_to_replace {
-        // A PN that is as good as used up is how a member gets another SAK; told of the latest key, since some look there
-        // alone.
+        // A member requests another SAK by an almost used-up PN. It stands at the latest key, since some key
+        // servers look only there.
         if let [latest @ None, old @ Some(_)] = &mut uses {
             core::mem::swap(latest, old);
         }
         if let Some((key, high)) = uses.iter_mut().flatten().find(|(key, _)| key.ki == asked) {
-            // Some act only on what lies beyond it.
+            // Some key servers react only to a PN beyond it.
             let beyond = kay.cp.find(asked).map_or(0, |sak| sak.exhaustion() + 1);
             (*high, key.lowest_pn) = ((beyond >> 32) as u32, beyond as u32);
         }
@@ -91,7 +93,7 @@ fn push_sak_use(kay: &Kay, participant: &Participant, writer: &mut Writer<'_>) -
     if latest.is_none() && old.is_none() {
         return Ok(());
     }
-    // What is asked for by a PN that was never used nobody may be held to.
+    // Nobody may be held to a PN that only requests a SAK and was never used.
     let delay_protect = kay.settings.delay_protect && kay.asks_to_replace.is_none() && forgotten.is_none();
     writer.push(&ParameterSet::SakUse(SakUse {
         latest,
@@ -112,7 +114,7 @@ fn push_xpn(kay: &Kay, participant: &Participant, writer: &mut Writer<'_>) -> Re
     writer.push(&ParameterSet::Xpn { suspension: 0, latest_lowest_pn_high, old_lowest_pn_high })
 }
 
-/// The key server's SSCI, from which members that have not heard each other find theirs (MKA version 3).
+/// The key server's SSCI. Members that have not heard each other derive theirs from it (MKA version 3).
 fn key_server_ssci(kay: &Kay, participant: &Participant) -> u8 {
     let hands_out = participant.serving.distribution.as_ref();
     if !hands_out.is_some_and(|distribution| distribution.suite.is_xpn()) {

@@ -1,7 +1,7 @@
-//! What a KaY counts, and why it discards MKPDUs: one reason, one counter.
+//! Counters of a KaY, and its reasons for discarding MKPDUs: one reason, one counter.
 
 wire::counters! {
-    /// What a KaY counts.
+    /// Counters of a KaY.
     KayCounters {
         /// MKPDUs sent.
         mkpdus_tx = "MkpdusTx",
@@ -38,7 +38,7 @@ wire::counters! {
     }
 }
 
-/// Why an MKPDU is discarded.
+/// Reason for discarding an MKPDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Discard {
     NotMka,
@@ -53,7 +53,7 @@ pub(crate) enum Discard {
 }
 
 impl Discard {
-    /// Whether the ICV had been verified before.
+    /// True if the ICV was verified before.
     pub(crate) const fn is_of_a_member(self) -> bool {
         match self {
             Self::NotMka | Self::Malformed | Self::UnknownCkn | Self::OtherAgility | Self::WrongIcv => false,

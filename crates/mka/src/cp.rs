@@ -9,15 +9,18 @@
 //!                                                                                   Retire (all before)
 //! ```
 //!
-//! Each SAK has its own state here, so one that is overtaken by the next is no special case: as ANs allow, up to four SAKs
-//! are accepted at a time, and one protects. Figure 12-2 has two (the latest key and the old one); what peers are told is
-//! put into these two places. A key that has settled is told in the old key's place, as the figure's RETIRE has it:
-//! wpa_supplicant draws a new MI when it joins a group whose latest key it does not have.
+//! Each SAK has its own state here, so a SAK overtaken by the next is no special case. As ANs allow, up to
+//! four SAKs are accepted at a time, and one protects. Figure 12-2 has two, the latest key and the old one;
+//! SAK Use reports ours in these two positions. A settled key is reported as the old key, as the figure's
+//! RETIRE has it: wpa_supplicant draws a new MI when it joins a group whose latest key it does not have.
 //!
-//! Departures. (1) A key server that transmits is what tells members to, and so is what they see themselves: all receive.
-//! (2) A SAK is not retired while a peer goes on sending under it, for at most 6 s more: its MKPDU that tells of the new one
-//! may have been lost. (3) A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that
-//! others may not have.
+//! Departures:
+//!
+//! 1. A member transmits when the key server does, and also when it sees itself that all receive.
+//! 2. A SAK is not retired while a peer sends under it, for at most 6 s more: the MKPDU that reports the new
+//!    one may have been lost.
+//! 3. A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that others
+//!    may lack.
 
 use alloc::vec::Vec;
 
@@ -31,28 +34,28 @@ use crate::outbox::Outbox;
 use crate::peers::Peer;
 use crate::pn_history::PnHistory;
 use crate::reason::Reason;
-use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_AT_MOST, TRANSMIT_DELAY};
+use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
-/// How far a SAK has come.
+/// Progress of a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
-    /// Installation was asked for.
+    /// Installation was requested.
     Receive,
-    /// Frames are accepted; after this moment nobody is waited for.
+    /// Frames are accepted. The moment ends the wait for the others.
     Receiving(Instant),
-    /// It was asked to protect.
+    /// Transmission was requested.
     Transmit,
-    /// It protects, since then.
+    /// It protects, since this moment.
     Transmitting(Instant),
-    /// And everybody has it.
+    /// It protects, and everybody has it.
     Settled,
 }
 
-/// What a peer's SC is under a SAK.
+/// State of a peer's SC under a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Standing {
+enum ScState {
     Admitted,
-    /// It was taken out. Never again under this SAK: what it sent before could be sent again.
+    /// Removed, for good under this SAK: its earlier frames could be replayed.
     Expelled,
 }
 
@@ -60,38 +63,38 @@ enum Standing {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sc {
     pub(crate) sci: Sci,
-    /// Whose it was when it was let in.
+    /// MI of the peer at its admission.
     pub(crate) mi: Mi,
-    standing: Standing,
-    /// Frames below this PN are refused.
+    state: ScState,
+    /// Lowest acceptable PN.
     lowest_pn: u64,
 }
 
 /// A SAK in the SecY.
 #[derive(Debug)]
-pub(crate) struct Installed {
+pub(crate) struct InstalledSak {
     pub(crate) ki: Ki,
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
-    pub(crate) division: FragmentAgreement,
+    pub(crate) fragmentation: FragmentAgreement,
     pub(crate) since: Instant,
     /// The participant under which it was agreed on.
     pub(crate) owner: u32,
     phase: Phase,
-    /// It protects what is sent.
+    /// True if it protects transmitted frames.
     pub(crate) tx: bool,
-    /// Members whose SC is still to come: to accept frames is said when there is none.
+    /// Members whose SC is still to come. Reception is reported when there is none.
     pub(crate) incomplete: bool,
-    /// SDUs are not divided because there were members that had not been heard.
+    /// SDUs are not fragmented, because some members had not been heard.
     pub(crate) unheard: bool,
-    /// When another one took over.
+    /// Time when another SAK took over.
     ceased: Option<Instant>,
     scs: Vec<Sc>,
     pub(crate) pns: PnHistory,
 }
 
-/// What the machine looks at for the latest SAK.
+/// Inputs of the machine for the latest SAK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpInputs {
     /// This station distributed it.
@@ -105,17 +108,17 @@ pub(crate) struct CpInputs {
 /// The SAKs of a SecY, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Cp {
-    saks: Vec<Installed>,
+    saks: Vec<InstalledSak>,
 }
 
 impl Sc {
     const fn admitted(sci: Sci, mi: Mi) -> Self {
-        Self { sci, mi, standing: Standing::Admitted, lowest_pn: 1 }
+        Self { sci, mi, state: ScState::Admitted, lowest_pn: 1 }
     }
 }
 
-impl Installed {
-    /// It is installed, and accepts frames of all members.
+impl InstalledSak {
+    /// True if it is installed and accepts frames of all members.
     pub(crate) const fn receives(&self) -> bool {
         !matches!(self.phase, Phase::Receive) && !self.incomplete
     }
@@ -124,24 +127,24 @@ impl Installed {
         matches!(self.phase, Phase::Settled)
     }
 
-    fn standing(&self, sci: Sci) -> Option<Standing> {
-        self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.standing)
+    fn state(&self, sci: Sci) -> Option<ScState> {
+        self.scs.iter().find(|sc| sc.sci == sci).map(|sc| sc.state)
     }
 
-    /// Whether this SC was ever under it.
+    /// True if this SC was ever under it.
     pub(crate) fn knows(&self, sci: Sci) -> bool {
-        self.standing(sci).is_some()
+        self.state(sci).is_some()
     }
 
     pub(crate) fn has_expelled(&self, sci: Sci) -> bool {
-        self.standing(sci) == Some(Standing::Expelled)
+        self.state(sci) == Some(ScState::Expelled)
     }
 
     fn admits(&self, sci: Sci) -> bool {
-        self.standing(sci) == Some(Standing::Admitted)
+        self.state(sci) == Some(ScState::Admitted)
     }
 
-    /// The PN from which on another SAK is due (clause 9.8: PendingPNExhaustion).
+    /// PN from which another SAK is due (clause 9.8: PendingPNExhaustion).
     pub(crate) const fn exhaustion(&self) -> u64 {
         if self.suite.is_xpn() { 0xc000_0000_0000_0000 } else { 0xc000_0000 }
     }
@@ -154,43 +157,43 @@ impl Installed {
 }
 
 impl Cp {
-    pub(crate) fn saks(&self) -> &[Installed] {
+    pub(crate) fn saks(&self) -> &[InstalledSak] {
         &self.saks
     }
 
-    pub(crate) fn latest(&self) -> Option<&Installed> {
+    pub(crate) fn latest(&self) -> Option<&InstalledSak> {
         self.saks.last()
     }
 
-    pub(crate) fn latest_mut(&mut self) -> Option<&mut Installed> {
+    pub(crate) fn latest_mut(&mut self) -> Option<&mut InstalledSak> {
         self.saks.last_mut()
     }
 
-    pub(crate) fn transmitting(&self) -> Option<&Installed> {
+    pub(crate) fn transmitting(&self) -> Option<&InstalledSak> {
         self.saks.iter().rev().find(|sak| sak.tx)
     }
 
-    pub(crate) fn find(&self, ki: Ki) -> Option<&Installed> {
+    pub(crate) fn find(&self, ki: Ki) -> Option<&InstalledSak> {
         self.saks.iter().find(|sak| sak.ki == ki)
     }
 
-    /// Whether a SAK has an SC of this SCI.
+    /// True if a SAK admits an SC with this SCI.
     pub(crate) fn admits(&self, sci: Sci) -> bool {
         self.saks.iter().any(|sak| sak.admits(sci))
     }
 
-    /// The SCs that there are, each once.
+    /// The admitted SCs, each once.
     pub(crate) fn scs(&self) -> Vec<Sc> {
         let mut scs: Vec<Sc> = Vec::new();
         for sc in self.saks.iter().rev().flat_map(|sak| &sak.scs) {
-            if sc.standing == Standing::Admitted && !scs.iter().any(|known| known.sci == sc.sci) {
+            if sc.state == ScState::Admitted && !scs.iter().any(|known| known.sci == sc.sci) {
                 scs.push(*sc);
             }
         }
         scs
     }
 
-    /// The keys of one participant in the two places of a SAK Use, with the high halves of their lowest PNs.
+    /// The two keys of a participant's SAK Use, with the high halves of their lowest PNs.
     pub(crate) fn uses(&self, now: Instant, owner: u32) -> [Option<(KeyUse, u32)>; 2] {
         let mut own = self.saks.iter().rev().filter(|sak| sak.owner == owner);
         let latest = own.next();
@@ -206,7 +209,7 @@ impl Cp {
         }
     }
 
-    /// RECEIVE: brings a SAK in, with the MIs of those in `receive`. What used its AN goes.
+    /// RECEIVE: installs a SAK, with the MIs of the SCs in `receive`. Retires earlier SAKs with its AN.
     pub(crate) fn install(
         &mut self,
         now: Instant,
@@ -218,12 +221,12 @@ impl Cp {
         while let Some(i) = self.saks.iter().position(|sak| sak.an == association.an) {
             self.retire(now, i, out);
         }
-        self.saks.push(Installed {
+        self.saks.push(InstalledSak {
             ki: association.ki,
             an: association.an,
             suite: association.suite,
             confidentiality: association.confidentiality,
-            division: association.division,
+            fragmentation: association.fragmentation,
             since: now,
             owner,
             phase: Phase::Receive,
@@ -237,25 +240,25 @@ impl Cp {
         out.event(Event::Install(association.into()));
     }
 
-    /// Lets a peer in under the latest SAK.
+    /// Admits a peer under the latest SAK.
     pub(crate) fn admit(&mut self, sci: Sci, mi: Mi, out: &mut Outbox) {
         let Some(sak) = self.saks.last_mut() else { return };
         sak.scs.push(Sc::admitted(sci, mi));
         out.event(Event::Admit { ki: sak.ki, admission: Admission { sci, ssci: None } });
     }
 
-    /// Takes a peer's SC out.
+    /// Removes a peer's SC.
     pub(crate) fn expel(&mut self, sci: Sci, out: &mut Outbox) {
         let scs = self.saks.iter_mut().flat_map(|sak| &mut sak.scs).filter(|sc| sc.sci == sci);
-        scs.for_each(|sc| sc.standing = Standing::Expelled);
+        scs.for_each(|sc| sc.state = ScState::Expelled);
         out.event(Event::Expel(sci));
     }
 
-    /// Holds a peer to the lowest PNs that it told.
-    pub(crate) fn hold_to(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
+    /// Raises the lowest PNs of a peer to the announced ones.
+    pub(crate) fn raise_lowest_pns(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
         for Use { ki, lowest_pn, .. } in uses {
             let Some(sak) = self.saks.iter_mut().find(|sak| sak.ki == *ki) else { continue };
-            let admitted = |sc: &&mut Sc| sc.sci == sci && sc.standing == Standing::Admitted;
+            let admitted = |sc: &&mut Sc| sc.sci == sci && sc.state == ScState::Admitted;
             if let Some(sc) = sak.scs.iter_mut().find(admitted)
                 && *lowest_pn > sc.lowest_pn
             {
@@ -265,8 +268,8 @@ impl Cp {
         }
     }
 
-    /// Hears what the SecY did. True if peers should know.
-    pub(crate) fn report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
+    /// Handles the SecY's report. True if the peers need to know.
+    pub(crate) fn handle_report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
         let (Report::Installed(ki) | Report::Transmitting(ki) | Report::NextPn { ki, .. }) = report;
         let Some(i) = self.saks.iter().position(|sak| sak.ki == ki) else { return false };
         let (before, from_here) = self.saks.split_at_mut(i);
@@ -287,16 +290,23 @@ impl Cp {
                     older.tx = false;
                     older.ceased.get_or_insert(now);
                 }
-                out.tell(now, Reason::Transmitting { ki });
+                out.notify(now, Reason::Transmitting { ki });
                 true
             }
-            // Said twice, or to somebody who has forgotten.
+            // A repeated report, or one for a SAK that is gone.
             (Report::Installed(_) | Report::Transmitting(_), _) => false,
         }
     }
 
-    /// Does what is due. `peers`: who is live under the latest SAK's CAK. True if peers should know.
-    pub(crate) fn step(&mut self, now: Instant, inputs: CpInputs, peers: &[&Peer], out: &mut Outbox) -> bool {
+    /// Performs due transitions. `peers`: live peers under the latest SAK's CAK. True if the peers need to
+    /// know.
+    pub(crate) fn handle_inputs(
+        &mut self,
+        now: Instant,
+        inputs: CpInputs,
+        peers: &[&Peer],
+        out: &mut Outbox,
+    ) -> bool {
         let nothing_protects = self.transmitting().is_none();
         let Some(latest) = self.saks.last() else { return false };
         let ki = latest.ki;
@@ -309,7 +319,7 @@ impl Cp {
                 go.then_some(Phase::Transmit)
             }
             Phase::Transmitting(since) => {
-                let over = now >= since + SAK_RETIRE && changed_over || now >= since + SAK_RETIRE_AT_MOST;
+                let over = now >= since + SAK_RETIRE && changed_over || now >= since + SAK_RETIRE_MAX;
                 over.then_some(Phase::Settled)
             }
             Phase::Receive | Phase::Transmit | Phase::Settled => None,
@@ -323,7 +333,7 @@ impl Cp {
         self.retire_old(now, peers, out) || next == Some(Phase::Settled)
     }
 
-    /// RETIRE: takes out what nobody sends under any more.
+    /// RETIRE: removes SAKs under which nobody sends any more.
     fn retire_old(&mut self, now: Instant, peers: &[&Peer], out: &mut Outbox) -> bool {
         let mut retired = false;
         let mut i = 0;
@@ -333,7 +343,7 @@ impl Cp {
                 .iter()
                 .any(|peer| peer.transmits(sak.ki) && !newer.iter().any(|newer| peer.transmits(newer.ki)));
             let over = sak.ceased.is_some_and(|ceased| {
-                now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_AT_MOST
+                now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_MAX
             });
             if over {
                 self.retire(now, i, out);
@@ -348,36 +358,36 @@ impl Cp {
     fn retire(&mut self, now: Instant, i: usize, out: &mut Outbox) {
         let sak = self.saks.remove(i);
         out.event(Event::Retire(sak.ki));
-        out.tell(now, Reason::Retired { ki: sak.ki });
-        // An SC without an SA is of no use.
+        out.notify(now, Reason::Retired { ki: sak.ki });
+        // An SC without an SA is useless.
         for sc in sak.scs {
-            if sc.standing == Standing::Admitted && !self.admits(sc.sci) {
+            if sc.state == ScState::Admitted && !self.admits(sc.sci) {
                 out.event(Event::Expel(sc.sci));
             }
         }
     }
 
-    /// Takes all SAKs out.
+    /// Removes all SAKs.
     pub(crate) fn retire_all(&mut self, now: Instant, out: &mut Outbox) {
         while !self.saks.is_empty() {
             self.retire(now, 0, out);
         }
     }
 
-    /// When [`Self::step`] has something to do although nothing was heard.
-    pub(crate) fn deadline(&self, now: Instant) -> Option<Instant> {
+    /// Next time at which [`Self::handle_inputs`] has work without an input.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let mut earliest = Earliest::default();
         let mut add = |moment: Instant| earliest.add(Some(moment).filter(|moment| *moment > now));
         for sak in &self.saks {
             if let Some(ceased) = sak.ceased {
                 add(ceased + SAK_RETIRE);
-                add(ceased + SAK_RETIRE_AT_MOST);
+                add(ceased + SAK_RETIRE_MAX);
             }
             match sak.phase {
                 Phase::Receiving(until) => add(until),
                 Phase::Transmitting(since) => {
                     add(since + SAK_RETIRE);
-                    add(since + SAK_RETIRE_AT_MOST);
+                    add(since + SAK_RETIRE_MAX);
                 }
                 Phase::Receive | Phase::Transmit | Phase::Settled => {}
             }

@@ -1,4 +1,4 @@
-//! What a key server does: makes SAKs and hands them out (IEEE 802.1X-2020 clause 9.8).
+//! A key server's SAKs: making and distributing them (IEEE 802.1X-2020 clause 9.8).
 //!
 //! ```text
 //!  a reason ─▶ wait for:  100 ms since its last SAK
@@ -7,12 +7,12 @@
 //!                         2.5 s, if a SAK of another key server is in use; 20 ms, if none is              ─▶ a SAK
 //! ```
 //!
-//! Then it stands in every MKPDU until each member says that it accepts frames under it.
+//! Every MKPDU then holds it until each member reports that it accepts frames under it.
 
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use suite::mka::Draw;
+use suite::mka::Drbg;
 use wire::mkpdu::{Confidentiality, DistributedSak};
 use wire::{An, Instant, Ki, Mi};
 
@@ -22,7 +22,7 @@ use crate::peers::Peer;
 use crate::reason::SakReason;
 use crate::timers::{LIFE, SAK_GAP};
 
-/// A SAK that this station hands out.
+/// A SAK that this station distributes.
 #[derive(Debug)]
 pub(crate) struct Distribution {
     pub(crate) ki: Ki,
@@ -30,30 +30,30 @@ pub(crate) struct Distribution {
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
     wrapped: ([u8; 40], usize),
-    /// For whom it is.
+    /// Members that receive it.
     pub(crate) members: Vec<Mi>,
-    /// Who was live when it was made.
+    /// Members live at its creation.
     pub(crate) all: Vec<Mi>,
-    /// Those of them who have said that they accept frames under it.
+    /// Those of them that have reported acceptance of frames under it.
     pub(crate) users: Vec<Mi>,
     pub(crate) terms: Terms,
     pub(crate) since: Instant,
 }
 
-/// A participant's work as key server.
+/// State of a participant as key server.
 #[derive(Debug, Default)]
-pub(crate) struct Serving {
+pub(crate) struct KeyServerRole {
     pub(crate) distribution: Option<Distribution>,
-    /// The last KN. Never falls, whatever the MI.
+    /// Last KN. Never falls, whatever the MI.
     kn: u32,
-    /// Why a SAK is due, and since when (with what it has to wait for at least).
+    /// Reason why a SAK is due, and the earliest time for it.
     need: Option<(SakReason, Instant)>,
-    /// When the last SAK was made.
+    /// Creation time of the last SAK.
     last: Option<Instant>,
 }
 
 impl Distribution {
-    /// Whether a live member has yet to say that it accepts frames under it.
+    /// True if a live member has not yet reported acceptance of frames under it.
     pub(crate) fn is_in_progress<'p>(&self, mut live: impl Iterator<Item = &'p Peer>) -> bool {
         live.any(|peer| self.members.contains(&peer.mi) && !peer.receives(self.ki))
     }
@@ -70,14 +70,14 @@ impl Distribution {
     }
 }
 
-impl Serving {
-    /// No key server any more, or as another member: what was handed out is no longer.
+impl KeyServerRole {
+    /// Clears the state of a former key server, or of a former MI.
     pub(crate) fn forget(&mut self) {
         self.distribution = None;
         self.need = None;
     }
 
-    /// A SAK is due from this moment on. The first reason stays.
+    /// Makes a SAK due from this moment. The first reason stays.
     pub(crate) fn need(&mut self, from: Instant, why: SakReason) {
         self.need.get_or_insert((why, from));
     }
@@ -86,19 +86,19 @@ impl Serving {
         self.need.is_some()
     }
 
-    /// The moment from which on a SAK that is due may be made. `expects`: members of the group are not live here yet.
-    pub(crate) fn may_from(&self, expects: bool) -> Option<Instant> {
+    /// Earliest moment for a due SAK. `expects`: members of the group are not live here yet.
+    pub(crate) fn earliest_start(&self, expects: bool) -> Option<Instant> {
         let (_, since) = self.need?;
-        let patience = if expects { since + LIFE } else { since };
-        Some(self.last.map_or(patience, |last| patience.max(last + SAK_GAP)))
+        let delay = if expects { since + LIFE } else { since };
+        Some(self.last.map_or(delay, |last| delay.max(last + SAK_GAP)))
     }
 }
 
-/// Makes a SAK for these members, which replaces the one before. Returns it, and why.
+/// Makes a SAK for these members, which replaces the previous one. Returns it, and its reason.
 pub(crate) fn make(
     now: Instant,
     participant: &mut Participant,
-    draw: &mut Draw,
+    drbg: &mut Drbg,
     an: An,
     terms: Terms,
     members: Vec<Mi>,
@@ -109,7 +109,7 @@ pub(crate) fn make(
     let ki = Ki { server: *mi, kn: serving.kn };
     let mut nonce = [0; 32];
     let nonce = &mut nonce[..terms.suite.key_octets()];
-    draw.fill(nonce);
+    drbg.fill(nonce);
     let all: Vec<Mi> = peers.live().map(|peer| peer.mi).collect();
     let participants: Vec<Mi> = all.iter().copied().chain([*mi]).collect();
     let sak = cak.sak(terms.suite, nonce, &participants, ki.kn);
@@ -127,6 +127,6 @@ pub(crate) fn make(
         terms,
         since: now,
     });
-    participant.pace.news();
+    participant.schedule.request();
     (sak, why)
 }

@@ -1,24 +1,26 @@
-//! Who is key server (IEEE 802.1X-2020 clause 9.5).
+//! Election of the key server (IEEE 802.1X-2020 clause 9.5).
 //!
-//! Each participant takes the live member with the best (lowest) priority, of equal ones the one with the lowest SCI,
-//! provided that it *claims* to be key server: its MKPDUs have the Key Server bit. Who hears fewer members than another
-//! candidate does not stand ([`crate::reach`]). A member that has chosen another one
-//! clears that bit. So after the key server has vanished the best of the others does not claim yet for those who found out
-//! first: it is waited for, lest everybody makes himself key server for a moment. And if it follows a key server that is not
-//! heard here, and all protect with that one's SAK, they go on with it: another key server would part them.
+//! Each participant elects the live member with the best (lowest) priority, and the lowest SCI among equals.
+//! The member must *claim* to be key server: its MKPDUs have the Key Server bit. A candidate that hears fewer
+//! members than another does not stand ([`crate::reachability`]).
+//!
+//! A member that has elected another one clears its bit. So after the key server has vanished, the best
+//! remaining member does not claim yet for those who noticed first. They wait for it; otherwise everybody
+//! would become key server for a moment. If the best member follows a key server that is not heard here, and
+//! all protect with that one's SAK, the SAK stays in use: another key server would split the group.
 
 use wire::{Instant, Mi, Sci};
 
 use crate::peers::Peer;
-use crate::timers::CLAIM_PATIENCE;
+use crate::timers::CLAIM_GRACE;
 
-/// The priority of those who never become key server.
+/// Priority of stations that never become key server.
 pub(crate) const NEVER: u8 = 255;
 
-/// Whom a participant takes for key server.
+/// Elected key server of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Server {
-    /// Nobody yet.
+pub(crate) enum ElectedServer {
+    /// None yet.
     #[default]
     None,
     /// This station.
@@ -27,29 +29,29 @@ pub(crate) enum Server {
     Peer(Mi),
 }
 
-/// What a participant itself brings into an election.
+/// The participant's own candidacy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) priority: u8,
     pub(crate) sci: Sci,
-    /// It can do MACsec.
+    /// True if it can do MACsec.
     pub(crate) macsec: bool,
-    /// It hears fewer members than another candidate.
+    /// True if it hears fewer members than another candidate.
     pub(crate) yields: bool,
 }
 
 /// The election of one participant.
 #[derive(Debug, Default)]
 pub(crate) struct Election {
-    server: Server,
-    /// The best member does not claim, since then.
+    server: ElectedServer,
+    /// The best member, which does not claim, and since when.
     silent: Option<(Mi, Instant)>,
-    /// It is waited for until then.
+    /// End of the wait for it.
     waits_until: Option<Instant>,
 }
 
 impl Candidate {
-    /// It may be key server, as far as it is up to it.
+    /// True if it may be key server by its own settings.
     pub(crate) const fn stands(&self) -> bool {
         self.priority != NEVER && self.macsec
     }
@@ -60,28 +62,27 @@ impl Candidate {
 }
 
 impl Election {
-    pub(crate) const fn server(&self) -> Server {
+    pub(crate) const fn server(&self) -> ElectedServer {
         self.server
     }
 
-    /// Whether MKPDUs have the Key Server bit.
+    /// True if MKPDUs have the Key Server bit.
     pub(crate) const fn claims(&self, me: &Candidate) -> bool {
         match self.server {
-            Server::Me => true,
-            Server::None => me.is_available(),
-            Server::Peer(_) => false,
+            ElectedServer::Me => true,
+            ElectedServer::None => me.is_available(),
+            ElectedServer::Peer(_) => false,
         }
     }
 
-    /// When [`Self::hold`] may come to another result although nothing was heard.
+    /// Next time at which [`Self::elect`] can change its result without an input.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.waits_until
     }
 
-    /// Elects among the live peers. True if the result is another one.
-    /// `is_led_away`: a peer protects with a SAK of a key server that is live for it and not here, and nothing would be won
-    /// by another one.
-    pub(crate) fn hold(
+    /// Elects among the live peers. True if the result changed. `is_led_away`: the peer protects with a SAK
+    /// of a key server that is live for the peer but not here, and another key server would gain nothing.
+    pub(crate) fn elect(
         &mut self,
         now: Instant,
         me: &Candidate,
@@ -99,9 +100,9 @@ impl Election {
             standing().filter(|peer| peer.claims).min_by_key(|peer| (peer.priority, peer.sci));
         let beats = |peer: &Peer| me.is_available() && (me.priority, me.sci) < (peer.priority, peer.sci);
         let of_those_who_claim = match best_claiming {
-            Some(peer) if !beats(peer) => Server::Peer(peer.mi),
-            _ if me.is_available() => Server::Me,
-            _ => Server::None,
+            Some(peer) if !beats(peer) => ElectedServer::Peer(peer.mi),
+            _ if me.is_available() => ElectedServer::Me,
+            _ => ElectedServer::None,
         };
         self.waits_until = None;
         self.server = match best {
@@ -113,8 +114,8 @@ impl Election {
                 self.silent = Some((best.mi, since));
                 if is_led_away(best) {
                     self.kept(live)
-                } else if now < since + CLAIM_PATIENCE {
-                    self.waits_until = Some(since + CLAIM_PATIENCE);
+                } else if now < since + CLAIM_GRACE {
+                    self.waits_until = Some(since + CLAIM_GRACE);
                     self.kept(live)
                 } else {
                     of_those_who_claim
@@ -128,10 +129,10 @@ impl Election {
         before != self.server
     }
 
-    /// The key server before, if it is still there.
-    fn kept(&self, live: &[&Peer]) -> Server {
+    /// The previous key server, if it is still live.
+    fn kept(&self, live: &[&Peer]) -> ElectedServer {
         match self.server {
-            Server::Peer(mi) if !live.iter().any(|peer| peer.mi == mi) => Server::None,
+            ElectedServer::Peer(mi) if !live.iter().any(|peer| peer.mi == mi) => ElectedServer::None,
             server => server,
         }
     }
@@ -160,31 +161,31 @@ mod tests {
         Instant::after_start(Duration::from_millis(milliseconds))
     }
 
-    fn elect(me: (u8, u8), peers: &[(u8, u8, bool)]) -> Server {
+    fn elect(me: (u8, u8), peers: &[(u8, u8, bool)]) -> ElectedServer {
         let peers: Vec<Peer> =
             peers.iter().map(|(number, priority, claims)| peer(*number, *priority, *claims)).collect();
         let me = Candidate { sci: sci(me.0), priority: me.1, macsec: true, yields: false };
         let mut election = Election::default();
-        election.hold(at(0), &me, &peers.iter().collect::<Vec<_>>(), |_| false);
+        election.elect(at(0), &me, &peers.iter().collect::<Vec<_>>(), |_| false);
         election.server()
     }
 
     #[test]
     fn the_lowest_priority_then_the_lowest_sci_wins() {
-        let theirs = |number| Server::Peer(Mi([number; 12]));
+        let theirs = |number| ElectedServer::Peer(Mi([number; 12]));
         // (own number, own priority), peers (number, priority, claims), who wins
-        type Row = ((u8, u8), &'static [(u8, u8, bool)], Server);
+        type Row = ((u8, u8), &'static [(u8, u8, bool)], ElectedServer);
         let rows: [Row; 9] = [
-            ((5, 16), &[], Server::None),
-            ((5, 16), &[(6, 16, true)], Server::Me),
+            ((5, 16), &[], ElectedServer::None),
+            ((5, 16), &[(6, 16, true)], ElectedServer::Me),
             ((5, 16), &[(4, 16, true)], theirs(4)),
-            ((5, 16), &[(4, 17, true)], Server::Me),
+            ((5, 16), &[(4, 17, true)], ElectedServer::Me),
             ((5, 16), &[(9, 15, true), (4, 16, true)], theirs(9)),
             ((5, 255), &[(9, 254, true)], theirs(9)),
-            ((5, 255), &[(4, 255, true)], Server::None),
-            ((5, 16), &[(4, 255, true)], Server::Me),
+            ((5, 255), &[(4, 255, true)], ElectedServer::None),
+            ((5, 16), &[(4, 255, true)], ElectedServer::Me),
             // The best has not made up its mind.
-            ((5, 16), &[(4, 16, false), (3, 17, true)], Server::None),
+            ((5, 16), &[(4, 16, false), (3, 17, true)], ElectedServer::None),
         ];
         for (i, (me, peers, winner)) in rows.into_iter().enumerate() {
             assert_eq!(elect(me, peers), winner, "row {i}");
@@ -196,18 +197,18 @@ mod tests {
         let me = Candidate { sci: sci(5), priority: 16, macsec: true, yields: false };
         let mut election = Election::default();
         let silent = peer(4, 16, false);
-        election.hold(at(0), &me, &[&silent], |_| false);
-        assert_eq!((election.server(), election.deadline()), (Server::None, Some(at(3000))));
-        assert!(!election.hold(at(2999), &me, &[&silent], |_| false));
-        assert!(election.hold(at(3000), &me, &[&silent], |_| false));
-        assert_eq!((election.server(), election.deadline()), (Server::Me, None));
-        assert!(!election.hold(at(9000), &me, &[&silent], |_| false));
+        election.elect(at(0), &me, &[&silent], |_| false);
+        assert_eq!((election.server(), election.deadline()), (ElectedServer::None, Some(at(3000))));
+        assert!(!election.elect(at(2999), &me, &[&silent], |_| false));
+        assert!(election.elect(at(3000), &me, &[&silent], |_| false));
+        assert_eq!((election.server(), election.deadline()), (ElectedServer::Me, None));
+        assert!(!election.elect(at(9000), &me, &[&silent], |_| false));
         // Now it does.
-        assert!(election.hold(at(9001), &me, &[&peer(4, 16, true)], |_| false));
-        assert_eq!(election.server(), Server::Peer(Mi([4; 12])));
+        assert!(election.elect(at(9001), &me, &[&peer(4, 16, true)], |_| false));
+        assert_eq!(election.server(), ElectedServer::Peer(Mi([4; 12])));
         // A better one that is silent does not cost the one there is.
-        assert!(!election.hold(at(9002), &me, &[&peer(4, 16, true), &peer(3, 16, false)], |_| false));
-        assert!(election.hold(at(9003), &me, &[], |_| false));
-        assert_eq!((election.server(), election.deadline()), (Server::None, None));
+        assert!(!election.elect(at(9002), &me, &[&peer(4, 16, true), &peer(3, 16, false)], |_| false));
+        assert!(election.elect(at(9003), &me, &[], |_| false));
+        assert_eq!((election.server(), election.deadline()), (ElectedServer::None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! What a KaY asks of its SecY, and hears from it. Whoever drives both carries it over: neither knows the other.
+//! Requests of a KaY to its SecY, and reports back. The caller carries both: neither knows the other.
 //!
 //! ```text
 //!  KaY ── Install ──▶ SecY                        receive SAs in use, transmit SA waiting
@@ -17,30 +17,30 @@ use wire::{An, Ki, Sci, Ssci};
 
 use crate::reason::Reason;
 
-/// How SDUs may be divided under a SAK: all live peers announced it when the SAK was installed.
+/// Fragmentation under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentAgreement {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// Octets of the longest SDU that all peers take, from its EtherType on.
+    /// Octets of the longest SDU that all peers accept, from its EtherType on.
     pub largest_sdu: u16,
 }
 
 /// A peer's SC under a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Admission {
-    /// Whose SC.
+    /// SCI of the SC.
     pub sci: Sci,
-    /// With an XPN suite.
+    /// SSCI, with an XPN suite.
     pub ssci: Option<Ssci>,
 }
 
-/// A SAK and all that its SAs are made of. PNs begin at 1.
+/// A SAK with the parameters of its SAs. PNs begin at 1.
 #[derive(Debug)]
 pub struct Association {
-    /// Its name.
+    /// Its identifier.
     pub ki: Ki,
     /// Its AN.
     pub an: An,
@@ -48,60 +48,61 @@ pub struct Association {
     pub suite: CipherSuite,
     /// The key.
     pub sak: Sak,
-    /// How frames are protected.
+    /// Confidentiality of its frames.
     pub confidentiality: Confidentiality,
-    /// With an XPN suite: the salt, and the own SSCI.
+    /// Salt and own SSCI, with an XPN suite.
     pub xpn: Option<(Salt, Ssci)>,
     /// The peers' SCs.
     pub receive: Vec<Admission>,
-    /// How SDUs may be divided when it protects.
-    pub division: FragmentAgreement,
+    /// Fragmentation of SDUs when it protects.
+    pub fragmentation: FragmentAgreement,
 }
 
-/// What the SecY is to do.
+/// Request to the SecY.
 #[derive(Debug)]
 pub enum Event {
-    /// Create the receive SCs that are missing, install and enable receive SAs, install the transmit SA, which does not
-    /// protect yet. Answered by [`Report::Installed`]. The AN is free: what used it was retired by an event before.
+    /// Create the missing receive SCs, install and enable receive SAs, and install the transmit SA, which
+    /// does not protect yet. Answered by [`Report::Installed`]. The AN is free: an earlier event retired its
+    /// SAK.
     Install(Box<Association>),
-    /// Let this peer's frames in under a SAK that is installed.
+    /// Admit this peer's frames under an installed SAK.
     Admit {
-        /// Under which SAK.
+        /// The SAK.
         ki: Ki,
-        /// Whom.
+        /// The peer's SC.
         admission: Admission,
     },
     /// Protect with this SAK from now on. Answered by [`Report::Transmitting`].
     EnableTransmit(Ki),
-    /// Take all SAs of this SAK out. Without another one, nothing passes from here on.
+    /// Remove all SAs of this SAK. Without another one, nothing passes from now on.
     Retire(Ki),
-    /// Take this peer's receive SC out, with its SAs: it is not live any more.
+    /// Remove this peer's receive SC with its SAs: the peer is no longer live.
     Expel(Sci),
-    /// Refuse frames of this peer below this PN, under this SAK: they were delayed (clause 9.10.1).
+    /// Reject this peer's frames below this PN under this SAK: they were delayed (clause 9.10.1).
     RaiseLowest {
-        /// Under which SAK.
+        /// The SAK.
         ki: Ki,
-        /// Whose.
+        /// The peer's SCI.
         sci: Sci,
-        /// The lowest PN that is accepted from here on.
+        /// Lowest accepted PN from now on.
         lowest_pn: u64,
     },
-    /// For a person: something has changed, and why.
+    /// Change with its reason, for operators.
     Notice(Reason),
 }
 
-/// What the SecY did, or has come to.
+/// Report of the SecY.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Report {
-    /// The SAs of this SAK are installed, and accept frames.
+    /// The SAs of this SAK are installed and accept frames.
     Installed(Ki),
     /// The transmit SA of this SAK protects.
     Transmitting(Ki),
-    /// The next PN of a transmit SA. To be told before each MKPDU: see [`crate::Kay::poll_timeout`].
+    /// Next PN of a transmit SA. Due before each MKPDU: see [`crate::Kay::poll_timeout`].
     NextPn {
-        /// Of which SAK.
+        /// The SAK.
         ki: Ki,
-        /// The PN that the next frame gets.
+        /// PN of the next frame.
         next_pn: u64,
     },
 }

@@ -4,24 +4,24 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use arrayvec::ArrayVec;
-use suite::mka::Draw;
+use suite::mka::Drbg;
 use wire::mkpdu::Capability;
 use wire::{Instant, Ki, Sci};
 
 use crate::compose;
 use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
-use crate::election::{Candidate, Server};
+use crate::election::{Candidate, ElectedServer};
 use crate::event::{Event, Report};
-use crate::forgotten::SakHearers;
-use crate::known::Known;
+use crate::fault::{FaultTimer, ForeignMkpdus};
+use crate::interop::SakListeners;
+use crate::membership::Membership;
 use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
 use crate::status::Status;
 use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, TRANSMIT_DELAY};
-use crate::trouble::{Noted, Strangers};
 
 /// Octets of the longest MKPDU with its Ethernet header.
 pub const FRAME_OCTETS: usize = 1514;
@@ -29,34 +29,34 @@ pub const FRAME_OCTETS: usize = 1514;
 /// A frame from its destination address on, without FCS.
 pub type Frame = ArrayVec<u8, FRAME_OCTETS>;
 
-/// A Key Agreement Entity: one SecY's, with one participant for each CAK (clause 9.3).
+/// A Key Agreement Entity: serves one SecY, with one participant for each CAK (clause 9.3).
 ///
 /// # Use
-/// After each of the verbs that tell it something (`handle_*`, `change`, `rekey`), [`Kay::poll_event`] and
-/// [`Kay::poll_transmit`] are called until they return nothing, and [`Kay::poll_timeout`] is asked again.
+/// After each input (`handle_*`, `change`, `rekey`), call [`Kay::poll_event`] and [`Kay::poll_transmit`]
+/// until they return nothing, then [`Kay::poll_timeout`].
 pub struct Kay {
     pub(crate) settings: Settings,
     /// In the order of configuration.
     pub(crate) participants: Vec<Participant>,
-    /// The identity of the principal one.
+    /// Identity of the principal participant.
     pub(crate) principal: u32,
-    /// Another one has been better, since then.
+    /// A better participant than the principal one, and since when.
     pub(crate) better: Option<(u32, Instant)>,
     pub(crate) cp: Cp,
-    pub(crate) draw: Draw,
+    pub(crate) drbg: Drbg,
     pub(crate) out: Outbox,
     pub(crate) counters: KayCounters,
-    pub(crate) strangers: Strangers,
-    pub(crate) known: Known,
-    /// As a member: another SAK than this one is asked for.
+    pub(crate) foreign: ForeignMkpdus,
+    pub(crate) membership: Membership,
+    /// As a member: the SAK for which a replacement is requested.
     pub(crate) asks_to_replace: Option<Ki>,
-    /// As key server: who is live and gets no SAK.
+    /// As key server: live stations without a SAK.
     pub(crate) left_out: Vec<Sci>,
-    /// Who did not hear whom when the latest SAK was made.
-    pub(crate) met: SakHearers,
-    /// All members have gone, and the SAK is held.
+    /// Stations that did not hear one another when the latest SAK was made.
+    pub(crate) listeners: SakListeners,
+    /// True if all members are gone and the SAK is held.
     pub(crate) alone: bool,
-    /// The latest moment that was told.
+    /// Latest known moment.
     pub(crate) now: Instant,
     next_id: u32,
 }
@@ -71,8 +71,8 @@ impl fmt::Debug for Kay {
 }
 
 impl Kay {
-    /// A KaY that speaks under each CAK of `caks`, the preferred one first. `seed`: 32 octets that the operating system
-    /// drew for it alone.
+    /// A KaY with a participant for each CAK of `caks`, the preferred one first. `seed`: 32 octets from the
+    /// operating system for this KaY only.
     pub fn new(now: Instant, settings: Settings, caks: Vec<CakEntry>, seed: &[u8; 32]) -> Self {
         let mut kay = Self {
             settings,
@@ -80,14 +80,14 @@ impl Kay {
             principal: 0,
             better: None,
             cp: Cp::default(),
-            draw: Draw::new(seed),
+            drbg: Drbg::new(seed),
             out: Outbox::default(),
             counters: KayCounters::default(),
-            strangers: Strangers::default(),
-            known: Known::default(),
+            foreign: ForeignMkpdus::default(),
+            membership: Membership::default(),
             asks_to_replace: None,
             left_out: Vec::new(),
-            met: SakHearers::default(),
+            listeners: SakListeners::default(),
             alone: false,
             now,
             next_id: 0,
@@ -97,34 +97,35 @@ impl Kay {
         kay
     }
 
-    /// Takes other settings and CAKs. Participants whose CAK (name and key) stays go on, so nothing is lost.
+    /// Applies other settings and CAKs. Participants with an unchanged CAK (name and key) continue, so
+    /// nothing is lost.
     pub fn change(&mut self, now: Instant, settings: Settings, caks: Vec<CakEntry>) {
         self.advance(now);
         let before = core::mem::replace(&mut self.settings, settings);
         self.take_caks(caks);
         if before != self.settings {
-            self.out.tell(self.now, Reason::Configured);
+            self.out.notify(self.now, Reason::Configured);
         }
         if before.sci != self.settings.sci {
-            // Another SCI is another station: nothing that was agreed on is its.
+            // Another SCI is another station: no agreement applies to it.
             self.cp.retire_all(self.now, &mut self.out);
             self.begin_anew(NewMiReason::Sci);
-            // So is who has the one before.
+            // A recorded conflict belongs to the previous SCI.
             self.participants
                 .iter_mut()
-                .for_each(|participant| participant.hindrances.sci_in_use = Noted::default());
+                .for_each(|participant| participant.faults.sci_in_use = FaultTimer::default());
         }
-        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
         self.settle();
     }
 
-    /// Takes an EAPOL frame of the protected side, whatever it holds.
+    /// Handles an EAPOL frame from the protected side, whatever its content.
     pub fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         self.take_frame(now, frame);
     }
 
-    /// The same. True if it is an MKPDU that somebody sent who has one of the CAKs: its ICV is right, whatever else
-    /// becomes of it.
+    /// As [`Self::handle_frame`]. True for an MKPDU with a right ICV under one of the CAKs, even if it is
+    /// discarded.
     pub(crate) fn take_frame(&mut self, now: Instant, frame: &[u8]) -> bool {
         self.advance(now);
         let received = self.receive(frame);
@@ -135,41 +136,42 @@ impl Kay {
         received.err().is_none_or(Discard::is_of_a_member)
     }
 
-    /// Hears what the SecY did.
+    /// Handles a report of the SecY.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
         self.advance(now);
-        if self.cp.report(self.now, report, &mut self.out) {
+        if self.cp.handle_report(self.now, report, &mut self.out) {
             if let Report::Installed(_) = report {
                 self.counters.saks_installed += 1;
             }
-            self.news();
+            self.request_mkpdus();
         }
         self.settle();
     }
 
-    /// Does what is due. Harmless when nothing is.
+    /// Performs due work. Harmless if nothing is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.advance(now);
         self.settle();
     }
 
-    /// Asks for another SAK, if this KaY is key server; otherwise the key server is asked by the standard's means: this
-    /// station says that its PNs run out.
+    /// Requests another SAK. As key server it makes one. As a member it asks the key server by the standard's
+    /// means: it reports that its PNs run out.
     pub fn rekey(&mut self, now: Instant) {
         self.advance(now);
         match self.principal_mut().map(|principal| principal.server()) {
-            Some(Server::Me) => self.need(SakReason::Requested),
+            Some(ElectedServer::Me) => self.need(SakReason::Requested),
             _ => self.ask_for_sak(),
         }
         self.settle();
     }
 
-    /// The next frame for the protected side.
+    /// Next frame for the protected side.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
         self.advance(now);
-        let i = self.participants.iter().position(|participant| self.speaks_at(participant) <= self.now)?;
-        self.participants[i].pace.sent(self.now);
-        let Some(mn) = self.participants[i].mns.next(self.now) else {
+        let i =
+            self.participants.iter().position(|participant| self.next_mkpdu_at(participant) <= self.now)?;
+        self.participants[i].schedule.sent(self.now);
+        let Some(mn) = self.participants[i].message_numbers.next(self.now) else {
             self.draw_mi(i, NewMiReason::MnExhausted);
             return self.poll_transmit(now);
         };
@@ -177,58 +179,58 @@ impl Kay {
         Some(compose::mkpdu(self, &self.participants[i], mn))
     }
 
-    /// When [`Kay::handle_timeout`] is due. Before it is called the SecY's next PNs are told ([`Report::NextPn`]), at least
-    /// each half second.
+    /// Next time for [`Kay::handle_timeout`]. Before that call, report the SecY's next PNs
+    /// ([`Report::NextPn`]), at least every half second.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
         for participant in &self.participants {
-            earliest.add(self.speaks_at(participant));
+            earliest.add(self.next_mkpdu_at(participant));
             earliest.add(participant.peers.deadline());
             earliest.add(participant.election.deadline());
-            earliest.add(participant.starved.map(|since| participant.starves_at(since)));
+            earliest.add(participant.sak_wait_since.map(|since| participant.sak_timeout_at(since)));
         }
         earliest.add(self.principal_deadline());
         earliest.add(self.strangers_deadline());
         earliest.add(self.serving_deadline());
-        earliest.add(self.cp.deadline(self.now));
+        earliest.add(self.cp.poll_timeout(self.now));
         earliest.moment()
     }
 
-    /// The next thing that the SecY is to do.
+    /// Next request to the SecY.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.out.poll()
     }
 
-    /// Its state.
+    /// Its present state.
     pub fn status(&self, now: Instant) -> Status {
         crate::status::of(self, now)
     }
 
-    /// What it counted.
+    /// Its counters.
     pub const fn counters(&self) -> &KayCounters {
         &self.counters
     }
 
-    /// A clock that went back is taken for one that stands still.
+    /// A clock that went back counts as one that stands still.
     fn advance(&mut self, now: Instant) {
         self.now = self.now.max(now);
     }
 
-    /// All that follows from what is known now. Bounded: by the number of participants and peers.
+    /// All consequences of the present state. Bounded by the number of participants and peers.
     fn settle(&mut self) {
         self.expire();
         self.report_strangers();
         self.choose_principal();
         self.elect();
         self.check_peer_loss();
-        self.serve();
+        self.run_key_server();
         self.sync_receive_scs();
-        self.step_cp();
+        self.run_cp();
         self.check_sak_timeout();
         self.report_forgotten();
     }
 
-    /// Participants for these CAKs, in this order; those that are there go on.
+    /// Participants for these CAKs, in this order. Existing ones continue.
     fn take_caks(&mut self, caks: Vec<CakEntry>) {
         if let (Some(before), Some(now)) = (self.participants.first(), caks.first())
             && !(before.ckn == now.ckn && before.cak == now.cak)
@@ -245,40 +247,42 @@ impl Kay {
                 Some(i) => before.remove(i),
                 None => {
                     self.next_id += 1;
-                    let participant = Participant::new(self.next_id, entry, &mut self.draw);
+                    let participant = Participant::new(self.next_id, entry, &mut self.drbg);
                     let (ckn, mi) = (participant.ckn, participant.mi);
-                    self.out.tell(self.now, Reason::Started { ckn, mi });
+                    self.out.notify(self.now, Reason::Started { ckn, mi });
                     participant
                 }
             };
             self.participants.push(participant);
         }
         for gone in before {
-            self.out.tell(self.now, Reason::Ended { ckn: gone.ckn });
+            self.out.notify(self.now, Reason::Ended { ckn: gone.ckn });
         }
     }
 
-    /// When a participant speaks next.
-    fn speaks_at(&self, participant: &Participant) -> Instant {
+    /// Time of a participant's next MKPDU.
+    fn next_mkpdu_at(&self, participant: &Participant) -> Instant {
         let hands_out = participant.serving.distribution.as_ref().is_some_and(|distribution| {
             self.now < distribution.since + TRANSMIT_DELAY
                 && distribution.is_in_progress(participant.peers.live())
         });
         let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
-        // Who has nobody may have had no line, and is found the sooner.
+        // With no live peer, use the short hello, so a restored link is detected quickly.
         let alone = !self.has_company();
         if self.settings.delay_protect || hands_out || takes || alone {
-            return participant.pace.due(BOUNDED_HELLO);
+            return participant.schedule.poll_timeout(BOUNDED_HELLO);
         }
-        let due = participant.pace.due(HELLO);
-        let overdue =
-            participant.peers.overdue().map(|overdue| overdue.max(participant.pace.due(BOUNDED_HELLO)));
+        let due = participant.schedule.poll_timeout(HELLO);
+        let overdue = participant
+            .peers
+            .overdue()
+            .map(|overdue| overdue.max(participant.schedule.poll_timeout(BOUNDED_HELLO)));
         overdue.map_or(due, |overdue| due.min(overdue))
     }
 
-    /// All participants have something to say.
-    pub(crate) fn news(&mut self) {
-        self.participants.iter_mut().for_each(|participant| participant.pace.news());
+    /// Requests an MKPDU of each participant.
+    pub(crate) fn request_mkpdus(&mut self) {
+        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
     }
 
     pub(crate) fn me(&self) -> Candidate {
@@ -290,9 +294,9 @@ impl Kay {
         }
     }
 
-    /// The same under one CAK.
+    /// Own candidacy under one CAK.
     pub(crate) fn candidate(&self, participant: &Participant) -> Candidate {
-        Candidate { yields: participant.peers.own_reach.is_lesser(), ..self.me() }
+        Candidate { yields: participant.peers.own_reachability.is_lesser(), ..self.me() }
     }
 
     pub(crate) fn participant(&self, id: u32) -> Option<&Participant> {
@@ -309,11 +313,11 @@ impl Kay {
 
     pub(crate) fn draw_mi(&mut self, i: usize, why: NewMiReason) {
         let participant = &mut self.participants[i];
-        participant.draw_mi(&mut self.draw);
-        self.out.tell(self.now, Reason::NewMi { mi: participant.mi, why });
+        participant.draw_mi(&mut self.drbg);
+        self.out.notify(self.now, Reason::NewMi { mi: participant.mi, why });
     }
 
-    /// All participants become other members.
+    /// Gives each participant a new MI.
     pub(crate) fn begin_anew(&mut self, why: NewMiReason) {
         (0..self.participants.len()).for_each(|i| self.draw_mi(i, why));
     }

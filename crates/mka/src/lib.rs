@@ -1,12 +1,12 @@
-//! One KaY (IEEE 802.1X-2020 clauses 9 to 12): agrees with the KaYs of the other gateways, switches and stations on the
-//! keys of a SecY, and rolls them.
+//! One KaY (IEEE 802.1X-2020 clauses 9 to 12): agrees with the KaYs of other gateways, switches and stations
+//! on the keys of a SecY, and rolls them.
 //!
 //! ```text
 //!  frames, time, what the SecY did ──▶ Kay ──▶ frames, events for the SecY, state
 //! ```
 //!
-//! A [`Kay`] has neither clock nor socket. Five verbs make it go: [`Kay::handle_frame`], [`Kay::handle_timeout`],
-//! [`Kay::poll_transmit`], [`Kay::poll_timeout`], [`Kay::poll_event`]; and it hears from the SecY by [`Kay::handle_report`].
+//! A [`Kay`] has neither clock nor socket. Its inputs are [`Kay::handle_frame`], [`Kay::handle_timeout`] and
+//! [`Kay::handle_report`]; its outputs [`Kay::poll_transmit`], [`Kay::poll_timeout`] and [`Kay::poll_event`].
 #![no_std]
 
 extern crate alloc;
@@ -18,33 +18,33 @@ mod cp;
 mod distribution;
 mod election;
 mod event;
-mod forgotten;
+mod fault;
 mod input;
+mod interop;
 mod kay;
-mod known;
+mod key_server;
 mod member;
+mod membership;
 mod message;
 mod outbox;
-mod pace;
 mod participant;
 mod peers;
 mod pn_history;
 mod principal;
-mod reach;
+mod reachability;
 mod reason;
 mod receive;
-mod serve;
+mod send_schedule;
 mod settings;
 mod status;
 mod timers;
-mod trouble;
 
 pub use counters::KayCounters;
 pub use event::{Admission, Association, Event, FragmentAgreement, Report};
+pub use fault::Fault;
 pub use input::Input;
 pub use kay::{FRAME_OCTETS, Frame, Kay};
-pub use reach::{Gap, Named};
+pub use reachability::{Gap, StationName};
 pub use reason::{NewMiReason, Reason, Refusal, SakReason};
-pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
+pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 pub use status::{MemberStatus, SakStatus, Status};
-pub use trouble::Trouble;

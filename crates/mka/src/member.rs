@@ -1,4 +1,4 @@
-//! A SAK's way into the SecY: judging what a key server hands out, letting members in under it, bringing it into use.
+//! A SAK's way into the SecY: checking a distributed SAK, admitting members under it, bringing it into use.
 
 use alloc::vec::Vec;
 
@@ -6,9 +6,9 @@ use suite::{CipherSuite, Sak, mka};
 use wire::mkpdu::{Capability, Confidentiality, DistributedSak};
 use wire::{An, Ki, Mi, Sci, Ssci};
 
-use crate::announcement::{division, listed};
+use crate::announcement::{fragmentation, listed};
 use crate::cp::CpInputs;
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::event::{Admission, Association};
 use crate::kay::Kay;
 use crate::message::Message;
@@ -18,12 +18,17 @@ use crate::reason::{Reason, Refusal, SakReason};
 use crate::settings::OnPeerLoss;
 
 impl Kay {
-    /// Judges a SAK that somebody hands out. Taken is only what the elected key server of the principal participant says in an
-    /// MKPDU that has us as live with an MN of late: no recorded MKPDU of an earlier session does.
-    pub(crate) fn consider(&mut self, i: usize, message: &Message<'_>, offered: Option<DistributedSak<'_>>) {
+    /// Handles a distributed SAK. Accepts only a SAK of the elected key server of the principal participant,
+    /// in an MKPDU that lists us as live with a recent MN. No recorded MKPDU of an earlier session has that.
+    pub(crate) fn handle_distributed_sak(
+        &mut self,
+        i: usize,
+        message: &Message<'_>,
+        offered: Option<DistributedSak<'_>>,
+    ) {
         let participant = &self.participants[i];
         let mi = message.basic.mi;
-        let is_ours = participant.id == self.principal && participant.server() == Server::Peer(mi);
+        let is_ours = participant.id == self.principal && participant.server() == ElectedServer::Peer(mi);
         let lists_us = participant.recent_listing(self.now, message).is_some_and(|listing| listing.live);
         let Some(server) = participant.peers.find(mi).filter(|_| is_ours && lists_us) else { return };
         let from = server.sci;
@@ -33,8 +38,13 @@ impl Kay {
             Ok(Some((suite, sak, offered))) => {
                 let members: Vec<Mi> =
                     message.live_members().filter(|member| *member != participant.mi).chain([mi]).collect();
-                let new =
-                    self.association(i, ki, offered.an, (suite, offered.confidentiality, sak), &members);
+                let new = self.build_association(
+                    i,
+                    ki,
+                    offered.an,
+                    (suite, offered.confidentiality, sak),
+                    &members,
+                );
                 let (now, participant) = (self.now, &mut self.participants[i]);
                 let peers = &participant.peers;
                 let unheard =
@@ -44,25 +54,25 @@ impl Kay {
                     server.highest_kn = ki.kn;
                 }
                 let owner = participant.id;
-                self.out.tell(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
+                self.out.notify(self.now, Reason::SakTaken { ki, an: offered.an, suite, from });
                 self.cp.install(self.now, owner, new, &mut self.out);
                 if let Some(latest) = self.cp.latest_mut() {
                     latest.unheard = unheard;
                 }
-                self.note_met(i, ki);
+                self.record_listeners(i, ki);
             }
             Err(why) => {
                 if self.participants[i].refused != Some((ki, why)) {
                     self.participants[i].refused = Some((ki, why));
                     self.counters.saks_refused += 1;
                     self.counters.saks_weaker += u64::from(matches!(why, Refusal::Weaker(_)));
-                    self.out.tell(self.now, Reason::SakRefused { from, why });
+                    self.out.notify(self.now, Reason::SakRefused { from, why });
                 }
             }
         }
     }
 
-    /// The SAK that is offered; `None` if it is installed, or cannot be yet.
+    /// The distributed SAK; `None` if it is installed, or cannot be installed yet.
     fn evaluate_offer<'f>(
         &self,
         participant: &Participant,
@@ -95,12 +105,13 @@ impl Kay {
         if self.settings.capability < needed || offset && !suite.allows_confidentiality_offset() {
             return Err(Refusal::Confidentiality(offered.confidentiality));
         }
-        // User data would leave in clear because another station says so.
+        // Otherwise user data would leave in clear at another station's word.
         let floor = self.settings.confidentiality;
         if !self.settings.accept_integrity && hidden(offered.confidentiality) < hidden(floor) {
             return Err(Refusal::Weaker(offered.confidentiality));
         }
-        // Its MKPDU lists members that were not heard yet, whose SCIs the SSCIs are made of: it will be said again.
+        // The MKPDU lists members that were not heard yet, and the SSCIs depend on their SCIs. It will be
+        // repeated.
         if suite.is_xpn()
             && server.hears.iter().any(|mi| *mi != participant.mi && participant.peers.find(*mi).is_none())
         {
@@ -110,8 +121,8 @@ impl Kay {
         Ok(Some((suite, sak, offered)))
     }
 
-    /// What the SecY needs of a SAK for these members (without us), as far as they were heard; and their MIs.
-    pub(crate) fn association(
+    /// Parameters of a SAK for these members (without us), as far as they were heard; and their MIs.
+    pub(crate) fn build_association(
         &self,
         i: usize,
         ki: Ki,
@@ -132,15 +143,16 @@ impl Kay {
         let receive = peers
             .iter()
             .map(|peer| Admission { sci: peer.sci, ssci: suite.is_xpn().then(|| ssci(peer.sci)) });
-        // Who is out of reach gets nothing that is sent, divided or not.
+        // A member out of reach receives nothing, fragmented or not.
         let is_heard = |mi: &Mi| {
             participant.peers.find(*mi).is_some() || participant.peers.is_out_of_reach(self.now, *mi)
         };
         let all_heard = members.iter().all(is_heard);
-        // Those it is handed out to, and nobody else: who has just gone may still be live here, and not for the key server.
-        let mut division = division(&self.settings, peers.iter().copied());
-        division.fragment &= all_heard;
-        division.concatenate &= all_heard;
+        // Only the members that receive the SAK. A station that has just gone may still be live here, and not
+        // for the key server.
+        let mut fragmentation = fragmentation(&self.settings, peers.iter().copied());
+        fragmentation.fragment &= all_heard;
+        fragmentation.concatenate &= all_heard;
         let association = Association {
             ki,
             an,
@@ -149,24 +161,24 @@ impl Kay {
             confidentiality,
             xpn: suite.is_xpn().then(|| (mka::salt(&ki), ssci(self.settings.sci))),
             receive: receive.collect(),
-            division,
+            fragmentation,
         };
         (association, peers.iter().map(|peer| peer.mi).collect())
     }
 
-    /// Lets members in that are heard only now, and takes those out who have gone.
+    /// Admits members that are heard only now, and removes those that are gone.
     pub(crate) fn sync_receive_scs(&mut self) {
         self.admit_members();
         self.expel_gone();
-        self.miss_expelled();
+        self.request_sak_for_expelled();
         if self.asks_to_replace.is_some() && self.asks_to_replace != self.cp.latest().map(|latest| latest.ki)
         {
             self.asks_to_replace = None;
         }
     }
 
-    /// As a member: whom the key server has live, we let in, whether he has shown to hear us or not: its word is enough, and
-    /// his frames come as soon as it says so.
+    /// As a member: admits every peer that the key server lists as live, even without proof that it hears us.
+    /// The peer's frames arrive as soon as the key server lists it.
     fn admit_members(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let Some(participant) = self.participant(latest.owner) else { return };
@@ -179,7 +191,7 @@ impl Kay {
         };
         let to_come = others().any(is_to_come);
         let incomplete = !latest.tx && to_come;
-        // Whoever was to come then is out of reach: with the next SAK SDUs may be divided.
+        // The missing members are out of reach: SDUs may be fragmented under the next SAK.
         let out_of_reach = || others().any(|mi| participant.peers.is_out_of_reach(self.now, *mi));
         let wanted = self.settings.fragment || self.settings.concatenate;
         let divides = wanted && latest.unheard && !to_come && out_of_reach();
@@ -188,10 +200,10 @@ impl Kay {
         if !latest.suite.is_xpn() {
             let heard = others().filter_map(|mi| participant.peers.find(*mi));
             for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
-                // It was out of reach, and would not understand what is sent under this SAK.
-                let bearable = division(&self.settings, [peer].into_iter());
-                too_much |= latest.division.fragment && !bearable.fragment
-                    || latest.division.concatenate && !bearable.concatenate;
+                // It was out of reach, and would not understand frames under this SAK.
+                let bearable = fragmentation(&self.settings, [peer].into_iter());
+                too_much |= latest.fragmentation.fragment && !bearable.fragment
+                    || latest.fragmentation.concatenate && !bearable.concatenate;
                 if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
                     missing.push((peer.sci, peer.mi));
                 }
@@ -205,15 +217,15 @@ impl Kay {
         }
         if let Some(latest) = self.cp.latest_mut().filter(|latest| latest.incomplete != incomplete) {
             latest.incomplete = incomplete;
-            self.news();
+            self.request_mkpdus();
         }
         if too_much || divides {
             self.ask_for_sak();
         }
     }
 
-    /// Who is live for nobody here, and whom the key server does not have either, is taken out. With `hold` he stays as long
-    /// as the SAK.
+    /// Removes members that are live for nobody here and for the key server neither. With `hold` they stay as
+    /// long as the SAK.
     fn expel_gone(&mut self) {
         if self.settings.on_peer_loss == OnPeerLoss::Hold {
             return;
@@ -230,8 +242,8 @@ impl Kay {
         }
     }
 
-    /// Who was taken out and is live again cannot be let in under the same SAK: another one is needed.
-    fn miss_expelled(&mut self) {
+    /// An expelled station that is live again cannot be admitted under the same SAK: it needs another one.
+    fn request_sak_for_expelled(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let Some(participant) = self.participant(latest.owner) else { return };
         let Some(back) = participant.peers.live().find(|peer| peer.macsec && latest.has_expelled(peer.sci))
@@ -240,23 +252,23 @@ impl Kay {
         };
         let (sci, server) = (back.sci, participant.server());
         match server {
-            Server::Me => self.need(SakReason::Returned(sci)),
-            Server::Peer(_) => self.ask_for_sak(),
-            Server::None => {}
+            ElectedServer::Me => self.need(SakReason::Returned(sci)),
+            ElectedServer::Peer(_) => self.ask_for_sak(),
+            ElectedServer::None => {}
         }
     }
 
-    /// As a member: asks the key server for another SAK.
+    /// As a member: requests another SAK from the key server.
     pub(crate) fn ask_for_sak(&mut self) {
         let latest = self.cp.latest().filter(|latest| latest.owner == self.principal).map(|latest| latest.ki);
         if latest.is_some() && self.asks_to_replace != latest {
             self.asks_to_replace = latest;
-            self.news();
+            self.request_mkpdus();
         }
     }
 
     /// Runs the CP machine.
-    pub(crate) fn step_cp(&mut self) {
+    pub(crate) fn run_cp(&mut self) {
         let Some(latest) = self.cp.latest() else { return };
         let ki = latest.ki;
         let owner = self.participants.iter().find(|participant| participant.id == latest.owner);
@@ -265,7 +277,7 @@ impl Kay {
             Some(participant) => {
                 let own = participant.serving.distribution.as_ref().filter(|own| own.ki == ki);
                 let server = participant.server_peer();
-                // Who joined after it was made and has no SAK misses nothing; he waits for the next one.
+                // A station that joined later and has no SAK misses nothing: it waits for the next one.
                 let peers: Vec<&Peer> = participant
                     .peers
                     .live()
@@ -292,13 +304,13 @@ impl Kay {
                 (inputs, peers)
             }
         };
-        if self.cp.step(self.now, inputs, &peers, &mut self.out) {
-            self.news();
+        if self.cp.handle_inputs(self.now, inputs, &peers, &mut self.out) {
+            self.request_mkpdus();
         }
     }
 }
 
-/// How much of a frame is hidden, in an order.
+/// Degree of confidentiality, for comparison.
 const fn hidden(confidentiality: Confidentiality) -> u8 {
     match confidentiality {
         Confidentiality::Integrity => 0,

@@ -1,10 +1,10 @@
-//! What an MKPDU says to a KaY: its parameter sets in their places.
+//! An MKPDU as a KaY reads it: its parameter sets by name.
 
 use arrayvec::ArrayVec;
-use wire::mkpdu::{Basic, DistributedSak, Mkpdu, ParameterSet, PeerList, SakUse, Tlvs};
+use wire::mkpdu::{BasicParameters, DistributedSak, Mkpdu, ParameterSet, PeerList, SakUse, Tlvs};
 use wire::{An, Ki, Mi};
 
-/// A key that a station uses.
+/// A key in use at a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Use {
     pub(crate) ki: Ki,
@@ -14,13 +14,13 @@ pub(crate) struct Use {
     pub(crate) lowest_pn: u64,
 }
 
-/// At most the latest key and the old one.
+/// The latest key and the old one at most.
 pub(crate) type Uses = ArrayVec<Use, 2>;
 
 /// A parsed MKPDU, set by set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Message<'f> {
-    pub(crate) basic: Basic,
+    pub(crate) basic: BasicParameters,
     pub(crate) live: Option<PeerList<'f>>,
     potential: Option<PeerList<'f>>,
     sak_use: Option<SakUse>,
@@ -30,12 +30,12 @@ pub(crate) struct Message<'f> {
     pub(crate) announcement: Option<Tlvs<'f>>,
 }
 
-/// How a station lists another.
+/// Entry of a station in another one's peer lists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listing {
-    /// As live.
+    /// True if it is in the live list.
     pub(crate) live: bool,
-    /// The last MN heard.
+    /// Last MN heard.
     pub(crate) mn: u32,
 }
 
@@ -60,7 +60,7 @@ impl<'f> Message<'f> {
                 }
                 ParameterSet::DistributedSak(distributed) => message.distributed = Some(distributed),
                 ParameterSet::Announcement(tlvs) => message.announcement = Some(tlvs),
-                // A CAK comes from a file alone here; key management domains are for CAKs out of EAP.
+                // CAKs come from files only; key management domains are for CAKs from EAP.
                 ParameterSet::DistributedCak { .. } | ParameterSet::Kmd(_) | ParameterSet::Unknown { .. } => {
                 }
             }
@@ -68,7 +68,7 @@ impl<'f> Message<'f> {
         message
     }
 
-    /// How the sender lists this participant.
+    /// The sender's entry for this participant.
     pub(crate) fn listing(&self, mi: Mi) -> Option<Listing> {
         let find = |list: Option<PeerList<'f>>, live| {
             list?.iter().find(|heard| heard.mi == mi).map(|heard| Listing { live, mn: heard.mn })
@@ -76,12 +76,12 @@ impl<'f> Message<'f> {
         find(self.live, true).or_else(|| find(self.potential, false))
     }
 
-    /// Who is live for the sender.
+    /// Members that are live for the sender.
     pub(crate) fn live_members(&self) -> impl Iterator<Item = Mi> + use<'f> {
         self.live.into_iter().flat_map(|list| list.iter()).map(|heard| heard.mi)
     }
 
-    /// The keys that the sender uses.
+    /// The sender's keys.
     pub(crate) fn uses(&self) -> Uses {
         let Some(sak_use) = self.sak_use else { return Uses::new() };
         let [latest_high, old_high] = self.lowest_pn_high.map(|high| u64::from(high) << 32);
@@ -95,7 +95,7 @@ impl<'f> Message<'f> {
             .collect()
     }
 
-    /// Receivers may hold the sender to its lowest PNs.
+    /// True if receivers may hold the sender to its lowest PNs.
     pub(crate) fn delay_protect(&self) -> bool {
         self.sak_use.is_some_and(|sak_use| sak_use.delay_protect)
     }

@@ -1,4 +1,4 @@
-//! What a KaY has to say to its SecY and to people, until it is fetched.
+//! Events of a KaY for its SecY and for operators, until they are fetched.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,10 +8,10 @@ use wire::Instant;
 use crate::event::Event;
 use crate::reason::Reason;
 
-/// The last changes that `status` shows.
+/// Recent changes that `status` shows.
 const CHANGES: usize = 32;
-/// What is told to people waits for being fetched up to this many events; what the SecY is to do always does.
-const TOLD: usize = 256;
+/// Most events in the queue when a notice is added. Requests to the SecY have no limit.
+const MAX_EVENTS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -24,12 +24,12 @@ impl Outbox {
         self.events.push_back(event);
     }
 
-    pub(crate) fn tell(&mut self, now: Instant, reason: Reason) {
+    pub(crate) fn notify(&mut self, now: Instant, reason: Reason) {
         if self.changes.len() == CHANGES {
             self.changes.pop_front();
         }
         self.changes.push_back((now, reason.clone()));
-        if self.events.len() < TOLD {
+        if self.events.len() < MAX_EVENTS {
             self.events.push_back(Event::Notice(reason));
         }
     }

@@ -1,95 +1,96 @@
-//! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3). Who it says it is, what it sent, whom it hears.
+//! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3), with its identity, sent MNs and
+//! peers.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
-use suite::mka::{Cak, Draw, Ick, Kek};
+use suite::mka::{Cak, Drbg, Ick, Kek};
 use wire::{Ckn, Instant, Ki, Mi};
 
-use crate::distribution::Serving;
-use crate::election::{Election, Server};
+use crate::distribution::KeyServerRole;
+use crate::election::{ElectedServer, Election};
+use crate::fault::ParticipantFaults;
 use crate::message::{Listing, Message};
-use crate::pace::Pace;
 use crate::peers::{Peer, Peers};
 use crate::reason::Refusal;
+use crate::send_schedule::SendSchedule;
 use crate::settings::CakEntry;
-use crate::timers::{LIFE, LOST, STARVED};
-use crate::trouble::Hindrances;
+use crate::timers::{LIFE, LOSS_DELAY, SAK_TIMEOUT};
 
-/// Sent MNs are noted so far apart.
-const APART: Duration = Duration::from_millis(500);
+/// Minimum spacing between recorded MNs.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// This station under one CAK.
 #[derive(Debug)]
 pub(crate) struct Participant {
-    /// Tells it from all others that there were.
+    /// Unique among all participants so far.
     pub(crate) id: u32,
     pub(crate) ckn: Ckn,
     pub(crate) cak: Cak,
     pub(crate) ick: Ick,
     pub(crate) kek: Kek,
     pub(crate) mi: Mi,
-    pub(crate) mns: Mns,
+    pub(crate) message_numbers: MessageNumbers,
     pub(crate) peers: Peers,
     pub(crate) election: Election,
-    pub(crate) pace: Pace,
-    pub(crate) serving: Serving,
-    /// The last SAK that was refused, and why.
+    pub(crate) schedule: SendSchedule,
+    pub(crate) serving: KeyServerRole,
+    /// Last rejected SAK, and the reason.
     pub(crate) refused: Option<(Ki, Refusal)>,
-    /// Since when it is live with a key server without any SAK.
-    pub(crate) starved: Option<Instant>,
-    /// How many times in a row it has begun anew for that.
-    pub(crate) starvations: u8,
-    /// What is in its way.
-    pub(crate) hindrances: Hindrances,
+    /// Since when it has been live with a key server without any SAK.
+    pub(crate) sak_wait_since: Option<Instant>,
+    /// Consecutive restarts for lack of a SAK.
+    pub(crate) sak_timeouts: u8,
+    /// Faults that keep it from securing the link.
+    pub(crate) faults: ParticipantFaults,
 }
 
-/// The MNs of an MI: which was sent last, and which ones of late.
+/// MNs of an MI: the last sent one, and recent ones with their times.
 #[derive(Debug, Default)]
-pub(crate) struct Mns {
+pub(crate) struct MessageNumbers {
     last: u32,
-    /// When an MN was sent, for one every half second over a life time.
-    notes: VecDeque<(Instant, u32)>,
+    /// Recorded MNs with their times, one per half second of a life time.
+    samples: VecDeque<(Instant, u32)>,
 }
 
-impl Mns {
-    /// The next MN; `None` if there is none left.
+impl MessageNumbers {
+    /// The next MN; `None` if all are used.
     pub(crate) fn next(&mut self, now: Instant) -> Option<u32> {
         self.last = self.last.checked_add(1)?;
-        if self.notes.back().is_none_or(|(at, _)| now >= *at + APART) {
-            self.notes.push_back((now, self.last));
+        if self.samples.back().is_none_or(|(at, _)| now >= *at + SAMPLE_INTERVAL) {
+            self.samples.push_back((now, self.last));
         }
         self.forget(now);
         Some(self.last)
     }
 
     fn forget(&mut self, now: Instant) {
-        // What follows a note was sent less than half a second after it.
-        while self.notes.front().is_some_and(|(at, _)| now > *at + APART + LIFE) {
-            self.notes.pop_front();
+        // MNs after a sample were sent less than half a second later.
+        while self.samples.front().is_some_and(|(at, _)| now > *at + SAMPLE_INTERVAL + LIFE) {
+            self.samples.pop_front();
         }
     }
 
-    /// Whether this MN was sent, and within a life time.
+    /// True if this MN was sent, within a life time.
     pub(crate) fn is_recent(&self, now: Instant, mn: u32) -> bool {
-        let first = self.notes.iter().find(|(at, _)| now <= *at + APART + LIFE);
+        let first = self.samples.iter().find(|(at, _)| now <= *at + SAMPLE_INTERVAL + LIFE);
         mn <= self.last && first.is_some_and(|(_, first)| mn >= *first)
     }
 
-    /// Whether a later one was sent long enough ago to have been heard, if it was not lost.
+    /// True if a later one was sent long enough ago to have been heard, unless lost.
     pub(crate) fn is_behind(&self, now: Instant, mn: u32) -> bool {
-        let arrived = self.notes.iter().rev().find(|(at, _)| now >= *at + LOST);
+        let arrived = self.samples.iter().rev().find(|(at, _)| now >= *at + LOSS_DELAY);
         arrived.is_some_and(|(_, arrived)| mn < *arrived)
     }
 
-    /// Whether this MN was never sent.
+    /// True if this MN was never sent.
     pub(crate) const fn is_beyond(&self, mn: u32) -> bool {
         mn > self.last
     }
 }
 
 impl Participant {
-    pub(crate) fn new(id: u32, entry: CakEntry, draw: &mut Draw) -> Self {
+    pub(crate) fn new(id: u32, entry: CakEntry, drbg: &mut Drbg) -> Self {
         let CakEntry { ckn, cak } = entry;
         Self {
             id,
@@ -97,55 +98,56 @@ impl Participant {
             ick: cak.ick(&ckn),
             kek: cak.kek(&ckn),
             cak,
-            mi: mi(draw),
-            mns: Mns::default(),
+            mi: mi(drbg),
+            message_numbers: MessageNumbers::default(),
             peers: Peers::default(),
             election: Election::default(),
-            pace: Pace::default(),
-            serving: Serving::default(),
+            schedule: SendSchedule::default(),
+            serving: KeyServerRole::default(),
             refused: None,
-            starved: None,
-            starvations: 0,
-            hindrances: Hindrances::default(),
+            sak_wait_since: None,
+            sak_timeouts: 0,
+            faults: ParticipantFaults::default(),
         }
     }
 
-    /// Begins anew as another member: the others find that this one has gone and another has come.
-    pub(crate) fn draw_mi(&mut self, draw: &mut Draw) {
-        self.mi = mi(draw);
-        self.mns = Mns::default();
+    /// Restarts under a new MI: for the others, one member leaves and another joins.
+    pub(crate) fn draw_mi(&mut self, drbg: &mut Drbg) {
+        self.mi = mi(drbg);
+        self.message_numbers = MessageNumbers::default();
         self.peers.own_mi_changed();
         self.serving.forget();
-        self.starved = None;
-        self.pace.news();
+        self.sak_wait_since = None;
+        self.schedule.request();
     }
 
-    /// When it begins anew if it has had no SAK since then. A key server that never gives one gets no new MI each few seconds.
-    pub(crate) fn starves_at(&self, since: Instant) -> Instant {
-        since + STARVED * (1 << self.starvations.min(5))
+    /// Time of a restart, if it has been without a SAK since `since`. The delay grows: a key server that
+    /// never gives a SAK does not cause a new MI every few seconds.
+    pub(crate) fn sak_timeout_at(&self, since: Instant) -> Instant {
+        since + SAK_TIMEOUT * (1 << self.sak_timeouts.min(5))
     }
 
-    /// How a message lists us, if with an MN of late.
+    /// Our entry in a message, if it has a recent MN.
     pub(crate) fn recent_listing(&self, now: Instant, message: &Message<'_>) -> Option<Listing> {
-        message.listing(self.mi).filter(|listing| self.mns.is_recent(now, listing.mn))
+        message.listing(self.mi).filter(|listing| self.message_numbers.is_recent(now, listing.mn))
     }
 
-    pub(crate) fn server(&self) -> Server {
+    pub(crate) fn server(&self) -> ElectedServer {
         self.election.server()
     }
 
     /// The peer that is key server.
     pub(crate) fn server_peer(&self) -> Option<&Peer> {
         match self.server() {
-            Server::Peer(mi) => self.peers.find(mi).filter(|peer| peer.live),
-            Server::Me | Server::None => None,
+            ElectedServer::Peer(mi) => self.peers.find(mi).filter(|peer| peer.live),
+            ElectedServer::Me | ElectedServer::None => None,
         }
     }
 }
 
-fn mi(draw: &mut Draw) -> Mi {
+fn mi(drbg: &mut Drbg) -> Mi {
     let mut octets = [0; 12];
-    draw.fill(&mut octets);
+    drbg.fill(&mut octets);
     Mi(octets)
 }
 
@@ -159,21 +161,21 @@ mod tests {
 
     #[test]
     fn an_mn_is_recent_for_a_life_time() {
-        let mut mns = Mns::default();
-        assert!(!mns.is_recent(at(0), 0));
+        let mut message_numbers = MessageNumbers::default();
+        assert!(!message_numbers.is_recent(at(0), 0));
         let sent: Vec<u64> = (0..200).map(|i| i * 130).collect();
         for (i, &when) in sent.iter().enumerate() {
-            assert_eq!(mns.next(at(when)), Some(i as u32 + 1));
+            assert_eq!(message_numbers.next(at(when)), Some(i as u32 + 1));
             for (j, &earlier) in sent[..=i].iter().enumerate() {
-                let (age, recent) = (when - earlier, mns.is_recent(at(when), j as u32 + 1));
+                let (age, recent) = (when - earlier, message_numbers.is_recent(at(when), j as u32 + 1));
                 assert!(recent || age > 6000, "{age} ms");
                 assert!(!recent || age <= 7000, "{age} ms");
             }
-            assert!(!mns.is_recent(at(when), i as u32 + 2));
-            assert!(mns.notes.len() <= 16);
+            assert!(!message_numbers.is_recent(at(when), i as u32 + 2));
+            assert!(message_numbers.samples.len() <= 16);
         }
         let last = sent.len() as u32;
-        assert!(mns.is_recent(at(26_000), last) && !mns.is_recent(at(40_000), last));
+        assert!(message_numbers.is_recent(at(26_000), last) && !message_numbers.is_recent(at(40_000), last));
     }
 
     use alloc::vec::Vec;

@@ -1,4 +1,5 @@
-//! The peers of a participant: who is heard, who is live (IEEE 802.1X-2020 clause 9.4.3), and which MKPDUs are fresh.
+//! Peers of a participant: which are heard, which are live (IEEE 802.1X-2020 clause 9.4.3), and which MKPDUs
+//! are fresh.
 //!
 //! ```text
 //!             MKPDU with an ICV that is right          lists us with an MN that we sent of late
@@ -7,68 +8,68 @@
 //!      └───────────────────────────────────────┴──────────────────────────────────────────┘ or its SCI lives under another MI
 //! ```
 //!
-//! Everything is bounded: [`LIVE`] and [`POTENTIAL`] peers, [`DEPARTED`] that are remembered. MKPDUs can be recorded under a
-//! pre-shared CAK and sent again years later, so an MI that has not shown to hear us changes nothing but the list of
-//! potential peers: a recorded start of a live peer does not end its life. Of two MIs with one SCI (a station has restarted)
-//! the one lives that has heard the later MKPDU of ours: what an MI said before it was left, and comes late or is held back,
-//! does not bring it back. Attacks: `tests/groups/hostile.rs`.
+//! All tables are bounded: [`LIVE`] and [`POTENTIAL`] peers, [`DEPARTED`] remembered ones. MKPDUs under a
+//! pre-shared CAK can be recorded and replayed years later. So an MI without proof that it hears us changes
+//! only the list of potential peers: a recorded start of a live peer does not end its life. Of two MIs with
+//! one SCI (a restarted station), the one lives that has heard our later MKPDU. Late or withheld MKPDUs of
+//! the earlier MI do not bring it back. Attacks: `tests/groups/hostile.rs`.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use wire::mkpdu::{Basic, Capability, Heard};
+use wire::mkpdu::{BasicParameters, Capability, PeerEntry};
 use wire::{Instant, Ki, Mi, Sci};
 
 use crate::announcement::Announcement;
 use crate::counters::Discard;
 use crate::election::NEVER;
 use crate::message::{Message, Use, Uses};
-use crate::reach::{Reach, Seen};
+use crate::reachability::{ObservedGap, Reachability};
 use crate::timers::{Earliest, LIFE, OVERDUE};
 
-/// The most live peers of a participant: as many receive SCs as a SecY has.
+/// Most live peers of a participant: the number of a SecY's receive SCs.
 pub(crate) const LIVE: usize = 32;
-/// The most potential peers: who was not heard for longest goes for a new one.
+/// Most potential peers. A new one evicts the one that was unheard for longest.
 pub(crate) const POTENTIAL: usize = 32;
-/// How many of those who have gone are remembered.
+/// Most remembered departed peers.
 const DEPARTED: usize = 64;
-/// How many members that only others have heard are waited for.
+/// Most members that only others have heard and that are waited for.
 const EXPECTED: usize = LIVE;
 
-/// A station that was heard under one MI.
+/// A station heard under one MI.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
     pub(crate) mi: Mi,
-    /// The last MN.
+    /// Last MN.
     pub(crate) mn: u32,
     pub(crate) sci: Sci,
     pub(crate) priority: u8,
     /// The Key Server bit.
     pub(crate) claims: bool,
-    /// It wants MACsec, and can do it.
+    /// True if it wants MACsec and can do it.
     pub(crate) macsec: bool,
     pub(crate) capability: Capability,
     pub(crate) live: bool,
     pub(crate) heard: Instant,
-    /// When it last showed to hear us.
+    /// Last proof that it hears us.
     shown: Instant,
-    /// The latest MN of ours that it showed to have heard.
+    /// Our latest MN that it has proved to have heard.
     heard_mn: u32,
     pub(crate) uses: Uses,
     pub(crate) delay_protect: bool,
-    /// Who is live for it.
+    /// Members that are live for it.
     pub(crate) hears: Vec<Mi>,
     pub(crate) announcement: Announcement,
-    /// The highest KN of a SAK of it that was installed.
+    /// Highest KN among its installed SAKs.
     pub(crate) highest_kn: u32,
     /// Whether it hears fewer members than other candidates.
-    pub(crate) reach: Reach,
-    /// From when on another SAK may be made because it protects with another one, and how long it took.
+    pub(crate) reachability: Reachability,
+    /// Earliest time for another SAK because it protects with a different one, and the delay before it.
     pub(crate) stray: Option<(Instant, Duration)>,
-    /// It has no SAK, since then.
+    /// Since when it has had no SAK.
     pub(crate) without_sak: Option<Instant>,
-    /// How many SAKs its key server was asked for in its name.
+    /// Number of SAKs requested from its key server on its behalf.
     pub(crate) asked_for: u8,
 }
 
@@ -92,16 +93,16 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             stray: None,
             without_sak: None,
             asked_for: 0,
         };
-        peer.hear(now, message);
+        peer.update(now, message);
         peer
     }
 
-    /// A live one, as far as an election looks at it.
+    /// A live peer, as far as an election needs it.
     #[cfg(test)]
     pub(crate) fn for_election(mi: Mi, sci: Sci, priority: u8) -> Self {
         Self {
@@ -121,14 +122,14 @@ impl Peer {
             hears: Vec::new(),
             announcement: Announcement::default(),
             highest_kn: 0,
-            reach: Reach::default(),
+            reachability: Reachability::default(),
             stray: None,
             without_sak: None,
             asked_for: 0,
         }
     }
 
-    fn hear(&mut self, now: Instant, message: &Message<'_>) {
+    fn update(&mut self, now: Instant, message: &Message<'_>) {
         let Message { basic, .. } = message;
         self.mn = basic.mn;
         self.sci = basic.sci;
@@ -148,12 +149,12 @@ impl Peer {
         self.uses.iter().find(|key| key.ki == ki)
     }
 
-    /// It accepts frames under this SAK, as its last MKPDU says.
+    /// True if its last MKPDU reports reception under this SAK.
     pub(crate) fn receives(&self, ki: Ki) -> bool {
         self.use_of(ki).is_some_and(|key| key.rx)
     }
 
-    /// It protects with this SAK, as its last MKPDU says.
+    /// True if its last MKPDU reports transmission with this SAK.
     pub(crate) fn transmits(&self, ki: Ki) -> bool {
         self.use_of(ki).is_some_and(|key| key.tx)
     }
@@ -163,43 +164,43 @@ impl Peer {
         self.uses.iter().find(|key| key.tx).map(|key| key.ki)
     }
 
-    /// It may be key server.
+    /// True if it may be key server.
     pub(crate) const fn stands(&self) -> bool {
         self.priority != NEVER && self.macsec
     }
 
-    /// It leaves being key server to others, because it hears fewer: stations of others do not.
+    /// True if it leaves the role to others because it hears fewer. Other implementations never do.
     pub(crate) const fn yields(&self) -> bool {
-        self.announcement.ours && self.reach.is_lesser()
+        self.announcement.ours && self.reachability.is_lesser()
     }
 
-    fn ends(&self) -> Instant {
+    fn expiry(&self) -> Instant {
         if self.live { self.shown + LIFE } else { self.heard + LIFE }
     }
 }
 
-/// What became of a peer by an MKPDU of it.
+/// Effect of a peer's MKPDU on its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
     /// Nothing new.
     None,
-    /// It is heard for the first time, and does not hear us.
+    /// Heard for the first time, without proof that it hears us.
     Potential,
-    /// It has shown to hear us. `restarted`: its SCI was live under another MI.
+    /// Has proved that it hears us.
     Live {
-        /// Its SCI was live under another MI.
+        /// True if its SCI was live under another MI.
         restarted: bool,
     },
 }
 
-/// Somebody who is no peer any more.
+/// A former peer.
 #[derive(Debug)]
 pub(crate) struct Departed {
     pub(crate) mi: Mi,
     pub(crate) sci: Sci,
     mn: u32,
     highest_kn: u32,
-    /// Its SCI goes on under another MI.
+    /// True if its SCI continues under another MI.
     left: bool,
 }
 
@@ -208,11 +209,11 @@ pub(crate) struct Departed {
 pub(crate) struct Peers {
     pub(crate) known: Vec<Peer>,
     pub(crate) departed: VecDeque<Departed>,
-    /// Members that a live peer in possession of a SAK has, and that are not live here.
+    /// Members that are live for a peer with a SAK, but not here.
     expected: Vec<(Mi, Instant)>,
     /// Whether this station hears fewer members than other candidates.
-    pub(crate) own_reach: Reach,
-    pub(crate) gaps: Vec<Seen>,
+    pub(crate) own_reachability: Reachability,
+    pub(crate) gaps: Vec<ObservedGap>,
 }
 
 impl Peers {
@@ -240,25 +241,25 @@ impl Peers {
         self.known.iter_mut().find(|peer| peer.mi == mi)
     }
 
-    /// Whether a live peer has this SCI.
+    /// True if a live peer has this SCI.
     pub(crate) fn has_live(&self, sci: Sci) -> bool {
         self.live().any(|peer| peer.sci == sci)
     }
 
-    /// Who is live, by descending SCI: the order of SSCIs.
-    pub(crate) fn live_list(&self) -> Vec<Heard> {
+    /// Live peers by descending SCI: the order of SSCIs.
+    pub(crate) fn live_list(&self) -> Vec<PeerEntry> {
         let mut live: Vec<&Peer> = self.live().collect();
         live.sort_unstable_by_key(|peer| core::cmp::Reverse(peer.sci));
-        live.iter().map(|peer| Heard { mi: peer.mi, mn: peer.mn }).collect()
+        live.iter().map(|peer| PeerEntry { mi: peer.mi, mn: peer.mn }).collect()
     }
 
-    /// Whether members of a group with a SAK are not live here yet.
+    /// True if members of a group with a SAK are not live here yet.
     pub(crate) fn expects(&self) -> bool {
         !self.expected.is_empty()
     }
 
-    /// Whether an MKPDU is fresh: its MN is higher than all that were heard of its MI, and that MI was not left since.
-    pub(crate) fn validate(&self, basic: &Basic, heard_mn: Option<u32>) -> Result<(), Discard> {
+    /// Freshness of an MKPDU: its MN exceeds all earlier ones of its MI, and the MI was not replaced since.
+    pub(crate) fn validate(&self, basic: &BasicParameters, heard_mn: Option<u32>) -> Result<(), Discard> {
         let departed = self.departed.iter().find(|departed| departed.mi == basic.mi);
         let last = match (self.find(basic.mi), departed) {
             (Some(peer), _) => peer.mn,
@@ -271,21 +272,21 @@ impl Peers {
         if basic.mn > last { Ok(()) } else { Err(Discard::OldMn) }
     }
 
-    /// Whether this MI has heard a later MKPDU of ours than any other of its SCI that is live.
-    fn shows_more(&self, basic: &Basic, heard_mn: Option<u32>) -> bool {
+    /// True if this MI has heard a later MKPDU of ours than any other live MI of its SCI.
+    fn shows_more(&self, basic: &BasicParameters, heard_mn: Option<u32>) -> bool {
         heard_mn.is_some_and(|heard_mn| {
             let mut others = self.live().filter(|peer| peer.sci == basic.sci && peer.mi != basic.mi);
             others.all(|other| heard_mn > other.heard_mn)
         })
     }
 
-    /// The own MI is another one, whose MNs begin again.
+    /// Handles a new own MI, whose MNs begin again.
     pub(crate) fn own_mi_changed(&mut self) {
         self.known.iter_mut().for_each(|peer| peer.heard_mn = 0);
     }
 
-    /// Takes in an MKPDU that was judged. `heard_mn`: the MN of late with which it lists us.
-    pub(crate) fn take(
+    /// Applies a validated MKPDU. `heard_mn`: recent MN of our entry in it.
+    pub(crate) fn handle_mkpdu(
         &mut self,
         now: Instant,
         message: &Message<'_>,
@@ -303,10 +304,10 @@ impl Peers {
         let known = self.find(mi).is_some();
         if known {
             let peer = self.find_mut(mi).expect("invariant: it was found");
-            peer.hear(now, message);
+            peer.update(now, message);
         } else {
             if !hears_us {
-                self.make_room();
+                self.evict_potential();
             }
             let mut peer = Peer::new(now, message);
             if let Some(departed) = self.departed.iter().find(|departed| departed.mi == mi) {
@@ -320,7 +321,7 @@ impl Peers {
             peer.heard_mn = peer.heard_mn.max(heard_mn);
             if !was_live {
                 peer.live = true;
-                self.leave_others_of(sci, mi);
+                self.depart_previous_mis(sci, mi);
             }
         }
         self.expect_members(now, mi, own);
@@ -332,8 +333,8 @@ impl Peers {
         })
     }
 
-    /// What was live under this SCI before is left. Potential peers stay: which one came later is not known.
-    fn leave_others_of(&mut self, sci: Sci, mi: Mi) {
+    /// Departs the earlier live MIs of this SCI. Potential peers stay: their order is not known.
+    fn depart_previous_mis(&mut self, sci: Sci, mi: Mi) {
         let is_left = |peer: &mut Peer| peer.live && peer.sci == sci && peer.mi != mi;
         let others: Vec<Peer> = self.known.extract_if(.., is_left).collect();
         for other in others {
@@ -341,7 +342,7 @@ impl Peers {
         }
     }
 
-    fn make_room(&mut self) {
+    fn evict_potential(&mut self) {
         if self.potential().count() < POTENTIAL {
             return;
         }
@@ -362,7 +363,7 @@ impl Peers {
         self.departed.push_back(Departed { mi, sci, mn, highest_kn, left });
     }
 
-    /// A live peer in possession of a SAK tells whom it has beside us.
+    /// Records the other members that a live peer with a SAK lists.
     fn expect_members(&mut self, now: Instant, of: Mi, own: Mi) {
         let Some(peer) = self.find(of).filter(|peer| peer.live) else { return };
         let members = if peer.uses.iter().any(|key| key.tx) { peer.hears.clone() } else { Vec::new() };
@@ -381,18 +382,18 @@ impl Peers {
         }
     }
 
-    /// Whether this MI's station has another one since.
+    /// True if this MI's station has a newer MI.
     pub(crate) fn has_left(&self, mi: Mi) -> bool {
         self.departed.iter().any(|departed| departed.mi == mi && departed.left)
     }
 
-    /// Takes out who has not been heard for a life time, and returns the live ones among them.
+    /// Removes peers that were unheard for a life time, and returns the live ones among them.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Peer> {
         self.expected.retain(|(_, until)| now < *until);
-        if self.known.iter().all(|peer| now < peer.ends()) {
+        if self.known.iter().all(|peer| now < peer.expiry()) {
             return Vec::new();
         }
-        let mut gone: Vec<Peer> = self.known.extract_if(.., |peer| now >= peer.ends()).collect();
+        let mut gone: Vec<Peer> = self.known.extract_if(.., |peer| now >= peer.expiry()).collect();
         for peer in &gone {
             self.depart(peer, false);
         }
@@ -400,18 +401,18 @@ impl Peers {
         gone
     }
 
-    /// When a live peer is overdue.
+    /// Time when a live peer is overdue.
     pub(crate) fn overdue(&self) -> Option<Instant> {
         self.live().map(|peer| peer.heard + OVERDUE).min()
     }
 
-    /// When [`Self::expire`] has something to do.
+    /// Next time at which [`Self::expire`] has work.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
-        self.known.iter().for_each(|peer| earliest.add(peer.ends()));
+        self.known.iter().for_each(|peer| earliest.add(peer.expiry()));
         self.expected.iter().for_each(|(_, until)| earliest.add(*until));
-        earliest.add(self.own_reach.deadline());
-        self.live().for_each(|peer| earliest.add(peer.reach.deadline()));
+        earliest.add(self.own_reachability.deadline());
+        self.live().for_each(|peer| earliest.add(peer.reachability.deadline()));
         earliest.moment()
     }
 }

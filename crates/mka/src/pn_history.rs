@@ -1,4 +1,4 @@
-//! Which PNs were used when: what receivers may hold this station to (IEEE 802.1X-2020 clause 9.10.1).
+//! Recent PNs with their times, to which receivers may hold this station (IEEE 802.1X-2020 clause 9.10.1).
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -7,37 +7,37 @@ use wire::Instant;
 
 use crate::timers::DATA_DELAY;
 
-/// Notes are kept so far apart; closer ones would tell nothing more.
-const APART: Duration = Duration::from_millis(200);
+/// Minimum spacing between samples.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
-/// The next PN of a transmit SA over the last seconds.
+/// Next PNs of a transmit SA over the last seconds.
 #[derive(Debug, Default)]
 pub(crate) struct PnHistory {
-    /// At most `DATA_DELAY / APART` and two more, oldest first.
-    notes: VecDeque<(Instant, u64)>,
+    /// At most `DATA_DELAY / SAMPLE_INTERVAL` and two more, oldest first.
+    samples: VecDeque<(Instant, u64)>,
     next_pn: u64,
 }
 
 impl PnHistory {
     pub(crate) fn note(&mut self, now: Instant, next_pn: u64) {
         self.next_pn = self.next_pn.max(next_pn);
-        if self.notes.back().is_none_or(|(last, _)| now >= *last + APART) {
-            self.notes.push_back((now, self.next_pn));
+        if self.samples.back().is_none_or(|(last, _)| now >= *last + SAMPLE_INTERVAL) {
+            self.samples.push_back((now, self.next_pn));
         }
-        // One that is old enough stays.
-        while self.notes.get(1).is_some_and(|(at, _)| now >= *at + DATA_DELAY) {
-            self.notes.pop_front();
+        // One sample that is old enough stays.
+        while self.samples.get(1).is_some_and(|(at, _)| now >= *at + DATA_DELAY) {
+            self.samples.pop_front();
         }
     }
 
-    /// The PN of the next frame, as far as it is known.
+    /// PN of the next frame, as far as known.
     pub(crate) const fn next_pn(&self) -> u64 {
         self.next_pn
     }
 
-    /// What was sent within the last 2 s has this PN or a higher one.
+    /// Lowest PN of frames sent within the last 2 s.
     pub(crate) fn lowest(&self, now: Instant) -> u64 {
-        let old_enough = self.notes.iter().rev().find(|(at, _)| now >= *at + DATA_DELAY);
+        let old_enough = self.samples.iter().rev().find(|(at, _)| now >= *at + DATA_DELAY);
         old_enough.map_or(1, |(_, next_pn)| (*next_pn).max(1))
     }
 }
@@ -58,7 +58,7 @@ mod tests {
             let oldest_of_two_seconds = (1 + i * 100).saturating_sub(2000).max(1);
             assert!(lowest <= oldest_of_two_seconds, "{i}: {lowest}");
             assert!(lowest + 300 >= oldest_of_two_seconds, "{i}: {lowest}");
-            assert!(history.notes.len() <= 12);
+            assert!(history.samples.len() <= 12);
         }
         assert_eq!(history.next_pn(), 9901);
     }

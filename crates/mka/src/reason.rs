@@ -1,4 +1,4 @@
-//! Why something has changed, in words for those who run the network.
+//! Reasons for changes, in words for operators.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use suite::CipherSuite;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
 
-/// Why something has changed. For the log and for `status`; none of it is secret.
+/// A change with its reason, for the log and for `status`. None of it is secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// Key agreement began under this CKN, with this MI.
@@ -30,36 +30,36 @@ pub enum Reason {
     },
     /// Settings were changed.
     Configured,
-    /// The own MI was drawn anew.
+    /// The own MI was replaced.
     NewMi {
-        /// The MI from now on.
+        /// The new MI.
         mi: Mi,
-        /// Why.
+        /// The reason.
         why: NewMiReason,
     },
-    /// A member has shown to hear us.
+    /// A member has proved that it hears us.
     PeerLive {
-        /// Whose SCI.
+        /// Its SCI.
         sci: Sci,
     },
     /// A member began anew.
     PeerRestarted {
-        /// Whose SCI.
+        /// Its SCI.
         sci: Sci,
     },
     /// A member was not heard, or did not hear us, for a life time.
     PeerLost {
-        /// Whose SCI.
+        /// Its SCI.
         sci: Sci,
     },
     /// There are as many members as a SecY can receive from.
     TooManyPeers {
-        /// Who was refused.
+        /// SCI of the rejected station.
         sci: Sci,
     },
     /// A member is key server.
     KeyServer {
-        /// Whose SCI.
+        /// Its SCI.
         sci: Sci,
     },
     /// This station is key server.
@@ -68,18 +68,18 @@ pub enum Reason {
     NoKeyServer,
     /// This station made a SAK.
     SakMade {
-        /// Its name.
+        /// Its identifier.
         ki: Ki,
         /// Its AN.
         an: An,
         /// Its suite.
         suite: CipherSuite,
-        /// Why.
+        /// The reason.
         why: SakReason,
     },
-    /// A SAK of the key server was taken.
+    /// A SAK of the key server was accepted.
     SakTaken {
-        /// Its name.
+        /// Its identifier.
         ki: Ki,
         /// Its AN.
         an: An,
@@ -88,52 +88,52 @@ pub enum Reason {
         /// The key server.
         from: Sci,
     },
-    /// A SAK of the key server was not taken.
+    /// A SAK of the key server was rejected.
     SakRefused {
         /// The key server.
         from: Sci,
-        /// Why.
+        /// The reason.
         why: Refusal,
     },
-    /// This SAK protects what is sent.
+    /// This SAK protects transmitted frames.
     Transmitting {
-        /// Its name.
+        /// Its identifier.
         ki: Ki,
     },
     /// This SAK is out of use.
     Retired {
-        /// Its name.
+        /// Its identifier.
         ki: Ki,
     },
-    /// This member gets no SAK: it does no MACsec, or does not have the suite.
+    /// A member gets no SAK: it does no MACsec, or lacks the suite.
     LeftOut {
-        /// Whose SCI.
+        /// Its SCI.
         sci: Sci,
     },
     /// All members have gone.
     Alone {
-        /// The SAK goes on being used.
+        /// True if the SAK stays in use.
         held: bool,
     },
     /// MKPDUs under a CKN of ours have wrong ICVs.
     WrongCak {
         /// The name of the CAK.
         ckn: Ckn,
-        /// Who sent one.
+        /// Source address of one.
         source: MacAddr,
     },
     /// MKPDUs under another CKN are heard.
     OtherCkn {
         /// Their CKN.
         ckn: Ckn,
-        /// Who sent one.
+        /// Source address of one.
         source: MacAddr,
     },
     /// MKPDUs with other algorithms are heard.
     OtherAgility {
-        /// Which.
+        /// The algorithm agility.
         agility: [u8; 4],
-        /// Who sent one.
+        /// Source address of one.
         source: MacAddr,
     },
     /// A station that does not belong to the link is live under a CAK.
@@ -145,71 +145,71 @@ pub enum Reason {
     },
     /// Another station uses our SCI.
     SciInUse {
-        /// Who sent an MKPDU with it.
+        /// Source address of an MKPDU with it.
         source: MacAddr,
     },
 }
 
-/// Why a key server makes a SAK.
+/// Reason for a key server's SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SakReason {
     /// It has become key server.
     Elected,
     /// A member has joined.
     Joined(Sci),
-    /// A member that had been gone is back.
+    /// A member that had gone is back.
     Returned(Sci),
-    /// A member has dropped the SAK before.
+    /// A member has dropped the previous SAK.
     Dropped(Sci),
-    /// A member of another make hears others that it did not hear when it took the SAK before, and takes none of their frames
-    /// under it.
-    SakHearers(Sci),
-    /// What all members can do has changed.
+    /// A member of another implementation hears others that it did not hear when it took the previous SAK,
+    /// and accepts none of their frames under it.
+    NewListeners(Sci),
+    /// The common capabilities of all members have changed.
     Terms,
-    /// PNs run out, of the station with this SCI; or it asks for a SAK by saying so.
+    /// The station with this SCI runs out of PNs, or requests a SAK by saying so.
     PnExhaustion(Sci),
-    /// The SAK before has become as old as a SAK may.
+    /// The previous SAK has reached its maximum age.
     Lifetime,
-    /// Somebody asked for it.
+    /// An operator or a member requested it.
     Requested,
 }
 
-/// Why a SAK is not taken.
+/// Reason for rejecting a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The key server says that MACsec is not to be used.
     NoMacsec,
-    /// A suite that nobody here knows.
+    /// A suite that this implementation does not know.
     UnknownSuite([u8; 8]),
     /// A suite other than the configured one, or one that this station has not announced.
     Suite(CipherSuite),
-    /// Confidentiality, or an offset, that this station cannot do, or that the suite does not have.
+    /// Confidentiality, or an offset, that this station or the suite does not support.
     Confidentiality(Confidentiality),
-    /// It hides less of each frame than this station is to hide.
+    /// Less confidentiality than this station's settings require.
     Weaker(Confidentiality),
     /// The wrapped key does not open under the CAK.
     Unwrap,
-    /// A SAK that was in use before: never again, since its PNs were used.
+    /// A previously used SAK: never again, since its PNs were used.
     Old(Ki),
 }
 
-/// Why an MI was drawn anew.
+/// Reason for a new MI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NewMiReason {
     /// Another station has the same.
     Duplicate,
-    /// The SAK was given up when all members had gone: who still has it must learn that we do not.
+    /// The SAK was given up when all members were gone: members that still have it must learn that we do not.
     Blocked,
     /// The key server has given no SAK for a long time.
     Starved,
     /// All Message Numbers are used up.
     MnExhausted,
-    /// The settings say another SCI.
+    /// The settings have another SCI.
     Sci,
 }
 
 impl Reason {
-    /// The name of an event that concerns the security of the link, for logs that are searched.
+    /// Name of a security event of the link, for log searches.
     pub const fn event(&self) -> Option<&'static str> {
         match self {
             Self::Stranger { .. } => Some("stranger-under-cak"),
@@ -281,7 +281,7 @@ impl fmt::Display for SakReason {
             Self::Joined(sci) => write!(f, "member {sci} joined"),
             Self::Returned(sci) => write!(f, "member {sci} is back"),
             Self::Dropped(sci) => write!(f, "member {sci} dropped the one before"),
-            Self::SakHearers(sci) => {
+            Self::NewListeners(sci) => {
                 write!(f, "member {sci} hears others that it did not hear when the one before was made")
             }
             Self::Terms => f.write_str("what all members can do has changed"),

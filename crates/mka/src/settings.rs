@@ -1,4 +1,4 @@
-//! What a KaY is configured with.
+//! Configuration of a KaY.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -16,81 +16,82 @@ pub struct CakEntry {
     pub cak: Cak,
 }
 
-/// Which suite a key server distributes.
+/// Rule for the suite that a key server distributes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SuiteRule {
-    /// This one of the standard's, if all announced it, else GCM-AES-128. SAKs of the standard's other suites are taken.
+    /// This standard suite if all announced it, else GCM-AES-128. SAKs of the other standard suites are
+    /// accepted.
     Standard(CipherSuite),
-    /// The one that is fastest for the slowest of those who announced their figures, be it none of the standard's;
-    /// GCM-AES-128 with anybody else.
+    /// The suite that is fastest for the slowest member with announced timings, including ours. GCM-AES-128
+    /// with anybody else.
     Any,
-    /// This one; a SAK of another suite is refused.
+    /// This one; SAKs of other suites are rejected.
     Only(CipherSuite),
 }
 
-/// What becomes of the SAK when all peers have vanished.
+/// Treatment of the SAK when all peers are gone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnPeerLoss {
-    /// It is retired: nothing passes until there is another.
+    /// Retire it: nothing passes until there is another.
     #[default]
     Block,
-    /// It goes on being used.
+    /// Keep it in use.
     Hold,
 }
 
-/// How fast a suite is on this box.
+/// Measured time of a suite on this box.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SuiteFigure {
+pub struct SuiteTiming {
     /// The suite.
     pub suite: CipherSuite,
-    /// Nanoseconds for a frame of 512 octets; `u16::MAX` and above are said as that.
+    /// Nanoseconds for a frame of 512 octets. `u16::MAX` stands for that and above.
     pub nanoseconds: u16,
 }
 
-/// What this station can receive beyond the standard (the project's wire formats, section 6).
+/// Capabilities of this station beyond the standard (the project's wire formats, section 6).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Announced {
-    /// It puts SDUs together again.
+    /// Reassembles fragmented SDUs.
     pub reassembles: bool,
-    /// It separates SDUs that share a frame.
+    /// Splits frames that hold several SDUs.
     pub splits: bool,
-    /// Octets of the longest SDU that it takes, from its EtherType on.
+    /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
-    /// The suites that it can use, with figures where they are known.
-    pub suites: Vec<SuiteFigure>,
+    /// Usable suites, with timings where known.
+    pub suites: Vec<SuiteTiming>,
 }
 
-/// How a KaY behaves; may be changed while it runs.
+/// Settings of a KaY; may change while it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// The SCI of the SecY's transmit SC.
     pub sci: Sci,
     /// The source address of MKPDUs.
     pub source: MacAddr,
-    /// Where MKPDUs go.
+    /// Destination address of MKPDUs.
     pub destination: MacAddr,
     /// The key server priority.
     pub priority: u8,
-    /// What this station can do.
+    /// MACsec capability of this station.
     pub capability: Capability,
-    /// How a SAK that this station distributes protects.
+    /// Confidentiality of a SAK that this station distributes.
     pub confidentiality: Confidentiality,
-    /// Which suite.
+    /// Rule for the suite.
     pub suite: SuiteRule,
-    /// What this station receives.
+    /// Announced capabilities.
     pub announced: Announced,
-    /// Frames may be divided towards peers that all announced it.
+    /// Frames may be fragmented towards peers that all announced it.
     pub fragment: bool,
     /// Frames may share a frame towards peers that all announced it.
     pub concatenate: bool,
-    /// Peers are held to the lowest PNs that they announce; MKPDUs every half second.
+    /// Peers are held to their announced lowest PNs. MKPDUs are sent every half second.
     pub delay_protect: bool,
-    /// A SAK is followed by another after this time, if this station is key server.
+    /// Maximum age of a SAK if this station is key server.
     pub sak_lifetime: Option<Duration>,
-    /// What becomes of the SAK without peers.
+    /// Treatment of the SAK without peers.
     pub on_peer_loss: OnPeerLoss,
-    /// The SCIs of all others of the link. Empty: who was live under the preferred CAK.
+    /// SCIs of all other stations of the link. If empty: the stations that were live under the preferred CAK.
     pub peers: Vec<Sci>,
-    /// A SAK is taken that hides less than [`Self::confidentiality`].
+    /// Accepts a SAK with less confidentiality than [`Self::confidentiality`].
     pub accept_integrity: bool,
 }

@@ -1,4 +1,4 @@
-//! What a KaY tells of itself. Nothing here is secret.
+//! Status of a KaY. Nothing here is secret.
 
 use alloc::vec::Vec;
 
@@ -6,14 +6,14 @@ use suite::CipherSuite;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
-use crate::cp::Installed;
-use crate::election::Server;
+use crate::cp::InstalledSak;
+use crate::election::ElectedServer;
 use crate::event::FragmentAgreement;
+use crate::fault::Fault;
 use crate::kay::Kay;
 use crate::peers::Peer;
-use crate::reach::Gap;
+use crate::reachability::Gap;
 use crate::reason::Reason;
-use crate::trouble::Trouble;
 
 /// A member of the group, as this KaY sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,76 +24,76 @@ pub struct MemberStatus {
     pub mi: Mi,
     /// Its key server priority.
     pub priority: u8,
-    /// It has shown to hear this KaY.
+    /// True if it has proved that it hears this KaY.
     pub live: bool,
-    /// When it was heard last.
+    /// Time of its last MKPDU.
     pub heard: Instant,
-    /// It announced what only Frameward has.
+    /// True if it announced Frameward's own capabilities.
     pub announced: bool,
 }
 
 /// A SAK in use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SakStatus {
-    /// Its name.
+    /// Its identifier.
     pub ki: Ki,
     /// Its AN.
     pub an: An,
     /// The suite.
     pub suite: CipherSuite,
-    /// How frames are protected.
+    /// Confidentiality of its frames.
     pub confidentiality: Confidentiality,
-    /// How SDUs may be divided.
-    pub division: FragmentAgreement,
-    /// When it was installed.
+    /// Fragmentation of SDUs.
+    pub fragmentation: FragmentAgreement,
+    /// Time of its installation.
     pub since: Instant,
-    /// It protects what is sent.
+    /// True if it protects transmitted frames.
     pub transmits: bool,
 }
 
 /// The state of a KaY.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status {
-    /// The name of the CAK (one zero without any) in whose group the keys are agreed on.
+    /// Name of the CAK (one zero octet without any) in whose group the keys are agreed on.
     pub ckn: Ckn,
-    /// The own MI there.
+    /// Own MI in that group.
     pub mi: Mi,
-    /// This KaY is key server.
+    /// True if this KaY is key server.
     pub is_key_server: bool,
     /// The SCI of the key server, if one is elected.
     pub key_server: Option<Sci>,
-    /// The others.
+    /// The other members.
     pub members: Vec<MemberStatus>,
-    /// The latest SAK, and the one before as long as it is accepted.
+    /// The latest SAK, and the previous one while it is accepted.
     pub saks: Vec<SakStatus>,
-    /// When the SAK is followed by another, as far as it is known.
+    /// Time of the next SAK, if known.
     pub next_rekey: Option<Instant>,
-    /// The last changes with their times, newest last; a few dozen.
+    /// Recent changes with their times, newest last; a few dozen.
     pub changes: Vec<(Instant, Reason)>,
-    /// Who has not been heard by whom for a life time, though both are members.
+    /// Members that have not heard each other for a life time.
     pub gaps: Vec<Gap>,
-    /// Who is live under a CAK and does not belong to the link, and the name of that CAK.
+    /// Live stations that do not belong to the link, each with its CKN.
     pub strangers: Vec<(Sci, Ckn)>,
-    /// Keys are agreed on under another CAK than the preferred one.
+    /// True if keys are agreed on under another CAK than the preferred one.
     pub under_fallback: bool,
-    /// What stands in the way of a secured link; `None` if it is secured with all who are heard.
-    pub trouble: Option<Trouble>,
+    /// Fault that prevents a secured link; `None` if the link is secured with all heard stations.
+    pub fault: Option<Fault>,
 }
 
 /// The state of a KaY.
 pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
     let principal = kay.principal();
     let key_server = principal.and_then(|principal| match principal.server() {
-        Server::Me => Some(kay.settings.sci),
-        Server::Peer(_) => principal.server_peer().map(|peer| peer.sci),
-        Server::None => None,
+        ElectedServer::Me => Some(kay.settings.sci),
+        ElectedServer::Peer(_) => principal.server_peer().map(|peer| peer.sci),
+        ElectedServer::None => None,
     });
     let handed_out = principal.and_then(|principal| principal.serving.distribution.as_ref());
     let lifetime = kay.settings.sak_lifetime;
     Status {
         ckn: principal.map_or_else(no_ckn, |principal| principal.ckn),
         mi: principal.map_or(Mi([0; 12]), |principal| principal.mi),
-        is_key_server: principal.is_some_and(|principal| principal.server() == Server::Me),
+        is_key_server: principal.is_some_and(|principal| principal.server() == ElectedServer::Me),
         key_server,
         members: principal.into_iter().flat_map(|principal| principal.peers.all()).map(member).collect(),
         saks: kay.cp.saks().iter().rev().map(sak).collect(),
@@ -102,7 +102,7 @@ pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
         gaps: principal.map_or_else(Vec::new, |principal| principal.peers.gaps(now)),
         strangers: kay.strangers(now),
         under_fallback: kay.is_under_fallback(),
-        trouble: kay.trouble(now),
+        fault: kay.fault(now),
     }
 }
 
@@ -121,13 +121,13 @@ fn member(peer: &Peer) -> MemberStatus {
     }
 }
 
-fn sak(sak: &Installed) -> SakStatus {
+fn sak(sak: &InstalledSak) -> SakStatus {
     SakStatus {
         ki: sak.ki,
         an: sak.an,
         suite: sak.suite,
         confidentiality: sak.confidentiality,
-        division: sak.division,
+        fragmentation: sak.fragmentation,
         since: sak.since,
         transmits: sak.tx,
     }

@@ -1,70 +1,71 @@
-//! How long things take (IEEE 802.1X-2020 table 9-3), and how often something may be done beyond that.
+//! Times of the protocol (IEEE 802.1X-2020 table 9-3), and our limits beyond them.
 
 use core::time::Duration;
 
 use wire::Instant;
 
-/// MKA Hello Time, 2 s, less a little: of three hellos in a life time the third then does not come just too late.
+/// MKA Hello Time, 2 s minus a margin: the third hello of a life time then arrives before its end.
 pub(crate) const HELLO: Duration = Duration::from_millis(1900);
-/// MKA Bounded Hello Time: the same with delay protection, and while a SAK is being handed out: what is lost on the way is
-/// then said again soon. And while nobody is heard: the line may come at any moment.
+/// MKA Bounded Hello Time. Used with delay protection; while a SAK is distributed, so lost MKPDUs are soon
+/// repeated; and without a live peer, since the link may come up at any moment.
 pub(crate) const BOUNDED_HELLO: Duration = Duration::from_millis(475);
-/// MKA Life Time: who has not shown for so long to hear us is not live.
+/// MKA Life Time: a peer without proof of hearing us for this long is not live.
 pub(crate) const LIFE: Duration = Duration::from_millis(6000);
-/// How long a key server waits for all to receive (CP's transmitWhen).
+/// A key server's maximum wait for all members to receive (CP's transmitWhen).
 pub(crate) const TRANSMIT_DELAY: Duration = LIFE;
-/// SAK Retire Time: how long what was sent under the SAK before is still taken.
+/// SAK Retire Time: frames in flight under the previous SAK are accepted for this long.
 pub(crate) const SAK_RETIRE: Duration = Duration::from_millis(3000);
-/// How much longer, if a peer goes on sending under it.
-pub(crate) const SAK_RETIRE_AT_MOST: Duration = Duration::from_millis(9000);
-/// Data that was delayed by more is refused under delay protection (clause 9.10.1).
+/// Maximum of the SAK Retire Time, if a peer still sends under it.
+pub(crate) const SAK_RETIRE_MAX: Duration = Duration::from_millis(9000);
+/// Maximum delay of data under delay protection (clause 9.10.1).
 pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
 
-/// Between two SAKs of one key server. Members that join in quick succession (a group that is powered up) then share
-/// one, and a SAK takes effect before the next one comes: an exchange takes a few milliseconds on a LAN.
+/// Minimum time between two SAKs of one key server. Members that join in quick succession (a group that is
+/// powered up) share one SAK, and a SAK takes effect before the next: an exchange takes a few milliseconds on
+/// a LAN.
 pub(crate) const SAK_GAP: Duration = Duration::from_millis(100);
-/// A live peer that was not heard for so long has said something that was lost: we speak more often, so that it sees what
-/// we have not heard, and says it again.
+/// Silence of a live peer after which some of its MKPDUs must have been lost. We send more often then: the
+/// peer sees what we have not heard, and repeats it.
 pub(crate) const OVERDUE: Duration = Duration::from_millis(2500);
-/// An MKPDU that went out so long ago and that a live peer has not heard was lost: what it said is said again. So of many
-/// that get lost, few cost a life.
-pub(crate) const LOST: Duration = Duration::from_millis(250);
-/// How long a new key server waits if no SAK is in use: stations that start together, after a power failure, hear each
-/// other meanwhile, and have one key server and one SAK instead of several in quick succession.
-pub(crate) const START_PATIENCE: Duration = Duration::from_millis(20);
-/// How long a new key server leaves the SAK in use as it is: members that were lost together with the key server, by an
-/// outage of all, are heard again by then, and are not left behind with the SAK before.
-pub(crate) const TAKEOVER_PATIENCE: Duration = Duration::from_millis(2500);
-/// How long a member that ought to be key server and does not say so is waited for: it has lost the key server before too,
-/// and found out at most one hello and a half later.
-pub(crate) const CLAIM_PATIENCE: Duration = Duration::from_millis(3000);
-/// How long a candidate for key server has to hear fewer members than another one before it yields to that one, and as many
-/// before it stands again: twice the time after which lists of members that have gone differ.
-pub(crate) const REACH_PATIENCE: Duration = Duration::from_millis(12_000);
-/// A SAK for a member that protects with another one is followed by the next such one not before this time, which doubles.
-pub(crate) const STRAY: Duration = Duration::from_millis(20_000);
-/// At most so long.
-pub(crate) const STRAY_AT_MOST: Duration = Duration::from_millis(600_000);
-/// How long another participant has to be the better one before it becomes the principal one: MKPDUs that get lost do not
-/// make two CAKs change places.
-pub(crate) const PRINCIPAL_PATIENCE: Duration = Duration::from_millis(2000);
-/// The same if the principal one has nobody.
-pub(crate) const LONELY_PATIENCE: Duration = Duration::from_millis(200);
-/// Who has been live for so long under a CAK, and is not known, is a stranger: a member that starts is live under one CAK
-/// before it is under the other.
-pub(crate) const STRANGER: Duration = LIFE;
-/// Between two strangers that are told.
+/// Age of a sent MKPDU after which a live peer without it has lost it. We repeat its contents, so losses
+/// seldom cost a peer its life.
+pub(crate) const LOSS_DELAY: Duration = Duration::from_millis(250);
+/// Wait of a new key server if no SAK is in use. Stations that start together, after a power failure, hear
+/// each other meanwhile and have one key server and one SAK.
+pub(crate) const START_DELAY: Duration = Duration::from_millis(20);
+/// Time for which a new key server keeps the SAK in use. Members lost together with the key server, in a
+/// common outage, are heard again by then and are not left behind with the old SAK.
+pub(crate) const TAKEOVER_DELAY: Duration = Duration::from_millis(2500);
+/// Grace period for the expected key server to claim the role. It has lost the previous key server too, and
+/// notices at most one hello and a half later.
+pub(crate) const CLAIM_GRACE: Duration = Duration::from_millis(3000);
+/// Time of hearing fewer members than another candidate before a candidate yields, and of the opposite before
+/// it stands again: twice the time for which lists of departed members differ.
+pub(crate) const REACHABILITY_HOLD: Duration = Duration::from_millis(12_000);
+/// Minimum time between two SAKs for a member that protects with another one. Doubles each time.
+pub(crate) const STRAY_INTERVAL: Duration = Duration::from_millis(20_000);
+/// Maximum of that time.
+pub(crate) const STRAY_INTERVAL_MAX: Duration = Duration::from_millis(600_000);
+/// Time for which another participant has to be better before it becomes the principal one. Lost MKPDUs do
+/// not swap CAKs.
+pub(crate) const PRINCIPAL_HOLD: Duration = Duration::from_millis(2000);
+/// The same if the principal participant has no live peer.
+pub(crate) const LONELY_HOLD: Duration = Duration::from_millis(200);
+/// Time of being live under a CAK after which an unknown station is a stranger. A starting member is live
+/// under one CAK before the other.
+pub(crate) const STRANGER_DELAY: Duration = LIFE;
+/// Minimum time between two reports of strangers.
 pub(crate) const STRANGER_GAP: Duration = Duration::from_millis(10_000);
-/// A member that has been live for so long with a key server, and has no SAK, begins anew: some key servers forget to make
-/// one when a member restarts soon after a SAK.
-pub(crate) const STARVED: Duration = Duration::from_millis(15_000);
-/// A member that has been live for so long with a key server that protects with a SAK, and does not get it, asks for another
-/// one: a key server that has not forgotten it makes one with its next hello.
-pub(crate) const FORGOTTEN: Duration = Duration::from_millis(3000);
-/// For so long what stands in the way (a wrong CAK heard) is told.
-pub(crate) const TROUBLE: Duration = Duration::from_millis(10_000);
+/// Time that a member is live with a key server without a SAK before it restarts. Some key servers forget to
+/// make one when a member restarts soon after a SAK.
+pub(crate) const SAK_TIMEOUT: Duration = Duration::from_millis(15_000);
+/// Time that a member is live with a transmitting key server without its SAK before it requests another. A
+/// key server that has not forgotten the member makes one with its next hello.
+pub(crate) const FORGOTTEN_DELAY: Duration = Duration::from_millis(3000);
+/// Time for which an observed fault (a wrong CAK heard) is reported.
+pub(crate) const FAULT_HOLD: Duration = Duration::from_millis(10_000);
 
-/// The earliest of several moments.
+/// Minimum of several moments.
 #[derive(Debug, Default)]
 pub(crate) struct Earliest(Option<Instant>);
 

@@ -52,7 +52,7 @@ fn times(answer: &Answer, area: &Area<'_>) -> Result<(), Box<dyn Error>> {
         Rate(answer.link_bits_per_second),
         answer.load * 100.0
     );
-    let ends = f64::from(Payload::LEAST.octets())..f64::from(Payload::MOST.octets());
+    let ends = f64::from(Payload::MIN.octets())..f64::from(Payload::MAX.octets());
     let mut chart = ChartBuilder::on(area)
         .caption(title, ("sans-serif", 20))
         .margin(15)
@@ -96,7 +96,7 @@ fn budget(answer: &Answer) -> Result<Budget, Box<dyn Error>> {
 }
 
 fn may_take(budget: &Budget) -> Vec<(f64, f64)> {
-    (Payload::LEAST.octets()..=Payload::MOST.octets())
+    (Payload::MIN.octets()..=Payload::MAX.octets())
         .step_by(STEP)
         .filter_map(|octets| {
             let longest = budget.longest(Payload::new(octets)?).ok()?;

@@ -1,4 +1,4 @@
-//! Keystreams made ahead, for SAs whose key has an [`Antedater`](suite::antedated::Antedater).
+//! Keystreams prepared ahead, for SAs whose key has an [`Antedater`](suite::antedated::Antedater).
 //!
 //! ```text
 //!  transmit:  sent … 41 │ 42 ready │ 43 ready │ 44 …              from the next PN on
@@ -6,118 +6,118 @@
 //!                                 └── at most FRAMES_AHEAD ──┘
 //! ```
 //!
-//! What is ready is a cache: it belongs to an SA, goes with it, and is wiped. A frame takes what is ready for its PN, and
-//! goes the ordinary way where nothing is. How long a frame will be is guessed: as the longest of the last eight under
-//! its SA, and as long as can be before the first. To make more than is needed costs idle time alone; to make less costs
-//! the frame.
+//! Prepared keystreams are a cache. They belong to an SA, go with it, and are wiped. A frame takes the
+//! keystream of its PN, or is computed in the ordinary way if there is none. The length of the next frame is
+//! predicted: the longest of the last eight under the SA, or the maximum before the first. Preparing too much
+//! costs idle time only; preparing too little costs the frame time.
 //!
-//! Which PNs are prepared for on reception follows the highest PN that was *verified*, and the lengths those of verified
-//! frames: what an attacker sends changes neither, and takes no keystream from the frame that it is for
-//! (`a_forged_frame_takes_nothing_from_the_true_one` in `tests/antedated.rs`). A PN that is prepared for is not used by
-//! that: leases and the order of PNs know nothing of it.
+//! On reception, the prepared PNs follow the highest PN that was *verified*, and the lengths those of
+//! verified frames. An attacker's frames change neither, and take no keystream from the true frame
+//! (`a_forged_frame_takes_nothing_from_the_true_one` in `tests/antedated.rs`). Preparing does not use a PN:
+//! leases and the order of PNs are unaffected.
 //!
-//! Memory: for each SA [`FRAMES_AHEAD`] keystreams, [`OCTETS_AN_SA`] in all; how many SAs are antedated, those say who
-//! prepare their keys.
+//! Memory: [`FRAMES_AHEAD`] keystreams for each SA, [`OCTETS_PER_SA`] in all. Whoever prepares the keys
+//! decides how many SAs are antedated.
 
 use alloc::boxed::Box;
 use core::iter;
 
-use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, Place, Scratch};
-use suite::{Key, Lengths, OpenJob, SealJob};
+use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, KeystreamSlot, Scratch};
+use suite::{Key, LengthPredictor, OpenJob, SealJob};
 use wire::{Pn, Sci};
 
 use crate::sa::{ReceiveSa, SaKey, TransmitSa};
 use crate::settings::{Protection, ValidateFrames};
 use crate::table::SecY;
 
-/// Frames of an SA that are prepared for at most.
+/// Most frames of an SA with a prepared keystream.
 pub const FRAMES_AHEAD: usize = 32;
 
-/// Octets that keystreams and what they are used with take for an SA, but for a few for each keystream.
-pub const OCTETS_AN_SA: usize = (FRAMES_AHEAD + 1) * Keystream::LONGEST + AAD_OCTETS;
+/// Octets of the keystreams and their buffers for an SA, except for a few octets of bookkeeping each.
+pub const OCTETS_PER_SA: usize = (FRAMES_AHEAD + 1) * Keystream::LONGEST + AAD_OCTETS;
 
-/// What is ready for the frames of an SA.
+/// Prepared keystreams of an SA.
 #[derive(Debug)]
 pub(crate) struct Antedated {
-    /// By PN, modulo their number.
-    places: Box<[Place]>,
-    /// The PN above the last one that was prepared for; above all PNs in the end.
+    /// Ring of keystreams; PN n is at n % FRAMES_AHEAD.
+    slots: Box<[KeystreamSlot]>,
+    /// The PN above the last prepared one. It can exceed all PNs in the end.
     through: u128,
-    lengths: Lengths,
+    lengths: LengthPredictor,
     scratch: Scratch,
 }
 
 impl Antedated {
-    /// For an SA under `key`; none if it is no key to antedate with. Allocates.
+    /// For an SA under `key`; `None` if the key does not antedate. Allocates.
     pub(crate) fn new(key: &Key) -> Option<Box<Self>> {
         key.antedater()?;
-        let places = (0..FRAMES_AHEAD).map(|_| Place::new()).collect();
-        Some(Box::new(Self { places, through: 0, lengths: Lengths::new(), scratch: Scratch::new() }))
+        let slots = (0..FRAMES_AHEAD).map(|_| KeystreamSlot::new()).collect();
+        Some(Box::new(Self { slots, through: 0, lengths: LengthPredictor::new(), scratch: Scratch::new() }))
     }
 
-    fn place(&mut self, pn: Pn) -> &mut Place {
-        &mut self.places[pn.number() as usize % FRAMES_AHEAD]
+    fn slot(&mut self, pn: Pn) -> &mut KeystreamSlot {
+        &mut self.slots[pn.number() as usize % FRAMES_AHEAD]
     }
 
-    /// Seals the frame with `pn`. None if it has no text.
+    /// Seals the frame with `pn`. `None` for a frame without text.
     pub(crate) fn seal(&mut self, key: &Key, pn: Pn, job: SealJob<'_>) -> Option<CacheHit> {
         if job.text.is_empty() {
             key.seal_each(iter::once(job));
             return None;
         }
-        self.lengths.saw(job.text.len());
-        let ready = self.place(pn).take(&job.nonce);
+        self.lengths.observe(job.text.len());
+        let ready = self.slot(pn).take(&job.nonce);
         let Some((antedater, keystream)) = key.antedater().zip(ready) else {
             key.seal_each(iter::once(job));
-            return Some(CacheHit::Nothing);
+            return Some(CacheHit::Miss);
         };
-        let (blank, met) = antedater.seal(keystream, job, &mut self.scratch);
-        self.place(pn).give(blank);
-        Some(met)
+        let (buffer, hit) = antedater.seal(keystream, job, &mut self.scratch);
+        self.slot(pn).reclaim(buffer);
+        Some(hit)
     }
 
-    /// Opens the frame with `pn`. None if it has no text, or is not authentic.
+    /// Opens the frame with `pn`. `None` for a frame without text, or a frame that is not authentic.
     pub(crate) fn open(&mut self, key: &Key, pn: Pn, job: OpenJob<'_>) -> Option<CacheHit> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         let text_octets = text.len();
         let job = OpenJob { nonce, aad, text, icv, authentic: &mut *authentic };
-        let ready = if text_octets == 0 { None } else { self.place(pn).take(&nonce) };
-        let met = match key.antedater().zip(ready) {
+        let ready = if text_octets == 0 { None } else { self.slot(pn).take(&nonce) };
+        let hit = match key.antedater().zip(ready) {
             None => {
                 key.open_each(iter::once(job));
-                CacheHit::Nothing
+                CacheHit::Miss
             }
             Some((antedater, keystream)) => match antedater.open(keystream, job, &mut self.scratch) {
-                Ok((blank, met)) => {
-                    self.place(pn).give(blank);
-                    met
+                Ok((buffer, hit)) => {
+                    self.slot(pn).reclaim(buffer);
+                    hit
                 }
                 Err(keystream) => {
-                    self.place(pn).restore(keystream);
-                    CacheHit::Nothing
+                    self.slot(pn).restore(keystream);
+                    CacheHit::Miss
                 }
             },
         };
         let counts = *authentic && text_octets > 0;
         counts.then(|| {
-            self.lengths.saw(text_octets);
-            met
+            self.lengths.observe(text_octets);
+            hit
         })
     }
 }
 
-/// A keystream that could be made.
+/// A keystream to be made.
 struct Task<'s> {
     antedated: &'s mut Antedated,
     key: &'s SaKey,
     sci: Sci,
     pn: Pn,
-    /// How many are ready before it.
+    /// Number of prepared keystreams before it.
     ahead: u64,
 }
 
 impl<'s> Task<'s> {
-    /// The next one of an SA whose next frame is expected to have the PN `first`.
+    /// The next keystream of an SA whose next frame should have the PN `first`.
     fn next(antedated: &'s mut Antedated, key: &'s SaKey, sci: Sci, first: u64) -> Option<Self> {
         let next = u64::try_from(antedated.through.max(first.into())).ok()?;
         let pn = Pn::new(next).filter(|&pn| pn <= key.key.suite().last_pn())?;
@@ -129,9 +129,9 @@ impl<'s> Task<'s> {
     fn perform(self) {
         let Self { antedated, key, sci, pn, .. } = self;
         let Some(antedater) = key.key.antedater() else { return };
-        let expected = antedated.lengths.expected();
+        let expected = antedated.lengths.predict();
         let octets = expected.map_or(Keystream::LONGEST, |expected| expected.at_most);
-        antedated.place(pn).prepare(antedater, key.nonce(sci, pn), octets);
+        antedated.slot(pn).prepare(antedater, key.nonce(sci, pn), octets);
         antedated.through = u128::from(pn.number()) + 1;
     }
 }
@@ -152,14 +152,14 @@ impl ReceiveSa {
 }
 
 impl SecY {
-    /// Receive SCs whose SAs should be antedated at most: with more peers, those beyond go the ordinary way, so that
-    /// memory stays bounded.
+    /// Most receive SCs with antedated SAs. With more peers, the others are computed in the ordinary way,
+    /// which bounds the memory.
     pub const ANTEDATED_SCS: usize = 8;
 
-    /// In idle time: makes one keystream, for the SA that has the fewest ready. False if there is none to make.
+    /// Idle work: makes one keystream, for the SA with the fewest prepared. False if there is none to make.
     ///
-    /// Work: one look at each SA, and one keystream of at most [`Keystream::LONGEST`] octets, which a frame that comes
-    /// meanwhile waits for. Does not allocate.
+    /// Work: one look at each SA, and one keystream of at most [`Keystream::LONGEST`] octets. A frame that
+    /// arrives meanwhile waits for it. Does not allocate.
     pub fn antedate(&mut self) -> bool {
         let (own, settings) = (self.sci, self.settings);
         let transmit = self.transmit.iter_mut().filter(|_| settings.protect_frames).flatten();

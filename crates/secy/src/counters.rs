@@ -1,11 +1,11 @@
-//! The counters of clause 10.7.9 and 10.7.18 of IEEE 802.1AE-2018, under the names that the standard gives them,
-//! and ours beside them in the same style.
+//! The counters of clauses 10.7.9 and 10.7.18 of IEEE 802.1AE-2018, under the standard's names. Our own stand
+//! beside them in the same style.
 //!
-//! Each counter has one owner that counts it without an atomic; reports copy whole structs. The standard's
+//! Each counter has one owner, who counts it without an atomic; reports copy whole structs. The standard's
 //! counters of an SC are the sums over its SAs, retired ones included.
 //!
-//! The edition of 2006 has other names for two of them: what it calls `InPktsUnknownSCI` and `InPktsUnusedSA` is
-//! `InPktsNoSA`; `InPktsNoSCI` and `InPktsNotUsingSA` are `InPktsNoSAError`.
+//! The edition of 2006 has other names for two of them: its `InPktsUnknownSCI` and `InPktsUnusedSA` are
+//! `InPktsNoSA`; its `InPktsNoSCI` and `InPktsNotUsingSA` are `InPktsNoSAError`.
 
 wire::counters! {
     /// Counters of a SecY that belong to no SC.

@@ -1,15 +1,16 @@
-//! Dividing SDUs into frames: fragmentation and concatenation (thesis chapters 3 and 4; TII paper section IV).
+//! Planning of frames from SDUs: fragmentation and concatenation (thesis chapters 3 and 4; TII paper section
+//! IV).
 //!
 //! ```text
 //!  waiting:  | SDU 1        | SDU 2        | SDU 3  |           (of one DA and SA)
 //!  frames:   | SDU 1        | SDU ─ MF  CF ─ 2 | SDU 3 |        full ones, and what is left over
 //! ```
 //!
-//! A plan says of each frame which octets of which SDUs it takes; the caller copies them together and has the frames
-//! protected. Only what waits already is concatenated: a plan adds no delay.
+//! A plan lists the octets of SDUs that each frame takes. The caller copies them together and has the frames
+//! protected. Only SDUs that already wait are concatenated: a plan adds no delay.
 //!
-//! *Express* SDUs (cyclic process data: PROFINET RT, EtherCAT, GOOSE, and VLAN priorities 6 and 7) go before all
-//! others and are never put together with anything. Others keep their order among those of the same DA and SA.
+//! *Express* SDUs (cyclic process data: PROFINET RT, EtherCAT, GOOSE, and VLAN priorities 6 and 7) precede
+//! all others and never share a frame. Others keep their order among those with the same DA and SA.
 //!
 //! Work for n SDUs: at most n²/2 comparisons of addresses, and one step for each segment.
 
@@ -24,22 +25,22 @@ use crate::reassemble::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
 use crate::transmit::FrameLayout;
 
-/// What may be done to SDUs.
+/// Rules for a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rules {
-    /// Octets of extension headers and secure data that a frame has room for.
+    /// Octets of extension headers and secure data that fit a frame.
     pub capacity: usize,
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
-    /// Octets of the longest SDU, from its destination address on, that is divided or shares a frame: at most
-    /// [`SDU_OCTETS`].
+    /// Octets of the longest SDU, from its destination address, that may be fragmented or share a frame: at
+    /// most [`SDU_OCTETS`].
     pub longest: usize,
 }
 
 impl Rules {
-    /// The rules for frames of a SecY, whose receivers take SDUs of [`SDU_OCTETS`].
+    /// Rules for the frames of a SecY whose receivers accept SDUs of [`SDU_OCTETS`].
     pub const fn new(settings: &Settings, fragment: bool, concatenate: bool) -> Self {
         let tag = match settings.sci_inclusion {
             SciInclusion::Always => wire::sectag::SECTAG_SCI_OCTETS,
@@ -50,13 +51,13 @@ impl Rules {
         Self { capacity, fragment, concatenate, longest: SDU_OCTETS }
     }
 
-    /// Room for secure data in a frame with so many extension headers.
+    /// Octets of secure data in a frame with this many extension headers.
     const fn room(&self, headers: usize) -> usize {
         self.capacity.saturating_sub(headers * EXTENSION_OCTETS)
     }
 }
 
-/// An SDU, as far as a plan needs it.
+/// Properties of an SDU for a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sdu {
     addresses: [u8; ADDRESSES_OCTETS],
@@ -66,7 +67,7 @@ pub struct Sdu {
 }
 
 impl Sdu {
-    /// What a plan needs of the frame `sdu`; `None` for one shorter than an Ethernet header.
+    /// Properties of the SDU `sdu`. `None` if it is shorter than an Ethernet header.
     pub fn of(sdu: &[u8]) -> Option<Self> {
         let header = Header::parse(sdu).ok()?;
         let addresses = *sdu.first_chunk()?;
@@ -75,89 +76,90 @@ impl Sdu {
         Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express: cyclic || priority })
     }
 
-    /// It goes before all others, alone.
+    /// True if it precedes all others and never shares a frame.
     pub const fn is_express(&self) -> bool {
         self.express
     }
 
-    /// Octets of secure data that it makes.
+    /// Octets of its secure data.
     pub const fn octets(&self) -> usize {
         self.octets
     }
 }
 
-/// A part of an SDU: octets counted from its EtherType on.
+/// A fragment of an SDU. Octets count from its EtherType.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fragment {
-    /// Its number among those that were planned.
+    /// Index of the SDU among the planned ones.
     pub sdu: usize,
-    /// Which octets.
+    /// Range of its octets.
     pub octets: Range<usize>,
 }
 
-/// A frame to be made.
+/// A planned frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Planned {
-    /// Its parts, as numbers in [`Plan::parts`].
-    parts: Range<usize>,
-    /// How the secure data divides; `None` for a frame that is one whole SDU.
-    pub division: Option<FrameLayout>,
+pub struct PlannedFrame {
+    /// Its fragments, as indices into [`Plan::fragments`].
+    fragments: Range<usize>,
+    /// Layout of the secure data; `None` for one whole SDU.
+    pub layout: Option<FrameLayout>,
 }
 
-/// Which frames are to be made of which SDUs. Made once for the largest burst, and used again.
+/// Plan of frames for SDUs. Allocated once for the largest burst, and reused.
 #[derive(Debug)]
 pub struct Plan {
-    frames: Vec<Planned>,
-    parts: Vec<Fragment>,
-    /// SDUs that are longer than a frame and must not be divided: by the rules, or because no receiver takes them.
+    frames: Vec<PlannedFrame>,
+    fragments: Vec<Fragment>,
+    /// SDUs longer than a frame that must not be fragmented: by the rules, or because no receiver accepts
+    /// them.
     too_long: usize,
     fragmented: usize,
     concatenated: usize,
 }
 
 impl Plan {
-    /// Room for plans of up to `sdus` SDUs under `rules`.
+    /// Memory for plans of up to `sdus` SDUs under `rules`.
     pub fn new(sdus: usize, rules: &Rules) -> Self {
-        // Frames that are full but for a header, and one that is not, for each SDU.
+        // Per SDU: frames that are full but for a header, and one that is not.
         let each = SDU_OCTETS / rules.room(1).max(1) + 2;
         Self {
             frames: Vec::with_capacity(sdus * each),
-            parts: Vec::with_capacity(sdus * (each + 1)),
+            fragments: Vec::with_capacity(sdus * (each + 1)),
             too_long: 0,
             fragmented: 0,
             concatenated: 0,
         }
     }
 
-    /// The frames, in the order in which they are to be sent.
-    pub fn frames(&self) -> &[Planned] {
+    /// The frames, in transmission order.
+    pub fn frames(&self) -> &[PlannedFrame] {
         &self.frames
     }
 
-    /// The parts of a frame, in order.
-    pub fn parts(&self, frame: &Planned) -> &[Fragment] {
-        &self.parts[frame.parts.clone()]
+    /// The fragments of a frame, in order.
+    pub fn fragments(&self, frame: &PlannedFrame) -> &[Fragment] {
+        &self.fragments[frame.fragments.clone()]
     }
 
-    /// SDUs that are in no frame because they are too long.
+    /// Number of SDUs in no frame, because they are too long.
     pub const fn too_long(&self) -> usize {
         self.too_long
     }
 
-    /// SDUs that span frames.
+    /// Number of SDUs that span frames.
     pub const fn fragmented(&self) -> usize {
         self.fragmented
     }
 
-    /// SDUs that share a frame with others.
+    /// Number of SDUs that share a frame.
     pub const fn concatenated(&self) -> usize {
         self.concatenated
     }
 
-    /// Plans anew.
+    /// Makes a new plan.
     pub fn make(&mut self, rules: &Rules, sdus: &[Sdu]) {
         self.frames.clear();
-        self.parts.clear();
+        self.fragments.clear();
         (self.too_long, self.fragmented, self.concatenated) = (0, 0, 0);
         let numbered = || sdus.iter().enumerate();
         for (number, sdu) in numbered().filter(|(_, sdu)| sdu.express) {
@@ -171,7 +173,7 @@ impl Plan {
         }
         for (first, leader) in numbered() {
             let of_group = |(_, sdu): &(usize, &Sdu)| !sdu.express && sdu.addresses == leader.addresses;
-            // A group is planned when its first SDU is met.
+            // The first SDU of a group has the whole group planned.
             if leader.express || numbered().take(first).any(|one| of_group(&one)) {
                 continue;
             }
@@ -182,9 +184,9 @@ impl Plan {
     /// Plans SDUs that share DA and SA.
     fn group<'s>(&mut self, rules: &Rules, sdus: impl Iterator<Item = (usize, &'s Sdu)>) {
         let first_frame = self.frames.len();
-        let mut open = OpenFrame::new(false, self.parts.len());
+        let mut open = OpenFrame::new(false, self.fragments.len());
         for (number, sdu) in sdus {
-            // A receiver puts no longer ones together, nor takes them out of a frame that they share.
+            // Receivers neither reassemble longer SDUs nor split them out of a shared frame.
             let divisible = sdu.octets + ADDRESSES_OCTETS <= rules.longest;
             if sdu.octets > rules.room(0) && !(rules.fragment && divisible) {
                 self.too_long += 1;
@@ -202,10 +204,10 @@ impl Plan {
         self.number_chains(first_frame);
     }
 
-    /// Puts one SDU into the open frame, and on into further ones if it may be divided.
+    /// Puts one SDU into the open frame, and into further frames if it may be fragmented.
     fn place(&mut self, rules: &Rules, open: &mut OpenFrame, number: usize, octets: usize) {
         if open.count > 0 && !open.takes_whole(rules, octets) {
-            // Cut only what fills the frame; a segment behind the first has a length that a header can tell.
+            // Cut only to fill the frame. The length of a segment behind the first has to fit a header.
             let room = open.room_for_next(rules);
             let cut = rules.fragment && (LEAST_CUT..=SEGMENT_OCTETS).contains(&room) && open.count < SEGMENTS;
             if !cut || octets <= room {
@@ -214,10 +216,10 @@ impl Plan {
         }
         let mut from = 0;
         while from < octets {
-            let part = (octets - from).min(open.room_for_next(rules));
-            open.add(part);
-            self.parts.push(Fragment { sdu: number, octets: from..from + part });
-            from += part;
+            let length = (octets - from).min(open.room_for_next(rules));
+            open.add(length);
+            self.fragments.push(Fragment { sdu: number, octets: from..from + length });
+            from += length;
             if from < octets {
                 self.close(open, true);
             }
@@ -227,21 +229,20 @@ impl Plan {
         }
     }
 
-    /// Ends the open frame, if there is anything in it, and opens the next one.
+    /// Closes the open frame, if it holds anything, and opens the next.
     fn close(&mut self, open: &mut OpenFrame, more: bool) {
         if open.count > 0 {
-            let parts = open.first_part..self.parts.len();
-            // A whole SDU alone is left as it is: no header tells of it.
+            let fragments = open.first_fragment..self.fragments.len();
+            // A whole SDU alone needs no header.
             let whole = open.count == 1 && !open.continues && !more;
-            let division =
-                (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
+            let layout = (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
             if open.count > 1 {
                 self.concatenated += open.count - usize::from(open.first_counted);
             }
-            self.frames.push(Planned { parts, division });
+            self.frames.push(PlannedFrame { fragments, layout });
         }
         let last_counted = open.count > 1 || open.first_counted;
-        *open = OpenFrame::new(more, self.parts.len());
+        *open = OpenFrame::new(more, self.fragments.len());
         open.first_counted = more && last_counted;
     }
 
@@ -249,10 +250,10 @@ impl Plan {
     fn number_chains(&mut self, first: usize) {
         let mut behind = 0;
         for frame in self.frames[first..].iter_mut().rev() {
-            behind = match &mut frame.division {
-                Some(division) if division.chain > 0 => {
+            behind = match &mut frame.layout {
+                Some(layout) if layout.chain > 0 => {
                     behind += 1;
-                    division.chain = behind;
+                    layout.chain = behind;
                     behind
                 }
                 _ => 0,
@@ -261,27 +262,27 @@ impl Plan {
     }
 }
 
-/// A cut leaves at least so much in the frame that it fills: below, the header and the work cost more than the octets.
+/// Minimum octets of an SDU that a cut puts into the frame. Below, header and work cost more than the octets.
 const LEAST_CUT: usize = 64;
 
-/// The frame that is being filled.
+/// The frame under construction.
 struct OpenFrame {
     segments: Segments,
     count: usize,
     filled: usize,
     continues: bool,
-    first_part: usize,
-    /// The SDU that it continues shares a frame before with others, and is counted already.
+    first_fragment: usize,
+    /// The SDU that it continues already shared an earlier frame, and is counted.
     first_counted: bool,
 }
 
 impl OpenFrame {
-    const fn new(continues: bool, first_part: usize) -> Self {
+    const fn new(continues: bool, first_fragment: usize) -> Self {
         let segments = Segments::one(0, continues);
-        Self { segments, count: 0, filled: 0, continues, first_part, first_counted: false }
+        Self { segments, count: 0, filled: 0, continues, first_fragment, first_counted: false }
     }
 
-    /// Extension headers with one segment more than now.
+    /// Number of extension headers with one segment more.
     const fn headers_with_next(&self) -> usize {
         match (self.count, self.continues) {
             (0, false) => 0,
@@ -300,7 +301,7 @@ impl OpenFrame {
     }
 
     fn add(&mut self, octets: usize) {
-        // A frame's capacity, and a segment in it, is below 2^16; the caller has looked for room.
+        // A frame's capacity, and so any segment, is below 2^16; the caller has checked the room.
         let length = octets as u16;
         if self.count == 0 {
             self.segments = Segments::one(length, self.continues);

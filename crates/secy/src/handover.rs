@@ -1,4 +1,4 @@
-//! Another SecY in the place of one, between two bursts: settings and keys change, and no frame is lost.
+//! Replacement of a SecY between two bursts: settings and keys change, and no frame is lost.
 //!
 //! ```text
 //!  predecessor ─┬─ SAs that go on ──▶ with PNs, replay windows, counters, pieces ──▶ successor
@@ -6,8 +6,9 @@
 //!               └─ all else: stays, to be let go of where time does not matter
 //! ```
 //!
-//! The successor is made, keys and all, before; taking over moves what is there and neither allocates nor prepares a
-//! key. Work: at most [`SecY::RECEIVE_SCS`] times four SAs, and for each of them one step for each 64 PNs of its window.
+//! The successor is made before, with its keys. Taking over moves existing state; it neither allocates nor
+//! prepares a key. Work: at most [`SecY::RECEIVE_SCS`] times four SAs, and for each one step per 64 PNs of
+//! its window.
 
 use crate::sa::ReceiveSa;
 use crate::settings::Protection;
@@ -16,23 +17,24 @@ use alloc::vec::Vec;
 use core::mem;
 use wire::{An, Pn, Sci};
 
-/// Which SAs of the predecessor go on: those whose key, SCI, AN, suite and XPN binding are the same.
+/// SAs that move to the successor: those with the same key, SCI, AN, suite and XPN binding.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CarryOver {
-    /// The enabled transmit SA, and how it protects from here on. The successor has none of its own then.
+    /// The enabled transmit SA, with its protection from now on. The successor has no transmit SA of its own
+    /// then.
     pub transmit: Option<(An, Protection)>,
-    /// Receive SAs. The successor has them, unused, with the protection and the width of window that it wants.
+    /// Receive SAs. The successor has them already, unused, with the wanted protection and window width.
     pub receive: Vec<(Sci, An)>,
-    /// All SAs go on as they are, and the other fields are of no account: keys that are agreed on, which only the
-    /// predecessor has. The successor has none of its own, but all the receive SCs that are to go on.
+    /// All SAs move unchanged, and the other fields are ignored. For keys from MKA, which only the
+    /// predecessor has. The successor has no SA, but all receive SCs that continue.
     pub all: bool,
 }
 
 impl SecY {
-    /// Takes over from `predecessor`: the SAs that go on, with their PNs and replay windows, and the counters of the
-    /// SecY and of each SC that both have. What was seen is never forgotten: no PN becomes fresh by it.
+    /// Takes over from `predecessor`: the moving SAs with their PNs and replay windows, and the counters of
+    /// the SecY and of each common SC. Windows forget nothing: no PN becomes fresh by this.
     ///
-    /// Pieces of SDUs go on waiting if both reassemble; others are counted as retired.
+    /// Waiting fragments of SDUs stay if both reassemble. Otherwise they count as retired.
     pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.counters.add(&mem::take(&mut predecessor.counters));
         if carry_over.all {
@@ -49,7 +51,7 @@ impl SecY {
         for ended in predecessor.transmit.iter_mut().flatten() {
             self.transmit_retired.add(&mem::take(&mut ended.counters));
         }
-        // Without replay protection PNs are delivered and not marked: none of them may pass for fresh afterwards.
+        // Without replay protection, PNs are delivered unmarked: none of them may pass for fresh afterwards.
         let marked = predecessor.settings.replay_protect || !self.settings.replay_protect;
         let reassemble = predecessor.settings.reassemble && self.settings.reassemble;
         for sc in &mut self.receive {
@@ -59,7 +61,7 @@ impl SecY {
             for an in An::ALL {
                 let stays = carry_over.all || carry_over.receive.contains(&(sc.sci(), an));
                 if !(stays && reassemble) {
-                    old.retired.in_pieces_retired += old.pieces.retire(an);
+                    old.retired.in_pieces_retired += old.reassembler.retire(an);
                 }
                 if carry_over.all {
                     sc.sas[an.index()] = old.sas[an.index()].take();
@@ -76,7 +78,7 @@ impl SecY {
                 }
             }
             if reassemble {
-                mem::swap(&mut sc.pieces, &mut old.pieces);
+                mem::swap(&mut sc.reassembler, &mut old.reassembler);
             }
             sc.retired.add(&mem::take(&mut old.retired));
         }
@@ -84,7 +86,7 @@ impl SecY {
 }
 
 impl ReceiveSa {
-    /// Goes on where `before` is, with a window as wide as it has itself.
+    /// Continues from `before`, with a window as wide as its own.
     fn take_over(&mut self, before: &mut Self, marked: bool) {
         self.window.take_over(&before.window, marked);
         self.counters = mem::take(&mut before.counters);

@@ -1,46 +1,47 @@
-//! Packet numbers: taking the next one, recovering the high half of an XPN, and the replay window
-//! (IEEE 802.1AE-2018 clauses 10.5.2, 10.6.2 and 10.6.5).
+//! Packet numbers: allocation, recovery of the high half of an XPN, and the replay window (IEEE 802.1AE-2018
+//! clauses 10.5.2, 10.6.2 and 10.6.5).
 //!
-//! A PN is taken through `&mut`, once. It is refused when the SA's PNs are used up, and also when the block that
-//! was reserved for it is: static keys survive a crash because no PN is used that is not on disk already as
-//! reserved (see the lease store of the engine). Either end is a *next action* of the caller, not an error.
+//! A PN is taken through `&mut`, once. It is refused when the SA's PNs, or those of the reserved block, are
+//! used up. Static keys survive a crash because every used PN is already on disk as reserved (see the
+//! engine's lease store). Either end is a *next action* for the caller, not an error.
 
 use alloc::boxed::Box;
 use alloc::vec;
 use wire::Pn;
 
-/// What the caller has to do so that the next frames find a PN. Ordered by urgency.
+/// Action that the caller has to take so that the next frames find a PN. Ordered by urgency.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum NextAction {
-    /// Nothing: PNs are there.
-    GoOn,
-    /// Three quarters of all PNs of the SA are used (`PENDING_PN_EXHAUSTION`, IEEE 802.1X-2020 clause 9.8): ask
-    /// for a new SAK.
+    /// None: PNs are available.
+    Continue,
+    /// Request a new SAK: three quarters of the SA's PNs are used (`PENDING_PN_EXHAUSTION`, IEEE 802.1X-2020
+    /// clause 9.8).
     Rekey,
-    /// Half of the reserved block is used: reserve the next one.
+    /// Reserve the next block: half of the reserved one is used.
     Reserve,
-    /// The reserved block is used up; frames are being discarded until a new one is there.
+    /// Wait for a reservation: the reserved block is used up, and frames are discarded until there is a new
+    /// one.
     AwaitReservation,
-    /// All PNs are used; this SA never sends again. Frames are being discarded until another SA is enabled.
+    /// Enable another SA: all PNs are used, and frames are discarded until then. This SA never sends again.
     Exhausted,
 }
 
 /// The PNs of a transmit SA.
 #[derive(Debug)]
 pub struct TransmitPns {
-    /// The PN that the next frame gets; `None` when the last one is used.
+    /// PN of the next frame; `None` when the last one is used.
     next: Option<Pn>,
-    /// The last PN that the suite has.
+    /// Last PN of the suite.
     last: Pn,
-    /// The last PN that may be used before another block is reserved.
+    /// Last PN of the reserved blocks.
     reserved: Pn,
-    /// From this PN on, half of the reserved block is used.
+    /// PN from which half of the reserved block is used.
     reserve_at: u64,
-    /// From this PN on, a rekey is due.
+    /// PN from which a rekey is due.
     rekey_at: u64,
 }
 
-/// Why there is no PN for a frame.
+/// Reason why a frame gets no PN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NoPn {
     Unreserved,
@@ -48,29 +49,29 @@ pub(crate) enum NoPn {
 }
 
 impl TransmitPns {
-    /// PNs from `first` to the `last` that the suite has, of which those up to `reserved` may be used at once.
-    /// Without leases, `reserved` is `last`.
+    /// PNs from `first` to `last`, the suite's last one. Those up to `reserved` may be used at once. Without
+    /// leases, `reserved` is `last`.
     pub(crate) fn new(first: Pn, reserved: Pn, last: Pn) -> Self {
         // 0xC000_0000, or 0xC000_0000_0000_0000 with XPN: clause 9.8 of IEEE 802.1X-2020.
         let rekey_at = last.number() - last.number() / 4;
-        // A PN above the last one would repeat in its low 32 bits a nonce that was used: there is none left.
+        // A PN above the last one would repeat, in its low 32 bits, a used nonce: no PN is left.
         let next = Some(first).filter(|&first| first <= last);
         let mut pns = Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at };
         pns.reserve_through(reserved);
         pns
     }
 
-    /// The PN that the next frame gets, `None` if no PN is left.
+    /// PN of the next frame; `None` if no PN is left.
     pub const fn next(&self) -> Option<Pn> {
         self.next
     }
 
-    /// The last PN that is reserved.
+    /// Last reserved PN.
     pub const fn reserved(&self) -> Pn {
         self.reserved
     }
 
-    /// Allows the PNs up to and with `reserved`. Never takes back what was reserved before.
+    /// Permits the PNs up to and including `reserved`. Never revokes an earlier reservation.
     pub(crate) fn reserve_through(&mut self, reserved: Pn) {
         let Some(next) = self.next else { return };
         let reserved = reserved.min(self.last).max(self.reserved);
@@ -80,7 +81,7 @@ impl TransmitPns {
         self.reserved = reserved;
     }
 
-    /// Takes the next PN, if `more` others follow it. Each is returned once.
+    /// Takes the next PN, if `more` others follow it. Returns each PN once.
     pub(crate) fn take_first_of(&mut self, more: u64) -> Result<Pn, NoPn> {
         let pn = self.next.ok_or(NoPn::Exhausted)?;
         let chain_end = pn.number().saturating_add(more);
@@ -94,7 +95,7 @@ impl TransmitPns {
         Ok(pn)
     }
 
-    /// What has to be done before PNs run out.
+    /// Action needed before PNs run out.
     pub fn next_action(&self) -> NextAction {
         let Some(next) = self.next else { return NextAction::Exhausted };
         if next > self.reserved {
@@ -104,15 +105,15 @@ impl TransmitPns {
         } else if next.number() >= self.rekey_at {
             NextAction::Rekey
         } else {
-            NextAction::GoOn
+            NextAction::Continue
         }
     }
 }
 
-/// The 64-bit PN of an XPN frame whose SecTAG carries `low`, for a receiver that has seen the PNs up to `highest`:
-/// of all numbers with these low 32 bits the one nearest to what is expected (clause 10.6.2 words it as a rule on
-/// the topmost bits, which is the same within a window below 2^30). So a late frame from before a 2^32 crossing is
-/// still recovered after it. 0 is not a PN: `None`.
+/// 64-bit PN of an XPN frame whose SecTAG carries `low`, for a receiver that has seen PNs up to `highest`. It
+/// is the number with these low 32 bits that is nearest to the expected one. Clause 10.6.2 states a rule on
+/// the topmost bits, which is the same for windows below 2^30. A late frame from before a 2^32 crossing is
+/// still recovered after it. 0 is no PN: `None`.
 pub fn recover(low: u32, highest: u64) -> Option<Pn> {
     let expected = highest.saturating_add(1);
     let near = (expected & !u64::from(u32::MAX)) | u64::from(low);
@@ -126,37 +127,37 @@ pub fn recover(low: u32, highest: u64) -> Option<Pn> {
     Pn::new(number)
 }
 
-/// Where a received PN stands in the replay window.
+/// Position of a received PN in the replay window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Freshness {
     /// Not below `lowest_pn`, and not seen.
     Fresh,
     /// Below `lowest_pn` (clause 10.6.5).
     Late,
-    /// Inside the window and seen already. The standard has no word for it: its lower bound alone would deliver
-    /// the frame again.
+    /// Inside the window and already seen. The standard has no word for it: its lower bound alone would
+    /// deliver the frame again.
     Duplicate,
 }
 
 /// The replay window of a receive SA: a ring of bits, one for each PN of the window.
 ///
-/// `lowest_pn` is `highest + 1 - window`, but never falls and begins at the floor given at installation. With a
-/// window of 0 only PNs above all seen ones are fresh, and there are no bits.
+/// `lowest_pn` is `highest + 1 - window`, never falls, and begins at the floor given at installation. With a
+/// window of 0, only PNs above all seen ones are fresh, and there are no bits.
 #[derive(Debug)]
 pub struct ReplayWindow {
     highest: u64,
     floor: u64,
     window: u64,
-    /// Bit `pn % bits.len()` of the ring: this PN was seen. One block more than the window needs, so that the
-    /// block of the newest PN never holds bits of a PN still inside the window.
+    /// Bit `pn % bits.len()` of the ring: this PN was seen. The ring has one block more than the window
+    /// needs, so the block of the newest PN never holds bits of a PN inside the window.
     blocks: Box<[u64]>,
 }
 
 impl ReplayWindow {
-    /// The widest window whose duplicates are tracked: 128 KiB of bits an SA.
+    /// Widest window that tracks duplicates: 128 KiB of bits for an SA.
     pub const WIDEST: u32 = 1 << 20;
 
-    /// A window over PNs from `lowest` on. `window` counts PNs, at most [`ReplayWindow::WIDEST`] (more is cut).
+    /// A window over PNs from `lowest`. `window` counts PNs; more than [`ReplayWindow::WIDEST`] is cut.
     pub(crate) fn new(lowest: Pn, window: u32) -> Self {
         let window = window.min(Self::WIDEST);
         let blocks = if window == 0 { 0 } else { (window.div_ceil(64) + 1).next_power_of_two() };
@@ -168,12 +169,12 @@ impl ReplayWindow {
         }
     }
 
-    /// The highest PN received, or the one below the first expected.
+    /// Highest PN received, or the one below the first expected.
     pub const fn highest(&self) -> u64 {
         self.highest
     }
 
-    /// The lowest PN that is not late: `lowest_pn` of the standard. 2^64 - 1 at the most.
+    /// Lowest PN that is not late: the standard's `lowest_pn`. 2^64 - 1 at most.
     pub fn lowest(&self) -> u64 {
         match self.window.checked_sub(1) {
             None => self.highest.saturating_add(1),
@@ -181,7 +182,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Where `pn` stands. Changes nothing.
+    /// Position of `pn`. Changes nothing.
     pub(crate) fn classify(&self, pn: Pn) -> Freshness {
         let pn = pn.number();
         if pn > self.highest {
@@ -195,7 +196,8 @@ impl ReplayWindow {
         }
     }
 
-    /// Judges `pn` again and, if it is fresh, counts it as seen. At most one write for each block of the ring.
+    /// Classifies `pn` again and marks it as seen if it is fresh. At most one write for each block of the
+    /// ring.
     pub(crate) fn commit(&mut self, pn: Pn) -> Freshness {
         let freshness = self.classify(pn);
         let pn = pn.number();
@@ -213,8 +215,8 @@ impl ReplayWindow {
         freshness
     }
 
-    /// Moves the highest PN up to `pn` if it is above it, and marks nothing: for frames that are delivered without
-    /// replay protection.
+    /// Raises the highest PN to `pn` without marking it: for frames that are delivered without replay
+    /// protection.
     pub(crate) fn advance(&mut self, pn: Pn) {
         self.highest = self.highest.max(pn.number());
     }
@@ -229,9 +231,9 @@ impl ReplayWindow {
         self.floor = self.floor.max(lowest.number());
     }
 
-    /// Goes on where `before` is: what was late there stays late, and what was seen stays seen. Not `marked`: PNs up to
-    /// the highest may have been delivered without a mark, so all of them are late from here on. One step for each
-    /// block of the ring at most.
+    /// Continues from `before`: late PNs stay late, seen PNs stay seen. Without `marked`, PNs up to the
+    /// highest may have been delivered without a mark, so all of them become late. At most one step for each
+    /// block of the ring.
     pub(crate) fn take_over(&mut self, before: &Self, marked: bool) {
         let late_below = if marked { before.lowest() } else { before.highest.saturating_add(1) };
         self.floor = self.floor.max(late_below);
@@ -239,7 +241,8 @@ impl ReplayWindow {
         if self.window == 0 || before.window == 0 {
             return;
         }
-        // Only PNs from the floor on are judged by their bits, and those are inside the window before, too.
+        // Only PNs from the floor on are classified by their bits, and those lie inside the earlier window
+        // too.
         let (first, last) = (self.lowest() / 64, before.highest / 64);
         for number in first..=last {
             let block = self.block(number * 64);
@@ -247,7 +250,7 @@ impl ReplayWindow {
         }
     }
 
-    /// Clears the blocks that the ring enters when the highest PN goes from `old` to `new`.
+    /// Clears the blocks that the ring enters when the highest PN moves from `old` to `new`.
     fn clear_between(&mut self, old: u64, new: u64) {
         let entered = (new / 64 - old / 64).min(self.blocks.len() as u64);
         for step in 0..entered {
@@ -293,7 +296,7 @@ mod tests {
         let mut pns = TransmitPns::new(pn(0xffff_ffff), Pn::LAST_64, Pn::LAST_64);
         assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
         assert_eq!(pns.take_first_of(0).map(Pn::low), Ok(0));
-        assert_eq!(pns.next_action(), NextAction::GoOn);
+        assert_eq!(pns.next_action(), NextAction::Continue);
         let mut pns = TransmitPns::new(Pn::LAST_64, Pn::LAST_64, Pn::LAST_64);
         assert_eq!(pns.take_first_of(0), Ok(Pn::LAST_64));
         assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
@@ -313,7 +316,7 @@ mod tests {
     fn rekey_is_due_at_three_quarters() {
         for (last, at) in [(Pn::LAST_32, 0xc000_0000), (Pn::LAST_64, 0xc000_0000_0000_0000)] {
             let action = |first| TransmitPns::new(pn(first), last, last).next_action();
-            assert_eq!(action(at - 1), NextAction::GoOn);
+            assert_eq!(action(at - 1), NextAction::Continue);
             assert_eq!(action(at), NextAction::Rekey);
         }
     }
@@ -326,7 +329,7 @@ mod tests {
         assert_eq!(
             seen,
             [
-                (NextAction::GoOn, Some(1)),
+                (NextAction::Continue, Some(1)),
                 (NextAction::Reserve, Some(2)),
                 (NextAction::Reserve, Some(3)),
                 (NextAction::Reserve, Some(4)),

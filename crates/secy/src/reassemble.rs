@@ -1,19 +1,20 @@
-//! Putting SDUs together again (thesis chapter 4; TII paper section IV, with our CF).
+//! Reassembly of SDUs (thesis chapter 4; TII paper section IV, with our CF).
 //!
-//! A *piece* is a segment that is not a whole SDU. Two pieces join if their PNs are consecutive in one SA, DA and SA
-//! are equal, the first goes on (MF) and the second continues (CF):
+//! A *fragment* is a segment that is not a whole SDU. Two fragments join if their PNs are consecutive in one
+//! SA, DA and SA are equal, the first has MF and the second CF:
 //!
 //! ```text
 //!  PN n:      … | head ─ MF      PN n+1:  CF ─ middle ─ MF      PN n+2:  CF ─ tail | …
 //! ```
 //!
-//! Pieces may come in any order inside the replay window. What can never be completed goes: a piece whose missing
-//! neighbour is below `lowest_pn`, so a window of 0 never waits; without replay protection one that is older than
-//! [`PATIENCE`]. An SC holds at most [`PIECES`] pieces and [`PIECES_OCTETS`] octets; the oldest goes first.
+//! Fragments may arrive in any order inside the replay window. A fragment that can never be completed is
+//! dropped: one whose missing neighbour is below `lowest_pn`, so a window of 0 never waits; or, without
+//! replay protection, one older than [`FRAGMENT_TIMEOUT`]. An SC holds at most [`MAX_FRAGMENTS`] fragments
+//! and [`MAX_FRAGMENT_OCTETS`] octets, and evicts the oldest first.
 //!
-//! Complete SDUs are copied to an [`Outbox`], which is as large as all that one burst can hold. Nothing allocates
-//! after creation. Work for a piece: at most [`PIECES`] comparisons for each step of its chain, and one move of the
-//! octets held.
+//! Complete SDUs are copied to an [`Outbox`], which has room for all SDUs of a burst. Nothing allocates after
+//! creation. Work for a fragment: at most [`MAX_FRAGMENTS`] comparisons for each step of its chain, and one
+//! move of the held octets.
 
 use alloc::vec::Vec;
 use arrayvec::ArrayVec;
@@ -23,84 +24,87 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::extension::SEGMENTS;
 use wire::{An, Instant};
 
-/// The most pieces that an SC holds.
-pub const PIECES: usize = 32;
-/// The most octets that an SC's pieces hold.
-pub const PIECES_OCTETS: usize = 64 * 1024;
-/// How long a piece waits for its neighbour when no `lowest_pn` decides.
-pub const PATIENCE: Duration = Duration::from_millis(100);
-/// The longest SDU, DA to its last octet: 9000 octets behind the header and two VLAN tags.
+/// Most fragments that an SC holds.
+pub const MAX_FRAGMENTS: usize = 32;
+/// Most octets that an SC's fragments hold.
+pub const MAX_FRAGMENT_OCTETS: usize = 64 * 1024;
+/// Lifetime of a fragment without its neighbour, where no `lowest_pn` decides.
+pub const FRAGMENT_TIMEOUT: Duration = Duration::from_millis(100);
+/// Octets of the longest SDU, from DA: 9000 octets behind the header and two VLAN tags.
 pub const SDU_OCTETS: usize = 9000 + 22;
 
 /// DA and SA of a frame.
 pub(crate) type Addresses = [u8; ADDRESSES_OCTETS];
 
-/// Where a piece belongs.
+/// Key of a fragment: its SA, PN and addresses, and the neighbours that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment {
     pub(crate) an: An,
     pub(crate) pn: u64,
     pub(crate) addresses: Addresses,
-    /// CF: it needs the piece with the preceding PN.
+    /// CF: needs the fragment with the preceding PN.
     pub(crate) continues: bool,
-    /// MF: it needs the piece with the following PN.
-    pub(crate) carry_over: bool,
+    /// MF: needs the fragment with the following PN.
+    pub(crate) continued: bool,
     pub(crate) at: Instant,
 }
 
-/// What became of a piece, and of others because of it.
+/// Effects of one fragment on the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
     /// SDUs completed: 0 or 1.
     pub(crate) reassembled: u64,
     /// SDUs completed, but too long.
     pub(crate) too_long: u64,
-    /// Pieces that were thrown out for want of room.
+    /// Fragments evicted for lack of room.
     pub(crate) overrun: u64,
-    /// Pieces whose neighbour is of another SDU.
+    /// Fragments whose neighbour belongs to another SDU.
     pub(crate) mismatched: u64,
 }
 
 #[derive(Debug)]
-struct Held {
-    piece: Fragment,
+struct HeldFragment {
+    fragment: Fragment,
     octets: Range<usize>,
 }
 
-/// The pieces of one receive SC, oldest first.
+/// The fragments of one receive SC, oldest first.
 #[derive(Debug)]
 pub struct Reassembler {
-    held: ArrayVec<Held, PIECES>,
+    held: ArrayVec<HeldFragment, MAX_FRAGMENTS>,
     /// Their octets, in the same order, without gaps.
     octets: Vec<u8>,
 }
 
 impl Reassembler {
-    /// Makes room for pieces, if any are going to come.
+    /// Allocates memory, if fragments are expected.
     pub(crate) fn new(wanted: bool) -> Self {
-        Self { held: ArrayVec::new(), octets: Vec::with_capacity(if wanted { PIECES_OCTETS } else { 0 }) }
+        Self {
+            held: ArrayVec::new(),
+            octets: Vec::with_capacity(if wanted { MAX_FRAGMENT_OCTETS } else { 0 }),
+        }
     }
 
-    /// How many pieces wait.
+    /// Number of waiting fragments.
     pub const fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// True if no piece waits.
+    /// True if no fragment waits.
     pub const fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
 
-    /// Takes a piece: completes an SDU with it, or holds it.
-    pub(crate) fn offer(&mut self, piece: &Fragment, octets: &[u8], outbox: &mut Outbox) -> Outcome {
+    /// Takes a fragment: completes an SDU with it, or holds it.
+    pub(crate) fn offer(&mut self, fragment: &Fragment, octets: &[u8], outbox: &mut Outbox) -> Outcome {
         let mut outcome = Outcome::default();
-        match (self.chain(piece, Towards::Head), self.chain(piece, Towards::Tail)) {
-            // The false neighbour goes when what it misses is late.
+        match (self.chain(fragment, Towards::Head), self.chain(fragment, Towards::Tail)) {
+            // The wrong neighbour is dropped when its missing one is late.
             (Err(Mismatch), _) | (_, Err(Mismatch)) => outcome.mismatched += 1,
             (Ok(Some(before)), Ok(Some(behind))) => {
                 let parts = before.iter().rev().map(|&index| self.part(index));
                 let parts = parts.chain([octets]).chain(behind.iter().map(|&index| self.part(index)));
-                match outbox.push(&piece.addresses, parts) {
+                match outbox.push(&fragment.addresses, parts) {
                     Ok(()) => outcome.reassembled += 1,
                     Err(TooLong) => outcome.too_long += 1,
                 }
@@ -111,26 +115,26 @@ impl Reassembler {
                     !used
                 });
             }
-            _ => outcome.overrun += self.hold(piece, octets),
+            _ => outcome.overrun += self.hold(fragment, octets),
         }
         outcome
     }
 
-    /// Drops the pieces of an SA whose missing neighbour is below `lowest`; returns how many.
+    /// Drops the fragments of an SA whose missing neighbour is below `lowest`. Returns their number.
     pub(crate) fn drop_below(&mut self, an: An, lowest: u64) -> u64 {
         let mut dropped = 0;
-        // One that goes can leave its neighbour without hope: at most as many rounds as there are pieces.
+        // Dropping one can make its neighbour hopeless: at most one round for each fragment.
         loop {
-            let hopeless: ArrayVec<bool, PIECES> = self
+            let hopeless: ArrayVec<bool, MAX_FRAGMENTS> = self
                 .held
                 .iter()
-                .map(|Held { piece, .. }| {
+                .map(|HeldFragment { fragment, .. }| {
                     let missing = |needed: bool, pn: Option<u64>| {
                         needed && pn.is_none_or(|pn| pn < lowest && self.find(an, pn).next().is_none())
                     };
-                    piece.an == an
-                        && (missing(piece.continues, piece.pn.checked_sub(1))
-                            || missing(piece.carry_over, piece.pn.checked_add(1)))
+                    fragment.an == an
+                        && (missing(fragment.continues, fragment.pn.checked_sub(1))
+                            || missing(fragment.continued, fragment.pn.checked_add(1)))
                 })
                 .collect();
             let count = hopeless.iter().filter(|&&gone| gone).count();
@@ -146,31 +150,35 @@ impl Reassembler {
         }
     }
 
-    /// Drops the pieces that have waited too long, and says of which SAs they were.
+    /// Drops the fragments past their lifetime, and reports their SAs.
     pub(crate) fn expire(&mut self, now: Instant, mut dropped: impl FnMut(An)) {
-        self.retain(|piece| {
-            let old = now.since(piece.at) > PATIENCE;
+        self.retain(|fragment| {
+            let old = now.since(fragment.at) > FRAGMENT_TIMEOUT;
             if old {
-                dropped(piece.an);
+                dropped(fragment.an);
             }
             !old
         });
     }
 
-    /// Drops the pieces of an SA; returns how many.
+    /// Drops the fragments of an SA. Returns their number.
     pub(crate) fn retire(&mut self, an: An) -> u64 {
         let before = self.held.len();
-        self.retain(|piece| piece.an != an);
+        self.retain(|fragment| fragment.an != an);
         (before - self.held.len()) as u64
     }
 
-    /// The pieces from `piece` on towards one end of its SDU, nearest first; `None` if one is missing.
+    /// The fragments from `fragment` towards one end of its SDU, nearest first. `None` if one is missing.
     ///
     /// # Errors
-    /// If a neighbour is there, but is none of this SDU.
-    fn chain(&self, piece: &Fragment, towards: Towards) -> Result<Option<ArrayVec<usize, PIECES>>, Mismatch> {
+    /// If a neighbour is present, but belongs to another SDU.
+    fn chain(
+        &self,
+        fragment: &Fragment,
+        towards: Towards,
+    ) -> Result<Option<ArrayVec<usize, MAX_FRAGMENTS>>, Mismatch> {
         let mut found = ArrayVec::new();
-        let mut at = *piece;
+        let mut at = *fragment;
         while towards.needs(&at) {
             let Some(pn) = towards.neighbour(at.pn) else { return Ok(None) };
             let mut candidates = self.find(at.an, pn).peekable();
@@ -178,19 +186,20 @@ impl Reassembler {
                 return Ok(None);
             }
             let joins = |&index: &usize| {
-                let other = &self.held[index].piece;
-                other.addresses == piece.addresses && towards.answers(other)
+                let other = &self.held[index].fragment;
+                other.addresses == fragment.addresses && towards.answers(other)
             };
             let index = candidates.find(joins).ok_or(Mismatch)?;
-            at = self.held[index].piece;
+            at = self.held[index].fragment;
             found.push(index);
         }
         Ok(Some(found))
     }
 
-    /// Pieces of one frame: at most two, the end of one SDU and the beginning of another.
+    /// Fragments of one frame: at most two, the end of one SDU and the beginning of another.
     fn find(&self, an: An, pn: u64) -> impl Iterator<Item = usize> {
-        let of_frame = move |(_, held): &(usize, &Held)| held.piece.an == an && held.piece.pn == pn;
+        let of_frame =
+            move |(_, held): &(usize, &HeldFragment)| held.fragment.an == an && held.fragment.pn == pn;
         self.held.iter().enumerate().filter(of_frame).map(|(index, _)| index)
     }
 
@@ -198,8 +207,8 @@ impl Reassembler {
         &self.octets[self.held[index].octets.clone()]
     }
 
-    /// Holds a piece; returns how many were thrown out for it, itself if there is no room at all.
-    fn hold(&mut self, piece: &Fragment, octets: &[u8]) -> u64 {
+    /// Holds a fragment. Returns the number of evicted ones; itself counts if there is no room at all.
+    fn hold(&mut self, fragment: &Fragment, octets: &[u8]) -> u64 {
         if octets.len() > self.octets.capacity() {
             return 1;
         }
@@ -211,16 +220,16 @@ impl Reassembler {
         }
         let start = self.octets.len();
         self.octets.extend_from_slice(octets);
-        self.held.push(Held { piece: *piece, octets: start..self.octets.len() });
+        self.held.push(HeldFragment { fragment: *fragment, octets: start..self.octets.len() });
         thrown_out
     }
 
-    /// Keeps the pieces that `keep` says, and closes the gaps between their octets.
+    /// Keeps the fragments that `keep` accepts, and closes the gaps between their octets.
     fn retain(&mut self, mut keep: impl FnMut(&Fragment) -> bool) {
         let Self { held, octets } = self;
         let mut end = 0;
         held.retain(|held| {
-            if !keep(&held.piece) {
+            if !keep(&held.fragment) {
                 return false;
             }
             let len = held.octets.len();
@@ -233,7 +242,7 @@ impl Reassembler {
     }
 }
 
-/// A neighbour is there and is of another SDU.
+/// A neighbour is present, but belongs to another SDU.
 struct Mismatch;
 
 #[derive(Clone, Copy)]
@@ -243,16 +252,16 @@ enum Towards {
 }
 
 impl Towards {
-    const fn needs(self, piece: &Fragment) -> bool {
+    const fn needs(self, fragment: &Fragment) -> bool {
         match self {
-            Self::Head => piece.continues,
-            Self::Tail => piece.carry_over,
+            Self::Head => fragment.continues,
+            Self::Tail => fragment.continued,
         }
     }
 
     const fn answers(self, neighbour: &Fragment) -> bool {
         match self {
-            Self::Head => neighbour.carry_over,
+            Self::Head => neighbour.continued,
             Self::Tail => neighbour.continues,
         }
     }
@@ -268,7 +277,7 @@ impl Towards {
 /// The SDU is longer than [`SDU_OCTETS`].
 pub(crate) struct TooLong;
 
-/// SDUs that a burst of frames gave besides those that are delivered in place.
+/// SDUs of a burst that are not delivered in place.
 #[derive(Debug)]
 pub struct Outbox {
     octets: Vec<u8>,
@@ -279,13 +288,14 @@ pub struct Outbox {
 impl Outbox {
     /// An outbox for bursts of at most `frames` frames of `frame_octets` each.
     pub fn new(frames: usize, frame_octets: usize) -> Self {
-        // Each segment of a frame can become an SDU with addresses of its own; one of them ends what was held before.
+        // Each segment of a frame can become an SDU with its own addresses; one of them completes held
+        // fragments.
         let sdus = frames * (SEGMENTS + 1);
-        let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + PIECES_OCTETS;
+        let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + MAX_FRAGMENT_OCTETS;
         Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames }
     }
 
-    /// The most frames of a burst.
+    /// Most frames of a burst.
     pub const fn frames(&self) -> usize {
         self.frames
     }
@@ -295,7 +305,7 @@ impl Outbox {
         Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
     }
 
-    /// The SDUs with these numbers, as [`crate::receive::Delivered::Separated`] names them.
+    /// The SDUs with these numbers, which [`crate::receive::Delivered::Separated`] names.
     pub fn sdus(&self, numbers: Range<usize>) -> impl Iterator<Item = &[u8]> {
         numbers.filter_map(|number| {
             let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
@@ -303,7 +313,7 @@ impl Outbox {
         })
     }
 
-    /// SDUs in it.
+    /// Number of SDUs in it.
     pub(crate) const fn len(&self) -> usize {
         self.ends.len()
     }
@@ -313,7 +323,8 @@ impl Outbox {
         self.ends.clear();
     }
 
-    /// Appends an SDU of `parts`. What does not fit an outbox of the right size is longer than any SDU.
+    /// Appends an SDU made of `parts`. An SDU that exceeds an outbox of the right size is longer than any
+    /// legal SDU.
     pub(crate) fn push<'p>(
         &mut self,
         addresses: &Addresses,
@@ -339,9 +350,9 @@ mod tests {
     use proptest::prelude::*;
     use std::vec;
 
-    fn piece(an: u8, pn: u64, continues: bool, carry_over: bool, milliseconds: u64) -> Fragment {
+    fn fragment(an: u8, pn: u64, continues: bool, continued: bool, milliseconds: u64) -> Fragment {
         let at = Instant::after_start(Duration::from_millis(milliseconds));
-        Fragment { an: An::from_tci(an), pn, addresses: [0; 12], continues, carry_over, at }
+        Fragment { an: An::from_tci(an), pn, addresses: [0; 12], continues, continued, at }
     }
 
     /// The octets of a piece tell which one it is.
@@ -351,62 +362,66 @@ mod tests {
 
     #[test]
     fn no_neighbour_beyond_either_end_of_the_pns() {
-        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
         assert_eq!(
-            pieces.offer(&piece(0, u64::MAX, false, true, 0), &[1; 9], &mut outbox),
+            reassembler.offer(&fragment(0, u64::MAX, false, true, 0), &[1; 9], &mut outbox),
             Outcome::default()
         );
-        assert_eq!(pieces.offer(&piece(0, 0, true, false, 0), &[1; 9], &mut outbox), Outcome::default());
-        assert_eq!(pieces.drop_below(An::from_tci(0), 1), 2, "nobody can answer them");
-        assert!(pieces.is_empty());
+        assert_eq!(
+            reassembler.offer(&fragment(0, 0, true, false, 0), &[1; 9], &mut outbox),
+            Outcome::default()
+        );
+        assert_eq!(reassembler.drop_below(An::from_tci(0), 1), 2, "nobody can answer them");
+        assert!(reassembler.is_empty());
     }
 
     #[test]
     fn dropping_below_spares_other_sas_and_those_with_a_neighbour() {
-        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
-        for (an, pn, continues, carry_over) in [
+        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        for (an, pn, continues, continued) in [
             (0, 1, false, true),
             (0, 5, true, true),
             (0, 6, true, true),
             (1, 1, false, true),
             (0, 9, true, false),
         ] {
-            pieces.offer(&piece(an, pn, continues, carry_over, 0), &octets(an, pn, 7), &mut outbox);
+            reassembler.offer(&fragment(an, pn, continues, continued, 0), &octets(an, pn, 7), &mut outbox);
         }
         // (lowest PN, dropped, left): 1 misses 2; 5 misses 4; 6 misses 7 and, afterwards, 5; 9 misses 8.
         for (lowest, dropped, left) in
             [(2, 0, 5), (3, 1, 4), (4, 0, 4), (5, 1, 3), (6, 1, 2), (8, 0, 2), (9, 1, 1)]
         {
-            assert_eq!(pieces.drop_below(An::from_tci(0), lowest), dropped, "below {lowest}");
-            assert_eq!(pieces.len(), left);
+            assert_eq!(reassembler.drop_below(An::from_tci(0), lowest), dropped, "below {lowest}");
+            assert_eq!(reassembler.len(), left);
         }
-        assert_eq!(pieces.held[0].piece.an, An::from_tci(1));
-        assert_eq!(pieces.part(0), octets(1, 1, 7));
+        assert_eq!(reassembler.held[0].fragment.an, An::from_tci(1));
+        assert_eq!(reassembler.part(0), octets(1, 1, 7));
     }
 
     #[test]
     fn expiry_tells_whose_pieces_went() {
-        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
         for (an, milliseconds) in [(0, 0), (1, 10), (0, 20)] {
             let pn = 10 * milliseconds + 1;
-            pieces.offer(&piece(an, pn, false, true, milliseconds), &octets(an, pn, 5), &mut outbox);
+            reassembler.offer(&fragment(an, pn, false, true, milliseconds), &octets(an, pn, 5), &mut outbox);
         }
         for (milliseconds, expected) in [(100, vec![]), (110, vec![0]), (111, vec![1]), (500, vec![0])] {
             let mut ans = vec![];
             let now = Instant::after_start(Duration::from_millis(milliseconds));
-            pieces.expire(now, |an| ans.push(an.number()));
+            reassembler.expire(now, |an| ans.push(an.number()));
             assert_eq!(ans, expected, "after {milliseconds} ms");
         }
     }
 
     #[test]
     fn a_piece_that_is_longer_than_all_room_goes_itself() {
-        let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
-        pieces.offer(&piece(0, 1, false, true, 0), &[1; 9], &mut outbox);
-        let outcome = pieces.offer(&piece(0, 5, false, true, 0), &[1; PIECES_OCTETS + 1], &mut outbox);
-        assert_eq!((outcome, pieces.len()), (Outcome { overrun: 1, ..Outcome::default() }, 1));
+        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        reassembler.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut outbox);
+        let outcome =
+            reassembler.offer(&fragment(0, 5, false, true, 0), &[1; MAX_FRAGMENT_OCTETS + 1], &mut outbox);
+        assert_eq!((outcome, reassembler.len()), (Outcome { overrun: 1, ..Outcome::default() }, 1));
         let mut unwanted = Reassembler::new(false);
-        assert_eq!(unwanted.offer(&piece(0, 1, false, true, 0), &[1; 9], &mut outbox).overrun, 1);
+        assert_eq!(unwanted.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut outbox).overrun, 1);
         assert_eq!(unwanted.octets.capacity(), 0);
     }
 
@@ -435,7 +450,7 @@ mod tests {
 
     #[derive(Debug, Clone)]
     enum Step {
-        Offer { an: u8, pn: u64, continues: bool, carry_over: bool, len: usize },
+        Offer { an: u8, pn: u64, continues: bool, continued: bool, len: usize },
         DropBelow { an: u8, lowest: u64 },
         Expire { milliseconds: u64 },
         Retire { an: u8 },
@@ -444,7 +459,7 @@ mod tests {
     fn step() -> impl Strategy<Value = Step> {
         let offer = (0..4u8, 1..60u64, any::<bool>(), any::<bool>(), prop_oneof![1..200usize, 1..9000usize]);
         prop_oneof![
-            12 => offer.prop_map(|(an, pn, continues, carry_over, len)| Step::Offer { an, pn, continues, carry_over, len }),
+            12 => offer.prop_map(|(an, pn, continues, continued, len)| Step::Offer { an, pn, continues, continued, len }),
             1 => (0..4u8, 1..60u64).prop_map(|(an, lowest)| Step::DropBelow { an, lowest }),
             1 => (0..400u64).prop_map(|milliseconds| Step::Expire { milliseconds }),
             1 => (0..4u8).prop_map(|an| Step::Retire { an }),
@@ -455,22 +470,22 @@ mod tests {
         /// Whatever comes: pieces in are pieces joined, dropped and held; what is held is what came; no memory grows.
         #[test]
         fn pieces_add_up_and_memory_does_not_grow(steps in proptest::collection::vec(step(), 1..300)) {
-            let (mut pieces, mut outbox) = (Reassembler::new(true), Outbox::new(1, 9216));
-            let capacities = (pieces.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 9216));
+            let capacities = (reassembler.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
             let (mut offered, mut gone, mut clock) = (0, 0, 0);
             for step in steps {
                 clock += 1;
                 match step {
-                    Step::Offer { continues: false, carry_over: false, .. } => {}
-                    Step::Offer { an, pn, continues, carry_over, len } => {
+                    Step::Offer { continues: false, continued: false, .. } => {}
+                    Step::Offer { an, pn, continues, continued, len } => {
                         outbox.clear();
-                        let before = pieces.len() as u64;
-                        let one = piece(an, pn, continues, carry_over, clock);
-                        let outcome = pieces.offer(&one, &octets(an, pn, len), &mut outbox);
+                        let before = reassembler.len() as u64;
+                        let one = fragment(an, pn, continues, continued, clock);
+                        let outcome = reassembler.offer(&one, &octets(an, pn, len), &mut outbox);
                         offered += 1;
                         let whole = outcome.reassembled + outcome.too_long;
                         prop_assert!(whole <= 1 && outcome.reassembled == outbox.len() as u64);
-                        gone += if whole == 1 { before + 1 - pieces.len() as u64 } else { 0 };
+                        gone += if whole == 1 { before + 1 - reassembler.len() as u64 } else { 0 };
                         gone += outcome.overrun + outcome.mismatched;
                         for sdu in outbox.sdus(0..outbox.len()) {
                             // Runs of octets that count up the PNs of one SA.
@@ -480,20 +495,20 @@ mod tests {
                             prop_assert!(tags.windows(2).all(|pair| pair[1] == pair[0] + 4), "{:?}", tags);
                         }
                     }
-                    Step::DropBelow { an, lowest } => gone += pieces.drop_below(An::from_tci(an), lowest),
-                    Step::Retire { an } => gone += pieces.retire(An::from_tci(an)),
+                    Step::DropBelow { an, lowest } => gone += reassembler.drop_below(An::from_tci(an), lowest),
+                    Step::Retire { an } => gone += reassembler.retire(An::from_tci(an)),
                     Step::Expire { milliseconds } => {
                         let now = Instant::after_start(Duration::from_millis(milliseconds));
-                        pieces.expire(now, |_| gone += 1);
+                        reassembler.expire(now, |_| gone += 1);
                     }
                 }
-                prop_assert_eq!(offered, gone + pieces.len() as u64);
-                prop_assert_eq!(pieces.octets.len(), pieces.held.iter().map(|held| held.octets.len()).sum::<usize>());
-                for (index, Held { piece, octets: range }) in pieces.held.iter().enumerate() {
-                    prop_assert_eq!(pieces.part(index), octets(piece.an.number(), piece.pn, range.len()));
+                prop_assert_eq!(offered, gone + reassembler.len() as u64);
+                prop_assert_eq!(reassembler.octets.len(), reassembler.held.iter().map(|held| held.octets.len()).sum::<usize>());
+                for (index, HeldFragment { fragment, octets: range }) in reassembler.held.iter().enumerate() {
+                    prop_assert_eq!(reassembler.part(index), octets(fragment.an.number(), fragment.pn, range.len()));
                 }
             }
-            let now = (pieces.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            let now = (reassembler.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
             prop_assert_eq!(now, capacities);
         }
     }

@@ -1,6 +1,6 @@
-//! Verifying frames (IEEE 802.1AE-2018 clause 10.6).
+//! Verification of frames (IEEE 802.1AE-2018 clause 10.6).
 //!
-//! The clause's steps, in its order, and where they stand:
+//! The clause's steps, in its order, and their passes:
 //!
 //! | step | pass |
 //! |---|---|
@@ -13,23 +13,25 @@
 //! | PN judged again, `lowest_pn` moved, SecTAG and ICV taken off | 3 |
 //! | with MF or EXT: the secure data divided, its pieces joined to others | 3 |
 //!
-//! The PN is judged twice because two copies of a frame can stand in one burst: the first judgement saves the
-//! cipher's work on old frames, the second one decides. Only frames with a right ICV move the window: with
-//! `validate_frames` disabled nothing is judged, since anybody could move a window that anybody may write to.
+//! The PN is checked twice because one burst can hold two copies of a frame. The first check spares the
+//! cipher old frames; the second decides. Only frames with a right ICV move the window. With
+//! `validate_frames` disabled there is no check: anybody could move a window that everybody may write to.
 //!
-//! Departures from the Linux driver: padding behind the ICV of a short frame is cut off (there the frame is lost);
-//! VLAN tags in front of the SecTAG never come back into what is delivered (there they do, unauthenticated);
-//! duplicates inside the replay window are discarded.
+//! Departures from the Linux driver:
 //!
-//! Work for a burst of n frames: n headers read, n searches among at most [`SecY::RECEIVE_SCS`] SCs, n opens, n
-//! window updates of at most one write for each 64 PNs of the window.
+//! - Padding behind the ICV of a short frame is cut off (Linux loses the frame).
+//! - VLAN tags in front of the SecTAG are never delivered (Linux delivers them, unauthenticated).
+//! - Duplicates inside the replay window are discarded.
+//!
+//! Work for a burst of n frames: n headers read, n searches among at most [`SecY::RECEIVE_SCS`] SCs, n opens,
+//! n window updates of at most one write for each 64 PNs of the window.
 
 use crate::counters::{ReceiveSaCounters, SecYCounters};
 use crate::pn::{Freshness, recover};
 use crate::reassemble::{Fragment, Outbox, TooLong};
 use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
-use crate::table::{ReceiveSc, SecY, Stranger};
+use crate::table::{ReceiveSc, SecY, UnmatchedFrame};
 use core::iter;
 use core::ops::Range;
 use suite::antedated::CacheHit;
@@ -39,20 +41,21 @@ use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS}
 use wire::extension::{self, ExtensionError, Segments};
 use wire::{An, EtherType, Instant, Pn, Sci, SecTag, SecTagError, SecureData};
 
-/// Why a received frame is not delivered. Each has its counter, in [`SecYCounters`] or [`ReceiveSaCounters`].
+/// Reason for not delivering a received frame. Each has its counter, in [`SecYCounters`] or
+/// [`ReceiveSaCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReceiveDiscard {
-    /// It is shorter than an Ethernet header.
+    /// Shorter than an Ethernet header.
     TooShort,
-    /// It has no SecTAG.
+    /// Without SecTAG.
     NoTag,
-    /// VLAN tags in clear stand in front of the SecTAG.
+    /// VLAN tags in clear precede the SecTAG.
     ClearVlan,
     /// The SecTAG breaks this rule of clause 9.
     BadTag(SecTagError),
-    /// The PN field is 0, or with XPN the whole PN would be.
+    /// The PN field is 0, or with XPN the whole PN would be 0.
     PnZero,
-    /// There is no SC for it, or no SA in use.
+    /// No SC for it, or no SA in use.
     NoSaError,
     /// Its PN is below `lowest_pn`.
     Late,
@@ -64,7 +67,7 @@ pub enum ReceiveDiscard {
     Malformed(ExtensionError),
 }
 
-/// Why a frame is delivered. Each has its counter.
+/// Reason for delivering a frame. Each has its counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Delivery {
     Untagged,
@@ -75,21 +78,22 @@ enum Delivery {
     Invalid,
 }
 
-/// Proof that a frame passed reception as `validate_frames` asks. Only [`SecY::verify`] makes one, so a frame
-/// cannot reach the plain side around it.
+/// Proof that a frame passed reception as `validate_frames` requires. Only [`SecY::verify`] makes one, so a
+/// frame cannot bypass it to the plain side.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Verified(());
 
-/// What is delivered of a frame.
+/// Delivered part of a frame.
 #[derive(PartialEq, Eq, Debug)]
 pub enum Delivered {
-    /// The frame itself, as it stands now.
+    /// The frame itself, in its present state.
     Whole(Verified),
-    /// The SDUs with these numbers in the outbox; none, if it holds nothing but a piece that waits for its neighbour.
+    /// The SDUs with these numbers in the outbox. None if the frame holds only a fragment that waits for its
+    /// neighbour.
     Separated(Range<usize>, Verified),
 }
 
-/// A frame on its way in.
+/// A received frame under verification.
 #[derive(Debug)]
 pub struct Incoming<'b> {
     frame: Frame<'b>,
@@ -97,7 +101,7 @@ pub struct Incoming<'b> {
     outcome: Result<Delivered, ReceiveDiscard>,
 }
 
-/// What pass 1 prepares for the others.
+/// Result of pass 1 for the other passes.
 #[derive(Debug)]
 struct Open {
     sc: usize,
@@ -110,26 +114,26 @@ struct Open {
     text: usize,
     data: SecureData,
     /// Octets of extension headers; `None` if the frame is one whole SDU.
-    division: Option<usize>,
+    extension_octets: Option<usize>,
     more_fragments: bool,
     authentic: bool,
 }
 
 impl<'b> Incoming<'b> {
-    /// A frame that waits to be verified. Until then its outcome is a discard.
+    /// A frame to be verified. Its outcome is a discard until then.
     pub const fn new(frame: Frame<'b>) -> Self {
         Self { frame, open: None, outcome: Err(ReceiveDiscard::NoTag) }
     }
 
-    /// The frame, as it stands now.
+    /// The frame, in its present state.
     pub const fn frame(&self) -> &Frame<'b> {
         &self.frame
     }
 
-    /// What became of it.
+    /// Outcome of the verification.
     ///
     /// # Errors
-    /// The reason for which it must not be delivered.
+    /// The reason for not delivering it.
     pub fn into_outcome(self) -> Result<Delivered, ReceiveDiscard> {
         self.outcome
     }
@@ -152,35 +156,36 @@ fn open_run(sa: &mut ReceiveSa, run: &mut [Incoming<'_>]) {
     };
     for incoming in run {
         let Some(pn) = incoming.open.as_ref().map(|open| open.pn) else { continue };
-        if let Some(met) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
-            *match met {
-                CacheHit::Whole => &mut sa.counters.in_pkts_antedated,
-                CacheHit::Part => &mut sa.counters.in_pkts_antedated_in_part,
-                CacheHit::Nothing => &mut sa.counters.in_pkts_not_antedated,
+        if let Some(hit) = incoming.open_job().and_then(|job| antedated.open(&sa.key.key, pn, job)) {
+            *match hit {
+                CacheHit::Full => &mut sa.counters.in_pkts_antedated,
+                CacheHit::Partial => &mut sa.counters.in_pkts_antedated_in_part,
+                CacheHit::Miss => &mut sa.counters.in_pkts_not_antedated,
             } += 1;
         }
     }
 }
 
-/// Takes off SecTAG, ICV and what follows them, and delivers.
+/// Removes SecTAG, ICV and all octets behind them, and delivers the frame.
 fn unprotect(frame: &mut Frame<'_>, tag: usize, secure_data: usize) -> Delivered {
     frame.shrink(tag);
     frame.truncate(ADDRESSES_OCTETS + secure_data);
     Delivered::Whole(Verified(()))
 }
 
-/// What pass 1 finds.
+/// Result of pass 1.
 enum Admission {
     /// To be opened.
     Open(Open),
-    /// To be delivered at once, without `tag` octets behind the addresses and with `secure_data` octets of data.
+    /// To be delivered at once, without `tag` octets behind the addresses and with `secure_data` octets of
+    /// data.
     Deliver { delivery: Delivery, at: At, tag: usize, secure_data: usize },
 }
 
-/// The SA that a verdict is counted at: index of its SC and AN; `None` before one is found.
+/// SA that counts a verdict: index of its SC, and AN. `None` before one is found.
 type At = Option<(usize, An)>;
 
-/// A discard, and where it is counted.
+/// A discard, and the SA that counts it.
 struct Refusal {
     discard: ReceiveDiscard,
     at: At,
@@ -193,8 +198,8 @@ impl From<ReceiveDiscard> for Refusal {
 }
 
 impl SecY {
-    /// Verifies a burst of frames in place, in order. SDUs that are not a frame of their own go to `outbox`, which is
-    /// emptied first; it is made for bursts at least as long as this one.
+    /// Verifies a burst of frames in place, in order. SDUs that are not a frame of their own go to `outbox`,
+    /// which is emptied first. The outbox has room for bursts at least as long as this one.
     pub fn verify(&mut self, now: Instant, burst: &mut [Incoming<'_>], outbox: &mut Outbox) {
         outbox.clear();
         if !self.settings.replay_protect {
@@ -209,7 +214,7 @@ impl SecY {
                 }
                 Err(Refusal { discard, at }) => {
                     if discard == ReceiveDiscard::NoSaError {
-                        self.stranger = stranger(incoming.frame.octets());
+                        self.last_unmatched = unmatched_frame(incoming.frame.octets());
                     }
                     self.count(at, Err(discard));
                     incoming.outcome = Err(discard);
@@ -225,27 +230,29 @@ impl SecY {
         for Incoming { frame, open, outcome } in burst {
             let Some(open) = open else { continue };
             let mut verdict = self.settle(open);
-            *outcome = match (verdict, open.division) {
+            *outcome = match (verdict, open.extension_octets) {
                 (Ok(_), None) => Ok(unprotect(frame, open.tag, open.secure_data)),
                 (Ok(_), Some(_)) => {
                     let before = outbox.len();
-                    let divided = self.divide(now, open, frame.octets(), outbox);
-                    verdict = divided.and(verdict);
-                    divided.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
+                    let split = self.split_sdus(now, open, frame.octets(), outbox);
+                    verdict = split.and(verdict);
+                    split.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
                 }
                 (Err(discard), _) => Err(discard),
             };
             self.count(Some((open.sc, open.an)), verdict);
             if self.settings.reassemble {
-                self.drop_hopeless_pieces(open.sc, open.an);
+                self.drop_late_fragments(open.sc, open.an);
             }
         }
     }
 
-    /// Drops pieces that have waited too long, where no `lowest_pn` decides about them.
+    /// Drops fragments past their lifetime, where no `lowest_pn` decides.
     fn expire(&mut self, now: Instant) {
-        for ReceiveSc { pieces, sas, .. } in self.receive.iter_mut().filter(|sc| !sc.pieces.is_empty()) {
-            pieces.expire(now, |an| {
+        for ReceiveSc { reassembler, sas, .. } in
+            self.receive.iter_mut().filter(|sc| !sc.reassembler.is_empty())
+        {
+            reassembler.expire(now, |an| {
                 if let Some(sa) = &mut sas[an.index()] {
                     sa.counters.in_pieces_expired += 1;
                 }
@@ -253,19 +260,19 @@ impl SecY {
         }
     }
 
-    /// Drops pieces that nothing can complete any more, now that `lowest_pn` of their SA has moved.
-    fn drop_hopeless_pieces(&mut self, sc: usize, an: An) {
+    /// Drops fragments that can no longer be completed, after `lowest_pn` of their SA has moved.
+    fn drop_late_fragments(&mut self, sc: usize, an: An) {
         let sc = &mut self.receive[sc];
-        if !self.settings.replay_protect || sc.pieces.is_empty() {
+        if !self.settings.replay_protect || sc.reassembler.is_empty() {
             return;
         }
         if let Some(sa) = &mut sc.sas[an.index()] {
-            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
         }
     }
 
-    /// Takes the SDUs out of a verified frame, and what of it belongs to others.
-    fn divide(
+    /// Splits a verified frame into its SDUs and its fragments of others.
+    fn split_sdus(
         &mut self,
         now: Instant,
         open: &Open,
@@ -273,7 +280,7 @@ impl SecY {
         outbox: &mut Outbox,
     ) -> Result<(), ReceiveDiscard> {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
-        let (headers, data) = behind[open.tag..].split_at(open.division.unwrap_or(0));
+        let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
         let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
         let sc = &mut self.receive[open.sc];
         let sa = sc.sas[open.an.index()].as_mut().ok_or(ReceiveDiscard::NoSaError)?;
@@ -282,8 +289,8 @@ impl SecY {
             let segment;
             (segment, data) = data.split_at(octets.into());
             let continues = index == 0 && segments.continues();
-            let carry_over = index == last && open.more_fragments;
-            if !continues && !carry_over {
+            let continued = index == last && open.more_fragments;
+            if !continues && !continued {
                 match outbox.push(addresses, iter::once(segment)) {
                     Ok(()) => sa.counters.in_sdus_separated += 1,
                     Err(TooLong) => sa.counters.in_sdus_too_long += 1,
@@ -291,8 +298,8 @@ impl SecY {
                 continue;
             }
             let (an, pn) = (open.an, open.pn.number());
-            let piece = Fragment { an, pn, addresses: *addresses, continues, carry_over, at: now };
-            let outcome = sc.pieces.offer(&piece, segment, outbox);
+            let fragment = Fragment { an, pn, addresses: *addresses, continues, continued, at: now };
+            let outcome = sc.reassembler.offer(&fragment, segment, outbox);
             sa.counters.in_sdus_reassembled += outcome.reassembled;
             sa.counters.in_sdus_too_long += outcome.too_long;
             sa.counters.in_pieces_overrun += outcome.overrun;
@@ -330,16 +337,16 @@ impl SecY {
         }
         let behind_addresses = &frame.octets()[ADDRESSES_OCTETS..];
         let tag = SecTag::parse(behind_addresses).map_err(ReceiveDiscard::BadTag)?;
-        let division =
-            self.division(&tag, &behind_addresses[tag.octets()..]).map_err(ReceiveDiscard::BadTag)?;
-        let behind = behind_addresses.len() - tag.octets() - division.unwrap_or(0);
+        let extension_octets =
+            self.extension_octets(&tag, &behind_addresses[tag.octets()..]).map_err(ReceiveDiscard::BadTag)?;
+        let behind = behind_addresses.len() - tag.octets() - extension_octets.unwrap_or(0);
         let secure_data = tag.secure_data_octets(behind).map_err(ReceiveDiscard::BadTag)?;
-        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data, division)
+        self.admit_to_sa(&tag, tag.sc.sci(header.source), secure_data, extension_octets)
     }
 
-    /// Octets of extension headers behind a SecTAG; `None` if the frame is one whole SDU. Who has not agreed on MF and
-    /// EXT takes them for reserved bits.
-    fn division(&self, tag: &SecTag, behind: &[u8]) -> Result<Option<usize>, SecTagError> {
+    /// Octets of extension headers behind a SecTAG; `None` if the frame is one whole SDU. Without an
+    /// agreement on MF and EXT, these are reserved bits.
+    fn extension_octets(&self, tag: &SecTag, behind: &[u8]) -> Result<Option<usize>, SecTagError> {
         match (tag.extended, tag.more_fragments) {
             (false, false) => Ok(None),
             _ if !self.settings.reassemble => Err(SecTagError::ReservedBits),
@@ -357,12 +364,12 @@ impl SecY {
         tag: &SecTag,
         sci: Option<Sci>,
         secure_data: usize,
-        division: Option<usize>,
+        extension_octets: Option<usize>,
     ) -> Result<Admission, Refusal> {
         let settings = &self.settings;
         let index = match sci {
             Some(sci) => self.receive.iter().position(|sc| sc.sci() == sci),
-            // Clause 9.9: without SCI the LAN is point to point, and there is but one SC.
+            // Clause 9.9: without an SCI the LAN is point to point, with only one SC.
             None => (self.receive.len() == 1).then_some(0),
         };
         let deliver = |delivery, at| Ok(Admission::Deliver { delivery, at, tag: tag.octets(), secure_data });
@@ -373,8 +380,8 @@ impl SecY {
             }
             return deliver(Delivery::NoSa, None);
         };
-        // Under an SA with an offset nothing is divided: there the bits are reserved.
-        if division.is_some() && sa.key.protection.has_offset() {
+        // An SA with an offset has no fragments: the bits are reserved there.
+        if extension_octets.is_some() && sa.key.protection.has_offset() {
             return Err(ReceiveDiscard::BadTag(SecTagError::ReservedBits).into());
         }
         let pn =
@@ -398,10 +405,10 @@ impl SecY {
             nonce: sa.key.nonce(sci, pn),
             tag: tag.octets(),
             secure_data,
-            aad: ADDRESSES_OCTETS + tag.octets() + division.unwrap_or(0) + clear,
+            aad: ADDRESSES_OCTETS + tag.octets() + extension_octets.unwrap_or(0) + clear,
             text: secure_data - clear,
             data: tag.data,
-            division,
+            extension_octets,
             more_fragments: tag.more_fragments,
             authentic: false,
         }))
@@ -410,7 +417,7 @@ impl SecY {
     /// Pass 3: decides and commits.
     fn settle(&mut self, open: &Open) -> Result<Delivery, ReceiveDiscard> {
         let settings = self.settings;
-        // Nothing retires an SA between the passes of one burst; without one the frame is discarded all the same.
+        // Nothing retires an SA between the passes of a burst; if it did, the frame would be discarded.
         let sa = self.receive[open.sc].sa_mut(open.an).ok_or(ReceiveDiscard::NoSaError)?;
         if !open.authentic {
             let strict = settings.validate_frames == ValidateFrames::Strict || open.data != SecureData::Clear;
@@ -432,21 +439,21 @@ impl SecY {
     }
 }
 
-/// Whose frame this is that no SA is for, as it says itself. Read once more, so that frames with an SA cost nothing.
-fn stranger(frame: &[u8]) -> Option<Stranger> {
+/// SCI and AN that a frame without an SA claims. Parsed again, so that frames with an SA pay nothing.
+fn unmatched_frame(frame: &[u8]) -> Option<UnmatchedFrame> {
     let header = Header::parse(frame).ok()?;
     let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
     let tag = SecTag::parse(behind).ok()?;
-    Some(Stranger { sci: tag.sc.sci(header.source), an: tag.an })
+    Some(UnmatchedFrame { sci: tag.sc.sci(header.source), an: tag.an })
 }
 
-/// Where a verdict is counted.
+/// Counter of a verdict.
 enum Counter {
     SecY(fn(&mut SecYCounters) -> &mut u64),
     Sa(fn(&mut ReceiveSaCounters) -> &mut u64),
 }
 
-/// The counter of each verdict: the one place where reasons become counters.
+/// Mapping of verdicts to counters, the only one.
 const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
     use Counter::{Sa, SecY};
     match verdict {
@@ -470,7 +477,7 @@ const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
     }
 }
 
-/// Octets of secure data that are not the cipher's text: all without encryption, else those before the offset.
+/// Octets of secure data outside of the cipher's text: all without encryption, else those before the offset.
 fn clear_octets(protection: Protection, data: SecureData, secure_data: usize) -> usize {
     match (data, protection) {
         (SecureData::Clear | SecureData::Changed, _) => secure_data,

@@ -1,4 +1,4 @@
-//! SAs: a key, what it protects, and the PNs or the replay window that belong to it.
+//! SAs: a key, its protection, and its PNs or its replay window.
 
 use suite::{Key, Nonce, Salt};
 use wire::{An, Pn, Sci, Ssci};
@@ -12,16 +12,16 @@ use crate::settings::Protection;
 use crate::table::InstallError;
 use crate::transmit::TransmitDiscard;
 
-/// What stands in place of the SCI in the nonce of an XPN suite (clause 10.7.13).
+/// Replacement of the SCI in the nonce of an XPN suite (clause 10.7.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct XpnBinding {
     /// The short SCI, different for each SC that uses the key.
     pub ssci: Ssci,
-    /// The salt, the same for all of them.
+    /// The salt, common to all of them.
     pub salt: Salt,
 }
 
-/// The key of an SA, what composes its nonces, and what it protects.
+/// Key of an SA, with the inputs of its nonces and its protection.
 #[derive(Debug)]
 pub(crate) struct SaKey {
     pub(crate) key: Key,
@@ -44,7 +44,7 @@ impl SaKey {
         self.xpn.is_some()
     }
 
-    /// The nonce of the frame with `pn` in the SC `sci` (clauses 14.5 to 14.8).
+    /// Nonce of the frame with `pn` in the SC `sci` (clauses 14.5 to 14.8).
     pub(crate) const fn nonce(&self, sci: Sci, pn: Pn) -> Nonce {
         match &self.xpn {
             None => Nonce::new(sci, pn),
@@ -60,15 +60,15 @@ pub struct TransmitSa {
     pub(crate) key: SaKey,
     pub(crate) pns: TransmitPns,
     pub(crate) counters: TransmitSaCounters,
-    /// The frame before was discarded for this reason, and was in a chain: what continues it must not be sent.
+    /// Reason why the previous frame of a chain was discarded: its continuation must not be sent.
     pub(crate) broken_chain: Option<TransmitDiscard>,
-    /// What is ready for its next frames, if its key antedates.
+    /// Prepared keystreams of its next frames, if its key antedates.
     pub(crate) antedated: Option<Box<Antedated>>,
 }
 
 impl TransmitSa {
-    /// An SA whose first frame gets `next_pn`, and that may use the PNs up to `reserved` until
-    /// [`SecY::reserve_through`] allows more. Without PN leases `reserved` is [`Pn::LAST_64`].
+    /// An SA whose first frame gets `next_pn`. It may use the PNs up to `reserved` until
+    /// [`SecY::reserve_through`] permits more. Without PN leases `reserved` is [`Pn::LAST_64`].
     ///
     /// # Errors
     /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].
@@ -92,17 +92,17 @@ impl TransmitSa {
         self.an
     }
 
-    /// How it protects.
+    /// Its protection.
     pub const fn protection(&self) -> Protection {
         self.key.protection
     }
 
-    /// The PNs that are left.
+    /// The remaining PNs.
     pub const fn pns(&self) -> &TransmitPns {
         &self.pns
     }
 
-    /// What was sent under this SA.
+    /// Counters of frames sent under this SA.
     pub const fn counters(&self) -> &TransmitSaCounters {
         &self.counters
     }
@@ -116,12 +116,12 @@ pub struct ReceiveSa {
     pub(crate) key: SaKey,
     pub(crate) window: ReplayWindow,
     pub(crate) counters: ReceiveSaCounters,
-    /// What is ready for the frames to come, if its key antedates.
+    /// Prepared keystreams of expected frames, if its key antedates.
     pub(crate) antedated: Option<Box<Antedated>>,
 }
 
 impl ReceiveSa {
-    /// An SA that takes no PN below `lowest_pn`, with a replay window of `replay_window` PNs (at most
+    /// An SA that accepts no PN below `lowest_pn`, with a replay window of `replay_window` PNs (at most
     /// [`ReplayWindow::WIDEST`]).
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl ReceiveSa {
         &self.window
     }
 
-    /// What was received under this SA.
+    /// Counters of frames received under this SA.
     pub const fn counters(&self) -> &ReceiveSaCounters {
         &self.counters
     }

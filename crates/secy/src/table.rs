@@ -5,8 +5,8 @@
 //!        └─ ReceiveSc (several) ── SA by AN 0..3, each enabled or not (inUse)
 //! ```
 //!
-//! A rekey loses no frame: the new SA is *installed* and *enabled* on the receivers, then enabled on the sender,
-//! and the old one *retired* when what was in flight under it has arrived. When that is, is the caller's to say:
+//! A rekey loses no frame. The new SA is *installed* and *enabled* on the receivers, then enabled on the
+//! sender. The old one is *retired* when frames in flight under it have arrived. The caller decides when:
 //! there is no clock here.
 
 use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
@@ -17,12 +17,12 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use wire::{An, Pn, Sci};
 
-/// Why an SA or SC cannot be installed.
+/// Reason why an SA or SC cannot be installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InstallError {
-    /// The AN holds an SA already: retire it first.
+    /// The AN already holds an SA: retire it first.
     AnInUse,
-    /// The key's suite is XPN and SSCI and salt are missing, or the other way about.
+    /// The suite is XPN without SSCI and salt, or not XPN with them.
     XpnBinding,
     /// XPN suites have no confidentiality offset (clause 14.7).
     OffsetWithXpn,
@@ -42,20 +42,20 @@ pub struct ReceiveSc {
     sci: Sci,
     pub(crate) sas: [Option<Box<ReceiveSa>>; An::COUNT],
     pub(crate) retired: ReceiveSaCounters,
-    /// Pieces of SDUs that wait for their neighbours.
-    pub(crate) pieces: Reassembler,
+    /// Fragments of SDUs that wait for their neighbours.
+    pub(crate) reassembler: Reassembler,
 }
 
 impl ReceiveSc {
-    /// An SC without SAs, for a SecY that reassembles or not. Allocates, so that installing it does not.
+    /// An SC without SAs, for a SecY with or without reassembly. Allocates, so that installing it does not.
     pub fn new(sci: Sci, reassemble: bool) -> Self {
         let retired = ReceiveSaCounters::default();
-        Self { sci, sas: [const { None }; An::COUNT], retired, pieces: Reassembler::new(reassemble) }
+        Self { sci, sas: [const { None }; An::COUNT], retired, reassembler: Reassembler::new(reassemble) }
     }
 
-    /// Pieces of SDUs that wait for their neighbours.
-    pub const fn pieces(&self) -> &Reassembler {
-        &self.pieces
+    /// Fragments of SDUs that wait for their neighbours.
+    pub const fn reassembler(&self) -> &Reassembler {
+        &self.reassembler
     }
 
     /// The SCI.
@@ -78,7 +78,7 @@ impl ReceiveSc {
 
     fn retire(&mut self, an: An) -> Option<Box<ReceiveSa>> {
         let mut sa = self.sas[an.index()].take()?;
-        sa.counters.in_pieces_retired += self.pieces.retire(an);
+        sa.counters.in_pieces_retired += self.reassembler.retire(an);
         self.retired.add(&sa.counters);
         Some(sa)
     }
@@ -104,25 +104,25 @@ pub struct SecY {
     pub(crate) encoding_sa: Option<An>,
     pub(crate) transmit_retired: TransmitSaCounters,
     pub(crate) receive: Vec<ReceiveSc>,
-    pub(crate) stranger: Option<Stranger>,
+    pub(crate) last_unmatched: Option<UnmatchedFrame>,
 }
 
-/// A frame for which there is no SA.
+/// A received frame without an SA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stranger {
-    /// The SCI that it bears, or that its source address stands for; none if it bears none.
+pub struct UnmatchedFrame {
+    /// SCI that it claims explicitly or by its source address; `None` if it claims none.
     pub sci: Option<Sci>,
     /// Its AN.
     pub an: An,
 }
 
 impl SecY {
-    /// Receive SCs that a SecY has room for. A frame's SC is searched among them.
+    /// Most receive SCs of a SecY. The SC of a frame is searched among them.
     pub const RECEIVE_SCS: usize = 32;
 
-    /// A SecY that transmits as `sci`. It has no SA, so it discards every SDU and every protected frame.
+    /// A SecY that transmits as `sci`. Without an SA it discards every SDU and every protected frame.
     pub fn new(sci: Sci, settings: Settings) -> Self {
-        // What is not verified must not be joined to what is.
+        // Unverified data must not be joined to verified data.
         let strict = settings.validate_frames == ValidateFrames::Strict;
         let settings = Settings { reassemble: settings.reassemble && strict, ..settings };
         Self {
@@ -133,7 +133,7 @@ impl SecY {
             encoding_sa: None,
             transmit_retired: TransmitSaCounters::default(),
             receive: Vec::with_capacity(Self::RECEIVE_SCS),
-            stranger: None,
+            last_unmatched: None,
         }
     }
 
@@ -152,13 +152,13 @@ impl SecY {
         &self.counters
     }
 
-    /// The last frame that was discarded because there is no SA for it.
-    pub const fn stranger(&self) -> Option<Stranger> {
-        self.stranger
+    /// The last frame that was discarded for lack of an SA.
+    pub const fn last_unmatched(&self) -> Option<UnmatchedFrame> {
+        self.last_unmatched
     }
 
-    /// Installs a transmit SA. It protects nothing before it is enabled. One that was retired goes on with its
-    /// PNs; its counters begin anew, for the SC's sum has the old ones already.
+    /// Installs a transmit SA. It protects nothing before it is enabled. A retired SA continues with its PNs;
+    /// its counters start at zero, since the SC's sum has the old ones.
     ///
     /// # Errors
     /// With the SA, which is not installed.
@@ -166,16 +166,16 @@ impl SecY {
         &mut self,
         mut sa: Box<TransmitSa>,
     ) -> Result<(), (InstallError, Box<TransmitSa>)> {
-        let place = &mut self.transmit[sa.an.index()];
-        if place.is_some() {
+        let slot = &mut self.transmit[sa.an.index()];
+        if slot.is_some() {
             return Err((InstallError::AnInUse, sa));
         }
         sa.counters = TransmitSaCounters::default();
-        *place = Some(sa);
+        *slot = Some(sa);
         Ok(())
     }
 
-    /// Makes the SA under `an` the one that protects frames (`encodingSA`). The one before stays installed.
+    /// Makes the SA under `an` the one that protects frames (`encodingSA`). The previous one stays installed.
     ///
     /// # Errors
     /// [`InstallError::UnknownAn`].
@@ -185,7 +185,7 @@ impl SecY {
         Ok(())
     }
 
-    /// Takes the transmit SA under `an` out. If it was the enabled one, SDUs are discarded from here on.
+    /// Removes the transmit SA under `an`. If it was the enabled one, SDUs are discarded from now on.
     pub fn retire_transmit(&mut self, an: An) -> Option<Box<TransmitSa>> {
         let sa = self.transmit[an.index()].take()?;
         self.transmit_retired.add(&sa.counters);
@@ -193,7 +193,7 @@ impl SecY {
         Some(sa)
     }
 
-    /// Allows the transmit SA under `an` the PNs up to and with `reserved`.
+    /// Permits the transmit SA under `an` the PNs up to and including `reserved`.
     ///
     /// # Errors
     /// [`InstallError::UnknownAn`].
@@ -212,7 +212,7 @@ impl SecY {
         self.install_prepared_sc(&mut sc)
     }
 
-    /// Takes a receive SC that was prepared where time does not matter; it is left where it is if it is refused.
+    /// Installs a receive SC that was prepared where time does not matter. A refused SC stays in `prepared`.
     ///
     /// # Errors
     /// [`InstallError::SciInUse`], [`InstallError::TooManyScs`].
@@ -228,14 +228,14 @@ impl SecY {
         Ok(())
     }
 
-    /// Takes a receive SC with its SAs out.
+    /// Removes a receive SC with its SAs.
     pub fn retire_receive_sc(&mut self, sci: Sci) -> Option<ReceiveSc> {
         let index = self.receive.iter().position(|sc| sc.sci == sci)?;
         Some(self.receive.swap_remove(index))
     }
 
-    /// Installs a receive SA. It verifies nothing before it is enabled. One that was retired goes on with its
-    /// replay window; its counters begin anew, for the SC's sum has the old ones already.
+    /// Installs a receive SA. It verifies nothing before it is enabled. A retired SA continues with its
+    /// replay window; its counters start at zero, since the SC's sum has the old ones.
     ///
     /// # Errors
     /// With the SA, which is not installed.
@@ -247,16 +247,16 @@ impl SecY {
         let Some(sc) = self.receive.iter_mut().find(|sc| sc.sci == sci) else {
             return Err((InstallError::UnknownSc, sa));
         };
-        let place = &mut sc.sas[sa.an.index()];
-        if place.is_some() {
+        let slot = &mut sc.sas[sa.an.index()];
+        if slot.is_some() {
             return Err((InstallError::AnInUse, sa));
         }
         (sa.in_use, sa.counters) = (false, ReceiveSaCounters::default());
-        *place = Some(sa);
+        *slot = Some(sa);
         Ok(())
     }
 
-    /// Lets the SA under `an` verify frames (`inUse`). The others of its SC go on.
+    /// Lets the SA under `an` verify frames (`inUse`). The SC's other SAs stay in use.
     ///
     /// # Errors
     /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
@@ -266,8 +266,8 @@ impl SecY {
         Ok(())
     }
 
-    /// Takes no PN below `lowest_pn` any more under `an`: they were delayed (delay protection, IEEE 802.1X-2020 clause
-    /// 9.10.1). Never allows one again that was refused. At most one step for each 64 PNs of the window.
+    /// Rejects PNs below `lowest_pn` under `an`: they were delayed (delay protection, IEEE 802.1X-2020 clause
+    /// 9.10.1). Never permits a rejected PN again. At most one step for each 64 PNs of the window.
     ///
     /// # Errors
     /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
@@ -276,17 +276,17 @@ impl SecY {
         let sa = sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?;
         sa.window.raise(lowest_pn);
         if self.settings.replay_protect {
-            sa.counters.in_pieces_lost += sc.pieces.drop_below(an, sa.window.lowest());
+            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
         }
         Ok(())
     }
 
-    /// Takes the receive SA under `an` out: frames under it are discarded from here on.
+    /// Removes the receive SA under `an`: frames under it are discarded from now on.
     pub fn retire_receive(&mut self, sci: Sci, an: An) -> Option<Box<ReceiveSa>> {
         self.receive.iter_mut().find(|sc| sc.sci == sci)?.retire(an)
     }
 
-    /// Takes the receive SAs under `an` out of all SCs, as the iterator goes on.
+    /// Removes the receive SAs under `an` from all SCs, while the iterator runs.
     pub fn retire_receive_everywhere(&mut self, an: An) -> impl Iterator<Item = Box<ReceiveSa>> + '_ {
         self.receive.iter_mut().filter_map(move |sc| sc.retire(an))
     }
@@ -314,7 +314,7 @@ impl SecY {
         self.receive.iter()
     }
 
-    /// What pass 1 of transmission needs, borrowed apart.
+    /// Fields that pass 1 of transmission needs, borrowed separately.
     pub(crate) fn transmitter(&mut self) -> (Sci, &Settings, &mut SecYCounters, Option<&mut TransmitSa>) {
         let sa = self.encoding_sa.and_then(|an| self.transmit[an.index()].as_deref_mut());
         (self.sci, &self.settings, &mut self.counters, sa)

@@ -1,4 +1,4 @@
-//! Protecting frames (IEEE 802.1AE-2018 clause 10.5).
+//! Protection of frames (IEEE 802.1AE-2018 clause 10.5).
 //!
 //! ```text
 //!  DA 6 | SA 6 |                                               SDU from its EtherType on
@@ -6,9 +6,9 @@
 //!  └───────────────────────── AAD ───────────────────────────┴ offset ┘└── text ─────┘   integrity only: all is AAD
 //! ```
 //!
-//! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]): then the caller says
-//! how the secure data divides. The frames that one SDU runs through are a *chain*: their PNs follow one another, so
-//! a chain for which the SA has not PNs enough is discarded whole, and so is what is left of one that has broken.
+//! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]); the caller
+//! gives the layout of the secure data. The frames of one SDU form a *chain* with consecutive PNs. If the SA
+//! lacks PNs for a chain, all of it is discarded, and so is the rest of a broken one.
 //!
 //! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
 
@@ -23,12 +23,12 @@ use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{Pn, ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 
-/// Why an SDU is not sent. Each has its counter in [`SecYCounters`].
+/// Reason for not sending an SDU. Each has its counter in [`SecYCounters`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransmitDiscard {
-    /// It is shorter than an Ethernet header.
+    /// Shorter than an Ethernet header.
     TooShort,
-    /// With SecTAG and ICV it would exceed the protected side's MTU, or the chunk it lies in.
+    /// With SecTAG and ICV it would exceed the protected side's MTU, or its chunk.
     TooLong,
     /// No transmit SA is enabled.
     NoSa,
@@ -55,25 +55,25 @@ impl SecYCounters {
 #[derive(PartialEq, Eq, Debug)]
 pub struct Protected(());
 
-/// How the secure data of a frame divides into SDUs.
+/// Layout of the secure data of a frame: its SDUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameLayout {
     /// The segments; their lengths add up to the secure data.
     pub segments: Segments,
-    /// How many frames follow in this one's chain: not 0 if its last SDU goes on in the next frame.
+    /// Number of frames that follow in this one's chain. Not 0 if its last SDU continues in the next frame.
     pub chain: u16,
 }
 
-/// A frame on its way out: an SDU, or what a division says.
+/// A frame to be sent: one SDU, or the segments of a layout.
 #[derive(Debug)]
 pub struct Outgoing<'b> {
     frame: Frame<'b>,
-    division: Option<FrameLayout>,
+    layout: Option<FrameLayout>,
     seal: Option<Seal>,
     outcome: Result<Protected, TransmitDiscard>,
 }
 
-/// What pass 1 prepares for pass 2.
+/// Result of pass 1 for pass 2.
 #[derive(Debug)]
 struct Seal {
     pn: Pn,
@@ -84,25 +84,25 @@ struct Seal {
 }
 
 impl<'b> Outgoing<'b> {
-    /// An SDU that waits to be protected. Until then its outcome is a discard.
+    /// An SDU to be protected. Its outcome is a discard until then.
     pub const fn new(frame: Frame<'b>) -> Self {
-        Self { frame, division: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
+        Self { frame, layout: None, seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
-    /// A frame of DA, SA and secure data that divides as told. Frames of a chain come one after the other.
-    pub const fn divided(frame: Frame<'b>, division: FrameLayout) -> Self {
-        Self { frame, division: Some(division), seal: None, outcome: Err(TransmitDiscard::NoSa) }
+    /// A frame of DA, SA and secure data with this layout. Frames of a chain follow one another.
+    pub const fn with_layout(frame: Frame<'b>, layout: FrameLayout) -> Self {
+        Self { frame, layout: Some(layout), seal: None, outcome: Err(TransmitDiscard::NoSa) }
     }
 
-    /// The frame, as it stands now.
+    /// The frame, in its present state.
     pub const fn frame(&self) -> &Frame<'b> {
         &self.frame
     }
 
-    /// What became of it.
+    /// Outcome of the protection.
     ///
     /// # Errors
-    /// The reason for which it must not be sent.
+    /// The reason for not sending it.
     pub fn into_outcome(self) -> Result<Protected, TransmitDiscard> {
         self.outcome
     }
@@ -115,20 +115,20 @@ impl<'b> Outgoing<'b> {
 }
 
 impl SecY {
-    /// Protects a burst of SDUs in place, in order, and says what has to be done for the next ones to find a PN.
+    /// Protects a burst of SDUs in place, in order. Returns the action that the next frames' PNs need.
     pub fn protect(&mut self, burst: &mut [Outgoing<'_>]) -> NextAction {
         let (sci, settings, counters, sa) = self.transmitter();
         let Some(sa) = sa.filter(|_| settings.protect_frames) else {
             for outgoing in burst {
                 outgoing.outcome = send_untagged(settings, counters, &outgoing.frame);
             }
-            return NextAction::GoOn;
+            return NextAction::Continue;
         };
         for outgoing in &mut *burst {
-            let continues = outgoing.division.is_some_and(|division| division.segments.continues());
+            let continues = outgoing.layout.is_some_and(|layout| layout.segments.continues());
             let admitted = match sa.broken_chain.filter(|_| continues) {
                 Some(discard) => Err(discard),
-                None => admit(sci, settings, sa, &mut outgoing.frame, outgoing.division.as_ref()),
+                None => admit(sci, settings, sa, &mut outgoing.frame, outgoing.layout.as_ref()),
             };
             sa.broken_chain = admitted.as_ref().err().copied();
             match admitted {
@@ -158,18 +158,17 @@ fn seal(sa: &mut TransmitSa, burst: &mut [Outgoing<'_>]) {
     };
     for outgoing in burst {
         let Some(pn) = outgoing.seal.as_ref().map(|seal| seal.pn) else { continue };
-        if let Some(met) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
-            *match met {
-                CacheHit::Whole => &mut sa.counters.out_pkts_antedated,
-                CacheHit::Part => &mut sa.counters.out_pkts_antedated_in_part,
-                CacheHit::Nothing => &mut sa.counters.out_pkts_not_antedated,
+        if let Some(hit) = outgoing.seal_job().and_then(|job| antedated.seal(&sa.key.key, pn, job)) {
+            *match hit {
+                CacheHit::Full => &mut sa.counters.out_pkts_antedated,
+                CacheHit::Partial => &mut sa.counters.out_pkts_antedated_in_part,
+                CacheHit::Miss => &mut sa.counters.out_pkts_not_antedated,
             } += 1;
         }
     }
 }
 
-/// What becomes of an SDU that gets no SecTAG: it leaves as it is if `protect_frames` is false, and not at all
-/// otherwise.
+/// Outcome of an SDU without SecTAG: it is sent unchanged if `protect_frames` is false, else discarded.
 fn send_untagged(
     settings: &Settings,
     counters: &mut SecYCounters,
@@ -194,16 +193,16 @@ const fn longest(settings: &Settings) -> usize {
     settings.mtu.saturating_add(HEADER_OCTETS)
 }
 
-/// Pass 1: takes a PN and writes the SecTAG. A PN is taken last, so that none is spent on a frame that is not sent.
+/// Pass 1: takes a PN and writes the SecTAG. Takes the PN last, so that no discarded frame spends one.
 fn admit(
     sci: Sci,
     settings: &Settings,
     sa: &mut TransmitSa,
     frame: &mut Frame<'_>,
-    division: Option<&FrameLayout>,
+    layout: Option<&FrameLayout>,
 ) -> Result<Seal, TransmitDiscard> {
     // A segment that continues an SDU may be shorter than an EtherType.
-    let shortest = if division.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
+    let shortest = if layout.is_some() { ADDRESSES_OCTETS + 1 } else { HEADER_OCTETS };
     if frame.len() < shortest {
         return Err(TransmitDiscard::TooShort);
     }
@@ -213,8 +212,8 @@ fn admit(
         SciInclusion::EndStation => ScEncoding::EndStation,
     };
     let secure_data = frame.len() - ADDRESSES_OCTETS;
-    let extensions = division.map_or(0, |division| division.segments.header_octets());
-    let chain = division.map_or(0, |division| division.chain);
+    let extensions = layout.map_or(0, |layout| layout.segments.header_octets());
+    let chain = layout.map_or(0, |layout| layout.chain);
     let headers = sc.tag_octets() + extensions;
     let fits = frame.len() + headers + ICV_OCTETS <= longest(settings);
     if !fits || !frame.has_room(headers, ICV_OCTETS) {
@@ -240,8 +239,8 @@ fn admit(
     };
     let behind_addresses = &mut frame.octets_mut()[ADDRESSES_OCTETS..];
     tag.encode(behind_addresses);
-    if let Some(division) = division {
-        division.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
+    if let Some(layout) = layout {
+        layout.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
     }
     let aad = ADDRESSES_OCTETS + headers + clear;
     Ok(Seal { pn, nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })

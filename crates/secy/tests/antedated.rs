@@ -199,7 +199,7 @@ fn no_pn_is_prepared_for_behind_the_last() {
     }
 }
 
-/// What a SecY with this ready goes through.
+/// Run of a SecY with this preparation.
 #[derive(Debug, Clone)]
 enum Step {
     Idle(usize),

@@ -101,7 +101,7 @@ fn end_station_frames_from_another_address_are_unknown() {
     let bridged = ethernet(MAC_A, MAC_B, EtherType::IPV4, &payload(60, 0));
     let frame = protect(&mut tx, &bridged).passed();
     assert_eq!(verify(&mut receiver_of(&[A]), &frame), NO_SA);
-    // Where that address has an SC too, the nonce differs.
+    // If that address has an SC too, the nonce differs.
     assert_eq!(verify(&mut receiver_of(&[A, B]), &frame), Outcome::Discarded(ReceiveDiscard::NotValid));
 }
 

@@ -62,7 +62,7 @@ fn setup() -> impl Strategy<Value = (Settings, Rules, CipherSuite, u64)> {
     })
 }
 
-/// What befalls a frame on its way.
+/// Fate of a frame on its way.
 #[derive(Debug, Clone, Copy)]
 enum Mishap {
     Lose,
@@ -144,7 +144,7 @@ const fn pieces_dropped(c: &ReceiveSaCounters) -> u64 {
     c.in_pieces_lost + c.in_pieces_expired + c.in_pieces_overrun + c.in_pieces_mismatched
 }
 
-/// How often each SDU occurs.
+/// Number of occurrences of each SDU.
 fn count(sdus: &[Vec<u8>]) -> HashMap<&[u8], usize> {
     sdus.iter().fold(HashMap::new(), |mut counts, sdu| {
         *counts.entry(&sdu[..]).or_default() += 1;
@@ -186,7 +186,7 @@ proptest! {
         }
         prop_assert_eq!(count(&got), count(&sdus));
         let c = sc(&rx).counters();
-        prop_assert_eq!((sc(&rx).pieces().len(), pieces_dropped(&c), c.in_pkts_ok), (0, 0, frames.len() as u64));
+        prop_assert_eq!((sc(&rx).reassembler().len(), pieces_dropped(&c), c.in_pkts_ok), (0, 0, frames.len() as u64));
     }
 
     #[test]
@@ -243,7 +243,7 @@ proptest! {
         }
     }
 
-    /// What is missing is explained: SDUs sent are those delivered and those with a lost frame.
+    /// Missing SDUs are explained: sent SDUs are those delivered and those with a lost frame.
     #[test]
     fn an_sdu_is_missing_only_if_a_frame_of_it_is(
         (settings, rules, suite, first) in setup(),
@@ -265,7 +265,7 @@ proptest! {
         let mut expected = vec![true; sdus.len()];
         for (index, frame) in plan.frames().iter().enumerate().filter(|&(index, _)| is_lost(index)) {
             prop_assert!(index < frames.len());
-            plan.parts(frame).iter().for_each(|part| expected[part.sdu] = false);
+            plan.fragments(frame).iter().for_each(|part| expected[part.sdu] = false);
         }
         let expected: Vec<_> = sdus.iter().zip(expected).filter(|(_, whole)| *whole).map(|(sdu, _)| sdu.clone()).collect();
         let c = sc(&rx).counters();
@@ -276,7 +276,7 @@ proptest! {
             prop_assert!(count(&got).keys().all(|sdu| expected.contains_key(sdu)));
         }
         // Of what arrived, each piece was joined, is held, or was thrown out.
-        let spans = |sdu: usize, index: usize| plan.parts(&plan.frames()[index]).iter().any(|part| part.sdu == sdu);
+        let spans = |sdu: usize, index: usize| plan.fragments(&plan.frames()[index]).iter().any(|part| part.sdu == sdu);
         let pieces_of = |sdu: usize, among: &[usize]| among.iter().filter(|&&index| spans(sdu, index)).count();
         let all: Vec<_> = (0..frames.len()).collect();
         let got = count(&got);
@@ -286,7 +286,7 @@ proptest! {
             arrived += pieces;
             joined += if got.contains_key(&sdu[..]) { pieces } else { 0 };
         }
-        let accounted = joined + sc(&rx).pieces().len() + pieces_dropped(&c) as usize;
+        let accounted = joined + sc(&rx).reassembler().len() + pieces_dropped(&c) as usize;
         prop_assert_eq!(arrived, accounted);
     }
 }

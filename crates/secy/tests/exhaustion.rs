@@ -57,7 +57,7 @@ fn the_last_pns_of_each_suite() {
         assert_eq!(delivered, sdus(3, 60).into_iter().map(Outcome::Passed).collect::<Vec<_>>(), "{suite}");
 
         start_sending(&mut tx, transmit_sa(suite, 1, 1, Pn::LAST_64));
-        assert_eq!(protect_burst(&mut tx, &sdus(1, 60)).0, NextAction::GoOn, "another SA sends again");
+        assert_eq!(protect_burst(&mut tx, &sdus(1, 60)).0, NextAction::Continue, "another SA sends again");
     }
 }
 
@@ -67,7 +67,7 @@ fn the_soft_end() {
     for (suite, rekey_at) in [(SUITE, 0xc000_0000_u64), (XPN, 0xc000_0000_0000_0000)] {
         let mut tx = sender(A, SETTINGS, suite, rekey_at - 3);
         let (next, outcomes) = protect_burst(&mut tx, &sdus(2, 60));
-        assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::GoOn, 2), "{suite}");
+        assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::Continue, 2), "{suite}");
         for _ in 0..3 {
             let (next, outcomes) = protect_burst(&mut tx, &sdus(2, 60));
             assert_eq!((next, outcomes.iter().filter_map(low_pn).count()), (NextAction::Rekey, 2), "{suite}");
@@ -78,22 +78,22 @@ fn the_soft_end() {
 /// A block of PNs that ends inside a burst, and one that is extended in time.
 #[test]
 fn reservations() {
-    use NextAction::{AwaitReservation, GoOn, Reserve};
+    use NextAction::{AwaitReservation, Continue, Reserve};
     let mut tx = SecY::new(A, SETTINGS);
     start_sending(&mut tx, transmit_sa(SUITE, 0, 1, pn(10)));
     // (reserved before the burst, SDUs, what passes, what is next)
     let rows = [
-        (None, 3, 3, GoOn),
+        (None, 3, 3, Continue),
         (None, 2, 2, Reserve),
         (None, 7, 5, AwaitReservation),
         (None, 1, 0, AwaitReservation),
         (Some(10), 1, 0, AwaitReservation),
         (Some(4), 1, 0, AwaitReservation),
-        (Some(20), 0, 0, GoOn),
+        (Some(20), 0, 0, Continue),
         (Some(20), 6, 6, Reserve),
-        (Some(30), 1, 1, GoOn),
+        (Some(30), 1, 1, Continue),
         (None, 20, 13, AwaitReservation),
-        (Some(LAST_32), 4, 4, GoOn),
+        (Some(LAST_32), 4, 4, Continue),
     ];
     let mut expected_pn = 1;
     for (row, (reserved, count, passes, action)) in rows.into_iter().enumerate() {
@@ -147,7 +147,7 @@ fn nothing_is_sent_from_outside() {
     }
 }
 
-/// What is discarded costs no PN, in whatever place of a burst it stands.
+/// A discarded frame costs no PN, wherever it stands in a burst.
 #[test]
 fn no_pn_is_spent_on_a_discarded_frame() {
     let (short, long) = (vec![0; 13], sdu(1600, 0));

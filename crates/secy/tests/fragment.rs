@@ -50,13 +50,13 @@ fn check(settings: &Settings, rules: &Rules, octets: &[usize], template: &[u8]) 
     let mut covered = vec![0; sdus.len()];
     let mut before: Option<(usize, u16)> = None;
     for frame in plan.frames() {
-        let parts = plan.parts(frame);
+        let parts = plan.fragments(frame);
         let data: usize = parts.iter().map(|part| part.octets.len()).sum();
-        let headers = frame.division.map_or(0, |division| division.segments.header_octets());
+        let headers = frame.layout.map_or(0, |division| division.segments.header_octets());
         assert!(data + headers <= capacity(settings), "{octets:?} {settings:?} {rules:?}");
         assert!(parts.len() == 1 || rules.concatenate);
         assert!(
-            frame.division.is_none() || parts.iter().all(|part| octets[part.sdu] <= LONGEST),
+            frame.layout.is_none() || parts.iter().all(|part| octets[part.sdu] <= LONGEST),
             "undivided only"
         );
         for part in parts {
@@ -70,7 +70,7 @@ fn check(settings: &Settings, rules: &Rules, octets: &[usize], template: &[u8]) 
         let continues = parts[0].octets.start > 0;
         let expected_before = before.filter(|&(_, chain)| chain > 0).map(|(sdu, _)| sdu);
         assert_eq!(continues.then_some(parts[0].sdu), expected_before, "CF exactly behind MF");
-        let chain = match frame.division {
+        let chain = match frame.layout {
             None => {
                 assert!(parts.len() == 1 && !continues && ends(last), "whole SDUs alone have no division");
                 0
@@ -100,10 +100,10 @@ fn check(settings: &Settings, rules: &Rules, octets: &[usize], template: &[u8]) 
     }
     assert_eq!(plan.too_long(), octets.iter().filter(|&&octets| too_long(octets)).count());
     let many =
-        |sdu: usize| plan.frames().iter().filter(|f| plan.parts(f).iter().any(|p| p.sdu == sdu)).count();
+        |sdu: usize| plan.frames().iter().filter(|f| plan.fragments(f).iter().any(|p| p.sdu == sdu)).count();
     let shared = |sdu: usize| {
-        let of_sdu = |frame| plan.parts(frame).iter().any(|part| part.sdu == sdu);
-        plan.frames().iter().any(|frame| plan.parts(frame).len() > 1 && of_sdu(frame))
+        let of_sdu = |frame| plan.fragments(frame).iter().any(|part| part.sdu == sdu);
+        plan.frames().iter().any(|frame| plan.fragments(frame).len() > 1 && of_sdu(frame))
     };
     assert_eq!(plan.fragmented(), (0..sdus.len()).filter(|&sdu| many(sdu) > 1).count());
     assert_eq!(plan.concatenated(), (0..sdus.len()).filter(|&sdu| shared(sdu)).count());
@@ -161,7 +161,7 @@ fn frames_of_every_size_come_back() {
     }
 }
 
-/// What the standard and section 2 of the wire formats ask of each frame of a burst.
+/// Rules of the standard and of section 2 of the wire formats for each frame of a burst.
 #[test]
 fn the_bits_of_frames() {
     for (settings, rules) in all_rules() {
@@ -296,8 +296,11 @@ fn express_sdus_go_first_and_alone() {
     let rules = Rules::new(&settings, true, true);
     let long = frames::ethernet(MAC_B, MAC_A, EtherType::PROFINET, &frames::payload(1000, 3));
     let plan = planned(&rules, &[sdu(60, 1), long, sdu(60, 2)]);
-    let parts: Vec<Vec<_>> =
-        plan.frames().iter().map(|frame| plan.parts(frame).iter().map(|part| part.sdu).collect()).collect();
+    let parts: Vec<Vec<_>> = plan
+        .frames()
+        .iter()
+        .map(|frame| plan.fragments(frame).iter().map(|part| part.sdu).collect())
+        .collect();
     assert_eq!(parts, [vec![1], vec![1], vec![0, 2]]);
 }
 
@@ -363,7 +366,8 @@ fn sender_with(settings: &Settings, first: u64, reserved: u64) -> secy::SecY {
 
 /// Octets of SecTAG, extension headers and ICV in a plan's frames, with explicit SCI.
 fn overhead(plan: &secy::fragment::Plan) -> usize {
-    let headers = |frame: &secy::fragment::Planned| frame.division.map_or(0, |d| d.segments.header_octets());
+    let headers =
+        |frame: &secy::fragment::PlannedFrame| frame.layout.map_or(0, |d| d.segments.header_octets());
     plan.frames().iter().map(|frame| 16 + headers(frame) + 16).sum()
 }
 
@@ -396,9 +400,9 @@ fn small_sdus_share_a_frame_by_29() {
     for (inclusion, fragment) in INCLUSIONS.into_iter().flat_map(|sci| [(sci, false), (sci, true)]) {
         let rules = Rules::new(&settings(1500, inclusion), fragment, true);
         let plan = planned(&rules, &ends::sdus(58, 48));
-        let counts: Vec<_> = plan.frames().iter().map(|frame| plan.parts(frame).len()).collect();
+        let counts: Vec<_> = plan.frames().iter().map(|frame| plan.fragments(frame).len()).collect();
         assert_eq!(counts, [29, 29], "{inclusion:?}");
-        let header_octets = plan.frames()[0].division.expect("divided").segments.header_octets();
+        let header_octets = plan.frames()[0].layout.expect("divided").segments.header_octets();
         assert_eq!(header_octets, 56);
     }
 }
@@ -408,6 +412,6 @@ fn small_sdus_share_a_frame_by_29() {
 fn no_frame_has_more_than_33_segments() {
     let rules = Rules::new(&settings(9000, SciInclusion::Never), true, true);
     let plan = planned(&rules, &ends::sdus(64, 48));
-    let counts: Vec<_> = plan.frames().iter().map(|frame| plan.parts(frame).len()).collect();
+    let counts: Vec<_> = plan.frames().iter().map(|frame| plan.fragments(frame).len()).collect();
     assert_eq!(counts, [33, 31]);
 }

@@ -106,7 +106,7 @@ fn all_sas_go_on() {
     }
 }
 
-/// What is named as going on and is not there makes no way around the SAs.
+/// An SA that should continue but does not exist opens no way around the SAs.
 #[test]
 fn a_transmit_sa_that_is_not_there_does_not_go_on() {
     let mut before = sender(A, SETTINGS, SUITE, 1);

@@ -10,7 +10,8 @@ use suite::CipherSuite;
 /// Octets behind the addresses: around both offsets, around the Short Length limit, odd and even.
 const LENGTHS: [usize; 17] = [2, 3, 29, 30, 31, 32, 46, 47, 48, 49, 50, 51, 52, 66, 99, 100, 1500];
 
-/// What a frame can be given with `suite`, and from which octet of the secure data on nothing is readable.
+/// Protections that a frame can have with `suite`, and the octet of the secure data from which nothing is
+/// readable.
 fn protections(suite: CipherSuite) -> Vec<(Protection, Option<usize>)> {
     use ConfidentialityOffset::{Fifty, Thirty, Zero};
     let mut all = vec![(Protection::Integrity, None), (Protection::Encrypt(Zero), Some(0))];

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use ends::division::{Forged, REASSEMBLING, chain, data, header, outbox, sdu_of, verify_divided};
 use ends::{A, an, books, moved, receive_sa, receiver, start_receiving};
-use secy::reassemble::{PIECES, PIECES_OCTETS, SDU_OCTETS};
+use secy::reassemble::{MAX_FRAGMENT_OCTETS, MAX_FRAGMENTS, SDU_OCTETS};
 use secy::{ReceiveSaCounters, SecY, Settings};
 use suite::CipherSuite;
 use wire::Instant;
@@ -48,7 +48,7 @@ impl Receiver {
         frames.into_iter().flat_map(|frame| self.take(frame)).collect()
     }
 
-    /// What has moved since somebody looked last, but for frames and octets that were verified.
+    /// Changes since the last look, except for verified frames and octets.
     fn moved(&mut self) -> String {
         let after = books(&self.secy);
         let moved = moved(&self.before, &after);
@@ -58,7 +58,7 @@ impl Receiver {
     }
 
     fn held(&self) -> usize {
-        self.secy.receive_scs().map(|sc| sc.pieces().len()).sum()
+        self.secy.receive_scs().map(|sc| sc.reassembler().len()).sum()
     }
 
     fn sc(&self) -> ReceiveSaCounters {
@@ -266,17 +266,17 @@ fn retiring_an_sa_drops_its_pieces() {
 #[test]
 fn an_sc_holds_32_pieces_and_the_oldest_goes_first() {
     let mut rx = Receiver::new(REASSEMBLING, WIDE);
-    let pairs: Vec<_> = (0..PIECES as u64 + 3).map(|pair| chain(2 * pair + 1, 2, 60)).collect();
+    let pairs: Vec<_> = (0..MAX_FRAGMENTS as u64 + 3).map(|pair| chain(2 * pair + 1, 2, 60)).collect();
     for (index, (_, pieces)) in pairs.iter().enumerate() {
         rx.take(&pieces[0]);
-        assert_eq!(rx.held(), (index + 1).min(PIECES));
+        assert_eq!(rx.held(), (index + 1).min(MAX_FRAGMENTS));
     }
     assert_eq!(rx.moved(), "InPiecesOverrun 3");
     // All but the first three can still be completed.
     for (whole, pieces) in &pairs[3..] {
         assert_eq!(rx.take(&pieces[1]), std::slice::from_ref(whole));
     }
-    assert_eq!((rx.held(), rx.moved()), (0, format!("InSdusReassembled {PIECES}")));
+    assert_eq!((rx.held(), rx.moved()), (0, format!("InSdusReassembled {MAX_FRAGMENTS}")));
     assert!(rx.take_all(pairs[..3].iter().map(|(_, pieces)| &pieces[1])).is_empty());
     assert_eq!(rx.held(), 3);
 }
@@ -287,15 +287,15 @@ fn an_sc_holds_64_kib_and_the_oldest_goes_first() {
     let head = |pn: u64, octets: usize| frame(pn, &data(octets, pn)).piece(false, true);
     let mut rx = Receiver::new(REASSEMBLING, WIDE);
     for index in 0..8 {
-        rx.take(&head(2 * index + 1, PIECES_OCTETS / 8));
+        rx.take(&head(2 * index + 1, MAX_FRAGMENT_OCTETS / 8));
     }
     assert_eq!((rx.held(), rx.moved()), (8, String::new()));
     rx.take(&head(17, 2));
     assert_eq!((rx.held(), rx.moved().as_str()), (8, "InPiecesOverrun 1"));
-    rx.take(&head(19, PIECES_OCTETS / 8));
+    rx.take(&head(19, MAX_FRAGMENT_OCTETS / 8));
     assert_eq!((rx.held(), rx.moved().as_str()), (8, "InPiecesOverrun 1"));
-    // What is left is not mixed up: PN 5 and 17 get their tails.
-    for (pn, octets) in [(5, PIECES_OCTETS / 8), (17, 2)] {
+    // The remaining fragments are not mixed up: PN 5 and 17 get their tails.
+    for (pn, octets) in [(5, MAX_FRAGMENT_OCTETS / 8), (17, 2)] {
         let whole = [data(octets, pn), data(50, 99)].concat();
         assert_eq!(rx.take(&frame(pn + 1, &data(50, 99)).piece(true, false)), [sdu_of(&whole)]);
     }
@@ -305,7 +305,7 @@ fn an_sc_holds_64_kib_and_the_oldest_goes_first() {
 /// An SDU of as many pieces as there is room for, and of one more.
 #[test]
 fn the_longest_chain() {
-    for (count, complete) in [(PIECES + 1, true), (PIECES + 2, false)] {
+    for (count, complete) in [(MAX_FRAGMENTS + 1, true), (MAX_FRAGMENTS + 2, false)] {
         let (whole, pieces) = chain(1, count, 60);
         let mut rx = Receiver::new(REASSEMBLING, 0);
         let got = rx.take_all(&pieces);

@@ -36,7 +36,7 @@ fn first_pn(suite: CipherSuite) -> impl Strategy<Value = u64> {
     proptest::sample::select(vec![1, crossing - 100, end - 500])
 }
 
-/// What happens to frames between the ends.
+/// Fate of frames between the ends.
 #[derive(Debug, Clone)]
 enum Mishap {
     Swap(prop::sample::Index, prop::sample::Index),

@@ -28,7 +28,7 @@ fn verify(rx: &mut SecY, frame: &Forged) -> Delivery {
     verify_octets(rx, &frame.seal())
 }
 
-/// What a frame delivers to a receiver that has seen none, and which counters it moves.
+/// SDUs that a frame delivers to a receiver that has seen none, and the counters that it moves.
 fn alone(settings: impl Into<End>, frame: &Forged) -> (Delivery, String) {
     let mut rx = receiver(settings, frame.suite, frame.pn, WIDE);
     let before = books(&rx);
@@ -140,7 +140,7 @@ fn short_length_with_extension_headers() {
     }
 }
 
-/// Who has not agreed takes MF and EXT for what the standard says: reserved bits. An offset, or a mode that is not
+/// Without an agreement, MF and EXT are the standard's reserved bits. An offset, or a mode that is not
 /// strict, is no agreement, whatever was asked for.
 #[test]
 fn without_agreement_the_bits_are_reserved() {
@@ -194,7 +194,7 @@ fn forged_pieces_are_not_valid() {
                 let delivery = verify_octets(&mut rx, &octets);
                 assert_eq!(delivery, Err(ReceiveDiscard::NotValid), "octet {at}");
                 assert_eq!(moved(&before, &books(&rx)), "InPktsNotValid 1");
-                assert!(rx.receive_scs().all(|sc| sc.pieces().is_empty()));
+                assert!(rx.receive_scs().all(|sc| sc.reassembler().is_empty()));
             }
             // MF flipped alone: it is authenticated.
             let mut octets = sealed;

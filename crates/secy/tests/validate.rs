@@ -1,5 +1,4 @@
-//! What becomes of each kind of frame under each `validate_frames`, and which counter says so
-//! (IEEE 802.1AE-2018 clause 10.6).
+//! Outcome and counter of each kind of frame under each `validate_frames` (IEEE 802.1AE-2018 clause 10.6).
 
 mod ends;
 
@@ -14,14 +13,14 @@ const DATA: usize = 100;
 const ENCRYPT: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 const MODES: [ValidateFrames; 3] = [ValidateFrames::Strict, ValidateFrames::Check, ValidateFrames::Disabled];
 
-/// What reaches the plain side.
+/// Frames that reach the plain side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// The SDU.
     Sdu,
-    /// What was received, without SecTAG and ICV but not otherwise changed.
+    /// The received frame, without SecTAG and ICV but not otherwise changed.
     Unverified,
-    /// What was received, to the octet.
+    /// The received frame, to the octet.
     Whole,
     Nothing(ReceiveDiscard),
 }
@@ -53,7 +52,7 @@ fn changed_with_right_icv() -> Vec<u8> {
     frame
 }
 
-/// What is delivered, and which counters move.
+/// Delivered frames, and the counters that move.
 type Row = (Expected, &'static str);
 
 /// Kinds of frames: name, octets, and a row for each mode.

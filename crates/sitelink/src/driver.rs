@@ -162,7 +162,7 @@ impl<'r> Driver<'r> {
             },
             shared.now(),
         );
-        session.follow(shared.with_roster(|roster| roster.begun(id)));
+        session.continue_after(shared.with_roster(|roster| roster.begun(id)));
         let dial = peer.endpoint.clone().map(|host| {
             let (crypto, verifier) = self.tls.client(public_key, peer.classical);
             Arc::new(Dial {
@@ -308,7 +308,7 @@ impl<'r> Driver<'r> {
     fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
         for _ in 0..EVENTS {
             let Ok(ToManager::Tunnel(event)) = rings.events.pop() else { break };
-            let (peer, _) = event.about();
+            let (peer, _) = event.subject();
             if let Some(peer) = self.peer(peer) {
                 peer.handle_event(now, event);
             }

@@ -1,9 +1,9 @@
-//! The implementations that come from elsewhere, each brought to one shape: in place, ICV apart, no allocation.
+//! The external implementations behind one interface: in place, ICV apart, no allocation.
 //!
 //! `open` may leave anything in `text` when it returns false; [`crate::Key`] wipes it.
 //!
-//! AEGIS and MORUS have a part that takes the whole 16- or 32-octet nonce: published vectors use all of it, frames
-//! only the first 12 octets.
+//! AEGIS and MORUS have a function for the whole 16- or 32-octet nonce: published vectors use all of it,
+//! frames only the first 12 octets.
 
 use aegis::aegis128l::Aegis128L as Libaegis128L;
 use aegis::aegis256::Aegis256 as Libaegis256;
@@ -17,7 +17,7 @@ pub(crate) trait Aead {
     /// Encrypts `text` in place; the ICV covers `aad` and `text`.
     fn seal(&self, nonce: &Nonce, aad: &[u8], text: &mut [u8], icv: &mut [u8; ICV_OCTETS]);
 
-    /// Decrypts `text` in place, and says whether the ICV is right.
+    /// Decrypts `text` in place. True if the ICV is right.
     fn open(&self, nonce: &Nonce, aad: &[u8], text: &mut [u8], icv: &[u8; ICV_OCTETS]) -> bool;
 }
 
@@ -25,7 +25,7 @@ pub(crate) trait Aead {
 pub(crate) struct AwsLc(pub(crate) LessSafeKey);
 
 impl AwsLc {
-    /// None if the key has not the algorithm's length.
+    /// `None` if the key has another length than the algorithm's.
     pub(crate) fn new(algorithm: &'static Algorithm, key: &[u8]) -> Option<Self> {
         UnboundKey::new(algorithm, key).ok().map(|key| Self(LessSafeKey::new(key)))
     }
@@ -39,7 +39,7 @@ impl AwsLc {
 impl Aead for AwsLc {
     fn seal(&self, nonce: &Nonce, aad: &[u8], text: &mut [u8], icv: &mut [u8; ICV_OCTETS]) {
         if self.0.seal_in_place_scatter(Self::nonce(nonce), Aad::from(aad), text, &[], icv).is_err() {
-            // Only a text of 64 GiB comes here. Nothing of it may leave in clear.
+            // Only a text of 64 GiB fails. None of it may leave in clear.
             text.fill(0);
             icv.fill(0);
         }

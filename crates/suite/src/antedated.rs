@@ -1,5 +1,5 @@
-//! GCM whose keystream was made before the frame was there: on a CPU without AES instructions, half of the cipher's
-//! work can be done while nobody waits for it.
+//! GCM with a keystream made before the frame exists. On a CPU without AES instructions, idle time then
+//! covers half of the cipher's work.
 //!
 //! ```text
 //!  before:  keystream = AES(J_0 + 1), AES(J_0 + 2), …      by the counter mode of aws-lc
@@ -7,19 +7,20 @@
 //!           ICV = GCM's tag over  AAD padded | text padded  as AAD alone,  xor  H · (lengths xor its lengths)
 //! ```
 //!
-//! GHASH runs over the encrypted text, so nothing of it can be done before; it is what is left, and so the fastest code
-//! for it decides. aws-lc has it, in vectors where there is no carry-less multiplication, but gives it as a part of GCM
-//! alone. So the ICV is that of a message without text, whose AAD is ours and the text as GHASH takes them: the two
-//! hashes differ in their last block, the lengths, which H multiplies once. GHASH being linear, the product of what
-//! differs is put right: an exclusive-or of the products of its bits, which stand ready with the key. The crate `ghash`
-//! computes these; its software multiplication takes half as long again as the vectors of aws-lc.
+//! GHASH runs over the encrypted text, so nothing of it can be done ahead. It is all that remains, so its
+//! fastest code decides. aws-lc has that code, in vectors where there is no carry-less multiplication, but
+//! only inside GCM. So the ICV is computed for a message without text, whose AAD is ours and the text in
+//! GHASH's layout. The two hashes differ in their last block, the lengths, which is multiplied by H once.
+//! GHASH is linear: the correction is an exclusive-or of the products of H with the differing bits. These
+//! products are computed with the key, by the crate `ghash`, whose software multiplication is 1.5 times
+//! slower than aws-lc's vectors.
 //!
-//! The result is what [`Key::seal_each`](crate::Key::seal_each) and `open_each` compute, bit by bit. A [`Keystream`] is
-//! used up by the frame that it seals or opens. Not used up is one that a forged frame named: whether a frame is
-//! authentic is known before its text is touched, so forgeries cannot make the true frame wait.
+//! The result equals that of [`Key::seal_each`](crate::Key::seal_each) and `open_each`, bit by bit. A frame
+//! uses up the [`Keystream`] that it is sealed or opened with. A forged frame does not: authenticity is known
+//! before the text is touched, so forgeries cannot delay the true frame.
 //!
-//! Left out on purpose: texts longer than [`Keystream::LONGEST`] and AADs longer than [`AAD_OCTETS`], which go the
-//! ordinary way; and how many frames ahead keystreams are made (that is the SecY's).
+//! Left out on purpose: texts longer than [`Keystream::LONGEST`] and AADs longer than [`AAD_OCTETS`], which
+//! take the ordinary way; and the number of keystreams ahead (the SecY's decision).
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -38,26 +39,26 @@ use crate::{ICV_OCTETS, Nonce, OpenJob, SealJob};
 /// Octets of an AES block.
 const BLOCK: usize = 16;
 
-/// The longest AAD of a frame that is antedated: addresses, SecTAG, extension headers, confidentiality offset.
+/// Longest AAD of an antedated frame: addresses, SecTAG, extension headers, confidentiality offset.
 pub const AAD_OCTETS: usize = 128;
 
-/// Bits of a length in octets; twice as many products of H stand ready.
+/// Bits of a length in octets. The key holds twice as many products of H.
 const LENGTH_BITS: usize = 11;
 const _: () = assert!(AAD_OCTETS + Keystream::LONGEST < 1 << LENGTH_BITS);
 const _: () = assert!(AAD_OCTETS.is_multiple_of(BLOCK) && Keystream::LONGEST.is_multiple_of(BLOCK));
 
-/// What of a keystream was ready when its frame came.
+/// Share of a frame's keystream that was prepared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheHit {
-    /// All that the frame needed.
-    Whole,
-    /// Its beginning; the rest was made when the frame was there.
-    Part,
-    /// Nothing: the frame went the ordinary way.
-    Nothing,
+    /// All of it.
+    Full,
+    /// Its beginning; the rest was made with the frame.
+    Partial,
+    /// Nothing: the frame took the ordinary way.
+    Miss,
 }
 
-/// What antedates the frames of one key.
+/// Maker of keystreams for one key.
 pub struct Antedater {
     pub(crate) gcm: AwsLc,
     counter_mode: EncryptingKey,
@@ -66,7 +67,7 @@ pub struct Antedater {
 }
 
 /// Memory for a keystream; zeros.
-pub struct Blank(Octets);
+pub struct KeystreamBuffer(Octets);
 
 /// The keystream of one nonce, or its beginning. Used up by one frame, and wiped.
 pub struct Keystream {
@@ -74,20 +75,20 @@ pub struct Keystream {
     octets: Octets,
 }
 
-/// A place for a keystream, which comes and goes by value.
+/// Slot for a keystream, which enters and leaves by value.
 #[derive(Debug)]
-pub struct Place(Option<Held>);
+pub struct KeystreamSlot(Option<SlotContent>);
 
 #[derive(Debug)]
-enum Held {
-    Blank(Blank),
+enum SlotContent {
+    Free(KeystreamBuffer),
     Ready(Keystream),
 }
 
-/// Memory to hash a frame in; holds nothing that is secret.
+/// Scratch memory for hashing a frame; holds no secret.
 pub struct Scratch(Box<[u8; AAD_OCTETS + Keystream::LONGEST]>);
 
-/// Octets of which those from `filled` on are zeros.
+/// Octets that are zero from `filled` on.
 struct Octets {
     octets: Box<[u8; Keystream::LONGEST]>,
     filled: usize,
@@ -95,7 +96,7 @@ struct Octets {
 
 impl Octets {
     fn wipe(&mut self) {
-        // As zeroize does it, but not octet by octet.
+        // As zeroize does, but not octet by octet.
         let filled = &mut self.octets[..self.filled];
         filled.fill(0);
         optimization_barrier(filled);
@@ -109,7 +110,7 @@ impl Drop for Octets {
     }
 }
 
-impl Blank {
+impl KeystreamBuffer {
     /// Allocates.
     #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
@@ -126,48 +127,48 @@ impl Scratch {
 }
 
 impl Keystream {
-    /// Octets of the longest text that is antedated: that of a full-size frame, in whole blocks.
+    /// Octets of the longest antedated text: a full-size frame's, in whole blocks.
     pub const LONGEST: usize = 1536;
 
-    /// The nonce that it is for.
+    /// Its nonce.
     pub const fn nonce(&self) -> &Nonce {
         &self.nonce
     }
 
-    /// Octets that are ready.
+    /// Number of prepared octets.
     pub const fn ready(&self) -> usize {
         self.octets.filled
     }
 
-    /// Lets it go unused, wiped.
-    pub fn discard(self) -> Blank {
+    /// Discards it unused, wiped.
+    pub fn discard(self) -> KeystreamBuffer {
         let mut octets = self.octets;
         octets.wipe();
-        Blank(octets)
+        KeystreamBuffer(octets)
     }
 }
 
-impl Place {
-    /// A place with nothing ready. Allocates.
+impl KeystreamSlot {
+    /// An empty slot. Allocates.
     #[expect(clippy::new_without_default, reason = "it allocates")]
     pub fn new() -> Self {
-        Self(Some(Held::Blank(Blank::new())))
+        Self(Some(SlotContent::Free(KeystreamBuffer::new())))
     }
 
-    /// Makes the keystream of `nonce` here, as [`Antedater::prepare`] does; the one that was here is let go unused.
+    /// Makes the keystream of `nonce` here, as [`Antedater::prepare`] does. Discards an earlier one.
     pub fn prepare(&mut self, antedater: &Antedater, nonce: Nonce, octets: usize) {
-        let blank = match self.0.take() {
-            Some(Held::Blank(blank)) => blank,
-            Some(Held::Ready(keystream)) => keystream.discard(),
+        let buffer = match self.0.take() {
+            Some(SlotContent::Free(buffer)) => buffer,
+            Some(SlotContent::Ready(keystream)) => keystream.discard(),
             None => return,
         };
-        self.0 = Some(Held::Ready(antedater.prepare(blank, nonce, octets)));
+        self.0 = Some(SlotContent::Ready(antedater.prepare(buffer, nonce, octets)));
     }
 
-    /// The keystream of `nonce`, if it is here.
+    /// Takes the keystream of `nonce`, if it is here.
     pub fn take(&mut self, nonce: &Nonce) -> Option<Keystream> {
         match self.0.take() {
-            Some(Held::Ready(keystream)) if keystream.nonce == *nonce => Some(keystream),
+            Some(SlotContent::Ready(keystream)) if keystream.nonce == *nonce => Some(keystream),
             other => {
                 self.0 = other;
                 None
@@ -175,19 +176,19 @@ impl Place {
         }
     }
 
-    /// Takes back the memory of what was used up.
-    pub fn give(&mut self, blank: Blank) {
-        self.0 = Some(Held::Blank(blank));
+    /// Returns the memory of a used keystream.
+    pub fn reclaim(&mut self, buffer: KeystreamBuffer) {
+        self.0 = Some(SlotContent::Free(buffer));
     }
 
-    /// Takes back what was not used up.
+    /// Returns an unused keystream.
     pub fn restore(&mut self, keystream: Keystream) {
-        self.0 = Some(Held::Ready(keystream));
+        self.0 = Some(SlotContent::Ready(keystream));
     }
 }
 
 impl Antedater {
-    /// For a key of 16 or 32 octets, which `gcm` was made of too.
+    /// For a key of 16 or 32 octets, from which `gcm` was made too.
     pub(crate) fn new(gcm: AwsLc, key: &[u8]) -> Option<Self> {
         let algorithm = if key.len() == 16 { &AES_128 } else { &AES_256 };
         let counter_mode = EncryptingKey::ctr(UnboundCipherKey::new(algorithm, key).ok()?).ok()?;
@@ -207,46 +208,51 @@ impl Antedater {
 
     /// Makes the first `octets` of the keystream of `nonce`, rounded up to whole blocks, at most
     /// [`Keystream::LONGEST`]. Does not allocate; its time is linear in them.
-    pub fn prepare(&self, blank: Blank, nonce: Nonce, octets: usize) -> Keystream {
-        let Blank(mut octets_of) = blank;
+    pub fn prepare(&self, buffer: KeystreamBuffer, nonce: Nonce, octets: usize) -> Keystream {
+        let KeystreamBuffer(mut octets_of) = buffer;
         let filled = octets.min(Keystream::LONGEST).next_multiple_of(BLOCK);
-        // A failure leaves nothing, so nothing of it is used.
+        // A failure leaves nothing prepared, so nothing wrong is used.
         if self.apply(counter_block(&nonce, 0), &mut octets_of.octets[..filled]) {
             octets_of.filled = filled;
         }
         Keystream { nonce, octets: octets_of }
     }
 
-    /// Seals a frame; `keystream` was prepared by this antedater. One that is of another nonce is let go unused. Neither
-    /// allocates nor locks.
-    pub fn seal(&self, keystream: Keystream, job: SealJob<'_>, scratch: &mut Scratch) -> (Blank, CacheHit) {
+    /// Seals a frame; `keystream` is from this antedater. Discards a keystream of another nonce unused.
+    /// Neither allocates nor locks.
+    pub fn seal(
+        &self,
+        keystream: Keystream,
+        job: SealJob<'_>,
+        scratch: &mut Scratch,
+    ) -> (KeystreamBuffer, CacheHit) {
         let SealJob { nonce, aad, text, icv } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             self.gcm.seal(&nonce, aad, text, icv);
-            return (keystream.discard(), CacheHit::Nothing);
+            return (keystream.discard(), CacheHit::Miss);
         }
-        let met = self.use_up(&keystream, text);
-        let (Some(met), Some(own)) = (met, self.icv(&nonce, aad, text, scratch)) else {
-            // aws-lc refuses nothing of this length. Nothing of it may leave in clear.
+        let hit = self.consume(&keystream, text);
+        let (Some(hit), Some(own)) = (hit, self.icv(&nonce, aad, text, scratch)) else {
+            // aws-lc refuses no text of this length. None of it may leave in clear.
             text.fill(0);
             icv.fill(0);
-            return (keystream.discard(), CacheHit::Nothing);
+            return (keystream.discard(), CacheHit::Miss);
         };
         *icv = own;
-        (keystream.discard(), met)
+        (keystream.discard(), hit)
     }
 
-    /// Opens a frame; `keystream` was prepared by this antedater. As with [`Key::open_each`](crate::Key::open_each),
+    /// Opens a frame; `keystream` is from this antedater. As with [`Key::open_each`](crate::Key::open_each),
     /// nothing is left of a text that is not authentic. Neither allocates nor locks.
     ///
     /// # Errors
-    /// The frame is not authentic, and the keystream still whole: nothing was decrypted with it.
+    /// The frame is not authentic. The keystream is still whole: nothing was decrypted with it.
     pub fn open(
         &self,
         keystream: Keystream,
         job: OpenJob<'_>,
         scratch: &mut Scratch,
-    ) -> Result<(Blank, CacheHit), Keystream> {
+    ) -> Result<(KeystreamBuffer, CacheHit), Keystream> {
         let OpenJob { nonce, aad, text, icv, authentic } = job;
         if keystream.nonce != nonce || !fits(aad, text) {
             *authentic = self.gcm.open(&nonce, aad, text, icv);
@@ -254,7 +260,7 @@ impl Antedater {
                 text.fill(0);
                 return Err(keystream);
             }
-            return Ok((keystream.discard(), CacheHit::Nothing));
+            return Ok((keystream.discard(), CacheHit::Miss));
         }
         let own = self.icv(&nonce, aad, text, scratch);
         *authentic = own.is_some_and(|own| verify_slices_are_equal(&own, icv).is_ok());
@@ -262,29 +268,29 @@ impl Antedater {
             text.fill(0);
             return Err(keystream);
         }
-        let met = self.use_up(&keystream, text);
-        if met.is_none() {
+        let hit = self.consume(&keystream, text);
+        if hit.is_none() {
             *authentic = false;
             text.fill(0);
         }
-        Ok((keystream.discard(), met.unwrap_or(CacheHit::Nothing)))
+        Ok((keystream.discard(), hit.unwrap_or(CacheHit::Miss)))
     }
 
-    /// Encrypts or decrypts; what is not ready is made now. None if that failed.
-    fn use_up(&self, keystream: &Keystream, text: &mut [u8]) -> Option<CacheHit> {
+    /// Encrypts or decrypts, and makes the missing keystream. `None` if that failed.
+    fn consume(&self, keystream: &Keystream, text: &mut [u8]) -> Option<CacheHit> {
         let ready = keystream.ready();
         let (covered, rest) = text.split_at_mut(ready.min(text.len()));
         for (octet, with) in covered.iter_mut().zip(keystream.octets.octets.iter()) {
             *octet ^= with;
         }
         if rest.is_empty() {
-            return Some(CacheHit::Whole);
+            return Some(CacheHit::Full);
         }
-        let met = if ready == 0 { CacheHit::Nothing } else { CacheHit::Part };
-        self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(met)
+        let hit = if ready == 0 { CacheHit::Miss } else { CacheHit::Partial };
+        self.apply(counter_block(&keystream.nonce, ready / BLOCK), rest).then_some(hit)
     }
 
-    /// The ICV of an encrypted frame that [`fits`].
+    /// ICV of an encrypted frame that [`fits`].
     fn icv(
         &self,
         nonce: &Nonce,
@@ -301,23 +307,23 @@ impl Antedater {
         let mut icv = [0; ICV_OCTETS];
         let hashed = Aad::from(&scratch[..end]);
         self.gcm.0.seal_in_place_scatter(AwsLc::nonce(nonce), hashed, &mut [], &[], &mut icv).ok()?;
-        // Bit by bit over all of them: the lengths are no secret, but so the time does not depend on them either.
+        // Over all bits: the lengths are no secret, but this keeps the time independent of them.
         let differ = (aad.len() ^ end) | text.len() << LENGTH_BITS;
         let products = self.products.iter().enumerate();
-        let put_right = products
+        let correction = products
             .fold(0, |sum, (at, product)| sum ^ (product & 0_u128.wrapping_sub((differ >> at & 1) as u128)));
-        Some((u128::from_be_bytes(icv) ^ put_right).to_be_bytes())
+        Some((u128::from_be_bytes(icv) ^ correction).to_be_bytes())
     }
 
-    /// Encrypts in counter mode from this counter block on. False if aws-lc refuses, which it does only for a context of
-    /// another mode.
+    /// Encrypts in counter mode from this counter block. False if aws-lc refuses, which it does only for a
+    /// context of another mode.
     fn apply(&self, first: [u8; BLOCK], octets: &mut [u8]) -> bool {
         let context = EncryptionContext::Iv128(FixedLength::from(first));
         octets.is_empty() || self.counter_mode.less_safe_encrypt(octets, context).is_ok()
     }
 }
 
-/// The counter block of this block of the text: J_0 ends in 1, the text's first in 2.
+/// Counter block of this block of the text: J_0 ends in 1, the text's first in 2.
 fn counter_block(nonce: &Nonce, block: usize) -> [u8; BLOCK] {
     let mut counter = *nonce.extended_16();
     counter[Nonce::OCTETS..].copy_from_slice(&(block as u32 + 2).to_be_bytes());
@@ -334,7 +340,7 @@ impl fmt::Debug for Antedater {
     }
 }
 
-impl fmt::Debug for Blank {
+impl fmt::Debug for KeystreamBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Blank")
     }

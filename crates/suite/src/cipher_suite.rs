@@ -21,7 +21,7 @@ use core::str::FromStr;
 
 use wire::Pn;
 
-/// A cipher suite: which AEAD protects the frames of an SA, and how wide its PN is.
+/// A cipher suite: the AEAD of an SA's frames, and the width of its PN.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum CipherSuite {
     /// GCM-AES-128, the standard's mandatory suite (clause 14.5).
@@ -62,7 +62,7 @@ impl CipherSuite {
         Self::Morus1280,
     ];
 
-    /// The name, as configurations spell it.
+    /// Name in configurations.
     pub const fn name(self) -> &'static str {
         match self {
             Self::GcmAes128 => "gcm-aes-128",
@@ -77,7 +77,7 @@ impl CipherSuite {
         }
     }
 
-    /// The cipher suite identifier, an EUI-64 (clause 14.4, table 14-1). Ours are locally administered.
+    /// Cipher suite identifier, an EUI-64 (clause 14.4, table 14-1). Ours are locally administered.
     pub const fn identifier(self) -> [u8; 8] {
         const fn standard(number: u8) -> [u8; 8] {
             [0x00, 0x80, 0xc2, 0x00, 0x01, 0x00, 0x00, number]
@@ -98,7 +98,7 @@ impl CipherSuite {
         }
     }
 
-    /// The suite with this identifier, if it is one of ours.
+    /// Suite with this identifier, if this crate has it.
     pub fn from_identifier(identifier: [u8; 8]) -> Option<Self> {
         Self::ALL.into_iter().find(|suite| suite.identifier() == identifier)
     }
@@ -111,23 +111,24 @@ impl CipherSuite {
         }
     }
 
-    /// True for the standard's own suites, which any MACsec station may have; the others only Frameward has.
+    /// True for the standard's own suites, which any MACsec station may have. The others exist in Frameward
+    /// only.
     pub const fn is_standard(self) -> bool {
         matches!(self, Self::GcmAes128 | Self::GcmAes256 | Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }
 
-    /// True if the cipher is AES-GCM, whose keystream depends on key and nonce alone: frames can be antedated.
+    /// True for AES-GCM, whose keystream depends on key and nonce alone: its frames can be antedated.
     pub const fn is_gcm(self) -> bool {
         matches!(self, Self::GcmAes128 | Self::GcmAes256 | Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }
 
-    /// True if the PN has 64 bits and the nonce is made of SSCI and salt (extended packet numbering).
+    /// True for extended packet numbering: the PN has 64 bits, and SSCI and salt form the nonce.
     pub const fn is_xpn(self) -> bool {
         matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
     }
 
-    /// True for suites that are for research only and need the user's explicit consent: MORUS, whose keystream is
-    /// biased (Ashur et al., 2018).
+    /// True for suites that are for research only and need the user's explicit consent: MORUS, whose
+    /// keystream is biased (Ashur et al., 2018).
     pub const fn is_experimental(self) -> bool {
         matches!(self, Self::Morus640 | Self::Morus1280)
     }
@@ -137,7 +138,7 @@ impl CipherSuite {
         if self.is_xpn() { Pn::LAST_64 } else { Pn::LAST_32 }
     }
 
-    /// True if confidentiality offsets 30 and 50 may be used; the XPN suites know only 0 (clauses 14.7, 14.8).
+    /// True if confidentiality offsets 30 and 50 are legal; the XPN suites have only 0 (clauses 14.7, 14.8).
     pub const fn allows_confidentiality_offset(self) -> bool {
         !self.is_xpn()
     }

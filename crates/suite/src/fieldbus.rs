@@ -8,7 +8,7 @@
 //!  nonces: that of the end at the lower address first                         nonce of a frame: salt 8 | Seq 4
 //! ```
 //!
-//! HKDF with SHA-256 (RFC 5869). Neither key is worth anything for another relation, direction, session or epoch.
+//! HKDF with SHA-256 (RFC 5869). A key serves one relation, direction, session and epoch only.
 
 #[cfg(test)]
 mod tests;
@@ -25,20 +25,20 @@ use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
 
 /// Octets of a master key.
 pub const MASTER_KEY_OCTETS: usize = 32;
-/// Octets of the part of a nonce that stays the same under a key.
+/// Octets of the constant part of a nonce under a key.
 const SALT_OCTETS: usize = 8;
 /// Octets of a key of ChaCha20-Poly1305.
 const CHACHA20_POLY1305_KEY_OCTETS: usize = 32;
 
-/// 32 secret octets that both gateways of a cell have. Wiped when dropped, never shown.
+/// 32 secret octets that both gateways of a cell share. Wiped when dropped, never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey(SecretArray<MASTER_KEY_OCTETS>);
 
-/// The key of a relation's HELLOs. Wiped when dropped, never shown.
+/// Key of a relation's HELLOs. Wiped when dropped, never shown.
 #[derive(Clone)]
 pub struct HelloKey(hmac::Key);
 
-/// What one direction of a relation is protected with in one epoch of one session. Wiped when dropped, never shown.
+/// Key of one direction of a relation in one epoch of one session. Wiped when dropped, never shown.
 pub struct DirectionKey {
     key: Key,
     salt: [u8; SALT_OCTETS],
@@ -49,22 +49,22 @@ pub struct DirectionKey {
 /// The two stations of a relation with the FrameIDs that they send, the lower address first.
 pub type Stations = [(MacAddr, FrameId); 2];
 
-/// Which direction of which relation in which session and epoch a key is for.
+/// Derivation context of a key: relation, direction, session and epoch.
 #[derive(Clone, Copy, Debug)]
-pub struct Direction {
+pub struct KeyContext {
     /// The relation.
     pub stations: Stations,
     /// True if the station at the higher address sends.
     pub from_higher: bool,
     /// The nonces of the session, that of the lower address first.
     pub nonces: [HandshakeNonce; 2],
-    /// How its frames are protected.
+    /// Protection of its frames.
     pub protection: Protection,
-    /// Counts the keys of a session, from 0.
+    /// Number of the key in its session, from 0.
     pub epoch: u64,
 }
 
-/// As many octets as are asked for.
+/// Requested output length.
 struct Octets(usize);
 
 impl KeyType for Octets {
@@ -80,7 +80,7 @@ fn expand(pseudo_random: &Prk, info: &[&[u8]], output: &mut [u8]) {
         .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
 }
 
-fn named([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] {
+fn relation_context([(lower, lower_sends), (higher, higher_sends)]: &Stations) -> [u8; 16] {
     let mut octets = [0; 16];
     octets[..6].copy_from_slice(&lower.0);
     octets[6..8].copy_from_slice(&lower_sends.0.to_be_bytes());
@@ -95,19 +95,20 @@ impl MasterKey {
         Self(SecretArray::new(octets))
     }
 
-    /// The key of the HELLOs of the relation between `stations`.
+    /// Key of the HELLOs of the relation between `stations`.
     pub fn hello_key(&self, stations: &Stations) -> HelloKey {
         scrubbed(|| {
             let mut octets = Zeroizing::new([0; MAC_OCTETS]);
             let pseudo_random = Salt::new(HKDF_SHA256, &[]).extract(self.0.octets());
-            expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &named(stations)], &mut *octets);
+            expand(&pseudo_random, &[b"fw-fieldbus-hello-1", &relation_context(stations)], &mut *octets);
             HelloKey(hmac::Key::new(hmac::HMAC_SHA256, &*octets))
         })
     }
 
-    /// The key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the frame path.
-    pub fn direction_key(&self, direction: &Direction) -> DirectionKey {
-        let Direction { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
+    /// Key of one direction. Prepares the cipher: some hundred nanoseconds and an allocation, not for the
+    /// frame path.
+    pub fn direction_key(&self, direction: &KeyContext) -> DirectionKey {
+        let KeyContext { stations, from_higher, nonces: [first, second], protection, epoch } = direction;
         let mut nonces = [0; 32];
         nonces[..16].copy_from_slice(&first.0);
         nonces[16..].copy_from_slice(&second.0);
@@ -143,10 +144,10 @@ impl MasterKey {
 }
 
 impl HelloKey {
-    /// The MAC of a HELLO: over its two addresses, destination first, and what stands between EtherType and MAC.
-    pub fn mac(&self, destination: MacAddr, source: MacAddr, said: &[u8]) -> [u8; MAC_OCTETS] {
+    /// MAC of a HELLO: over its two addresses, destination first, and the octets between EtherType and MAC.
+    pub fn mac(&self, destination: MacAddr, source: MacAddr, authenticated: &[u8]) -> [u8; MAC_OCTETS] {
         let mut context = hmac::Context::with_key(&self.0);
-        for part in [&destination.0[..], &source.0, said] {
+        for part in [&destination.0[..], &source.0, authenticated] {
             context.update(part);
         }
         let mut mac = [0; MAC_OCTETS];
@@ -154,9 +155,16 @@ impl HelloKey {
         mac
     }
 
-    /// Whether that is the MAC. In constant time.
-    pub fn verify(&self, destination: MacAddr, source: MacAddr, said: &[u8], mac: &[u8; MAC_OCTETS]) -> bool {
-        aws_lc_rs::constant_time::verify_slices_are_equal(&self.mac(destination, source, said), mac).is_ok()
+    /// True if the MAC is right. In constant time.
+    pub fn verify(
+        &self,
+        destination: MacAddr,
+        source: MacAddr,
+        authenticated: &[u8],
+        mac: &[u8; MAC_OCTETS],
+    ) -> bool {
+        aws_lc_rs::constant_time::verify_slices_are_equal(&self.mac(destination, source, authenticated), mac)
+            .is_ok()
     }
 }
 

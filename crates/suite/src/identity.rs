@@ -1,8 +1,9 @@
-//! Who a site is: an Ed25519 key pair (RFC 8032), which its management channel is authenticated with (the project's
-//! wire formats, section 3.5).
+//! Identity of a site: an Ed25519 key pair (RFC 8032), which authenticates its management channel (the
+//! project's wire formats, section 3.5).
 //!
-//! A private key and a public one have the same length, and any 32 octets are a private key: one that is taken for
-//! the other makes an identity whose private part everybody knows. So both are kept together, and compared.
+//! Private and public keys have the same length, and any 32 octets are a private key. A public key mistaken
+//! for a private one would make an identity whose private part everybody knows. So both are kept together,
+//! and compared.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -17,9 +18,9 @@ use crate::{SecretArray, scrubbed};
 /// Octets of a private key, and of a public one.
 pub const IDENTITY_KEY_OCTETS: usize = 32;
 
-/// What stands in front of the private key in PKCS#8 version 1 (RFC 8410, section 7).
+/// PKCS#8 version 1 prefix of the private key (RFC 8410, section 7).
 const PKCS8: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
-/// What stands in front of the public key in SubjectPublicKeyInfo (RFC 8410, section 4).
+/// SubjectPublicKeyInfo prefix of the public key (RFC 8410, section 4).
 const SPKI: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
 /// A site's key pair. The private part is wiped when dropped, and never shown.
@@ -29,22 +30,21 @@ pub struct Identity {
     public: PublicKey,
 }
 
-/// The public part of a site's key pair: what its peers know it by. Ordered as octets are, first ones first.
+/// Public part of a site's key pair, by which its peers know it. Ordered by its octets, first ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; IDENTITY_KEY_OCTETS]);
 
-/// What a site recognises as its own after a restart, though it kept nothing: HMAC-SHA-256 under a key that is derived
-/// from the private one. Its tags can be shown to anybody.
+/// Key for recognising the site's own tokens after a restart without stored state: HMAC-SHA-256 under a key
+/// derived from the private one. Its tags can be shown to anybody.
 #[derive(Clone)]
 pub struct RecognitionKey(hmac::Key);
 
-/// Octets that are no key pair: the private key has another public key.
+/// Error of octets that are no key pair: the private key has another public key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NoPair;
+pub struct KeyPairMismatch;
 
 impl Identity {
-    /// The identity with a private key that was drawn from the operating system. The caller wipes what `private` was
-    /// copied from.
+    /// Identity with a private key from the operating system. The caller wipes the source of `private`.
     pub fn new(private: &[u8; IDENTITY_KEY_OCTETS]) -> Self {
         let mut public = [0; IDENTITY_KEY_OCTETS];
         scrubbed(|| {
@@ -55,16 +55,19 @@ impl Identity {
         Self { private: SecretArray::new(private), public: PublicKey(public) }
     }
 
-    /// The identity of a pair that was kept.
+    /// Identity of a stored pair.
     ///
     /// # Errors
-    /// [`NoPair`].
-    pub fn from_pair(private: &[u8; IDENTITY_KEY_OCTETS], public: PublicKey) -> Result<Self, NoPair> {
+    /// [`KeyPairMismatch`].
+    pub fn from_pair(
+        private: &[u8; IDENTITY_KEY_OCTETS],
+        public: PublicKey,
+    ) -> Result<Self, KeyPairMismatch> {
         let identity = Self::new(private);
-        if identity.public == public { Ok(identity) } else { Err(NoPair) }
+        if identity.public == public { Ok(identity) } else { Err(KeyPairMismatch) }
     }
 
-    /// The private key's octets: to be kept, never to be printed.
+    /// The private key's octets: for storage, never for printing.
     pub fn private(&self) -> &[u8; IDENTITY_KEY_OCTETS] {
         self.private.octets()
     }
@@ -74,7 +77,7 @@ impl Identity {
         self.public
     }
 
-    /// The key by which the site recognises what it gave out before a restart.
+    /// Key by which the site recognises its own tokens after a restart.
     pub fn recognition_key(&self) -> RecognitionKey {
         struct Octets32;
         impl KeyType for Octets32 {
@@ -95,7 +98,7 @@ impl Identity {
 
     /// The private key as PKCS#8, which TLS libraries read.
     pub fn pkcs8(&self) -> Zeroizing<Vec<u8>> {
-        // Allocated whole at first, so that growing leaves no copy behind.
+        // Full capacity at once, so that growing leaves no copy behind.
         let mut document = Zeroizing::new(Vec::with_capacity(PKCS8.len() + IDENTITY_KEY_OCTETS));
         document.extend_from_slice(&PKCS8);
         document.extend_from_slice(self.private.octets());
@@ -123,7 +126,7 @@ impl RecognitionKey {
         tag
     }
 
-    /// Whether this is the tag of these octets, in a time that does not depend on either.
+    /// True if this is the tag of these octets. In constant time.
     pub fn verify(&self, octets: &[u8], tag: &[u8]) -> bool {
         hmac::verify(&self.0, octets, tag).is_ok()
     }
@@ -136,13 +139,13 @@ impl fmt::Debug for RecognitionKey {
 }
 
 impl PublicKey {
-    /// Reads a SubjectPublicKeyInfo; `None` if it is not exactly that of an Ed25519 key.
+    /// Parses a SubjectPublicKeyInfo; `None` unless it is exactly that of an Ed25519 key.
     pub fn from_spki(document: &[u8]) -> Option<Self> {
         let key = document.strip_prefix(&SPKI)?;
         Some(Self(key.try_into().ok()?))
     }
 
-    /// As SubjectPublicKeyInfo: what TLS calls a raw public key (RFC 7250).
+    /// SubjectPublicKeyInfo encoding: a raw public key in TLS (RFC 7250).
     pub fn spki(&self) -> [u8; SPKI.len() + IDENTITY_KEY_OCTETS] {
         let mut document = [0; SPKI.len() + IDENTITY_KEY_OCTETS];
         document[..SPKI.len()].copy_from_slice(&SPKI);
@@ -199,8 +202,8 @@ mod tests {
             assert_eq!(format!("{expected}"), public);
             assert_eq!(Identity::from_pair(&private, expected), Ok(identity));
             // Taken for each other, or one of another pair.
-            assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(NoPair));
-            assert_eq!(Identity::from_pair(&[7; 32], expected), Err(NoPair));
+            assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(KeyPairMismatch));
+            assert_eq!(Identity::from_pair(&[7; 32], expected), Err(KeyPairMismatch));
         }
     }
 

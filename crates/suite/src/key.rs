@@ -1,4 +1,4 @@
-//! Prepared keys, and the one place where a cipher suite becomes code.
+//! Prepared keys: the only place where a cipher suite becomes code.
 //!
 //! ```text
 //! AAD:  authenticated, in clear     text: authenticated, encrypted in place     ICV: 16 octets, anywhere
@@ -22,34 +22,34 @@ use crate::{CipherSuite, ICV_OCTETS, Nonce, Sak, SecretArray, WrongKeyLength, sc
 pub struct SealJob<'f> {
     /// The nonce, never used before under this key.
     pub nonce: Nonce,
-    /// What is authenticated and stays in clear.
+    /// Octets that are authenticated and stay in clear.
     pub aad: &'f [u8],
     /// Plaintext, to become ciphertext of the same length.
     pub text: &'f mut [u8],
-    /// Where the ICV goes.
+    /// Destination of the ICV.
     pub icv: &'f mut [u8; ICV_OCTETS],
 }
 
 /// A frame to be opened.
 ///
-/// After a failed open nothing of the plaintext is left: `text` is all zeros, whatever the cipher had written there.
+/// After a failed open nothing of the plaintext is left: `text` is all zeros, whatever the cipher wrote.
 pub struct OpenJob<'f> {
     /// The nonce it was sealed with.
     pub nonce: Nonce,
-    /// What is authenticated and stands in clear.
+    /// Octets that are authenticated and stand in clear.
     pub aad: &'f [u8],
     /// Ciphertext, to become plaintext of the same length, or zeros if it is not authentic.
     pub text: &'f mut [u8],
     /// The ICV that came with the frame.
     pub icv: &'f [u8; ICV_OCTETS],
-    /// Set to true or false, whatever it was before: whether AAD, text and ICV are what the sender sealed.
+    /// Result: true if AAD, text and ICV are as the sender sealed them. Its previous value does not matter.
     pub authentic: &'f mut bool,
 }
 
-/// A SAK prepared for its cipher suite: key schedules are computed, and no frame pays for them. About 50 octets; the
-/// key schedules of aws-lc are apart, on the heap, and so are the octets of other suites: moving it copies no secret. All
-/// of it is wiped on drop; AEGIS and MORUS leave the key on the stack of whoever seals and opens, who is to
-/// [`scrub_stack`](crate::scrub_stack) when the key has gone.
+/// A SAK prepared for its cipher suite: no frame pays for key schedules. About 50 octets. The key schedules
+/// of aws-lc and the octets of other suites are on the heap, so a move copies no secret. Drop wipes all of
+/// it. AEGIS and MORUS leave the key on the stack of the caller that seals and opens, who has to
+/// [`scrub_stack`](crate::scrub_stack) when the key is gone.
 pub struct Key {
     suite: CipherSuite,
     cipher: Cipher,
@@ -67,7 +67,7 @@ enum Cipher {
 }
 
 impl Key {
-    /// Prepares `sak` for `suite`. Refused if it was made for a suite with keys of another length.
+    /// Prepares `sak` for `suite`. Refused if the suite has keys of another length.
     pub fn prepare(suite: CipherSuite, sak: &Sak) -> Result<Self, WrongKeyLength> {
         scrubbed(|| Self::prepare_here(suite, sak))
     }
@@ -90,8 +90,8 @@ impl Key {
         Ok(key)
     }
 
-    /// [`Key::prepare`], for an SA whose keystreams are made ahead: the key has an [`Antedater`] if the suite is one of
-    /// GCM-AES, and is an ordinary one otherwise. About 1.3 KiB more.
+    /// As [`Key::prepare`], for an SA with keystreams made ahead: the key has an [`Antedater`] if the suite
+    /// is one of GCM-AES, and is an ordinary one otherwise. Takes about 1.3 KiB more.
     ///
     /// # Errors
     /// As [`Key::prepare`].
@@ -111,7 +111,7 @@ impl Key {
         })
     }
 
-    /// What makes keystreams ahead, if the key was prepared for that.
+    /// Maker of keystreams, if the key was prepared for antedating.
     pub fn antedater(&self) -> Option<&Antedater> {
         match &self.cipher {
             Cipher::Antedated(antedater) => Some(antedater),
@@ -119,8 +119,8 @@ impl Key {
         }
     }
 
-    /// A key of the null suite under the name of `suite`: no encryption, and an ICV that anybody can compute, so
-    /// that a fuzzer gets past it. Exists in fuzzing builds only.
+    /// A key of the null suite under the name of `suite`: no encryption, and an ICV that anybody can compute,
+    /// so a fuzzer gets past it. Fuzzing builds only.
     #[cfg(fuzzing)]
     pub fn null(suite: CipherSuite) -> Self {
         Self { suite, cipher: Cipher::Null(crate::null::Null) }
@@ -145,9 +145,9 @@ impl Key {
         }
     }
 
-    /// Opens every job, in order, each by itself: one that is not authentic has its text wiped, and the others go
-    /// on. Neither allocates nor locks, but for the first frame that a thread refuses with aws-lc, which sets up that
-    /// thread's error queue (a few hundred octets, once). Its time is linear in the octets of the jobs.
+    /// Opens every job, in order, each independently: a job that is not authentic has its text wiped. Neither
+    /// allocates nor locks, with one exception: the first frame that a thread rejects with aws-lc sets up
+    /// that thread's error queue (a few hundred octets, once). Its time is linear in the octets of the jobs.
     pub fn open_each<'f>(&self, jobs: impl Iterator<Item = OpenJob<'f>>) {
         match &self.cipher {
             Cipher::AwsLc(cipher) => open_all(cipher, jobs),
@@ -161,8 +161,8 @@ impl Key {
         }
     }
 
-    /// Opens an empty frame, so that what the libraries set up at their first use (processor features) is set up
-    /// here and not on the frame path. Opening, since a nonce is for one sealing only.
+    /// Opens an empty frame, so that the libraries' first-use setup (processor features) happens here and not
+    /// on the frame path. It opens rather than seals, since a nonce is for one sealing only.
     fn rehearse(&self) {
         let (nonce, mut authentic) = (Nonce::from_octets([0; 12]), false);
         let icv = &[0; ICV_OCTETS];

@@ -1,9 +1,9 @@
-//! What a site is asked with whether it is there: a proof of knowing its public key. Who does not know that gets no
-//! answer, so that nobody finds sites by asking all addresses (the project's wire formats, section 3.5).
+//! Knocks: a proof of knowing a site's public key. A site answers nobody without one, so nobody finds sites
+//! by probing all addresses (the project's wire formats, section 3.5).
 //!
 //! A knock is `random 8 | the first 12 octets of HMAC-SHA-256(key, random)`, where `key = HKDF-SHA-256(salt =
-//! "fw-site-1", the site's SubjectPublicKeyInfo, info = "knock", 32 octets)`. It hides nothing and says nothing of who
-//! knocks: that is TLS's. Who hears one on its way can knock with it as well.
+//! "fw-site-1", the site's SubjectPublicKeyInfo, info = "knock", 32 octets)`. It hides nothing and does not
+//! identify the sender: TLS does that. An eavesdropper can replay one.
 
 use core::fmt;
 
@@ -13,17 +13,17 @@ use aws_lc_rs::hmac;
 
 use crate::identity::PublicKey;
 
-/// Octets of a knock: as many as a connection ID of QUIC can have.
+/// Octets of a knock: the maximum length of a QUIC connection ID.
 pub const KNOCK_OCTETS: usize = 20;
-/// Octets of a knock that are drawn for it.
+/// Random octets of a knock.
 pub const KNOCK_RANDOM_OCTETS: usize = 8;
 
-/// What knocks at a site are made and recognised with. It is no secret: it comes from the public key.
+/// Key that makes and recognises knocks at a site. Derived from the public key, so not secret.
 #[derive(Clone)]
 pub struct KnockKey(hmac::Key);
 
 impl KnockKey {
-    /// Of the site with this public key.
+    /// Key of the site with this public key.
     pub fn of(site: PublicKey) -> Self {
         let pseudo_random = Salt::new(HKDF_SHA256, b"fw-site-1").extract(&site.spki());
         let key = pseudo_random
@@ -33,7 +33,7 @@ impl KnockKey {
         Self(key)
     }
 
-    /// The knock with these octets, which nobody has to be able to foretell and which are drawn for each one.
+    /// The knock with these octets. They are drawn for each knock, and nobody can predict them.
     pub fn knock(&self, random: [u8; KNOCK_RANDOM_OCTETS]) -> [u8; KNOCK_OCTETS] {
         let mut knock = [0; KNOCK_OCTETS];
         let (drawn, proof) = knock.split_at_mut(KNOCK_RANDOM_OCTETS);
@@ -42,7 +42,7 @@ impl KnockKey {
         knock
     }
 
-    /// Whether these octets are a knock at this site.
+    /// True if these octets are a knock at this site.
     pub fn recognises(&self, octets: &[u8]) -> bool {
         octets.len() == KNOCK_OCTETS
             && octets

@@ -1,8 +1,8 @@
-//! Keys and cipher suites: seal and open frames in place, compose nonces, hold secrets. No protocol, no input or
-//! output.
+//! Keys and cipher suites: seals and opens frames in place, composes nonces, holds secrets. No protocol, no
+//! input or output.
 //!
-//! A [`Sak`] is key material, a [`Key`] the same material prepared for one [`CipherSuite`]. A burst of frames goes
-//! through [`Key::seal_each`] or [`Key::open_each`], which choose the implementation once and then run over all jobs.
+//! A [`Sak`] is key material, a [`Key`] the same material prepared for one [`CipherSuite`]. A burst of frames
+//! goes through [`Key::seal_each`] or [`Key::open_each`], which choose the implementation once for all jobs.
 //!
 //! | suite | implementation |
 //! |---|---|
@@ -11,16 +11,15 @@
 //! | MORUS-1280-128 | the crate morus |
 //! | MORUS-640-128 | here, in `morus640` |
 //!
-//! The tunnel between sites has keys of its own kind, for headers alone: [`tunnel`]. Who a site is stands in
-//! [`identity`], and how another one shows that it knows the site's public key in [`knock`].
+//! Modules for other keys:
 //!
-//! So has each direction of a cyclic relation: [`fieldbus`].
+//! - [`tunnel`]: headers between sites. [`identity`]: who a site is. [`knock`]: proof of knowing a site's
+//!   public key.
+//! - [`fieldbus`]: each direction of a cyclic relation.
+//! - [`mka`]: key agreement (CAK, ICK, KEK).
+//! - [`antedated`]: GCM keystreams made ahead, for CPUs without AES instructions.
 //!
-//! Key agreement's keys (CAK, ICK, KEK) and what is done with them stand in [`mka`].
-//!
-//! On a CPU without AES instructions, GCM's keystream can be made before the frame is there: [`antedated`].
-//!
-//! Left out on purpose: anything that knows where in a frame the AAD, the text and the ICV stand (that is the SecY).
+//! Left out on purpose: the places of AAD, text and ICV in a frame (the SecY's knowledge).
 #![no_std]
 
 extern crate alloc;
@@ -43,7 +42,7 @@ pub mod tunnel;
 #[cfg(test)]
 mod wycheproof;
 
-pub use antedate::Lengths;
+pub use antedate::LengthPredictor;
 pub use cipher_suite::{CipherSuite, UnknownCipherSuite};
 pub use key::{Key, OpenJob, SealJob};
 pub use nonce::{Nonce, Salt};

@@ -1,4 +1,4 @@
-//! Keys of key agreement, and what is done with them (IEEE 802.1X-2020 clauses 6.2, 9.3, 9.4 and 9.8).
+//! Keys of key agreement and their operations (IEEE 802.1X-2020 clauses 6.2, 9.3, 9.4 and 9.8).
 //!
 //! ```text
 //!  CAK ─┬─ KDF "IEEE8021 ICK" | CKN ──▶ ICK ── AES-CMAC ──▶ ICV of an MKPDU
@@ -9,11 +9,11 @@
 //!      AES-CMAC(key, i 1 | label | 00 | context | bits 2)
 //! ```
 //!
-//! CKN in there: its first 16 octets, filled with zeros to 16. AES-CMAC has 128 bits or 256 as the CAK has, and so have
-//! ICK and KEK, whatever the SAK has. A SAK depends on its CAK and on a nonce, so who learns what was drawn and not the
-//! CAK learns no SAK.
+//! The CKN enters with its first 16 octets, padded with zeros to 16. AES-CMAC, ICK and KEK have the CAK's
+//! length, 128 or 256 bits, whatever the SAK's is. A SAK depends on its CAK and on a nonce: the random values
+//! without the CAK reveal no SAK.
 //!
-//! Left out on purpose: CAKs out of EAP (clause 6.2.2), and handing out CAKs.
+//! Left out on purpose: CAKs from EAP (clause 6.2.2), and distributing CAKs.
 
 #[cfg(test)]
 mod tests;
@@ -39,31 +39,31 @@ const BLOCK_OCTETS: usize = 16;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Cak(Secret);
 
-/// A CAK has 16 or 32 octets.
+/// Error of a CAK with other than 16 or 32 octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongCakLength(pub usize);
 
-/// The key of the ICVs. Wiped when dropped, never shown.
+/// Key of the ICVs. Wiped when dropped, never shown.
 #[derive(Clone)]
 pub struct Ick(cmac::Key);
 
-/// The key that wraps keys. Wiped when dropped, never shown.
+/// Key that wraps keys. Wiped when dropped, never shown.
 #[derive(Clone)]
 pub struct Kek(Secret);
 
-/// A wrapped key is not what it should be: another KEK, or touched.
+/// Error of a wrapped key: another KEK, or altered octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnwrapError;
 
-/// What random values are made of: 32 octets that the operating system drew, expanded by the KDF of clause 6.2.1 under a
-/// counter. The same seed makes the same values, so that what a KaY did can be done again (and is worth nothing without
-/// the CAK).
-pub struct Draw {
+/// Deterministic random bit generator: 32 octets from the operating system, expanded by the KDF of clause
+/// 6.2.1 under a counter. The same seed gives the same values, so a KaY's run can be repeated. The seed is
+/// worthless without the CAK.
+pub struct Drbg {
     seed: cmac::Key,
     drawn: u64,
 }
 
-/// The pseudo-random function that goes with a key of this length.
+/// Pseudo-random function for a key of this length.
 fn prf(key: &Secret) -> cmac::Key {
     let algorithm = if key.length() == 16 { cmac::AES_128 } else { cmac::AES_256 };
     cmac::Key::new(algorithm, key.octets()).expect("invariant: 16 octets are AES-128's, 32 are AES-256's")
@@ -108,7 +108,7 @@ impl Cak {
         scrubbed(|| Kek(self.derived("IEEE8021 KEK", ckn)))
     }
 
-    /// A key as long as this CAK.
+    /// A key of the CAK's length.
     fn derived(&self, label: &str, ckn: &Ckn) -> Secret {
         let mut key_id = [0; BLOCK_OCTETS];
         for (room, octet) in key_id.iter_mut().zip(ckn.octets()) {
@@ -119,7 +119,7 @@ impl Cak {
         secret
     }
 
-    /// The SAK of a key server: from a nonce as long as the SAK, the MIs of all live members and the Key Number
+    /// SAK of a key server: from a nonce of the SAK's length, the MIs of all live members and the Key Number
     /// (clause 9.8.1).
     pub fn sak(&self, suite: CipherSuite, nonce: &[u8], members: &[Mi], kn: u32) -> Sak {
         let members: Vec<u8> = members.iter().flat_map(|member| member.0).collect();
@@ -138,14 +138,14 @@ impl Ick {
         icv
     }
 
-    /// Whether this is the ICV over these octets; in constant time.
+    /// True if this is the ICV over these octets. In constant time.
     pub fn verifies(&self, octets: &[u8], icv: &[u8; BLOCK_OCTETS]) -> bool {
         cmac::verify(&self.0, octets, icv).is_ok()
     }
 }
 
 impl Kek {
-    /// The wrapped SAK: 24 or 40 octets, in the beginning of what is returned (clause 9.8.2).
+    /// The wrapped SAK: 24 or 40 octets at the beginning of the result, and their number (clause 9.8.2).
     pub fn wrap(&self, sak: &Sak) -> ([u8; LONGEST + WRAP_OCTETS], usize) {
         let mut wrapped = [0; LONGEST + WRAP_OCTETS];
         let length = scrubbed(|| {
@@ -155,7 +155,7 @@ impl Kek {
         (wrapped, length)
     }
 
-    /// The SAK that was wrapped.
+    /// The unwrapped SAK.
     ///
     /// # Errors
     /// [`UnwrapError`].
@@ -174,15 +174,15 @@ impl Kek {
     }
 }
 
-impl Draw {
-    /// From 32 octets that the operating system drew.
+impl Drbg {
+    /// Seeded with 32 octets from the operating system.
     pub fn new(seed: &[u8; LONGEST]) -> Self {
         let seed = scrubbed(|| cmac::Key::new(cmac::AES_256, seed));
         let seed = seed.expect("invariant: 32 octets are AES-256's");
         Self { seed, drawn: 0 }
     }
 
-    /// The next octets.
+    /// Fills `octets` with the next random octets.
     pub fn fill(&mut self, octets: &mut [u8]) {
         for room in octets.chunks_mut(LONGEST) {
             kdf(&self.seed, "Frameward draw", &[&self.drawn.to_be_bytes()], room);
@@ -191,8 +191,8 @@ impl Draw {
     }
 }
 
-/// The salt of an XPN SAK, made of its KI (IEEE 802.1AE-2018 clause 10.7.8): the key server's MI, its first two octets
-/// xor the low half of the KN, the next two xor the high half.
+/// Salt of an XPN SAK, from its KI (IEEE 802.1AE-2018 clause 10.7.8): the key server's MI, with its first two
+/// octets xor the low half of the KN, the next two xor the high half.
 pub fn salt(ki: &Ki) -> Salt {
     let Mi(mut salt) = ki.server;
     for (octet, kn) in salt.iter_mut().zip(ki.kn.rotate_left(16).to_be_bytes()) {
@@ -219,7 +219,7 @@ impl fmt::Debug for Kek {
     }
 }
 
-impl fmt::Debug for Draw {
+impl fmt::Debug for Drbg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Draw")
     }

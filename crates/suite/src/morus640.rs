@@ -33,7 +33,7 @@ const CONST_0: u128 = u128::from_le_bytes([0, 1, 1, 2, 3, 5, 8, 13, 21, 34, 55, 
 const CONST_1: u128 =
     u128::from_le_bytes([219, 61, 24, 85, 109, 194, 47, 241, 32, 17, 49, 66, 115, 181, 40, 221]);
 
-/// Turns each of the four words of a row by `BITS` to the left.
+/// Rotates each of the four words of a row left by `BITS`.
 #[inline(always)]
 fn turn_words<const BITS: u32>(row: u128) -> u128 {
     let each_word = 0x0000_0001_0000_0001_0000_0001_0000_0001;
@@ -41,7 +41,7 @@ fn turn_words<const BITS: u32>(row: u128) -> u128 {
     (row << BITS & high) | (row >> (32 - BITS) & !high)
 }
 
-/// A block from fewer octets, filled up with zeros.
+/// A block of fewer octets, padded with zeros.
 fn fill_up(part: &[u8]) -> u128 {
     let mut octets = [0; BLOCK_OCTETS];
     octets[..part.len()].copy_from_slice(part);

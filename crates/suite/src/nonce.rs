@@ -9,9 +9,9 @@
 //!         +---------------+---------------+---------------+
 //! ```
 //!
-//! A suite with a longer nonce takes these 12 octets followed by zeros. Nonces are kept with the first of those
-//! zeros: a cipher that reads 16 octets just after somebody wrote them in pieces waits for the store buffer. For the
-//! same reason a burst's nonces are composed before its first frame is sealed.
+//! A suite with a longer nonce appends zeros. Nonces are stored with the first of those zeros: a cipher that
+//! reads 16 octets right after a write in pieces waits for the store buffer. For the same reason a burst's
+//! nonces are composed before its first frame is sealed.
 
 use wire::{Pn, Sci, Ssci};
 
@@ -28,7 +28,7 @@ impl Nonce {
     /// Octets of a nonce.
     pub const OCTETS: usize = 12;
 
-    /// The nonce of a suite with a 32-bit PN: `SCI 8 | PN 4`. Of a wider PN only the low 32 bits count.
+    /// Nonce of a suite with a 32-bit PN: `SCI 8 | PN 4`. Uses only the low 32 bits of a wider PN.
     pub const fn new(sci: Sci, pn: Pn) -> Self {
         let high = u64::from_be_bytes(sci.octets()) as u128;
         Self((high << 64 | (pn.low() as u128) << 32).to_be_bytes())
@@ -41,13 +41,13 @@ impl Nonce {
         Self((plain ^ u128::from_be_bytes(salt)).to_be_bytes())
     }
 
-    /// A nonce given in whole.
+    /// A nonce from all its octets.
     pub const fn from_octets(octets: [u8; 12]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = octets;
         Self([a, b, c, d, e, f, g, h, i, j, k, l, 0, 0, 0, 0])
     }
 
-    /// A nonce whose octets are the upper twelve of this number.
+    /// A nonce from the upper twelve octets of this number.
     pub(crate) const fn from_number(number: u128) -> Self {
         Self(number.to_be_bytes())
     }
@@ -58,12 +58,12 @@ impl Nonce {
         [a, b, c, d, e, f, g, h, i, j, k, l]
     }
 
-    /// The nonce for a cipher that wants 16 octets.
+    /// The nonce for a cipher with 16 octets.
     pub(crate) const fn extended_16(&self) -> &[u8; 16] {
         &self.0
     }
 
-    /// The nonce for a cipher that wants 32 octets.
+    /// The nonce for a cipher with 32 octets.
     pub(crate) fn extended_32(&self) -> [u8; 32] {
         let mut octets = [0; 32];
         octets[..16].copy_from_slice(&self.0);

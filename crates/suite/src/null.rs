@@ -1,7 +1,7 @@
-//! The null suite, for fuzzing builds only: the text stays as it is, and the ICV is a checksum without a key.
+//! The null suite, for fuzzing builds only: the text is unchanged, and the ICV is a checksum without a key.
 //!
-//! A fuzzer cannot find a real ICV, so it would never see what a SecY does with an authentic frame. With this suite
-//! a list of operations makes authentic frames ([`null_icv`]) and others at will, at little cost.
+//! A fuzzer cannot find a real ICV, so it would never reach a SecY's handling of authentic frames. With this
+//! suite a list of operations makes authentic frames ([`null_icv`]) and others at will, at little cost.
 
 use crate::aead::Aead;
 use crate::{ICV_OCTETS, Nonce};
@@ -18,8 +18,8 @@ impl Aead for Null {
     }
 }
 
-/// The ICV of the null suite: FNV-1a, 128 bits, over nonce, AAD and text and the lengths of the latter two, so that
-/// a frame under a wrong nonce or with its AAD cut elsewhere is refused as it would be with a real suite.
+/// ICV of the null suite: FNV-1a, 128 bits, over nonce, AAD, text and the lengths of the latter two. A frame
+/// under a wrong nonce, or with a wrong AAD boundary, is refused as with a real suite.
 pub fn null_icv(nonce: &Nonce, aad: &[u8], text: &[u8]) -> [u8; ICV_OCTETS] {
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;

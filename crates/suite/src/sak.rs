@@ -1,6 +1,6 @@
 //! Secure Association Keys: the secret octets, before they are prepared for a cipher.
 //!
-//! A SAK is wiped when it is dropped, is never shown, and is compared in constant time.
+//! A SAK is wiped when dropped, never shown, and compared in constant time.
 
 use core::fmt;
 
@@ -10,17 +10,17 @@ use crate::{CipherSuite, Secret};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sak(Secret);
 
-/// A key that is too long or too short for its suite. All in octets.
+/// Error of a key with another length than its suite's. All in octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongKeyLength {
-    /// What the suite wants.
+    /// Length that the suite needs.
     pub expected: usize,
-    /// What was given.
+    /// Given length.
     pub given: usize,
 }
 
 impl Sak {
-    /// A SAK for `suite`. The caller wipes what `octets` was borrowed from.
+    /// A SAK for `suite`. The caller wipes the source of `octets`.
     pub fn new(suite: CipherSuite, octets: &[u8]) -> Result<Self, WrongKeyLength> {
         let (expected, given) = (suite.key_octets(), octets.len());
         if given != expected {
@@ -29,13 +29,13 @@ impl Sak {
         Ok(Self(Secret::new(octets)))
     }
 
-    /// A SAK for `suite` of a secret, which stays where it is.
+    /// A SAK for `suite` from a secret, which is not copied.
     pub fn of(suite: CipherSuite, secret: Secret) -> Result<Self, WrongKeyLength> {
         let (expected, given) = (suite.key_octets(), secret.length());
         if given == expected { Ok(Self(secret)) } else { Err(WrongKeyLength { expected, given }) }
     }
 
-    /// The secret octets: to derive from, never to print.
+    /// The secret octets: for derivation, never for printing.
     pub fn octets(&self) -> &[u8] {
         self.0.octets()
     }

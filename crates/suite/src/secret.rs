@@ -1,13 +1,13 @@
-//! Secret octets, and what working with them leaves on the stack.
+//! Secret octets, and the traces of work with them on the stack.
 //!
 //! ```text
 //!  Secret ──▶ heap: 16, 32 or so octets      moved, only the pointer is copied; dropped, the octets are wiped
 //!  scrubbed(work)  ──▶ work's frames on the stack, then zeros over them
 //! ```
 //!
-//! A value that wipes itself when it is dropped wipes the place that it has then. Where it was moved from, and what
-//! ciphers spill while they prepare a key, stays on the stack until something else comes to stand there. So secrets stand
-//! on the heap from the first octet on, and work that has them in its hands is [`scrubbed`].
+//! A value that wipes itself on drop wipes only its last place. Moves and cipher setup leave copies on the
+//! stack until something overwrites them. So secrets stand on the heap from the first octet on, and work with
+//! them is [`scrubbed`].
 //!
 //! Left out on purpose: registers, which the next few calls overwrite.
 
@@ -18,27 +18,27 @@ use core::fmt;
 use aws_lc_rs::constant_time;
 use zeroize::{Zeroizing, optimization_barrier};
 
-/// How deep [`scrubbed`] goes, in octets: above twice what reading a configuration takes, the deepest of what has keys
-/// in its hands.
+/// Octets of stack that [`scrubbed`] overwrites: more than twice what reading a configuration takes, the
+/// deepest work with keys.
 const DEPTH: usize = 1 << 16;
 
-/// Secret octets in one place, which is theirs until they are wiped. Never shown, compared in constant time.
+/// Secret octets in one place until they are wiped. Never shown, compared in constant time.
 pub struct Secret(Zeroizing<Box<[u8]>>);
 
 impl Secret {
-    /// So many zeros, to be filled in place.
+    /// This many zeros, to be filled in place.
     pub fn zeros(octets: usize) -> Self {
         Self(Zeroizing::new(vec![0; octets].into_boxed_slice()))
     }
 
-    /// A copy. The caller wipes what `octets` was borrowed from.
+    /// A copy. The caller wipes the source of `octets`.
     pub fn new(octets: &[u8]) -> Self {
         let mut secret = Self::zeros(octets.len());
         secret.octets_mut().copy_from_slice(octets);
         secret
     }
 
-    /// The octets: to derive from, never to print.
+    /// The octets: for derivation, never for printing.
     pub fn octets(&self) -> &[u8] {
         &self.0
     }
@@ -48,13 +48,13 @@ impl Secret {
         &mut self.0
     }
 
-    /// How many octets these are. No secret.
+    /// Number of octets. Not secret.
     pub fn length(&self) -> usize {
         self.0.len()
     }
 }
 
-/// As [`Secret`], of a length that is known.
+/// A [`Secret`] of a fixed length.
 pub struct SecretArray<const OCTETS: usize>(Box<Zeroizing<[u8; OCTETS]>>);
 
 impl<const OCTETS: usize> SecretArray<OCTETS> {
@@ -63,14 +63,14 @@ impl<const OCTETS: usize> SecretArray<OCTETS> {
         Self(Box::new(Zeroizing::new([0; OCTETS])))
     }
 
-    /// A copy. The caller wipes what `octets` was borrowed from.
+    /// A copy. The caller wipes the source of `octets`.
     pub fn new(octets: &[u8; OCTETS]) -> Self {
         let mut secret = Self::zeros();
         secret.octets_mut().copy_from_slice(octets);
         secret
     }
 
-    /// The octets: to derive from, never to print.
+    /// The octets: for derivation, never for printing.
     pub fn octets(&self) -> &[u8; OCTETS] {
         &self.0
     }
@@ -109,7 +109,7 @@ impl Clone for Secret {
 }
 
 impl PartialEq for Secret {
-    /// In constant time for secrets of one length; the length is no secret.
+    /// In constant time for secrets of one length; the length is not secret.
     fn eq(&self, other: &Self) -> bool {
         constant_time::verify_slices_are_equal(self.octets(), other.octets()).is_ok()
     }
@@ -123,7 +123,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Does `work`, and overwrites the part of the stack that it stood on. What it returns holds secrets only as pointers.
+/// Does `work`, then overwrites its part of the stack. The result may hold secrets behind pointers only.
 /// Takes 64 KiB of stack and a few microseconds: not for the frame path.
 pub fn scrubbed<T>(work: impl FnOnce() -> T) -> T {
     let result = apart(work);
@@ -131,13 +131,13 @@ pub fn scrubbed<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// In a frame of its own, which nobody puts together with the caller's.
+/// Runs `work` in a frame of its own, never inlined into the caller's.
 #[inline(never)]
 fn apart<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Overwrites the 64 KiB of the stack below the caller: what it called before and may have left there.
+/// Overwrites the 64 KiB of stack below the caller: the traces of its earlier calls.
 #[inline(never)]
 pub fn scrub_stack() {
     let below = [0_u8; DEPTH];

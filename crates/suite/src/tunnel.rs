@@ -1,7 +1,7 @@
-//! Keys of the tunnel between sites: identifiers and masks, and header encryption (the project's wire formats,
-//! sections 3.1, 3.2 and 3.5).
+//! Keys of the tunnel between sites: identifiers and masks, and header encryption (the project's wire
+//! formats, sections 3.1, 3.2 and 3.5).
 //!
-//! A sender draws an [`EpochSecret`] of 32 octets for each epoch and derives from it with HKDF-SHA-256 (RFC 5869):
+//! A sender draws an [`EpochSecret`] of 32 octets for each epoch. HKDF-SHA-256 (RFC 5869) derives from it:
 //!
 //! ```text
 //!  secret ── extract, salt "fw-tunnel-1" ──┬─ expand "identifier" | lane 1 ─▶ SipHash-2-4-128 ┐
@@ -10,16 +10,18 @@
 //!                                          └─ expand "header" ────────────▶ HeaderKey, AES-128
 //! ```
 //!
-//! None of these keys protects a payload: bodies are what MACsec made of them, and die at the station if touched. What
-//! stands in front of them is the sender's or is refused:
+//! None of these keys protects a payload: MACsec did, and the station rejects altered bodies. The headers in
+//! front of them are authenticated:
 //!
-//! - **The tag of the long form** is SipHash-2-4 with its 64 bits of output, which was made as a MAC of short messages,
-//!   costs the same on every processor, and is what identifiers are made of anyway. Off the common path.
-//! - **The check of every header** has 16 bits, which is the room that there is: a one-time pad, fresh with each seq,
-//!   over a multilinear hash under a secret key (Wegman and Carter 1981; Lemire and Kaser, "Strongly universal string
-//!   hashing is fast", theorem 3.1: of 64 bits the upper 33 are strongly universal). Whatever is changed, and however, one
-//!   packet of 2^16 passes; it costs two multiplications. Who tries through 2^16 packets of one epoch may learn enough
-//!   of the hash to go on until its end: SECURITY.md says what that gives.
+//! - **The tag of the long form** is SipHash-2-4 with 64 bits of output. It was designed as a MAC of short
+//!   messages, costs the same on every processor, and makes the identifiers anyway. It is off the common
+//!   path.
+//! - **The check of every header** has 16 bits, all the room there is. It is a one-time pad, fresh with each
+//!   seq, over a multilinear hash under a secret key (Wegman and Carter 1981; Lemire and Kaser, "Strongly
+//!   universal string hashing is fast", theorem 3.1: of 64 bits the upper 33 are strongly universal). One
+//!   altered packet in 2^16 passes, whatever the alteration; the check costs two multiplications. An attacker
+//!   who tries 2^16 packets of one epoch may learn enough of the hash to continue until its end; SECURITY.md
+//!   describes the gain.
 
 use core::fmt;
 
@@ -32,25 +34,26 @@ use zeroize::Zeroizing;
 
 use crate::{SecretArray, scrubbed};
 
-/// Octets of a secret, of which everything in an epoch is derived.
+/// Octets of a secret, from which all keys of an epoch are derived.
 pub const EPOCH_SECRET_OCTETS: usize = 32;
 
 /// The secret of one direction and epoch. Wiped when dropped, never shown.
 #[derive(Clone)]
 pub struct EpochSecret(SecretArray<EPOCH_SECRET_OCTETS>);
 
-/// The 48-bit identifier in front of a packet, whose bit 0x40 of octet 0 is clear: on the same port QUIC has it set.
+/// The 48-bit identifier in front of a packet. Bit 0x40 of octet 0 is clear: QUIC on the same port has it
+/// set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Rid(u64);
 
-/// What a lane's key makes of one seq.
+/// Values of one seq under a lane's key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdentifierBlock {
     /// The identifier.
     pub rid: Rid,
-    /// What the check is masked with.
+    /// Mask of the check.
     pub pad: u16,
-    /// What the header is masked with.
+    /// Mask of the header.
     pub mask: [u8; 8],
 }
 
@@ -58,23 +61,23 @@ pub struct IdentifierBlock {
 #[derive(Clone)]
 pub struct LaneKey(Zeroizing<[u8; CHECK_END]>);
 
-/// Where in [`LaneKey`] the key of identifiers and masks ends, that of the long form's tags, and that of checks.
+/// Ends of the keys in [`LaneKey`]: identifiers and masks, tags of the long form, checks.
 const IDENTIFIER_END: usize = 16;
 const TAG_END: usize = IDENTIFIER_END + 16;
 const CHECK_END: usize = TAG_END + 24;
 
-/// The key of header encryption, for one direction and epoch.
+/// Key of header encryption, for one direction and epoch.
 #[derive(Clone)]
 pub struct HeaderKey(Aes128);
 
 impl EpochSecret {
-    /// A secret that was drawn from the operating system, or came over the management channel. The caller wipes what
-    /// `octets` was copied from.
+    /// A secret from the operating system or from the management channel. The caller wipes the source of
+    /// `octets`.
     pub fn new(octets: &[u8; EPOCH_SECRET_OCTETS]) -> Self {
         Self(SecretArray::new(octets))
     }
 
-    /// The secret octets: to be sent over the management channel, never to be printed.
+    /// The secret octets: for the management channel, never for printing.
     pub fn octets(&self) -> &[u8; EPOCH_SECRET_OCTETS] {
         self.0.octets()
     }
@@ -123,10 +126,10 @@ impl fmt::Debug for EpochSecret {
 }
 
 impl Rid {
-    /// The bit that QUIC has set and an identifier has not, in the first octet of a packet (RFC 9000, 17.2 and 17.3).
+    /// The bit of a packet's first octet that QUIC sets and an identifier does not (RFC 9000, 17.2 and 17.3).
     pub const QUIC_BIT: u8 = 0x40;
 
-    /// An identifier as it is on the wire; `None` if it is the beginning of a QUIC packet.
+    /// An identifier from the wire; `None` if the octets begin a QUIC packet.
     pub const fn from_octets(octets: [u8; 6]) -> Option<Self> {
         let [r0, r1, r2, r3, r4, r5] = octets;
         let number = u64::from_be_bytes([0, 0, r0, r1, r2, r3, r4, r5]);
@@ -144,7 +147,7 @@ impl Rid {
         Self(number)
     }
 
-    /// The identifier as a number: who has no key cannot tell it from a random one.
+    /// The identifier as a number. Without the key, it looks random.
     pub const fn number(self) -> u64 {
         self.0
     }
@@ -159,7 +162,7 @@ impl LaneKey {
         IdentifierBlock { rid: Rid(rid), pad: u16::from_be_bytes([p0, p1]), mask }
     }
 
-    /// The check of a header, before its mask, under the pad of its packet. For one header under each pad.
+    /// Check of a header, before masking, under the pad of its packet. One header for each pad.
     pub fn check(&self, pad: u16, header: [u8; 8]) -> [u8; 2] {
         let [h0, h1, h2, h3, low @ ..] = header;
         let (high, low) = (u32::from_be_bytes([h0, h1, h2, h3]), u32::from_be_bytes(low));
@@ -176,7 +179,7 @@ impl LaneKey {
         u64::from_le_bytes(octets[number])
     }
 
-    /// The tag of a packet in long form, over its seq, its header and its flow before their masks.
+    /// Tag of a packet in long form, over its seq, and its unmasked header and flow.
     pub fn long_tag(&self, seq: u64, header: [u8; 8], flow: &[u8; 24]) -> [u8; 8] {
         let mut message = [0; 40];
         message[..8].copy_from_slice(&seq.to_le_bytes());
@@ -187,7 +190,7 @@ impl LaneKey {
         Tagger::new_with_key(key).hash(&message).to_le_bytes()
     }
 
-    /// What the flow of a packet in long form is masked with: its 24 octets are the first of two blocks.
+    /// Mask of the flow of a packet in long form: the first 24 octets of two blocks.
     pub fn long_mask(&self, seq: u64) -> [u8; 24] {
         let mut mask = [0; 24];
         for (counter, part) in (1..).zip(mask.chunks_mut(16)) {
@@ -199,7 +202,7 @@ impl LaneKey {
         mask
     }
 
-    /// The hasher is made anew each time: four operations, and its state does not outlive the key.
+    /// A new hasher each time: four operations, and its state does not outlive the key.
     fn hash(&self, message: &[u8]) -> [u8; 16] {
         let key = self.0.first_chunk().expect("invariant: the key of identifiers comes first");
         SipHasher24::new_with_key(key).hash(message).as_bytes()
@@ -221,8 +224,8 @@ impl HeaderKey {
         *header = joined(encrypted_first, encrypted_second);
     }
 
-    /// Takes [`HeaderKey::encrypt`] back, in place. Whether the header is one that was encrypted with this key, the
-    /// caller sees in what it says.
+    /// Reverses [`HeaderKey::encrypt`], in place. The caller recognises a header under another key by its
+    /// content.
     pub fn decrypt(&self, header: &mut [u8; 32]) {
         let (encrypted_first, encrypted_second) = halves(header);
         let second = self.decrypt_block(encrypted_second);
@@ -263,7 +266,7 @@ fn joined(first: [u8; 16], second: [u8; 16]) -> [u8; 32] {
     header
 }
 
-/// Octet by octet: the compiler makes one vector of it, where composing wide integers would stall store forwarding.
+/// Octet by octet: the compiler makes one vector of it. Composed wide integers would stall store forwarding.
 fn xor(mut left: [u8; 16], right: [u8; 16]) -> [u8; 16] {
     for (octet, other) in left.iter_mut().zip(right) {
         *octet ^= other;

@@ -12,7 +12,7 @@ use core::iter;
 use serde::Deserialize;
 
 use crate::aead::{Aegis128L, Aegis256, Morus1280};
-use crate::antedated::{Blank, Keystream, Scratch};
+use crate::antedated::{Keystream, KeystreamBuffer, Scratch};
 use crate::morus640::Morus640;
 use crate::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob, SecretArray};
 
@@ -46,7 +46,7 @@ struct Vector {
     result: String,
 }
 
-/// What a file's vectors are run on.
+/// Implementation that runs a file's vectors.
 #[derive(Clone, Copy)]
 enum Subject {
     /// [`Key`], with whichever of the suites takes keys of the vector's length.
@@ -155,11 +155,11 @@ fn antedated(suites: &[CipherSuite], v: &Vector) -> (Key, Keystream) {
     let (suite, sak) = sak(suites, &v.key);
     let key = Key::prepare_antedated(suite, &sak).unwrap();
     let nonce = Nonce::from_octets(array(&v.iv));
-    let keystream = key.antedater().unwrap().prepare(Blank::new(), nonce, v.msg.len() / 2);
+    let keystream = key.antedater().unwrap().prepare(KeystreamBuffer::new(), nonce, v.msg.len() / 2);
     (key, keystream)
 }
 
-/// How many vectors of a file had which end.
+/// Number of vectors of a file by outcome.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Tally {
     /// Sealed to the vector's ciphertext and tag, and opened to its message.

@@ -4,7 +4,7 @@
 use std::iter;
 
 use proptest::prelude::*;
-use suite::antedated::{AAD_OCTETS, Blank, CacheHit, Keystream, Scratch};
+use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, KeystreamBuffer, Scratch};
 use suite::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob};
 
 const GCM: [CipherSuite; 4] =
@@ -30,14 +30,14 @@ fn ordinary(
     (text, icv)
 }
 
-/// What a preparation of so many octets meets of a frame.
+/// Share of a frame that a preparation of so many octets covers.
 fn expected(prepared: usize, aad: usize, text: usize) -> CacheHit {
     let ready = prepared.min(Keystream::LONGEST).next_multiple_of(16);
     match () {
-        () if aad > AAD_OCTETS || text > Keystream::LONGEST => CacheHit::Nothing,
-        () if text <= ready => CacheHit::Whole,
-        () if ready == 0 => CacheHit::Nothing,
-        () => CacheHit::Part,
+        () if aad > AAD_OCTETS || text > Keystream::LONGEST => CacheHit::Miss,
+        () if text <= ready => CacheHit::Full,
+        () if ready == 0 => CacheHit::Miss,
+        () => CacheHit::Partial,
     }
 }
 
@@ -60,7 +60,7 @@ fn a_forged_frame_leaves_the_keystream_to_the_true_one() {
         let key = Key::prepare_antedated(suite, &sak(suite, 1)).unwrap();
         let (antedater, mut scratch) = (key.antedater().unwrap(), Scratch::new());
         let (sealed, icv) = ordinary(suite, 1, NONCE, b"aad", &[7; 100]);
-        let mut keystream = antedater.prepare(Blank::new(), NONCE, 100);
+        let mut keystream = antedater.prepare(KeystreamBuffer::new(), NONCE, 100);
         for flip in 0..3 {
             let (mut text, mut icv, mut aad) = (sealed.clone(), icv, *b"aad");
             *[&mut text[99], &mut icv[15], &mut aad[0]][flip] ^= 0x10;
@@ -73,8 +73,8 @@ fn a_forged_frame_leaves_the_keystream_to_the_true_one() {
         let (mut text, mut authentic) = (sealed, false);
         let job =
             OpenJob { nonce: NONCE, aad: b"aad", text: &mut text, icv: &icv, authentic: &mut authentic };
-        let (_, met) = antedater.open(keystream, job, &mut scratch).expect("true");
-        assert!(authentic && text == [7; 100] && met == CacheHit::Whole);
+        let (_, hit) = antedater.open(keystream, job, &mut scratch).expect("true");
+        assert!(authentic && text == [7; 100] && hit == CacheHit::Full);
     }
 }
 
@@ -86,15 +86,15 @@ fn a_keystream_for_another_nonce_is_let_go() {
     let other = Nonce::from_octets(*b"another one.");
     let (mut text, mut icv) = ([7; 100], [0; ICV_OCTETS]);
     let job = SealJob { nonce: NONCE, aad: b"aad", text: &mut text, icv: &mut icv };
-    let (_, met) = antedater.seal(antedater.prepare(Blank::new(), other, 100), job, &mut scratch);
-    assert_eq!((text.to_vec(), icv, met), {
+    let (_, hit) = antedater.seal(antedater.prepare(KeystreamBuffer::new(), other, 100), job, &mut scratch);
+    assert_eq!((text.to_vec(), icv, hit), {
         let (text, icv) = ordinary(suite, 2, NONCE, b"aad", &[7; 100]);
-        (text, icv, CacheHit::Nothing)
+        (text, icv, CacheHit::Miss)
     });
-    let (mut authentic, keystream) = (false, antedater.prepare(Blank::new(), other, 100));
+    let (mut authentic, keystream) = (false, antedater.prepare(KeystreamBuffer::new(), other, 100));
     let job = OpenJob { nonce: NONCE, aad: b"aad", text: &mut text, icv: &icv, authentic: &mut authentic };
-    let (_, met) = antedater.open(keystream, job, &mut scratch).expect("authentic");
-    assert!(authentic && text == [7; 100] && met == CacheHit::Nothing);
+    let (_, hit) = antedater.open(keystream, job, &mut scratch).expect("authentic");
+    assert!(authentic && text == [7; 100] && hit == CacheHit::Miss);
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn nothing_secret_is_shown() {
     let suite = CipherSuite::GcmAes128;
     let key = Key::prepare_antedated(suite, &sak(suite, 3)).unwrap();
     let antedater = key.antedater().unwrap();
-    let keystream = antedater.prepare(Blank::new(), NONCE, 100);
+    let keystream = antedater.prepare(KeystreamBuffer::new(), NONCE, 100);
     assert_eq!(
         format!("{antedater:?} {keystream:?} {key:?}"),
         "Antedater Keystream(112 octets) Key(gcm-aes-128)"
@@ -126,8 +126,8 @@ proptest! {
         prepared in prop_oneof![0..200_usize, 1400..2000_usize],
     ) {
         let key = Key::prepare_antedated(suite, &sak(suite, seed)).unwrap();
-        let (antedater, mut scratch, mut blank) = (key.antedater().unwrap(), Scratch::new(), Blank::new());
-        let met = expected(prepared, aad.len(), text.len());
+        let (antedater, mut scratch, mut blank) = (key.antedater().unwrap(), Scratch::new(), KeystreamBuffer::new());
+        let hit = expected(prepared, aad.len(), text.len());
         // One memory for all: what one frame leaves does not reach the next.
         for nonce in nonces.map(Nonce::from_octets) {
             let keystream = antedater.prepare(blank, nonce, prepared);
@@ -141,7 +141,7 @@ proptest! {
                 OpenJob { nonce, aad: &aad, text: &mut sealed, icv: &icv, authentic: &mut authentic };
             let (left, met_opening) = antedater.open(keystream, job, &mut scratch).expect("authentic");
             prop_assert!(authentic && sealed == text);
-            prop_assert_eq!([met_sealing, met_opening], [met, met]);
+            prop_assert_eq!([met_sealing, met_opening], [hit, hit]);
             blank = left;
         }
     }

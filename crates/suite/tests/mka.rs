@@ -1,4 +1,4 @@
-//! What wpa_supplicant said, read, verified, unwrapped and written again: `tests/vectors/mka`.
+//! MKPDUs of wpa_supplicant, read, verified, unwrapped and written again: `tests/vectors/mka`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,13 +1,13 @@
-//! What a site counts. Every frame and packet that is dropped has one reason, and the reason is its counter.
+//! Counters of a site. Every dropped frame or packet has one reason, and the reason is its counter.
 //!
-//! "Out" is from the LAN to the peers, "In" from the peers to the LAN, as in IEEE 802.1AE. Parts are halves of frames
-//! that did not fit the path.
+//! "Out" is from the LAN to the peers, "In" from the peers to the LAN, as in IEEE 802.1AE. Parts are
+//! fragments of frames that did not fit the path.
 
 use crate::packet::Packet;
 use crate::settings::PeerId;
 
 wire::counters! {
-    /// What belongs to no peer.
+    /// Counters that belong to no peer.
     SiteCounters {
         /// Frames of the LAN for a station behind a peer.
         out_pkts_unicast = "OutPktsUnicast",
@@ -42,7 +42,7 @@ wire::counters! {
 }
 
 wire::counters! {
-    /// What belongs to a peer.
+    /// Counters of a peer.
     PeerCounters {
         /// Frames sent to the peer, in one packet or two.
         out_pkts_tunnelled = "OutPktsTunnelled",
@@ -146,7 +146,7 @@ wire::counters! {
     }
 }
 
-/// Why a frame of the LAN goes to no peer at all.
+/// Reason why a frame of the LAN goes to no peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unrouted {
     Local,
@@ -180,7 +180,7 @@ impl SiteCounters {
     }
 }
 
-/// Why a frame does not go to one peer.
+/// Reason why a frame does not go to one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OutDiscard {
     NoEpoch,
@@ -193,32 +193,33 @@ pub(crate) enum OutDiscard {
     TooLong,
     /// The SecTAG has no SCI.
     NoSci,
-    /// E is 0: the octets behind the SecTAG are not encrypted, so whoever sees the packet could predict them. A
-    /// confidentiality offset does the same and is not to be seen in a frame: the configuration of the stations has to
-    /// do without it.
+    /// E is 0: the octets behind the SecTAG are not encrypted, so an observer of the packet could predict
+    /// them. A confidentiality offset does the same, and a frame does not show it: the stations must be
+    /// configured without one.
     NotEncrypted,
     /// Extension headers follow the SecTAG: the octets behind it could be predicted.
     Extended,
     /// The frame has less than four octets behind the SecTAG.
     TooShort,
-    /// Its SA begins again, and the next epoch is not acknowledged yet, or the one before is younger than a second.
+    /// Its SA begins again, and the next epoch is not acknowledged yet, or the previous one is younger than a
+    /// second.
     EpochAwaited,
     /// A frame with this PN was sent already.
     Repeated,
-    /// Its PN is far ahead of those that keep coming, and the memory for such is full.
+    /// Its PN is far ahead of the current ones, and the memory for such PNs is full.
     Crowded,
-    /// While the frame waited for its flow's announcement another epoch began, and in that its PN is used already or
-    /// too old.
+    /// Another epoch began while the frame waited for its flow's announcement, and its PN is used or too old
+    /// there.
     Overtaken,
-    /// As many frames of its flow wait as may, or as many towards the peer.
+    /// The waiting frames of its flow, or of the peer, have reached their limit.
     WaitFull,
-    /// It has waited for as long as it may.
+    /// It has waited for the maximum time.
     WaitExpired,
-    /// It waited, and another generation has begun.
+    /// A new generation began while it waited.
     WaitVoided,
 }
 
-/// Why a packet is of no use, and no peer's.
+/// Reason for discarding a packet that belongs to no peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnknownDiscard {
     /// Shorter than a header, or the beginning of a QUIC packet.
@@ -229,14 +230,14 @@ pub enum UnknownDiscard {
     WrongMode,
 }
 
-/// Why a packet of a peer is of no use.
+/// Reason for discarding a packet of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InDiscard {
     /// The identifier was unused, and has expired; or the PN is below the window.
     Late,
     /// The PN is in the window, and was used.
     Replayed,
-    /// No key that is known makes a header of it: forged, damaged, or of an epoch that is gone.
+    /// No known key decrypts it to a header: forged, damaged, or of an expired epoch.
     NotValid,
     /// No epoch is known.
     NoEpoch,
@@ -260,27 +261,27 @@ pub enum InDiscard {
     BadVni,
     /// Neither MACsec nor EAPOL in a VXLAN packet.
     NotMacsec,
-    /// The other part did not come in time.
+    /// The other fragment did not arrive in time.
     PartExpired,
-    /// Others needed the part's room.
+    /// Evicted for lack of room.
     PartOverrun,
-    /// The other part is of another frame.
+    /// The other fragment belongs to another frame.
     PartMismatched,
-    /// The part's epoch is over.
+    /// The fragment's epoch has ended.
     PartRetired,
 }
 
-/// Why a packet gives no frame. It is counted already.
+/// Reason why a packet yields no frame. Already counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Discard {
-    /// Nobody's.
+    /// A packet of nobody.
     Unknown(UnknownDiscard),
-    /// A peer's.
+    /// A packet of a peer.
     Of(PeerId, InDiscard),
 }
 
 impl PeerCounters {
-    /// Counts a frame's packets; none of them counts nothing.
+    /// Counts the packets of a frame; no packets count nothing.
     pub(crate) fn count_sent(&mut self, packets: &[Packet]) {
         self.out_pkts_tunnelled += u64::from(!packets.is_empty());
         self.out_octets_tunnelled += packets.iter().map(Packet::octets).sum::<usize>() as u64;

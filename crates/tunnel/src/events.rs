@@ -1,13 +1,13 @@
-//! What the managing half is to be told and has not taken yet.
+//! Queue of events for the session.
 //!
-//! Bounded: what finds no room is not told, and whoever would have told it does so again later. So nobody may rely on
-//! having told anything unless [`Events::tell`] said so.
+//! Bounded: an event that finds no room is lost, and its source raises it again later. So nobody may rely on
+//! an event unless [`Events::tell`] returned true.
 
 use alloc::collections::VecDeque;
 
 use crate::exchange::Event;
 
-/// Events that can wait.
+/// Most events in the queue.
 const EVENTS: usize = 1024;
 
 /// The waiting events.
@@ -19,7 +19,7 @@ impl Events {
         Self(VecDeque::with_capacity(EVENTS))
     }
 
-    /// False if there is no room.
+    /// Queues an event. False if there is no room.
     #[must_use]
     pub(crate) fn tell(&mut self, event: Event) -> bool {
         let room = self.0.len() < EVENTS;

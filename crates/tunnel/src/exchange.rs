@@ -1,8 +1,9 @@
-//! What the two halves of a site tell each other.
+//! Commands and events between the two halves of a site: [`Session`](crate::Session) and
+//! [`Forwarding`](crate::Forwarding).
 //!
-//! Everything about a peer carries a [`Generation`]: a new instance at either end begins another one, and whatever is
-//! still under way from the one before is not heeded by anybody. Both directions are bounded rings: a half that finds
-//! the ring full keeps what it has to say and says it later, and nothing here has to come in time for a frame to pass.
+//! Everything about a peer carries a [`Generation`]. A new instance at either end begins another one, and
+//! both halves ignore messages of the previous one. Both directions are bounded rings: a half that finds its
+//! ring full retries later. No frame waits for anything here.
 
 use core::time::Duration;
 
@@ -11,230 +12,230 @@ use wire::tunnel::{Flow, FlowIndex};
 
 use crate::settings::PeerId;
 
-/// A start of a site: 16 octets that were drawn for it.
+/// One start of a site: 16 random octets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Instance(pub [u8; 16]);
 
-/// How often a pair of instances has changed, as this site has seen it.
+/// Number of changes of the pair of instances, as this site has seen them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Generation(pub u32);
 
-/// What the managing half tells the forwarding half.
+/// Command from the session to the forwarding half.
 #[derive(Clone, Debug)]
 pub enum Command {
-    /// The peer is another instance, or a stranger again: void all keys, windows and flows of both directions. What
-    /// follows belongs to this generation. Endpoint and path stay.
+    /// The peer is another instance, or a stranger again: void all keys, windows and flows of both
+    /// directions. Later commands belong to this generation. Endpoint and path stay.
     Begin {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
-        /// From here on.
+        /// The new generation.
         generation: Generation,
     },
-    /// Accept packets of this epoch from the peer, beside those of the one before; told ready by
+    /// Accept packets of this epoch from the peer, besides those of the previous one. Answered by
     /// [`Event::ReceiveReady`].
     InstallReceive {
-        /// From whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Which epoch; each is one above the one before.
+        /// The epoch: one above the previous one.
         epoch: u32,
-        /// What its keys are derived from.
+        /// Source of its keys.
         secret: EpochSecret,
-        /// Lanes that the peer sends on, from 0.
+        /// Number of lanes that the peer sends on.
         lanes: u8,
     },
-    /// The peer accepts packets of this epoch. Identifier mode sends with it from here on; header encryption keeps it
-    /// in readiness until an SA needs it, but for the first, which it uses at once.
+    /// The peer accepts packets of this epoch. Identifier mode sends with it from now on. Header encryption
+    /// keeps it in reserve until an SA needs it, except for the first one, which it uses at once.
     InstallTransmit {
-        /// To whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Which epoch.
+        /// The epoch.
         epoch: u32,
-        /// What its keys are derived from.
+        /// Source of its keys.
         secret: EpochSecret,
     },
-    /// The peer knows this flow of ours: from here on its packets are in short form.
+    /// The peer knows this flow of ours: send its packets in short form from now on.
     Announced {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Our number of it.
+        /// Our number of the flow.
         index: FlowIndex,
     },
-    /// The peer does not know this number, or takes no more flows: announce it again when it is used next.
+    /// The peer does not know this number, or takes no more flows: announce it again at its next use.
     Unknown {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Our number of it.
+        /// Our number of the flow.
         index: FlowIndex,
     },
-    /// The peer announces a flow of its own; answered by [`Event::FlowAccepted`] or [`Event::FlowRefused`]. An index
-    /// that is known already is answered again, and has this flow from here on.
+    /// The peer announces a flow of its own. Answered by [`Event::FlowAccepted`] or [`Event::FlowRefused`]. A
+    /// known index is answered again, and now means this flow.
     AddFlow {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number of it.
+        /// Its number of the flow.
         index: FlowIndex,
         /// The flow.
         flow: Flow,
     },
-    /// The peer forgets a flow of its own.
+    /// The peer withdraws a flow of its own.
     WithdrawFlow {
-        /// Who.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number of it.
+        /// Its number of the flow.
         index: FlowIndex,
     },
-    /// The peer's lane stands at this anchor: move the window there, if that is forward.
+    /// The peer's lane has reached this anchor: move the window there, if that is forward.
     Position {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
-        /// Divisible by half the window.
+        /// The anchor, divisible by half the window.
         seq: u64,
     },
     /// The peer has lost our lane: answer with [`Event::Position`].
-    TellPosition {
-        /// Who.
+    RequestPosition {
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
     },
-    /// The largest UDP payload towards this peer, in octets: never fragmented.
+    /// Largest UDP payload towards this peer, in octets: never fragmented by IP.
     PathPayload {
-        /// Towards whom.
+        /// The peer.
         peer: PeerId,
-        /// Octets.
+        /// The payload, in octets.
         octets: usize,
     },
 }
 
-/// What the forwarding half tells the managing half.
+/// Event from the forwarding half to the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// A flow towards this peer has a number that the peer does not know yet.
     Announce {
-        /// To whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number.
+        /// Number of the flow.
         index: FlowIndex,
         /// The flow.
         flow: Flow,
     },
-    /// A flow has grown old: the peer may forget it.
+    /// A flow has aged out: the peer may forget it.
     Withdraw {
-        /// To whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number.
+        /// Number of the flow.
         index: FlowIndex,
     },
-    /// Packets of this epoch are accepted from here on: the peer may use it.
+    /// Packets of this epoch are accepted from now on: the peer may use it.
     ReceiveReady {
-        /// From whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Which epoch.
+        /// The epoch.
         epoch: u32,
     },
-    /// The peer's flow is known from here on.
+    /// The peer's flow is known from now on.
     FlowAccepted {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number at the peer.
+        /// The peer's number of the flow.
         index: FlowIndex,
     },
     /// There is no room for the peer's flow.
     FlowRefused {
-        /// Whose.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Its number at the peer.
+        /// The peer's number of the flow.
         index: FlowIndex,
     },
-    /// A packet came with a number that is unknown; told at most once a second and peer.
+    /// A packet had an unknown number. At most once a second and peer.
     UnknownIndex {
-        /// From whom.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
         /// The number.
         index: FlowIndex,
     },
-    /// Packets come and none of them is known, for 100 ms: ask the peer where its lane stands. At most once a second
-    /// and peer.
+    /// Packets have arrived for 100 ms and none of them is known: ask the peer for its lane's position. At
+    /// most once a second and peer.
     Lost {
-        /// Whose lane.
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
     },
-    /// Where our lane stands, rounded up to an anchor.
+    /// Position of our lane, rounded up to an anchor.
     Position {
-        /// Who asked.
+        /// The peer that asked.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
         /// The anchor.
         seq: u64,
     },
-    /// The next epoch is wanted: header encryption has none in readiness, or numbers of flows or seqs run short. May
-    /// be told again: what was met meanwhile, as `newest` shows, is not heeded.
-    WantEpoch {
-        /// Towards whom.
+    /// The next epoch is wanted: header encryption has none in reserve, or flow numbers or seqs run short.
+    /// May be repeated: a request that `newest` shows to be met is ignored.
+    EpochWanted {
+        /// The peer.
         peer: PeerId,
-        /// Under which generation.
+        /// Its generation.
         generation: Generation,
-        /// The newest epoch that [`Command::InstallTransmit`] has brought, in use or in readiness; 0: none.
+        /// Newest epoch from [`Command::InstallTransmit`], in use or in reserve; 0: none.
         newest: u32,
     },
 }
 
 impl Command {
-    /// Whether it voids or fills tables as a whole, which takes some hundred microseconds; others take as long as a
-    /// frame.
-    pub const fn is_of_whole_tables(&self) -> bool {
+    /// True for commands that void or fill whole tables, which takes some hundred microseconds. Others take
+    /// as long as a frame.
+    pub const fn rebuilds_tables(&self) -> bool {
         matches!(self, Self::Begin { .. } | Self::InstallReceive { .. })
     }
 }
 
 impl Event {
-    /// Whom it is about, and under which generation.
-    pub const fn about(&self) -> (PeerId, Generation) {
+    /// Peer and generation of the event.
+    pub const fn subject(&self) -> (PeerId, Generation) {
         match *self {
             Self::Announce { peer, generation, .. }
             | Self::Withdraw { peer, generation, .. }
@@ -244,10 +245,10 @@ impl Event {
             | Self::UnknownIndex { peer, generation, .. }
             | Self::Lost { peer, generation, .. }
             | Self::Position { peer, generation, .. }
-            | Self::WantEpoch { peer, generation, .. } => (peer, generation),
+            | Self::EpochWanted { peer, generation, .. } => (peer, generation),
         }
     }
 }
 
-/// How long packets of the epoch before are accepted after the first one of the next.
+/// Time for which packets of the previous epoch are accepted after the first packet of the next.
 pub const EPOCH_OVERLAP: Duration = Duration::from_secs(2);

@@ -1,8 +1,8 @@
-//! Flows towards one peer, and the numbers that this site has given them.
+//! Flows towards one peer, with the numbers that this site assigned.
 //!
-//! A number is not given again within an epoch, and then the one that has been free for longest comes first: a packet
-//! that was under way for long is rebuilt as what it was, or not at all. A flow that the peer has not acknowledged is
-//! announced again when it is used and a second has passed, so that no announcement has to arrive.
+//! A number is not assigned again within an epoch. After that, the number that was free for longest comes
+//! first: a packet with a long delay is rebuilt correctly or not at all. A flow that the peer has not
+//! acknowledged is announced again when it is used after a second, so no announcement has to arrive.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -16,29 +16,29 @@ use crate::hash::Hasher;
 use crate::settings::Limits;
 use crate::table::Table;
 
-/// An announcement that was not answered is made again after this time.
+/// Interval between announcements without an answer.
 const AGAIN: Duration = Duration::from_secs(1);
 /// No slot.
 const NONE: u16 = u16::MAX;
-/// Numbers that there are.
+/// Number of flow numbers.
 const INDEXES: usize = 1 << 16;
 
 /// A flow towards a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GivenFlow {
+pub struct NumberedFlow {
     /// The flow.
     pub flow: Flow,
     /// Its number.
     pub index: FlowIndex,
-    /// Whether the peer knows it.
+    /// True if the peer knows it.
     pub acknowledged: bool,
-    /// When a frame of it came last.
+    /// Time of its last frame.
     pub used: Instant,
-    /// When it was announced last.
-    told: Option<Instant>,
+    /// Time of its last announcement.
+    announced_at: Option<Instant>,
 }
 
-/// Why a flow gets no number.
+/// Reason why a flow gets no number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowRefusal {
     /// There are [`Limits::flows`].
@@ -54,22 +54,22 @@ pub(crate) enum FlowRefusal {
 /// The flows towards one peer.
 #[derive(Debug)]
 pub(crate) struct Flows {
-    /// From the hash of a flow to its slot, plus 1.
+    /// Hash of a flow to its slot, plus 1.
     index: Table,
-    slots: Vec<Option<GivenFlow>>,
+    slots: Vec<Option<NumberedFlow>>,
     free: Vec<u16>,
-    /// From a number to the slot of its flow.
+    /// Number to the slot of its flow.
     by_number: Vec<u16>,
-    /// Free numbers, the one that was freed first in front.
+    /// Free numbers, the one freed first in front.
     numbers: VecDeque<u16>,
-    /// How many of them, from the front, may be given in this epoch.
+    /// Number of them, from the front, that may be assigned in this epoch.
     fresh: usize,
-    /// From the hash of an SCI, or of a source address, to the number of its flows.
+    /// Hash of an SCI, or of a source address, to the number of its flows.
     per_sci: Table,
     per_source: Table,
     limits: Limits,
-    /// Where the next look at ages begins.
-    hand: usize,
+    /// Slot at which the next ageing step begins.
+    cursor: usize,
 }
 
 impl Flows {
@@ -85,36 +85,36 @@ impl Flows {
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             limits: *limits,
-            hand: 0,
+            cursor: 0,
         }
     }
 
-    /// Forgets all flows; no number of before is given again until the next epoch.
+    /// Removes all flows; earlier numbers are not assigned before the next epoch.
     pub(crate) fn clear(&mut self, hasher: &Hasher) {
         for slot in 0..self.slots.len() {
             self.remove(hasher, slot);
         }
     }
 
-    /// A new epoch has begun: all free numbers may be given.
+    /// Begins an epoch: all free numbers may be assigned.
     pub(crate) fn begin_epoch(&mut self) {
         self.fresh = self.numbers.len();
     }
 
-    /// Whether so few numbers are left that the next epoch should come.
+    /// True if few numbers are left, so that the next epoch should come.
     pub(crate) fn run_short(&self) -> bool {
         self.fresh < (self.numbers.len() / 4).min(self.slots.len())
     }
 
-    /// The flow with this [`Hasher::flow`], if it has a number: it is used now.
-    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut GivenFlow> {
+    /// The flow with this [`Hasher::flow`], if it has a number. Counts as used now.
+    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut NumberedFlow> {
         let slot = self.index.find(hash)? as usize - 1;
         let given = self.slots[slot].as_mut().filter(|given| given.flow == *flow)?;
         given.used = now;
         Some(given)
     }
 
-    /// Whether a flow that has no number yet would get one.
+    /// Checks whether a flow without a number may get one.
     pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow) -> Result<(), FlowRefusal> {
         let held = |table: &Table, hash| table.find(hash).unwrap_or(0);
         if self.free.is_empty() {
@@ -132,11 +132,11 @@ impl Flows {
         if self.fresh == 0 { Err(FlowRefusal::Indexes) } else { Ok(()) }
     }
 
-    /// Gives a number to a flow that [`Flows::admits`].
-    pub(crate) fn give(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut GivenFlow> {
+    /// Assigns a number to a flow that [`Flows::admits`].
+    pub(crate) fn assign(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut NumberedFlow> {
         let slot = *self.free.last()?;
         let number = *self.numbers.front().filter(|_| self.fresh > 0)?;
-        // Two flows with one hash: the second one gets no number.
+        // Of two flows with one hash, the second gets no number.
         if !self.index.insert(hasher.flow(&flow), u64::from(slot) + 1) {
             return None;
         }
@@ -148,18 +148,24 @@ impl Flows {
         }
         count_up(&mut self.per_source, hasher.address(flow.source));
         self.by_number[usize::from(number)] = slot;
-        let given = GivenFlow { flow, index: FlowIndex(number), acknowledged: false, used: now, told: None };
+        let given = NumberedFlow {
+            flow,
+            index: FlowIndex(number),
+            acknowledged: false,
+            used: now,
+            announced_at: None,
+        };
         Some(self.slots[usize::from(slot)].insert(given))
     }
 
     /// The flow with a number.
-    pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut GivenFlow> {
+    pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut NumberedFlow> {
         let slot = self.by_number[usize::from(index.0)];
         self.slots.get_mut(usize::from(slot))?.as_mut()
     }
 
-    /// Looks at the next `budget` slots; the numbers of flows that have grown old are offered to `withdraw`, and freed
-    /// if it takes them.
+    /// Ages the next `budget` slots: offers the numbers of aged flows to `withdraw`, and frees them if it
+    /// accepts.
     pub(crate) fn age(
         &mut self,
         now: Instant,
@@ -168,8 +174,8 @@ impl Flows {
         mut withdraw: impl FnMut(FlowIndex) -> bool,
     ) {
         for _ in 0..budget.min(self.slots.len()) {
-            let slot = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = self.cursor;
+            self.cursor = (self.cursor + 1) % self.slots.len();
             let Some(given) = self.slots[slot] else { continue };
             if now.since(given.used) >= self.limits.flow_age && withdraw(given.index) {
                 self.remove(hasher, slot);
@@ -189,26 +195,26 @@ impl Flows {
         count_down(&mut self.per_source, hasher.address(given.flow.source));
     }
 
-    /// How many flows there are.
+    /// Number of flows.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
     /// All flows, in no order.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &GivenFlow> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &NumberedFlow> {
         self.slots.iter().flatten()
     }
 }
 
-impl GivenFlow {
-    /// Whether it is to be announced, for the first time or again.
+impl NumberedFlow {
+    /// True if an announcement is due, the first or a repeated one.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
-        !self.acknowledged && self.told.is_none_or(|told| now.since(told) >= AGAIN)
+        !self.acknowledged && self.announced_at.is_none_or(|announced_at| now.since(announced_at) >= AGAIN)
     }
 
-    /// It was announced now.
-    pub(crate) const fn told(&mut self, now: Instant) {
-        self.told = Some(now);
+    /// Records an announcement.
+    pub(crate) const fn note_announced(&mut self, now: Instant) {
+        self.announced_at = Some(now);
     }
 }
 

@@ -1,60 +1,60 @@
-//! The forwarding half of a site: frames and packets, and the state that they need. Sans I/O and without a clock.
+//! The forwarding half of a site: frames and packets, and their state. Sans I/O, without a clock.
 //!
 //! ```text
-//!  LAN ── route ── dispatch, for each peer ─▶ peer        command ─▶ ┌────────────┐ ─▶ poll_event
-//!  LAN ◀───────────────────────── inward ─── peer                   │ Forwarding │
-//!                                                     tend, due ─▶  └────────────┘ ─▶ poll_released
+//!  LAN ── route ── dispatch, for each peer ─▶ peer    handle_command ─▶ ┌────────────┐ ─▶ poll_event, poll_timeout
+//!  LAN ◀────────────────── handle_packet ─── peer                      │ Forwarding │
+//!                                                    handle_timeout ─▶ └────────────┘ ─▶ poll_released
 //! ```
 //!
-//! Memory is taken in [`Forwarding::new`] and, for keys and for lanes beyond the first, in [`Forwarding::command`];
-//! nothing else allocates. Each call's work is bounded: a few look-ups in tables and a few hashes, at most 64
-//! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::tend`].
+//! [`Forwarding::new`] allocates the memory. [`Forwarding::handle_command`] allocates for keys and for further
+//! lanes; nothing else allocates. Each call's work is bounded: a few table look-ups and hashes, at most 64
+//! identifiers put into a window for a packet, and at most 256 for a call of [`Forwarding::handle_timeout`].
 
-mod command;
+mod handle_command;
+mod handle_packet;
 mod handle_timeout;
-mod inward;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
-use wire::tunnel::{Taken, TakenError};
+use wire::tunnel::{ParseFrameError, ParsedFrame};
 
-use crate::admission::Admission;
 use crate::counters::{PeerCounters, SiteCounters, Unrouted};
 use crate::events::Events;
 use crate::exchange::{Event, Generation};
-use crate::flows::{Flows, GivenFlow};
+use crate::flows::{Flows, NumberedFlow};
 use crate::hash::Hasher;
 use crate::header_encryption::HeaderEncryption;
 use crate::identifier::{Identifier, Outward};
-use crate::packet::{Packet, Released, Route, To};
+use crate::new_flow_limit::NewFlowLimit;
+use crate::packet::{Destination, Packet, Released, Route};
 use crate::plain;
-use crate::receive::Receive;
+use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
-use crate::stations::{Heard, Place, Station, Stations};
+use crate::stations::{LearnOutcome, Location, Station, Stations};
 
-/// What all peers share on the way through.
+/// State that all peers share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) hasher: Hasher,
     pub(crate) events: Events,
-    pub(crate) admission: Admission,
-    /// Something has begun that ends by itself: parts wait, an epoch is over soon.
+    pub(crate) new_flows: NewFlowLimit,
+    /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
 }
 
-/// What a peer is, whatever its mode.
+/// State of a peer that does not depend on its mode.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerFacts {
+pub(crate) struct PeerContext {
     pub(crate) peer: PeerId,
     pub(crate) generation: Generation,
     /// Octets of the largest UDP payload towards it.
     pub(crate) path_payload: usize,
 }
 
-/// How a peer's headers are protected, with what that needs.
+/// Header protection of a peer, with its state.
 #[derive(Debug)]
 enum Transport {
     Identifier(Box<Identifier>),
@@ -64,17 +64,17 @@ enum Transport {
 
 #[derive(Debug)]
 struct Peer {
-    facts: PeerFacts,
+    context: PeerContext,
     counters: PeerCounters,
     transport: Transport,
 }
 
-/// What a peer needs in a [`Forwarding`]: made, and dropped, where time does not matter.
+/// State of a peer for a [`Forwarding`]: made and dropped where time does not matter.
 #[derive(Debug)]
-pub struct PeerMemory(Peer);
+pub struct PreparedPeer(Peer);
 
-impl PeerMemory {
-    /// For a peer that comes, of a site with these limits whose LAN takes frames of `lan_frame` octets. Allocates.
+impl PreparedPeer {
+    /// For a new peer of a site with these limits, whose LAN accepts frames of `lan_frame` octets. Allocates.
     pub fn new(settings: &PeerSettings, limits: &Limits, lan_frame: usize) -> Self {
         let transport = match settings.mode {
             Mode::Identifier => Transport::Identifier(Box::new(Identifier::new(limits))),
@@ -84,9 +84,9 @@ impl PeerMemory {
             Mode::Plain { vni } => Transport::Plain { vni },
         };
         let path_payload = settings.path_payload;
-        // Its number is told when it comes.
-        let facts = PeerFacts { peer: PeerId(0), generation: Generation::default(), path_payload };
-        Self(Peer { facts, counters: PeerCounters::default(), transport })
+        // `add_peer` sets its number.
+        let context = PeerContext { peer: PeerId(0), generation: Generation::default(), path_payload };
+        Self(Peer { context, counters: PeerCounters::default(), transport })
     }
 }
 
@@ -95,46 +95,46 @@ impl PeerMemory {
 pub struct Forwarding {
     shared: Shared,
     stations: Stations,
-    receive: Receive,
-    /// By number. None: it has left.
+    receive: ReceiveLanes,
+    /// By number. `None` for a peer that has left.
     peers: Vec<Option<Peer>>,
     counters: SiteCounters,
     lan_frame: usize,
     /// W.
     window: u64,
-    /// Some window of an epoch is not filled, or that was not told.
+    /// True if a window of an epoch is not full yet, or the event for it is still due.
     installing: bool,
-    /// Frames that waited may go.
+    /// True if waiting frames may go.
     releasing: bool,
-    /// When what has become ready is told next, when what ends by itself is looked at, and when ages.
+    /// Next times for: readiness events, timed work, ageing.
     next_ready: Instant,
     next_watch: Instant,
     next_ages: Instant,
-    /// Whose flows are looked at next for their age.
-    age_hand: usize,
+    /// Peer whose flows are aged next.
+    age_cursor: usize,
 }
 
 impl Forwarding {
-    /// A site with its peers, and all the memory that it needs with one lane of each.
+    /// A site with its peers, and all its memory with one lane for each.
     ///
     /// # Panics
-    /// If the window is no power of two from 64 to 2^20, or there are more than [`PEERS`].
+    /// If the window is no power of two from 64 to 2^20, or there are more peers than [`PEERS`].
     pub fn new(settings: Settings) -> Self {
         let Settings { lan_frame, limits, window, .. } = settings;
         assert!(window.is_power_of_two() && (64..=1 << 20).contains(&window), "a window of {window} seqs");
         assert!(settings.peers.len() <= PEERS, "{} peers", settings.peers.len());
         let identifiers = settings.peers.iter().filter(|peer| peer.mode == Mode::Identifier).count();
-        let peers = settings.peers.iter().map(|peer| PeerMemory::new(peer, &limits, lan_frame));
+        let peers = settings.peers.iter().map(|peer| PreparedPeer::new(peer, &limits, lan_frame));
         let mut forwarding = Self {
             shared: Shared {
                 hasher: Hasher::new(&settings.table_seed),
                 events: Events::new(),
-                admission: Admission::new(limits.new_flows_per_second),
+                new_flows: NewFlowLimit::new(limits.new_flows_per_second),
                 watch: false,
             },
             stations: Stations::new(limits.stations, limits.station_age),
             // Two epochs of each peer.
-            receive: Receive::new(2 * identifiers, window, lan_frame),
+            receive: ReceiveLanes::new(2 * identifiers, window, lan_frame),
             peers: Vec::with_capacity(settings.peers.len()),
             counters: SiteCounters::default(),
             lan_frame,
@@ -144,7 +144,7 @@ impl Forwarding {
             next_ready: Instant::START,
             next_watch: Instant::START,
             next_ages: Instant::START,
-            age_hand: 0,
+            age_cursor: 0,
         };
         for peer in peers {
             forwarding.add_peer(peer);
@@ -152,18 +152,19 @@ impl Forwarding {
         forwarding
     }
 
-    /// A peer comes. Its number is the next one: that of a peer that has left is not used again, so nothing that is
-    /// under way between the halves is taken for another's. None if there were [`PEERS`]. Not for the frame path.
-    pub fn add_peer(&mut self, PeerMemory(mut peer): PeerMemory) -> Option<PeerId> {
+    /// Adds a peer under the next number. The number of a departed peer is not used again, so messages in
+    /// flight between the halves are not taken for another peer's. `None` if there have been [`PEERS`]. Not
+    /// for the frame path.
+    pub fn add_peer(&mut self, PreparedPeer(mut peer): PreparedPeer) -> Option<PeerId> {
         let number = u16::try_from(self.peers.len()).ok().filter(|number| usize::from(*number) < PEERS)?;
-        peer.facts.peer = PeerId(number);
+        peer.context.peer = PeerId(number);
         self.peers.push(Some(peer));
         Some(PeerId(number))
     }
 
-    /// A peer leaves: its keys, windows and flows are void, and the stations behind it are nowhere. Looks at each
+    /// Removes a peer: voids its keys, windows and flows, and forgets the stations behind it. Looks at each
     /// station. Not for the frame path.
-    pub fn remove_peer(&mut self, number: PeerId) -> Option<PeerMemory> {
+    pub fn remove_peer(&mut self, number: PeerId) -> Option<PreparedPeer> {
         let mut peer = self.peers.get_mut(number.index())?.take()?;
         match &mut peer.transport {
             Transport::Identifier(mode) => {
@@ -173,10 +174,10 @@ impl Forwarding {
             Transport::Plain { .. } => {}
         }
         self.stations.forget(&self.shared.hasher, number);
-        Some(PeerMemory(peer))
+        Some(PreparedPeer(peer))
     }
 
-    /// How many peers there were since the start: numbers are below it.
+    /// Number of peers since the start; all peer numbers are below it.
     pub const fn peers(&self) -> usize {
         self.peers.len()
     }
@@ -189,14 +190,14 @@ impl Forwarding {
         self.peers.get_mut(number.index())?.as_mut()
     }
 
-    /// Where a frame of the LAN goes, from its destination address on, without FCS. EAPOL frames are not for here.
-    /// None: nowhere, and counted.
+    /// Route of a frame of the LAN, from its destination address, without FCS. EAPOL frames do not belong
+    /// here. `None` if it goes nowhere, which is counted.
     pub fn route(&mut self, now: Instant, frame: &[u8]) -> Option<Route> {
         match self.find_route(now, frame) {
             Ok(route) => {
-                match route.to {
-                    To::One(_) => self.counters.out_pkts_unicast += 1,
-                    To::All => self.counters.out_pkts_flooded += 1,
+                match route.destination {
+                    Destination::Peer(_) => self.counters.out_pkts_unicast += 1,
+                    Destination::All => self.counters.out_pkts_flooded += 1,
                 }
                 Some(route)
             }
@@ -208,36 +209,36 @@ impl Forwarding {
     }
 
     fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
-        let taken = Taken::parse(frame).map_err(|error| match error {
-            TakenError::Truncated => Unrouted::TooShort,
-            TakenError::NotMacsec => Unrouted::NotMacsec,
-            TakenError::Version => Unrouted::BadTag,
+        let taken = ParsedFrame::parse(frame).map_err(|error| match error {
+            ParseFrameError::Truncated => Unrouted::TooShort,
+            ParseFrameError::NotMacsec => Unrouted::NotMacsec,
+            ParseFrameError::Version => Unrouted::BadTag,
         })?;
-        if matches!(self.learn(now, &taken, Place::Here), Heard::Elsewhere(_)) {
+        if matches!(self.learn(now, &taken, Location::Here), LearnOutcome::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
-        let to = match self.stations.place(now, &self.shared.hasher, taken.flow.destination) {
-            Some(Place::Here) => return Err(Unrouted::Local),
-            Some(Place::Behind(peer)) => To::One(peer),
+        let to = match self.stations.location(now, &self.shared.hasher, taken.flow.destination) {
+            Some(Location::Here) => return Err(Unrouted::Local),
+            Some(Location::Behind(peer)) => Destination::Peer(peer),
             None if !self.peers.iter().any(Option::is_some) => return Err(Unrouted::NoPeer),
-            None => To::All,
+            None => Destination::All,
         };
-        Ok(Route { taken, to })
+        Ok(Route { taken, destination: to })
     }
 
-    fn learn(&mut self, now: Instant, taken: &Taken, place: Place) -> Heard {
+    fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
         let heard = self.stations.learn(now, &self.shared.hasher, taken.flow.source, place);
         match heard {
-            Heard::Known | Heard::Elsewhere(_) => {}
-            Heard::New => self.counters.stations_learned += 1,
-            Heard::Moved => self.counters.stations_moved += 1,
-            Heard::NoRoom => self.counters.stations_refused += 1,
+            LearnOutcome::Known | LearnOutcome::Elsewhere(_) => {}
+            LearnOutcome::New => self.counters.stations_learned += 1,
+            LearnOutcome::Moved => self.counters.stations_moved += 1,
+            LearnOutcome::NoRoom => self.counters.stations_refused += 1,
         }
         heard
     }
 
-    /// The packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if it does not
-    /// fit the path. To be called for each peer that [`Route::to`] means.
+    /// Packets of a routed frame for one peer: none (dropped or waiting, and counted), one, or two if the
+    /// frame exceeds the path. Call it for each peer of [`Route::destination`].
     pub fn dispatch(
         &mut self,
         now: Instant,
@@ -245,17 +246,17 @@ impl Forwarding {
         peer: PeerId,
         frame: &[u8],
     ) -> ArrayVec<Packet, 2> {
-        let Some(Some(Peer { facts, counters, transport })) = self.peers.get_mut(peer.index()) else {
+        let Some(Some(Peer { context, counters, transport })) = self.peers.get_mut(peer.index()) else {
             return ArrayVec::new();
         };
         let outward: Outward = match transport {
             Transport::Identifier(identifier) => {
-                identifier.dispatch(now, facts, counters, &mut self.shared, &route.taken, frame.len())
+                identifier.dispatch(now, context, counters, &mut self.shared, &route.taken, frame.len())
             }
             Transport::HeaderEncryption(mode) => {
-                mode.dispatch(now, facts, counters, &mut self.shared, &route.taken, frame)
+                mode.dispatch(now, context, counters, &mut self.shared, &route.taken, frame)
             }
-            Transport::Plain { vni } => plain::encapsulate(*vni, facts.path_payload, frame.len())
+            Transport::Plain { vni } => plain::encapsulate(*vni, context.path_payload, frame.len())
                 .map(|packet| [packet].into_iter().collect()),
         };
         match outward {
@@ -270,59 +271,59 @@ impl Forwarding {
         }
     }
 
-    /// The packet of an EAPOL frame for a plain peer, which has no management channel that could carry it. None for
-    /// other peers, or if it does not fit, which is counted.
+    /// Packet of an EAPOL frame for a plain peer, which has no management channel for it. `None` for other
+    /// peers, or if the frame is too long, which is counted.
     pub fn encapsulate_eapol(&mut self, peer: PeerId, frame: &[u8]) -> Option<Packet> {
-        let Peer { facts, counters, transport } = self.peer_mut(peer)?;
+        let Peer { context, counters, transport } = self.peer_mut(peer)?;
         let Transport::Plain { vni } = transport else { return None };
-        let packet = plain::encapsulate(*vni, facts.path_payload, frame.len());
+        let packet = plain::encapsulate(*vni, context.path_payload, frame.len());
         packet.map_err(|reason| counters.count_out(reason)).ok()
     }
 
-    /// What the managing half is to be told. To be called only if it can be.
+    /// Next event for the session. Call it only if the event can be delivered.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.shared.events.poll()
     }
 
-    /// A frame that waited for its flow to be acknowledged and goes now. To be called after [`Forwarding::command`]
-    /// until there is none. Looks at each peer while frames may go, and not at all else.
+    /// Next waiting frame whose flow is now acknowledged. Call it after [`Forwarding::handle_command`] until
+    /// there is none. Looks at each peer while frames may go, and at none otherwise.
     pub fn poll_released(&mut self, now: Instant) -> Option<Released<'_>> {
         if !self.releasing {
             return None;
         }
-        let released = self.peers.iter_mut().flatten().find_map(|Peer { facts, counters, transport }| {
+        let released = self.peers.iter_mut().flatten().find_map(|Peer { context, counters, transport }| {
             let Transport::HeaderEncryption(mode) = transport else { return None };
-            let (packets, gone) = mode.poll_released(now, facts, counters)?;
+            let (packets, released) = mode.poll_released(now, context, counters)?;
             counters.count_sent(&packets);
-            Some((facts.peer, packets, gone))
+            Some((context.peer, packets, released))
         });
         self.releasing = released.is_some();
-        let (peer, packets, gone) = released?;
+        let (peer, packets, released) = released?;
         let Transport::HeaderEncryption(mode) = &self.peer(peer)?.transport else { return None };
-        Some(Released { peer, packets, frame: mode.released_frame(gone) })
+        Some(Released { peer, packets, frame: mode.released_frame(released) })
     }
 
-    /// What was counted, whatever the peer.
+    /// Counters without a peer.
     pub const fn counters(&self) -> &SiteCounters {
         &self.counters
     }
 
-    /// What was counted of a peer.
+    /// Counters of a peer.
     pub fn peer_counters(&self, peer: PeerId) -> PeerCounters {
         self.peer(peer).map_or_else(PeerCounters::default, |peer| peer.counters)
     }
 
-    /// The stations whose place is known, in no order; [`Limits::stations`](crate::Limits::stations) at most.
+    /// Stations with a known location, in no order; [`Limits::stations`](crate::Limits::stations) at most.
     pub fn stations(&self) -> impl Iterator<Item = &Station> {
         self.stations.iter()
     }
 
-    /// The flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
-    pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &GivenFlow> {
+    /// Flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
+    pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &NumberedFlow> {
         self.transport(peer).and_then(Transport::flows).into_iter().flat_map(Flows::iter)
     }
 
-    /// How many flows the peer has announced.
+    /// Number of flows that the peer has announced.
     pub fn announced_flows(&self, peer: PeerId) -> usize {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.announced.len(),
@@ -331,7 +332,7 @@ impl Forwarding {
         }
     }
 
-    /// The epoch that is sent with towards a peer; 0: none.
+    /// Transmit epoch towards a peer; 0: none.
     pub fn transmit_epoch(&self, peer: PeerId) -> u32 {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.transmit_epoch(),
@@ -340,7 +341,7 @@ impl Forwarding {
         }
     }
 
-    /// The epochs that are received from a peer, the older one first.
+    /// Receive epochs of a peer, the older one first.
     pub fn receive_epochs(&self, peer: PeerId) -> impl Iterator<Item = u32> {
         let (identifier, header_encryption) = match self.transport(peer) {
             Some(Transport::Identifier(mode)) => (Some(mode.receive_epochs()), None),
@@ -356,7 +357,7 @@ impl Forwarding {
 }
 
 impl Transport {
-    /// The flows towards the peer; plain mode knows none.
+    /// Flows towards the peer; plain mode has none.
     const fn flows(&self) -> Option<&Flows> {
         match self {
             Self::Identifier(mode) => Some(&mode.flows),

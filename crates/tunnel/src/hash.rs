@@ -4,7 +4,7 @@ use siphasher::sip::SipHasher13;
 use wire::tunnel::Flow;
 use wire::{MacAddr, Sci};
 
-/// Hashes under octets that no machine knows.
+/// Hasher under octets that no machine knows.
 #[derive(Clone)]
 pub(crate) struct Hasher(SipHasher13);
 

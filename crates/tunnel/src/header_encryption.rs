@@ -1,20 +1,20 @@
-//! Header-encryption mode: the first 32 octets of a frame are encrypted, nothing is added (wire formats, section 3.2;
-//! tunnelling paper, section 4.3).
+//! Header-encryption mode: the first 32 octets of a frame are encrypted, nothing is added (wire formats,
+//! section 3.2; tunnelling paper, section 4.3).
 //!
 //! ```text
 //!  UDP | C1 16 | C2 16 | rest           C2 = AES-128(K, P2)
 //!                                       C1 = AES-128(K, P1 xor P2 xor C2)
 //! ```
 //!
-//! `outward` has the way from the LAN to the peer: `sealer` makes packets of frames, `waiting` keeps the frames of a flow
-//! until the peer knows it. `inward` has the way back: `opener` makes frames of packets. There is no integrity check
-//! beyond that what comes out must be the header of a flow that the peer has announced; what follows the 32 octets is
-//! not looked at, and dies at the MACsec station if it was touched.
+//! `outward` is the path from the LAN to the peer: `sealer` turns frames into packets, `waiting` holds the
+//! frames of a flow until the peer knows it. `inward` is the path back: `opener` turns packets into frames.
+//! The only integrity check is that decryption must yield the header of a flow that the peer has announced.
+//! The octets behind the first 32 are not checked; the MACsec station rejects altered ones.
 //!
-//! The second block has to differ from packet to packet, which the PN and the first four encrypted octets of the
-//! frame see to. Therefore frames with E = 0, with extension headers or without SCI are not carried in this mode.
-//! A confidentiality offset would make these four octets predictable as well, and the tunnel cannot see it: `check`
-//! tells it to who configures a site.
+//! The second block has to differ from packet to packet. The PN and the first four encrypted octets of the
+//! frame ensure that. So this mode does not carry frames with E = 0, with extension headers or without SCI. A
+//! confidentiality offset would make these four octets predictable too, and the tunnel cannot see it: `check`
+//! warns whoever configures a site.
 
 mod associations;
 mod header;
@@ -37,8 +37,8 @@ use wire::tunnel::FlowIndex;
 use crate::counters::{InDiscard, OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::Flows;
-use crate::forwarding::{PeerFacts, Shared};
-use crate::parts::Parts;
+use crate::forwarding::{PeerContext, Shared};
+use crate::fragments::FragmentBuffer;
 use crate::settings::Limits;
 
 use known_flows::KnownFlows;
@@ -49,7 +49,7 @@ use waiting::Waiting;
 pub(crate) use header::HEADER_OCTETS;
 pub(crate) use inward::Rebuilt;
 
-/// The state of header-encryption mode towards one peer.
+/// State of header-encryption mode towards one peer.
 #[derive(Debug)]
 pub(crate) struct HeaderEncryption {
     pub(crate) flows: Flows,
@@ -57,15 +57,15 @@ pub(crate) struct HeaderEncryption {
     sealer: Sealer,
     waiting: Waiting,
     opener: Opener,
-    pub(crate) parts: Parts,
-    /// After which epoch the next was asked for, and when last.
+    pub(crate) fragments: FragmentBuffer,
+    /// Last requested epoch's predecessor, and the time of the request.
     wanted: Option<(u32, Instant)>,
-    /// Epochs of the peer that are installed, which was not told yet.
+    /// Installed epochs of the peer without a readiness event yet.
     ready: ArrayVec<u32, EPOCHS>,
 }
 
 impl HeaderEncryption {
-    /// All memory that is ever used: about 4 MB with the ordinary limits.
+    /// All memory that is ever used: about 4 MB with the default limits.
     pub(crate) fn new(limits: &Limits, lan_frame: usize) -> Self {
         Self {
             flows: Flows::new(limits),
@@ -73,7 +73,7 @@ impl HeaderEncryption {
             sealer: Sealer::new(),
             waiting: Waiting::new(lan_frame),
             opener: Opener::new(),
-            parts: Parts::new(lan_frame),
+            fragments: FragmentBuffer::new(lan_frame),
             wanted: None,
             ready: ArrayVec::new(),
         }
@@ -87,15 +87,15 @@ impl HeaderEncryption {
         self.known.clear();
         (self.wanted, self.ready) = (None, ArrayVec::new());
         counters.count_out_times(OutDiscard::WaitVoided, self.waiting.clear());
-        counters.count_in_times(InDiscard::PartRetired, self.parts.clear());
+        counters.count_in_times(InDiscard::PartRetired, self.fragments.clear());
     }
 
-    /// The peer accepts this epoch.
+    /// Installs an epoch that the peer accepts.
     pub(crate) fn install_transmit(&mut self, now: Instant, epoch: u32, secret: &EpochSecret) {
         self.sealer.install(now, epoch, secret.header_key());
     }
 
-    /// A new epoch of the peer; to be told by [`HeaderEncryption::tell_ready`].
+    /// Installs a new epoch of the peer; [`HeaderEncryption::tell_ready`] reports it.
     pub(crate) fn install_receive(&mut self, epoch: u32, secret: &EpochSecret) {
         if self.opener.install(epoch, secret.header_key()) && !self.ready.contains(&epoch) {
             if self.ready.is_full() {
@@ -105,34 +105,34 @@ impl HeaderEncryption {
         }
     }
 
-    /// Tells which epochs have become ready; true if some were not told.
-    pub(crate) fn tell_ready(&mut self, facts: &PeerFacts, shared: &mut Shared) -> bool {
-        let (peer, generation) = (facts.peer, facts.generation);
+    /// Reports ready epochs. True if some reports found no room.
+    pub(crate) fn tell_ready(&mut self, context: &PeerContext, shared: &mut Shared) -> bool {
+        let (peer, generation) = (context.peer, context.generation);
         self.ready.retain(|&mut epoch| !shared.events.tell(Event::ReceiveReady { peer, generation, epoch }));
         !self.ready.is_empty()
     }
 
-    /// The peer knows a flow, or does not; true if frames of it may go now.
+    /// Records whether the peer knows a flow. True if waiting frames may go now.
     pub(crate) fn acknowledge(&mut self, index: FlowIndex, known: bool) -> bool {
         let Some(given) = self.flows.by_index(index) else { return false };
         given.acknowledged = known;
         known && self.waiting.release(index)
     }
 
-    /// What ends by itself; true if something is left that does.
+    /// Performs expiry. True while timed work is pending.
     pub(crate) fn watch(&mut self, now: Instant, counters: &mut PeerCounters) -> bool {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
-        counters.count_in_times(InDiscard::PartExpired, self.parts.expire(now));
+        counters.count_in_times(InDiscard::PartExpired, self.fragments.expire(now));
         self.opener.handle_timeout(now);
-        !self.waiting.is_empty() || !self.parts.is_empty() || self.opener.due().is_some()
+        !self.waiting.is_empty() || !self.fragments.is_empty() || self.opener.poll_timeout().is_some()
     }
 
-    /// The epoch that is sent with; 0: none.
+    /// Transmit epoch; 0: none.
     pub(crate) fn transmit_epoch(&self) -> u32 {
         self.sealer.epoch().unwrap_or(0)
     }
 
-    /// The epochs that are received, the older one first.
+    /// Receive epochs, the older one first.
     pub(crate) fn receive_epochs(&self) -> impl Iterator<Item = u32> {
         self.opener.epochs()
     }

@@ -16,65 +16,65 @@ use suite::tunnel::EpochSecret;
 use wire::time::Instant;
 use wire::tunnel::FlowIndex;
 
-use crate::announced::Announced;
+use crate::announced_flows::AnnouncedFlows;
 use crate::exchange::{EPOCH_OVERLAP, Event, Generation};
 use crate::flows::Flows;
 use crate::forwarding::Shared;
 use crate::lane::Lane;
-use crate::receive::{Owner, Receive};
+use crate::receive::{Owner, ReceiveLanes};
 use crate::settings::{Limits, PeerId, Settings};
 use crate::window::LaneNumber;
 
 pub(crate) use inward::{Rebuilt, Received, prefix};
 pub(crate) use outward::Outward;
 
-/// Who keeps asking or telling does so at most this often.
+/// Minimum interval between repeated requests or events.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Whether the lane is lost is judged by what came in so long a time, or since unknown identifiers came last.
-const JUDGED: Duration = Duration::from_millis(100);
-/// It may be lost if for each unknown identifier no more valid packets came than these. Who holds valid packets back to
-/// let them drip in has as many as a window holds, and they last for a quarter of that.
+/// Interval of the loss check, or longer if no unknown identifier arrived.
+const LOSS_INTERVAL: Duration = Duration::from_millis(100);
+/// Valid packets per unknown identifier above which the lane is well. An attacker who withholds valid packets
+/// to release them slowly has at most a window of them, and they last for a quarter of that.
 const VALID_FOR_EACH_UNKNOWN: u64 = 4;
 
-/// The state of identifier mode towards one peer.
+/// State of identifier mode towards one peer.
 #[derive(Debug)]
 pub(crate) struct Identifier {
     pub(crate) flows: Flows,
-    pub(crate) announced: Announced,
+    pub(crate) announced: AnnouncedFlows,
     transmit: Option<Lane>,
-    /// When the next epoch was asked for last.
+    /// Time of the last request for an epoch.
     wanted: Option<Instant>,
-    /// Epochs that are received, the older one first.
+    /// Receive epochs, the older one first.
     epochs: ArrayVec<ReceiveEpoch, 2>,
-    /// Valid packets.
+    /// Number of valid packets.
     valid: u64,
-    /// What had come when the lane was judged last: nothing is known before that.
-    judged: Option<Judged>,
-    /// When the peer was asked last where its lane stands, and for which lane.
+    /// Counts at the last loss check; none before the first.
+    last_sample: Option<LossSample>,
+    /// Time of the last position request, and its lane.
     asked: Option<Instant>,
     ask_lane: usize,
-    /// When an unknown number was told last.
+    /// Time of the last event for an unknown number.
     unknown_told: Option<Instant>,
 }
 
-/// What had come at a moment: valid packets of the peer, and unknown identifiers of anybody.
+/// Counts at a moment: valid packets of the peer, and unknown identifiers of anybody.
 #[derive(Clone, Copy, Debug)]
-struct Judged {
+struct LossSample {
     at: Instant,
     valid: u64,
     unknown: u64,
 }
 
-/// An epoch that is received.
+/// A receive epoch.
 #[derive(Debug)]
 struct ReceiveEpoch {
     epoch: u32,
     lanes: ArrayVec<LaneNumber, { Settings::LANES as usize }>,
-    /// [`Event::ReceiveReady`] was told.
+    /// True after [`Event::ReceiveReady`].
     ready: bool,
-    /// A packet of it has come.
+    /// True after a packet of it.
     used: bool,
-    /// When it is over.
+    /// Expiry time.
     until: Option<Instant>,
 }
 
@@ -82,30 +82,31 @@ impl Identifier {
     pub(crate) fn new(limits: &Limits) -> Self {
         Self {
             flows: Flows::new(limits),
-            announced: Announced::new(limits.flows),
+            announced: AnnouncedFlows::new(limits.flows),
             transmit: None,
             wanted: None,
             epochs: ArrayVec::new(),
             valid: 0,
-            judged: None,
+            last_sample: None,
             asked: None,
             ask_lane: 0,
             unknown_told: None,
         }
     }
 
-    /// Voids keys, windows and flows; how many parts were lost by it.
-    pub(crate) fn void(&mut self, shared: &Shared, receive: &mut Receive) -> u64 {
+    /// Voids keys, windows and flows. Returns the number of lost fragments.
+    pub(crate) fn void(&mut self, shared: &Shared, receive: &mut ReceiveLanes) -> u64 {
         self.transmit = None;
         self.wanted = None;
         self.flows.clear(&shared.hasher);
         self.announced.clear();
-        let parts = self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
+        let fragments =
+            self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
         self.epochs.clear();
-        parts
+        fragments
     }
 
-    /// A new epoch for this direction. One that is not newer is not heeded: a key never begins again.
+    /// Installs a new transmit epoch. Ignores one that is not newer: a key never begins again.
     pub(crate) fn install_transmit(&mut self, epoch: u32, secret: &EpochSecret) {
         if self.transmit.as_ref().is_none_or(|lane| lane.epoch < epoch) {
             self.transmit = Some(Lane::new(epoch, secret));
@@ -114,10 +115,10 @@ impl Identifier {
         }
     }
 
-    /// A new epoch of the peer; how many parts of an epoch that made room for it were lost.
+    /// Installs a new epoch of the peer. Returns the number of fragments lost with an evicted epoch.
     pub(crate) fn install_receive(
         &mut self,
-        receive: &mut Receive,
+        receive: &mut ReceiveLanes,
         owner: Owner,
         secret: &EpochSecret,
         lanes: u8,
@@ -125,23 +126,23 @@ impl Identifier {
         if self.epochs.last().is_some_and(|newest| newest.epoch >= owner.epoch) {
             return 0;
         }
-        let mut parts = 0;
+        let mut fragments = 0;
         if self.epochs.is_full() {
-            parts = self.retire(receive, 0);
+            fragments = self.retire(receive, 0);
         }
         let lanes = (0..lanes.clamp(1, Settings::LANES))
             .map_while(|lane| receive.open(owner, secret.lane_key(lane)))
             .collect();
         self.epochs.push(ReceiveEpoch { epoch: owner.epoch, lanes, ready: false, used: false, until: None });
-        self.judged = None;
-        parts
+        self.last_sample = None;
+        fragments
     }
 
-    fn retire(&mut self, receive: &mut Receive, epoch: usize) -> u64 {
+    fn retire(&mut self, receive: &mut ReceiveLanes, epoch: usize) -> u64 {
         self.epochs.remove(epoch).lanes.iter().map(|&lane| receive.close(lane)).sum()
     }
 
-    /// Something valid of this epoch has come; true if the epoch before is over soon because of it.
+    /// Records a valid packet of this epoch. True if the previous epoch ends soon because of it.
     fn heard(&mut self, now: Instant, epoch: u32) -> bool {
         self.valid += 1;
         let Some(index) = self.epochs.iter().position(|known| known.epoch == epoch) else { return false };
@@ -152,13 +153,13 @@ impl Identifier {
         true
     }
 
-    /// Tells which epochs have become ready; true if some are not, or were not told.
+    /// Reports ready epochs. True if some are not ready, or their reports found no room.
     pub(crate) fn tell_ready(
         &mut self,
         peer: PeerId,
         generation: Generation,
         shared: &mut Shared,
-        receive: &Receive,
+        receive: &ReceiveLanes,
     ) -> bool {
         for epoch in self.epochs.iter_mut().filter(|epoch| !epoch.ready) {
             epoch.ready = epoch.lanes.iter().all(|&lane| receive.is_full(lane))
@@ -167,22 +168,22 @@ impl Identifier {
         self.epochs.iter().any(|epoch| !epoch.ready)
     }
 
-    /// Ends the epoch that is over; how many parts were lost by it.
-    pub(crate) fn end_overlap(&mut self, now: Instant, receive: &mut Receive) -> u64 {
+    /// Ends an expired epoch. Returns the number of lost fragments.
+    pub(crate) fn end_overlap(&mut self, now: Instant, receive: &mut ReceiveLanes) -> u64 {
         match self.epochs.first() {
             Some(ReceiveEpoch { until: Some(until), .. }) if *until <= now => self.retire(receive, 0),
             _ => 0,
         }
     }
 
-    /// When the epoch before is over.
+    /// Expiry time of the previous epoch.
     pub(crate) fn overlap_end(&self) -> Option<Instant> {
         self.epochs.first()?.until
     }
 
-    /// Asks where the peer's lane stands, if of `unknown` identifiers, all that ever came, so many came lately beside
-    /// valid packets that they may be its own. A lane that is well is asked for too in a flood: the answer takes nothing
-    /// away ([`Identifier::position`]).
+    /// Requests the peer's lane position if the recent share of unknown identifiers suggests a loss.
+    /// `unknown` is the number of all unknown identifiers so far. During a flood it asks for a healthy lane
+    /// too: the answer takes nothing away ([`Identifier::position`]).
     pub(crate) fn ask_if_lost(
         &mut self,
         now: Instant,
@@ -191,18 +192,18 @@ impl Identifier {
         generation: Generation,
         shared: &mut Shared,
     ) -> bool {
-        let here = Judged { at: now, valid: self.valid, unknown };
-        let judged = *self.judged.get_or_insert(here);
-        if now.since(judged.at) < JUDGED || unknown == judged.unknown {
+        let here = LossSample { at: now, valid: self.valid, unknown };
+        let last_sample = *self.last_sample.get_or_insert(here);
+        if now.since(last_sample.at) < LOSS_INTERVAL || unknown == last_sample.unknown {
             return false;
         }
-        self.judged = Some(here);
-        let (valid, unknown) = (self.valid - judged.valid, unknown.wrapping_sub(judged.unknown));
+        self.last_sample = Some(here);
+        let (valid, unknown) = (self.valid - last_sample.valid, unknown.wrapping_sub(last_sample.unknown));
         let well = valid > unknown.saturating_mul(VALID_FOR_EACH_UNKNOWN);
         if well || self.asked.is_some_and(|asked| now.since(asked) < AGAIN) {
             return false;
         }
-        // What the peer sends on: the newest epoch that it was heard on, or else the older one.
+        // The epoch that the peer sends on: the newest one with a packet, or else the older one.
         let Some(epoch) = self.epochs.iter().rev().find(|epoch| epoch.used).or(self.epochs.first()) else {
             return false;
         };
@@ -216,17 +217,17 @@ impl Identifier {
         true
     }
 
-    /// The peer's lane stands at this anchor; false if that is no news: an anchor that the window reaches brings nothing
-    /// that is not known, and would take away what is under way.
-    pub(crate) fn position(&mut self, receive: &mut Receive, epoch: u32, lane: u8, seq: u64) -> bool {
+    /// Moves the peer's lane to this anchor. False if the window already reaches it: moving would bring
+    /// nothing new, and would lose packets in flight.
+    pub(crate) fn position(&mut self, receive: &mut ReceiveLanes, epoch: u32, lane: u8, seq: u64) -> bool {
         let known = self.epochs.iter().find(|known| known.epoch == epoch);
         let Some(&lane) = known.and_then(|known| known.lanes.get(usize::from(lane))) else { return false };
         let moved = !receive.lane(lane).window.reaches(seq) && receive.lane(lane).window.advance(seq);
-        receive.note_debt();
+        receive.mark_unfilled();
         moved
     }
 
-    /// Where the lane of this direction stands.
+    /// Position of the transmit lane.
     pub(crate) fn tell_position(&self, peer: PeerId, generation: Generation, window: u64) -> Option<Event> {
         let lane = self.transmit.as_ref()?;
         Some(Event::Position {
@@ -238,7 +239,7 @@ impl Identifier {
         })
     }
 
-    /// A number came that is unknown: told at most once a second.
+    /// Reports an unknown number, at most once a second.
     fn tell_unknown(
         &mut self,
         now: Instant,
@@ -254,12 +255,12 @@ impl Identifier {
         }
     }
 
-    /// The epoch that is sent with; 0: none.
+    /// Transmit epoch; 0: none.
     pub(crate) fn transmit_epoch(&self) -> u32 {
         self.transmit.as_ref().map_or(0, |lane| lane.epoch)
     }
 
-    /// The epochs that are received, the older one first.
+    /// Receive epochs, the older one first.
     pub(crate) fn receive_epochs(&self) -> impl Iterator<Item = u32> {
         self.epochs.iter().map(|epoch| epoch.epoch)
     }

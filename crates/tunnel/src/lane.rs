@@ -1,15 +1,15 @@
-//! A lane of this site towards a peer in identifier mode: an epoch's key and the next seq. Lane 0 is the only one that
-//! is sent on, since a site has one sending worker.
+//! A lane of this site towards a peer in identifier mode: an epoch's key and the next seq. A site has one
+//! sending worker, so it sends on lane 0 only.
 //!
-//! **No seq is used twice under a key**: a lane is made with its key and seq 1, seqs only go up, and neither is ever
-//! taken from one lane to another.
+//! **No seq is used twice under a key**: a lane is made with its key and seq 1, seqs only increase, and
+//! neither moves to another lane.
 
 use suite::tunnel::{EpochSecret, IdentifierBlock, LaneKey};
 use wire::tunnel::{CHECK_OCTETS, Flow, HEADER_OCTETS, TAG_OCTETS};
 
 use crate::window::LAST_SEQ;
 
-/// What is left of an epoch when the next one is asked for.
+/// Remaining seqs of an epoch at which the next one is requested.
 const RESERVE: u64 = 1 << 40;
 
 /// A lane.
@@ -20,60 +20,60 @@ pub(crate) struct Lane {
     next_seq: u64,
 }
 
-/// A seq that was taken, with what belongs to it.
+/// A taken seq with its identifier block.
 #[derive(Debug)]
-pub(crate) struct Taken<'a> {
+pub(crate) struct TakenSeq<'a> {
     pub(crate) seq: u64,
     pub(crate) block: IdentifierBlock,
     key: &'a LaneKey,
 }
 
 impl Lane {
-    /// The lane that is sent on.
+    /// Number of the transmit lane.
     pub(crate) const NUMBER: u8 = 0;
 
     pub(crate) fn new(epoch: u32, secret: &EpochSecret) -> Self {
         Self { epoch, key: secret.lane_key(Self::NUMBER), next_seq: 1 }
     }
 
-    /// Takes the next seq; none if the epoch's are used up.
-    pub(crate) fn take(&mut self) -> Option<Taken<'_>> {
+    /// Takes the next seq; `None` if all of the epoch's are used.
+    pub(crate) fn take(&mut self) -> Option<TakenSeq<'_>> {
         let seq = self.next_seq;
         if seq > LAST_SEQ {
             return None;
         }
         self.next_seq += 1;
-        Some(Taken { seq, block: self.key.block(seq), key: &self.key })
+        Some(TakenSeq { seq, block: self.key.block(seq), key: &self.key })
     }
 
-    /// Whether so few seqs are left that the next epoch should come.
+    /// True if few seqs are left, so that the next epoch should come.
     pub(crate) const fn runs_short(&self) -> bool {
         self.next_seq > LAST_SEQ - RESERVE
     }
 
-    /// Whether `packets` can be sent.
+    /// True if `packets` can be sent.
     pub(crate) const fn has(&self, packets: u64) -> bool {
         self.next_seq <= LAST_SEQ + 1 - packets
     }
 
-    /// Where the lane stands, rounded up to an anchor of windows of this width.
+    /// Position of the lane, rounded up to an anchor of windows of this width.
     pub(crate) const fn position(&self, window: u64) -> u64 {
         self.next_seq.next_multiple_of(window / 2)
     }
 }
 
-impl Taken<'_> {
+impl TakenSeq<'_> {
     /// The check of a header.
     pub(crate) fn check(&self, header: [u8; HEADER_OCTETS]) -> [u8; CHECK_OCTETS] {
         self.key.check(self.block.pad, header)
     }
 
-    /// What the flow of a packet in long form is masked with.
+    /// Mask of the flow of a packet in long form.
     pub(crate) fn long_mask(&self) -> [u8; Flow::OCTETS] {
         self.key.long_mask(self.seq)
     }
 
-    /// The tag of a packet in long form.
+    /// Tag of a packet in long form.
     pub(crate) fn long_tag(
         &self,
         header: [u8; HEADER_OCTETS],

@@ -1,4 +1,4 @@
-//! Sites: MACsec frames carried between plants over UDP, with nothing but their headers protected (tunnelling paper;
+//! Sites: MACsec frames carried between plants over UDP, with only their headers protected (tunnelling paper;
 //! the project's wire formats, section 3).
 //!
 //! A site has two halves, which share nothing but [`Command`]s and [`Event`]s:
@@ -8,28 +8,28 @@
 //!  LAN ◀──▶ Forwarding (a worker's) ◀── Command ── Event ──▶ Session (one a peer, the manager's) ◀──▶ peer
 //! ```
 //!
-//! [`Forwarding`] moves frames: flows, lanes, windows, parts, stations. [`Session`] agrees with a peer on what the
-//! halves at both ends need: instances, epochs, announcements. Neither has a clock or a socket; the engine carries
-//! octets, commands and events, and tells the time.
+//! [`Forwarding`] moves frames: flows, lanes, windows, fragments, stations. [`Session`] negotiates with a
+//! peer what the halves at both ends need: instances, epochs, announcements. Neither has a clock or a socket;
+//! the engine carries octets, commands and events, and provides the time.
 #![no_std]
 
 extern crate alloc;
 
-mod admission;
-mod announced;
+mod announced_flows;
 mod counters;
 mod events;
 mod exchange;
 mod flows;
 mod forwarding;
+mod fragments;
 mod hash;
 mod header_encryption;
 mod identifier;
 mod lane;
 mod message;
+mod new_flow_limit;
 mod numbering;
 mod packet;
-mod parts;
 mod plain;
 mod receive;
 mod session;
@@ -40,13 +40,15 @@ mod window;
 
 pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
 pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
-pub use flows::GivenFlow;
-pub use forwarding::{Forwarding, PeerMemory};
+pub use flows::NumberedFlow;
+pub use forwarding::{Forwarding, PreparedPeer};
 pub use message::{HelloMode, Message, MessageError, Stream};
-pub use packet::{Arrival, Arrived, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, Released, Route, To};
+pub use packet::{
+    Delivery, Destination, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, PacketSource, Released, Route,
+};
 pub use session::{
     COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
 pub use settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
-pub use stations::{Place, Station};
+pub use stations::{Location, Station};

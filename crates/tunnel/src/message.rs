@@ -1,7 +1,7 @@
 //! Messages of the management channel (section 3.5).
 //!
-//! A message is one CBOR map (RFC 8949) of at most [`Message::OCTETS`] octets, whose keys are unsigned numbers: 0 is the
-//! kind, the others have one meaning each, whatever the kind:
+//! A message is one CBOR map (RFC 8949) of at most [`Message::OCTETS`] octets. Its keys are unsigned numbers:
+//! 0 is the kind, the others have one meaning each, whatever the kind:
 //!
 //! ```text
 //!  kind           keys beside 0                    stream          answered by
@@ -23,12 +23,12 @@
 //!  15 SeenAt      13 address                       control
 //! ```
 //!
-//! Sent in the core deterministic encoding (RFC 8949, 4.2.1). Read leniently where a later version may say more: kinds
-//! and keys that are unknown are skipped, with whatever stands in them. Read strictly otherwise: no lengths left open,
-//! no key twice, nothing behind the map. Reading allocates nothing.
+//! Encoding is the core deterministic one (RFC 8949, 4.2.1). Parsing is lenient where a later version may
+//! extend it: it skips unknown kinds and keys with their values. It is strict otherwise: no indefinite
+//! lengths, no key twice, nothing behind the map. Parsing allocates nothing.
 //!
-//! Streams have no order among each other: only after Welcome may anything be sent on the stream of announcements, since
-//! only then the peer has surely had the Hello.
+//! Streams have no order among each other. Nothing may be sent on the stream of announcements before Welcome:
+//! only then has the peer surely received the Hello.
 
 mod fields;
 
@@ -44,7 +44,7 @@ use self::fields::{Fields, Writer};
 use crate::exchange::Instance;
 use crate::settings::Mode;
 
-/// Which stream a message goes on. The first octet of a stream says which it is.
+/// Stream of a message. The first octet of a stream identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Stream {
     /// Instances, epochs, positions: 0.
@@ -54,7 +54,7 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// The first octet of the stream.
+    /// First octet of the stream.
     pub const fn octet(self) -> u8 {
         match self {
             Self::Control => 0,
@@ -63,7 +63,7 @@ impl Stream {
     }
 }
 
-/// A mode as a Hello says it: also one that this version does not know, so that it can be named.
+/// A mode in a Hello. Can hold a mode that this version does not know, so that it can be named.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct HelloMode(pub u8);
 
@@ -73,7 +73,7 @@ impl HelloMode {
     /// Header encryption.
     pub const HEADER_ENCRYPTION: Self = Self(2);
 
-    /// How a Hello says a mode; `None` for plain, which has no management channel.
+    /// The Hello's encoding of a mode; `None` for plain, which has no management channel.
     pub const fn of(mode: Mode) -> Option<Self> {
         match mode {
             Mode::Identifier => Some(Self::IDENTIFIER),
@@ -96,48 +96,48 @@ impl fmt::Display for HelloMode {
 /// A message. Its Debug shows no secret.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// The first message in each direction of a connection. Carries [`Message::VERSION`] besides.
+    /// The first message in each direction of a connection. Also carries [`Message::VERSION`].
     Hello {
-        /// Which start of the site this is.
+        /// This start of the site.
         instance: Instance,
-        /// Lanes that it sends on.
+        /// Number of lanes that it sends on.
         lanes: u8,
         /// W of its windows.
         window: u64,
-        /// How it protects headers.
+        /// Its header protection.
         mode: HelloMode,
     },
-    /// The Hello was received and is fine: whatever follows on any stream belongs to this pair of instances.
+    /// Accepts the Hello: all later messages on any stream belong to this pair of instances.
     Welcome,
     /// The keys of an epoch in the sender's direction.
     Epoch {
-        /// Which one: from 1, each one above the one before.
+        /// Number of the epoch: from 1, each one above the previous.
         epoch: u32,
-        /// What its keys are derived from.
+        /// Source of its keys.
         secret: EpochSecret,
-        /// Lanes that it is sent on, from 0.
+        /// Number of lanes that it is sent on.
         lanes: u8,
     },
     /// Packets of this epoch are accepted from now on.
     EpochReady {
-        /// Which one.
+        /// Number of the epoch.
         epoch: u32,
     },
     /// A flow of the sender's.
     Announce {
-        /// The sender's number of it.
+        /// The sender's number of the flow.
         index: FlowIndex,
         /// The flow.
         flow: Flow,
     },
     /// The flow is known from now on.
     Announced {
-        /// The receiver's number of it.
+        /// The receiver's number of the flow.
         index: FlowIndex,
     },
     /// There is no room for the flow.
     Refused {
-        /// The receiver's number of it.
+        /// The receiver's number of the flow.
         index: FlowIndex,
     },
     /// The sender does not use this number any longer.
@@ -150,45 +150,45 @@ pub enum Message {
         /// The receiver's number.
         index: FlowIndex,
     },
-    /// A packet had this number, and it is unknown.
+    /// A packet had this number, which is unknown.
     Unknown {
         /// The receiver's number.
         index: FlowIndex,
     },
-    /// Your packets are unknown here: where does your lane stand?
+    /// Question: the sender's packets are unknown here; where is its lane?
     WhereIs {
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
     },
-    /// Here it stands.
+    /// Answer to WhereIs.
     Position {
-        /// Of which epoch.
+        /// The epoch.
         epoch: u32,
-        /// Which lane.
+        /// The lane.
         lane: u8,
         /// An anchor: divisible by W/2.
         seq: u64,
     },
-    /// Answer this: proves that the peer is where its packets come from.
+    /// Request for a Pong: proves that the peer is at its packets' source address.
     Ping {
-        /// To be given back.
+        /// Value to be returned.
         token: u64,
     },
     /// The answer.
     Pong {
-        /// The Ping's.
+        /// The Ping's value.
         token: u64,
     },
-    /// What the receiver's address looks like from here: for people, who may not know of a NAT. Changes nothing.
+    /// The receiver's address as seen from here: for operators behind a NAT. Changes nothing.
     SeenAt {
         /// The address. On the wire an IPv6 one, or an IPv4 one as mapped (RFC 4291, 2.5.5.2): 16 octets, and the port.
         address: SocketAddr,
     },
 }
 
-/// Why octets are no message. The connection is closed.
+/// Error of octets that are no message. Closes the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageError {
     /// More than [`Message::OCTETS`] octets.
@@ -201,14 +201,14 @@ pub enum MessageError {
     Trailing,
     /// A key stands twice.
     Repeated,
-    /// A key that the kind needs is missing, or its value is none that it can have.
+    /// A key that the kind needs is missing, or its value is illegal.
     Field {
         /// The key.
         key: u8,
     },
-    /// The peer speaks another version of the channel.
+    /// The peer uses another version of the channel.
     Version {
-        /// Which.
+        /// The peer's version.
         theirs: u64,
     },
 }
@@ -258,14 +258,14 @@ mod key {
 }
 
 impl Message {
-    /// The version of the channel that this is, and of the packets whose keys are agreed on over it. 2: packets of
-    /// identifier mode have a check, and a tag in long form.
+    /// Version of the channel, and of the packets whose keys it negotiates. Since 2, packets of identifier
+    /// mode have a check, and a tag in long form.
     pub const VERSION: u64 = 2;
-    /// Octets of the longest message that is read. Ours are below 100.
+    /// Octets of the longest accepted message. Ours are below 100.
     pub const OCTETS: usize = 1024;
 
-    /// The octets, without the length that goes in front of them on a stream. Wiped when dropped, for an Epoch holds a
-    /// secret.
+    /// The encoded octets, without the length in front of them on a stream. Wiped when dropped, since an
+    /// Epoch holds a secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut writer = Writer::new();
         writer.number(key::KIND, self.kind());
@@ -317,7 +317,7 @@ impl Message {
         writer.finish()
     }
 
-    /// Reads a message; `None` if its kind is unknown. The caller wipes `octets`: they may hold a secret.
+    /// Parses a message; `None` if its kind is unknown. The caller wipes `octets`: they may hold a secret.
     ///
     /// # Errors
     /// [`MessageError`].
@@ -360,7 +360,7 @@ impl Message {
         }))
     }
 
-    /// The version is looked at first: what else a Hello of another version says, nobody knows.
+    /// Checks the version first: other fields of another version's Hello have unknown meaning.
     fn hello(fields: &Fields<'_>) -> Result<Self, MessageError> {
         let theirs = fields.number(key::VERSION)?;
         if theirs != Self::VERSION {

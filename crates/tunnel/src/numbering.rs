@@ -1,15 +1,16 @@
-//! What becomes of a flow that is met for the first time: a number, within the quotas, and an announcement.
+//! A new flow's number, within the quotas, and its announcement.
 
 use wire::time::Instant;
 use wire::tunnel::Flow;
 
 use crate::counters::OutDiscard;
 use crate::exchange::Event;
-use crate::flows::{FlowRefusal, Flows, GivenFlow};
-use crate::forwarding::{PeerFacts, Shared};
+use crate::flows::{FlowRefusal, Flows, NumberedFlow};
+use crate::forwarding::{PeerContext, Shared};
 
-/// Gives a flow with this [`Hasher::flow`](crate::hash::Hasher::flow) a number if it has none, within the quotas.
-pub(crate) fn give_number(
+/// Assigns a number to a flow with this [`Hasher::flow`](crate::hash::Hasher::flow) if it has none, within
+/// the quotas.
+pub(crate) fn assign_number(
     flows: &mut Flows,
     now: Instant,
     shared: &mut Shared,
@@ -25,18 +26,18 @@ pub(crate) fn give_number(
         FlowRefusal::Source => OutDiscard::FlowQuotaSource,
         FlowRefusal::Indexes => OutDiscard::FlowIndexes,
     })?;
-    if !shared.admission.admit(now, flow) {
+    if !shared.new_flows.admit(now, flow) {
         return Err(OutDiscard::FlowRate);
     }
-    flows.give(now, &shared.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+    flows.assign(now, &shared.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
 }
 
 /// Announces a flow that the peer does not know, if that is due.
-pub(crate) fn announce(now: Instant, facts: &PeerFacts, shared: &mut Shared, given: &mut GivenFlow) {
-    let (peer, generation) = (facts.peer, facts.generation);
+pub(crate) fn announce(now: Instant, context: &PeerContext, shared: &mut Shared, given: &mut NumberedFlow) {
+    let (peer, generation) = (context.peer, context.generation);
     if given.is_due(now)
         && shared.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
     {
-        given.told(now);
+        given.note_announced(now);
     }
 }

@@ -1,42 +1,42 @@
-//! Frames and packets on their way between the engine and the forwarding half: where they go, and what stands in front
-//! of the octets that are carried as they are.
+//! Frames and packets between the engine and the forwarding half: their destinations, and the headers in
+//! front of the unchanged octets.
 
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use wire::tunnel::{LONG_HEADER_OCTETS, Taken};
+use wire::tunnel::{LONG_HEADER_OCTETS, ParsedFrame};
 
 use crate::settings::PeerId;
 
 /// Octets of the longest header in front of a body.
 pub const PACKET_HEADER_OCTETS: usize = LONG_HEADER_OCTETS;
-/// Octets of the longest prefix of a frame that is rebuilt: addresses and SecTAG, and in header encryption four more.
+/// Octets of the longest prefix of a rebuilt frame: addresses and SecTAG, and in header encryption four more.
 pub const PREFIX_OCTETS: usize = 32;
 
-/// Where a frame of the LAN goes.
+/// Destination of a frame of the LAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum To {
-    /// To the peer that its destination is behind.
-    One(PeerId),
+pub enum Destination {
+    /// The peer in front of its destination station.
+    Peer(PeerId),
     /// To all peers.
     All,
 }
 
-/// A frame of the LAN that goes somewhere.
+/// Route of a frame of the LAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
-    /// The frame, taken apart.
-    pub taken: Taken,
-    /// Where it goes.
-    pub to: To,
+    /// The parsed frame.
+    pub taken: ParsedFrame,
+    /// Its destination.
+    pub destination: Destination,
 }
 
 /// A UDP payload: the header, then these octets of the frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Packet {
-    /// What stands in front.
+    /// Header of the payload.
     pub header: ArrayVec<u8, PACKET_HEADER_OCTETS>,
-    /// Which octets of the frame follow.
+    /// Octets of the frame that follow.
     pub body: Range<usize>,
 }
 
@@ -47,46 +47,47 @@ impl Packet {
     }
 }
 
-/// Who a packet came from, as far as the engine can tell.
+/// Source of a packet, as far as the engine knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Arrival {
-    /// It came to the data port: its identifier tells who sent it.
+pub enum PacketSource {
+    /// The data port: the identifier names the sender.
     Identifier,
-    /// Header encryption or plain: from this peer's UDP address.
+    /// Header encryption or plain: this peer's UDP address.
     From(PeerId),
 }
 
-/// What came of a packet.
+/// Result of a packet.
 #[derive(Debug)]
-pub enum Arrived<'a> {
-    /// A frame for the LAN: the prefix, then `packet[body]`. There are `body.start` octets of room in front of the body.
+pub enum Delivery<'a> {
+    /// A frame for the LAN: the prefix, then `packet[body]`. `body.start` octets in front of the body are
+    /// free.
     Frame {
-        /// Who sent it.
+        /// The sender.
         from: PeerId,
-        /// The beginning of the frame, [`PREFIX_OCTETS`] at most; empty if it is in the packet.
+        /// Beginning of the frame, [`PREFIX_OCTETS`] at most; empty if it is in the packet.
         prefix: ArrayVec<u8, PREFIX_OCTETS>,
-        /// Octets of the packet.
+        /// Range of the packet's octets.
         body: Range<usize>,
     },
-    /// A frame for the LAN that came in two parts: the prefix, then the first part, then the second.
+    /// A frame for the LAN from two fragments: the prefix, then the first fragment, then the second.
     Joined {
-        /// Who sent it.
+        /// The sender.
         from: PeerId,
         /// The beginning of the frame.
         prefix: ArrayVec<u8, PREFIX_OCTETS>,
-        /// What follows.
+        /// The first fragment.
         first: &'a [u8],
-        /// The rest.
+        /// The second fragment.
         second: &'a [u8],
     },
-    /// A part whose other one has not come yet.
+    /// A fragment whose other half has not arrived yet.
     Pending,
 }
 
-/// A frame that waited for its flow to be acknowledged, and goes now.
+/// A frame that waited for its flow's acknowledgement and goes now.
 #[derive(Debug)]
 pub struct Released<'a> {
-    /// Where it goes.
+    /// Its destination.
     pub peer: PeerId,
     /// Its packets; their bodies are octets of `frame`.
     pub packets: ArrayVec<Packet, 2>,

@@ -4,12 +4,12 @@
 //!  flags 1 (0x08: a VNI is there) | reserved 3 | VNI 3 | reserved 1 | the frame
 //! ```
 //!
-//! Reserved bits are sent as 0 and ignored. Left out on purpose: outer UDP source ports by hash of the inner frame
-//! (there is one socket), splitting (VXLAN has none), VLAN tags inside.
+//! Reserved bits are sent as 0 and ignored on reception. Left out on purpose: outer UDP source ports by hash
+//! of the inner frame (there is one socket), fragmentation (VXLAN has none), inner VLAN tags.
 
 use arrayvec::ArrayVec;
 use wire::ethernet::EtherType;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use crate::counters::{InDiscard, OutDiscard};
 use crate::packet::Packet;
@@ -18,10 +18,10 @@ use crate::packet::Packet;
 pub(crate) const VXLAN_OCTETS: usize = 8;
 const VNI_THERE: u8 = 0x08;
 
-/// What is in a VXLAN packet.
+/// Contents of a VXLAN packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Inner {
-    Macsec(Taken),
+    Macsec(ParsedFrame),
     Eapol,
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn encapsulate(vni: u32, path_payload: usize, frame: usize) -> Result
     Ok(Packet { header, body: 0..frame })
 }
 
-/// Reads a packet's header, and what its frame is.
+/// Parses a packet's header and identifies its frame.
 pub(crate) fn parse(vni: u32, packet: &[u8]) -> Result<Inner, InDiscard> {
     let Some(([flags, _, _, _, v0, v1, v2, _], frame)) = packet.split_first_chunk::<VXLAN_OCTETS>() else {
         return Err(InDiscard::BadHeader);
@@ -46,7 +46,7 @@ pub(crate) fn parse(vni: u32, packet: &[u8]) -> Result<Inner, InDiscard> {
     if frame.get(12..14) == Some(&EtherType::EAPOL.0.to_be_bytes()[..]) {
         return Ok(Inner::Eapol);
     }
-    Taken::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
+    ParsedFrame::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! What two sites agree on over the management channel: instances, epochs, flows, positions (section 3.5). One session
-//! a peer; the channel under it may break at any moment and come again.
+//! Negotiation of two sites over the management channel: instances, epochs, flows, positions (section 3.5).
+//! There is one session for each peer; the channel under it may break at any moment and return.
 //!
 //! ```text
 //!                    handle_connected                Hello, fine                    Welcome
@@ -10,24 +10,25 @@
 //!        └── Faulted: after a PeerFault, until the caller has closed the connection
 //! ```
 //!
-//! **A generation** is a pair of instances. A Hello with another instance than before begins one: `Command::Begin` voids
-//! everything on both halves, epochs begin at 1 with secrets of their own, and events of the generation before are
-//! dropped. A Hello with the same instance changes nothing: epochs and flows go on.
+//! **A generation** is a pair of instances. A Hello with a new instance begins one: `Command::Begin` voids
+//! everything on both halves, epochs begin at 1 with new secrets, and events of the previous generation are
+//! dropped. A Hello with the same instance changes nothing: epochs and flows continue.
 //!
-//! **What is told again** after a connection was lost: everything that was not answered, and nothing else. There is no
-//! queue of messages that could be lost or grow: a message is made of the state in the moment in which it can be sent
-//! ([`Session::poll_message`]). Positions alone are not told again; the forwarding half asks again.
+//! **After a lost connection** every unanswered request is sent again, and nothing else. No queue of messages
+//! can grow or be lost: a message is made from the present state when it can be sent
+//! ([`Session::poll_message`]). Positions alone are not sent again; the forwarding half asks again.
 //!
-//! **Bounds.** All tables are bounded by the 65,536 numbers of flows or the 256 of lanes; announcements that are not
-//! answered by [`OUTSTANDING`], beyond which the forwarding half is told after a second to tell them again; requests
-//! under way by [`IN_FLIGHT`]. A peer that has four times as many under way, or whose messages make more than
-//! [`COMMANDS`] commands than the forwarding half takes, floods: a fault. What a peer may ask as often as it likes
-//! (positions, unknown numbers) is not heeded beyond twice a second.
+//! **Bounds.** The 65,536 flow numbers or the 256 lanes bound all tables. [`OUTSTANDING`] bounds unanswered
+//! announcements; beyond it, the forwarding half is asked after a second to repeat them. [`IN_FLIGHT`] bounds
+//! requests in flight. A peer with four times as many, or whose messages cause more than [`COMMANDS`]
+//! commands than the forwarding half takes, floods: a fault. Requests that a peer may repeat freely
+//! (positions, unknown numbers) are ignored beyond two a second.
 //!
-//! **Loss of the channel.** Known flows go on, the epoch lasts longer, and the session keeps all it knows. That MKA's
-//! own sessions end after 6 s without their frames is their business: nothing here ends a flow with a static key.
+//! **Loss of the channel.** Known flows continue, the epoch lasts longer, and the session keeps its state.
+//! MKA's own sessions end after 6 s without their frames; nothing here ends a flow with a static key.
 //!
-//! Left out on purpose: who may speak at all (the channel's, by its keys); time-outs of a connection (the channel's).
+//! Left out on purpose: authorisation of a peer (the channel's, by its keys); time-outs of a connection (the
+//! channel's).
 
 mod announcements;
 mod fault;
@@ -56,26 +57,26 @@ use crate::exchange::{Command, Event, Generation, Instance};
 use crate::message::{HelloMode, Message, MessageError, Stream};
 use crate::settings::{Mode, PeerId};
 
-/// Commands that may wait for the forwarding half: twice what a peer with full tables has to say at once.
+/// Most commands that wait for the forwarding half: twice what a peer with full tables causes at once.
 pub const COMMANDS: usize = 8192;
 
-/// An epoch of identifier mode lasts so long where nothing else is configured.
+/// Default lifetime of an epoch of identifier mode.
 pub const EPOCH_LIFE: Duration = Duration::from_secs(3600);
 
-/// What a session is told before it starts.
+/// Settings of a session.
 #[derive(Clone, Debug)]
 pub struct SessionSettings {
-    /// Whose session.
+    /// The peer.
     pub peer: PeerId,
-    /// This start of this session: drawn anew for each, so that the peer believes nothing of before.
+    /// This start of the session: drawn anew for each, so that the peer trusts no earlier state.
     pub instance: Instance,
-    /// How headers are protected; not plain, which has no management channel.
+    /// Header protection; not plain, which has no management channel.
     pub mode: Mode,
-    /// Lanes that this site sends on: 1 to [`crate::Settings::LANES`].
+    /// Number of lanes that this site sends on: 1 to [`crate::Settings::LANES`].
     pub lanes: u8,
-    /// W, as in [`crate::Settings::window`]; the same at both ends.
+    /// W, as in [`crate::Settings::window`]; equal at both ends.
     pub window: u64,
-    /// Identifier mode begins another epoch after this.
+    /// Lifetime of an epoch in identifier mode.
     pub epoch_life: Duration,
     /// Draws 32 octets from the operating system.
     pub draw: fn() -> EpochSecret,
@@ -83,18 +84,18 @@ pub struct SessionSettings {
 
 /// The session with one peer.
 ///
-/// The caller carries: messages of [`Session::poll_message`] to the peer and the peer's to [`Session::handle_message`];
-/// commands of [`Session::poll_command`] to the forwarding half and its events to [`Session::handle_event`]; and calls
-/// [`Session::handle_timeout`] when [`Session::poll_timeout`] has come. After each call of a `handle_` method the polls
-/// may have something new.
+/// The caller carries messages of [`Session::poll_message`] to the peer and the peer's to
+/// [`Session::handle_message`], and commands of [`Session::poll_command`] to the forwarding half and its
+/// events to [`Session::handle_event`]. It calls [`Session::handle_timeout`] at [`Session::poll_timeout`].
+/// After each `handle_` call, the polls may have something new.
 #[derive(Debug)]
 pub struct Session {
     settings: SessionSettings,
     mode: HelloMode,
     channel: ChannelState,
-    /// Since when the channel is in this state.
+    /// Time of the last change of the channel's state.
     since: Instant,
-    /// The peer's instance, and when it was met first.
+    /// The peer's instance, and the time of its first Hello.
     instance: Option<(Instance, Instant)>,
     generation: Generation,
     transmit: TransmitEpochs,
@@ -102,9 +103,9 @@ pub struct Session {
     flows: Announcements,
     peer_flows: PeerFlows,
     due: Due,
-    /// Where the peer was asked for a position, and has not answered yet: lane to epoch.
+    /// Pending position requests to the peer: lane to epoch.
     asked: BTreeMap<u8, u32>,
-    /// Where the peer asked for ours, and was not answered yet.
+    /// Lanes whose position the peer has requested and not received.
     asks: BTreeSet<u8>,
     where_is: TokenBucket,
     unknowns: TokenBucket,
@@ -113,7 +114,7 @@ pub struct Session {
     fault: Option<(PeerFault, Instant)>,
 }
 
-/// Messages that are to be sent on this connection, beside those of epochs and flows: the newest of each.
+/// Pending messages of this connection, besides epochs and flows: the newest of each kind.
 #[derive(Default, Debug)]
 struct Due {
     hello: bool,
@@ -154,41 +155,41 @@ impl Session {
         }
     }
 
-    /// The forwarding half has heard of generations up to this one, by a session of before: those of this session come
-    /// behind it, and what the forwarding half said of earlier ones is not heeded.
-    pub fn follow(&mut self, before: Generation) {
+    /// Continues after an earlier session, whose generations up to this one the forwarding half knows. This
+    /// session's generations follow it, and events of earlier ones are ignored.
+    pub fn continue_after(&mut self, before: Generation) {
         if before != Generation::default() {
             self.generation = Generation(before.0.wrapping_add(1).max(1));
         }
     }
 
-    /// A connection with the peer stands. One that stood before is given up.
+    /// Handles a new connection with the peer. Abandons an earlier one.
     pub fn handle_connected(&mut self, now: Instant) {
         self.forget_connection();
         self.counters.connections += 1;
-        self.enter(now, ChannelState::Greeting);
+        self.enter(now, ChannelState::HelloSent);
         self.due.hello = true;
     }
 
-    /// The connection is gone.
+    /// Handles the loss of the connection.
     pub fn handle_disconnected(&mut self, now: Instant) {
         self.forget_connection();
         self.enter(now, ChannelState::Down);
     }
 
-    /// A message of the peer.
+    /// Handles a message of the peer.
     ///
     /// # Errors
-    /// [`PeerFault`]: the caller closes the connection. Until then nothing more is heeded or sent.
+    /// [`PeerFault`]: the caller closes the connection. Until then everything is ignored and nothing is sent.
     pub fn handle_message(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
-        let heeded = match self.channel {
-            // What was under way while the connection ended.
+        let handled = match self.channel {
+            // In flight while the connection ended.
             ChannelState::Down | ChannelState::Faulted => return Ok(()),
-            ChannelState::Greeting => self.handle_hello(now, message),
-            ChannelState::Greeted | ChannelState::Up => self.handle_when_up(now, message),
+            ChannelState::HelloSent => self.handle_hello(now, message),
+            ChannelState::HelloReceived | ChannelState::Up => self.handle_when_up(now, message),
         };
         let too_many = self.commands.len() > COMMANDS;
-        let result = heeded.and(if too_many { Err(PeerFault::Flood) } else { Ok(()) });
+        let result = handled.and(if too_many { Err(PeerFault::Flood) } else { Ok(()) });
         if let Err(fault) = result {
             self.enter_fault(now, fault);
         }
@@ -196,21 +197,22 @@ impl Session {
         result
     }
 
-    /// Octets of the peer that are no message: as [`Session::handle_message`] with a fault.
+    /// Handles octets of the peer that are no message, like a fault in [`Session::handle_message`].
     pub fn handle_malformed(&mut self, now: Instant, error: MessageError) -> PeerFault {
         let fault = PeerFault::Message(error);
         self.enter_fault(now, fault);
         fault
     }
 
-    /// A message of a kind that is unknown was skipped.
+    /// Counts a skipped message of an unknown kind.
     pub fn handle_skipped(&mut self) {
         self.counters.in_messages_skipped += 1;
     }
 
-    /// The forwarding half tells something.
+    /// Handles an event of the forwarding half.
     pub fn handle_event(&mut self, now: Instant, event: Event) {
-        if event.about() != (self.settings.peer, self.generation) || self.generation == Generation::default()
+        if event.subject() != (self.settings.peer, self.generation)
+            || self.generation == Generation::default()
         {
             self.counters.events_old += 1;
             return;
@@ -238,43 +240,43 @@ impl Session {
             }
             Event::UnknownIndex { index, .. } => self.due.unknown = Some(index),
             Event::Lost { epoch, lane, .. } => drop(self.due.where_is.insert(lane, epoch)),
-            // Perhaps of a newer epoch than the one that was asked for: then it is that one which counts.
+            // The position may be of a newer epoch than the requested one, which then counts.
             Event::Position { epoch, lane, seq, .. } => {
                 if self.asks.remove(&lane) {
                     self.due.positions.insert(lane, (epoch, seq));
                 }
             }
-            Event::WantEpoch { newest, .. } => self.transmit.want(newest),
+            Event::EpochWanted { newest, .. } => self.transmit.want(newest),
         }
         self.begin_epoch(now);
     }
 
-    /// The time of [`Session::poll_timeout`] has come, or any other.
+    /// Handles the time of [`Session::poll_timeout`], or any other.
     pub fn handle_timeout(&mut self, now: Instant) {
-        for index in self.flows.told_again(now) {
+        for index in self.flows.take_retries(now) {
             self.commands.push_back(Command::Unknown {
                 peer: self.settings.peer,
                 generation: self.generation,
                 index,
             });
         }
-        self.peer_flows.lose_patience(now);
+        self.peer_flows.handle_timeout(now);
         self.begin_epoch(now);
     }
 
-    /// When [`Session::handle_timeout`] is to be called, if nothing happens before.
+    /// Next time for [`Session::handle_timeout`] without other input.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        let epoch = if self.greeted() { self.transmit.due() } else { None };
-        [epoch, self.flows.due(), self.peer_flows.due()].into_iter().flatten().min()
+        let epoch = if self.hello_received() { self.transmit.poll_timeout() } else { None };
+        [epoch, self.flows.poll_timeout(), self.peer_flows.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// The next command for the forwarding half.
+    /// Next command for the forwarding half.
     pub fn poll_command(&mut self) -> Option<Command> {
         self.commands.pop_front()
     }
 
-    /// The next message for the peer, and its stream. It counts as sent: should the connection be lost, it is told
-    /// again on the next one.
+    /// Next message for the peer, with its stream. It counts as sent; after a loss of the connection it is
+    /// sent again on the next one.
     pub fn poll_message(&mut self) -> Option<(Stream, Message)> {
         if matches!(self.channel, ChannelState::Down | ChannelState::Faulted) {
             return None;
@@ -291,7 +293,7 @@ impl Session {
         Some((Stream::Announcements, message))
     }
 
-    /// What status shows.
+    /// State for the status.
     pub fn state(&self) -> SessionState {
         SessionState {
             channel: self.channel,
@@ -309,8 +311,8 @@ impl Session {
         }
     }
 
-    fn greeted(&self) -> bool {
-        matches!(self.channel, ChannelState::Greeted | ChannelState::Up)
+    fn hello_received(&self) -> bool {
+        matches!(self.channel, ChannelState::HelloReceived | ChannelState::Up)
     }
 
     fn enter(&mut self, now: Instant, channel: ChannelState) {
@@ -325,7 +327,7 @@ impl Session {
         self.enter(now, ChannelState::Faulted);
     }
 
-    /// Whatever was sent and not answered, or was to be sent, is open again.
+    /// Reopens all unanswered requests, and drops pending messages.
     fn forget_connection(&mut self) {
         self.due = Due::default();
         self.asked.clear();
@@ -337,7 +339,7 @@ impl Session {
 
     /// Draws the secret of another epoch if one is due. Without a channel it waits: the epoch lasts longer.
     fn begin_epoch(&mut self, now: Instant) {
-        if self.greeted() {
+        if self.hello_received() {
             self.transmit.begin(now, self.settings.draw);
         }
     }
@@ -347,7 +349,7 @@ impl Session {
             let SessionSettings { instance, lanes, window, .. } = self.settings;
             return Some(Message::Hello { instance, lanes, window, mode: self.mode });
         }
-        if !self.greeted() {
+        if !self.hello_received() {
             return None;
         }
         if core::mem::take(&mut self.due.welcome) {

@@ -1,12 +1,12 @@
-//! What a site is told before it starts.
+//! Configuration of a site.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
-/// The most peers that a site has had since its start.
+/// Most peers of a site since its start.
 pub const PEERS: usize = 1 << 14;
 
-/// A peer of a site: its number in the order in which they came. That of one that has left is not used again.
+/// Number of a peer in the order of arrival. The number of a departed peer is not used again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct PeerId(pub u16);
 
@@ -17,7 +17,7 @@ impl PeerId {
     }
 }
 
-/// How headers are protected on the way to a peer and back.
+/// Header protection towards a peer and back.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Mode {
     /// Rotating identifiers (section 3.1).
@@ -34,13 +34,13 @@ pub enum Mode {
 /// A peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerSettings {
-    /// How headers are protected.
+    /// Header protection.
     pub mode: Mode,
-    /// Octets of the largest UDP payload towards it, until the management channel knows better.
+    /// Octets of the largest UDP payload towards it, until the management channel measures it.
     pub path_payload: usize,
 }
 
-/// What bounds memory and work, whatever comes in.
+/// Bounds of memory and work, whatever arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Flows towards one peer.
@@ -49,13 +49,13 @@ pub struct Limits {
     pub flows_per_sci: usize,
     /// Flows towards one peer with one source address.
     pub flows_per_source: usize,
-    /// New flows of the site in a second.
+    /// New flows of the site per second.
     pub new_flows_per_second: u32,
-    /// A flow without frames for so long is withdrawn.
+    /// Age of an unused flow at which it is withdrawn.
     pub flow_age: Duration,
-    /// Stations whose place is known: here, and behind all peers.
+    /// Stations with a known location: here, and behind all peers.
     pub stations: usize,
-    /// A station that was not heard for so long is forgotten.
+    /// Age of an unheard station at which it is forgotten.
     pub station_age: Duration,
 }
 
@@ -84,14 +84,14 @@ pub struct Settings {
     pub limits: Limits,
     /// W: seqs of a lane's window above the newest; half as many below it. A power of two, at least 64.
     pub window: u64,
-    /// Random octets that no machine knows: whoever chose addresses could else make tables slow.
+    /// Random octets that no machine knows: otherwise chosen addresses could slow the tables.
     pub table_seed: [u8; 16],
 }
 
 impl Settings {
-    /// W where nothing else is configured.
+    /// Default W.
     pub const WINDOW: u64 = 4096;
 
-    /// Lanes that a peer may send on: bounds the windows that are kept for it.
+    /// Most lanes that a peer may send on: bounds its windows.
     pub const LANES: u8 = 16;
 }

@@ -1,4 +1,4 @@
-//! Where stations are: on this LAN, or behind a peer. Learned from source addresses.
+//! Locations of stations: on this LAN, or behind a peer. Learned from source addresses.
 //!
 //! | heard | known place | what becomes of it |
 //! |---|---|---|
@@ -10,9 +10,9 @@
 //! | behind a peer | behind another, heard there within a second | stays; the frame is delivered |
 //! | behind a peer | elsewhere, silent there for a second | moves |
 //!
-//! So a station moves at most once a second, a frame that came out of a tunnel never goes into one even if the LAN
-//! sends it back, and nobody elsewhere takes over the address of a machine that speaks every second. Half of the table
-//! is for stations here and half for those behind peers: neither side can crowd out the other.
+//! So a station moves at most once a second. A frame from a tunnel never enters one, even if the LAN sends it
+//! back. No other site takes over the address of a machine that sends every second. Half of the table is for
+//! stations here and half for those behind peers: neither can crowd out the other.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -24,64 +24,64 @@ use crate::hash::Hasher;
 use crate::settings::PeerId;
 use crate::table::Table;
 
-/// For so long a station is believed to be where it was heard last.
+/// Time for which a station stays at its last location.
 const STAY: Duration = Duration::from_secs(1);
 
-/// Where a station is.
+/// Location of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum Location {
     /// On this LAN.
     Here,
     /// At another site.
     Behind(PeerId),
 }
 
-/// A station whose place is known.
+/// A station with a known location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Station {
     /// Its address.
     pub address: MacAddr,
-    /// Where it is.
-    pub place: Place,
-    /// When it was heard there last.
+    /// Its location.
+    pub location: Location,
+    /// Time of its last frame there.
     pub heard: Instant,
 }
 
-/// What came of hearing a station.
+/// Result of learning a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Heard {
-    /// Where it was known to be, or its address is no station's.
+pub(crate) enum LearnOutcome {
+    /// Known at this location, or its address is no station's.
     Known,
-    /// For the first time.
+    /// New.
     New,
-    /// It has moved.
+    /// Moved here.
     Moved,
-    /// It is believed to be there still, elsewhere.
-    Elsewhere(Place),
-    /// There is no room for it.
+    /// Still at another location.
+    Elsewhere(Location),
+    /// No room for it.
     NoRoom,
 }
 
 /// Stations by address.
 #[derive(Debug)]
 pub(crate) struct Stations {
-    /// From the hash of an address to its place in `slots`, plus 1.
+    /// Hash of an address to its slot, plus 1.
     index: Table,
     slots: Vec<Option<Station>>,
     free: Vec<u32>,
-    /// Stations here, and behind peers.
+    /// Number of stations here, and behind peers.
     count: [usize; 2],
-    /// The most of either.
+    /// Maximum of either.
     limit: usize,
     age: Duration,
-    /// Where the next look at ages begins.
-    hand: usize,
+    /// Slot at which the next ageing step begins.
+    cursor: usize,
 }
 
-const fn side(place: Place) -> usize {
-    match place {
-        Place::Here => 0,
-        Place::Behind(_) => 1,
+const fn table_half(location: Location) -> usize {
+    match location {
+        Location::Here => 0,
+        Location::Behind(_) => 1,
     }
 }
 
@@ -96,79 +96,85 @@ impl Stations {
             count: [0; 2],
             limit,
             age,
-            hand: 0,
+            cursor: 0,
         }
     }
 
     fn slot(&self, hash: u64, address: MacAddr) -> Option<usize> {
         let slot = self.index.find(hash)? as usize - 1;
-        // Two addresses with one hash: the second one is not learned.
+        // Of two addresses with one hash, the second is not learned.
         (self.slots[slot]?.address == address).then_some(slot)
     }
 
-    /// Where a station is, if it was heard within its age.
-    pub(crate) fn place(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Place> {
+    /// Location of a station, if it was heard within its age.
+    pub(crate) fn location(&self, now: Instant, hasher: &Hasher, address: MacAddr) -> Option<Location> {
         if address.is_group() {
             return None;
         }
         let station = self.slots[self.slot(hasher.address(address), address)?]?;
-        (now.since(station.heard) < self.age).then_some(station.place)
+        (now.since(station.heard) < self.age).then_some(station.location)
     }
 
-    /// A station was heard at this place.
-    pub(crate) fn learn(&mut self, now: Instant, hasher: &Hasher, address: MacAddr, place: Place) -> Heard {
+    /// Learns a station at this location.
+    pub(crate) fn learn(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        address: MacAddr,
+        location: Location,
+    ) -> LearnOutcome {
         if address.is_group() {
-            return Heard::Known;
+            return LearnOutcome::Known;
         }
         let hash = hasher.address(address);
-        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, place) };
-        let Some(station) = &mut self.slots[slot] else { return Heard::NoRoom };
-        if station.place == place {
+        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, location) };
+        let Some(station) = &mut self.slots[slot] else { return LearnOutcome::NoRoom };
+        if station.location == location {
             station.heard = now;
-            return Heard::Known;
+            return LearnOutcome::Known;
         }
         if now.since(station.heard) < STAY {
-            return Heard::Elsewhere(station.place);
+            return LearnOutcome::Elsewhere(station.location);
         }
-        let (from, to) = (side(station.place), side(place));
+        let (from, to) = (table_half(station.location), table_half(location));
         if from != to && self.count[to] >= self.limit {
-            return Heard::NoRoom;
+            return LearnOutcome::NoRoom;
         }
-        (station.place, station.heard) = (place, now);
+        (station.location, station.heard) = (location, now);
         self.count[from] -= 1;
         self.count[to] += 1;
-        Heard::Moved
+        LearnOutcome::Moved
     }
 
-    fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, place: Place) -> Heard {
-        if self.count[side(place)] >= self.limit {
-            return Heard::NoRoom;
+    fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, location: Location) -> LearnOutcome {
+        if self.count[table_half(location)] >= self.limit {
+            return LearnOutcome::NoRoom;
         }
-        let Some(slot) = self.free.pop() else { return Heard::NoRoom };
+        let Some(slot) = self.free.pop() else { return LearnOutcome::NoRoom };
         if !self.index.insert(hash, u64::from(slot) + 1) {
             self.free.push(slot);
-            return Heard::NoRoom;
+            return LearnOutcome::NoRoom;
         }
-        self.slots[slot as usize] = Some(Station { address, place, heard: now });
-        self.count[side(place)] += 1;
-        Heard::New
+        self.slots[slot as usize] = Some(Station { address, location, heard: now });
+        self.count[table_half(location)] += 1;
+        LearnOutcome::New
     }
 
-    /// Looks at the next `budget` places and forgets who has grown old there.
+    /// Ages the next `budget` slots.
     pub(crate) fn age(&mut self, now: Instant, hasher: &Hasher, budget: usize) {
         for _ in 0..budget.min(self.slots.len()) {
-            let slot = self.hand;
-            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = self.cursor;
+            self.cursor = (self.cursor + 1) % self.slots.len();
             if self.slots[slot].is_some_and(|station| now.since(station.heard) >= self.age) {
                 self.clear(hasher, slot);
             }
         }
     }
 
-    /// Forgets who is behind this peer.
+    /// Forgets the stations behind this peer.
     pub(crate) fn forget(&mut self, hasher: &Hasher, peer: PeerId) {
         for slot in 0..self.slots.len() {
-            if self.slots[slot].is_some_and(|station| station.place == Place::Behind(peer)) {
+            if self.slots[slot].is_some_and(|station| station.location == Location::Behind(peer)) {
                 self.clear(hasher, slot);
             }
         }
@@ -178,15 +184,15 @@ impl Stations {
         let Some(station) = self.slots[slot].take() else { return };
         self.index.remove(hasher.address(station.address));
         self.free.push(slot as u32);
-        self.count[side(station.place)] -= 1;
+        self.count[table_half(station.location)] -= 1;
     }
 
-    /// Whether any station is known.
+    /// True if no station is known.
     pub(crate) const fn is_empty(&self) -> bool {
         self.count[0] + self.count[1] == 0
     }
 
-    /// All stations that are known, in no order.
+    /// All known stations, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Station> {
         self.slots.iter().flatten()
     }
@@ -196,8 +202,8 @@ impl Stations {
 mod tests {
     use super::*;
 
-    const A: Place = Place::Behind(PeerId(0));
-    const B: Place = Place::Behind(PeerId(1));
+    const A: Location = Location::Behind(PeerId(0));
+    const B: Location = Location::Behind(PeerId(1));
 
     fn address(last: u16) -> MacAddr {
         let [high, low] = last.to_be_bytes();
@@ -215,33 +221,44 @@ mod tests {
     /// (milliseconds, where it is heard, what becomes of it, where it is then)
     #[test]
     fn rows() {
-        let rows: &[&[(u64, Place, Heard, Place)]] = &[
-            &[(0, Place::Here, Heard::New, Place::Here), (9, Place::Here, Heard::Known, Place::Here)],
-            // What comes back from the LAN has come out of a tunnel.
-            &[(0, A, Heard::New, A), (999, Place::Here, Heard::Elsewhere(A), A)],
+        let rows: &[&[(u64, Location, LearnOutcome, Location)]] = &[
+            &[
+                (0, Location::Here, LearnOutcome::New, Location::Here),
+                (9, Location::Here, LearnOutcome::Known, Location::Here),
+            ],
+            // A frame that comes back from the LAN has come out of a tunnel.
+            &[(0, A, LearnOutcome::New, A), (999, Location::Here, LearnOutcome::Elsewhere(A), A)],
             // A move takes a second of silence, counted from when it was heard last.
             &[
-                (0, A, Heard::New, A),
-                (900, A, Heard::Known, A),
-                (1899, Place::Here, Heard::Elsewhere(A), A),
-                (1900, Place::Here, Heard::Moved, Place::Here),
-                (2899, A, Heard::Elsewhere(Place::Here), Place::Here),
-                (2900, B, Heard::Moved, B),
-                (3000, A, Heard::Elsewhere(B), B),
-                (3900, A, Heard::Moved, A),
+                (0, A, LearnOutcome::New, A),
+                (900, A, LearnOutcome::Known, A),
+                (1899, Location::Here, LearnOutcome::Elsewhere(A), A),
+                (1900, Location::Here, LearnOutcome::Moved, Location::Here),
+                (2899, A, LearnOutcome::Elsewhere(Location::Here), Location::Here),
+                (2900, B, LearnOutcome::Moved, B),
+                (3000, A, LearnOutcome::Elsewhere(B), B),
+                (3900, A, LearnOutcome::Moved, A),
             ],
             // Being refused does not count as being heard.
-            &[(0, A, Heard::New, A), (999, B, Heard::Elsewhere(A), A), (1000, B, Heard::Moved, B)],
+            &[
+                (0, A, LearnOutcome::New, A),
+                (999, B, LearnOutcome::Elsewhere(A), A),
+                (1000, B, LearnOutcome::Moved, B),
+            ],
         ];
         for (number, row) in rows.iter().enumerate() {
             let (mut stations, hasher) = new(8);
-            for &(ms, place, heard, then) in *row {
+            for &(ms, location, heard, then) in *row {
                 assert_eq!(
-                    stations.learn(at(ms), &hasher, address(1), place),
+                    stations.learn(at(ms), &hasher, address(1), location),
                     heard,
                     "row {number}, {ms} ms"
                 );
-                assert_eq!(stations.place(at(ms), &hasher, address(1)), Some(then), "row {number}, {ms} ms");
+                assert_eq!(
+                    stations.location(at(ms), &hasher, address(1)),
+                    Some(then),
+                    "row {number}, {ms} ms"
+                );
             }
         }
     }
@@ -251,13 +268,13 @@ mod tests {
         let (mut stations, hasher) = new(8);
         for number in 0..6 {
             let heard = stations.learn(at(0), &hasher, address(number), A);
-            assert_eq!(heard, if number < 4 { Heard::New } else { Heard::NoRoom });
+            assert_eq!(heard, if number < 4 { LearnOutcome::New } else { LearnOutcome::NoRoom });
         }
         for number in 10..14 {
-            assert_eq!(stations.learn(at(0), &hasher, address(number), Place::Here), Heard::New);
+            assert_eq!(stations.learn(at(0), &hasher, address(number), Location::Here), LearnOutcome::New);
         }
-        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), Heard::NoRoom, "nor by moving");
-        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), Heard::Moved, "on the same side");
+        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), LearnOutcome::NoRoom, "nor by moving");
+        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), LearnOutcome::Moved, "on the same side");
         assert_eq!(stations.iter().count(), 8);
     }
 
@@ -266,10 +283,14 @@ mod tests {
         let (mut stations, hasher) = new(4);
         stations.learn(at(0), &hasher, address(1), A);
         stations.learn(at(1000), &hasher, address(2), A);
-        assert_eq!(stations.place(at(300_000), &hasher, address(1)), None, "old, whether looked at or not");
+        assert_eq!(
+            stations.location(at(300_000), &hasher, address(1)),
+            None,
+            "old, whether looked at or not"
+        );
         stations.age(at(300_000), &hasher, 100);
         assert_eq!(stations.iter().map(|station| station.address).next(), Some(address(2)));
-        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), Heard::New);
+        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), LearnOutcome::New);
         stations.age(at(900_000), &hasher, 100);
         assert!(stations.is_empty());
     }
@@ -277,13 +298,17 @@ mod tests {
     #[test]
     fn who_is_behind_a_peer_that_leaves_is_nowhere() {
         let (mut stations, hasher) = new(8);
-        for (number, place) in [(1, A), (2, B), (3, Place::Here), (4, A)] {
-            stations.learn(at(0), &hasher, address(number), place);
+        for (number, location) in [(1, A), (2, B), (3, Location::Here), (4, A)] {
+            stations.learn(at(0), &hasher, address(number), location);
         }
         stations.forget(&hasher, PeerId(0));
-        let places = [1, 2, 3, 4].map(|number| stations.place(at(1), &hasher, address(number)));
-        assert_eq!(places, [None, Some(B), Some(Place::Here), None]);
-        assert_eq!(stations.learn(at(1), &hasher, address(1), B), Heard::New, "at once, and elsewhere");
+        let places = [1, 2, 3, 4].map(|number| stations.location(at(1), &hasher, address(number)));
+        assert_eq!(places, [None, Some(B), Some(Location::Here), None]);
+        assert_eq!(
+            stations.learn(at(1), &hasher, address(1), B),
+            LearnOutcome::New,
+            "at once, and elsewhere"
+        );
         assert_eq!((stations.count, stations.free.len()), ([1, 2], 5));
     }
 
@@ -291,8 +316,8 @@ mod tests {
     fn a_group_is_nowhere() {
         let (mut stations, hasher) = new(4);
         let group = MacAddr([3, 0, 0, 0, 0, 1]);
-        assert_eq!(stations.learn(at(0), &hasher, group, A), Heard::Known);
-        assert_eq!(stations.place(at(0), &hasher, group), None);
+        assert_eq!(stations.learn(at(0), &hasher, group, A), LearnOutcome::Known);
+        assert_eq!(stations.location(at(0), &hasher, group), None);
         assert!(stations.is_empty());
     }
 }

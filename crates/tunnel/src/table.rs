@@ -1,40 +1,40 @@
-//! A hash table whose keys are random already: identifiers, and keyed hashes of addresses and flows.
+//! A hash table for keys that are random already: identifiers, and keyed hashes of addresses and flows.
 //!
-//! Open addressing, linear probing, at least twice as many places as entries; what is taken out is closed up by moving
-//! back what comes behind it, so there are no tombstones, and no call but [`Table::reserve`] ever allocates or moves
-//! everything. Nobody outside can make it slow: who chooses addresses does not know the key of their hash, and who
-//! sees identifiers sees only those that are used up.
+//! Open addressing, linear probing, at least twice as many slots as entries. Removal moves later entries
+//! back, so there are no tombstones. Only [`Table::reserve`] allocates or moves everything. No outsider can
+//! make it slow: an attacker who chooses addresses does not know the key of their hash, and an observer of
+//! identifiers sees only used ones.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// A place: key and value. A value of 0 means that it is empty.
-type Place = [u64; 2];
+/// An entry: key and value. Value 0 marks an empty slot.
+type Entry = [u64; 2];
 
-/// Numbers that nobody can choose, each with a value that is not 0.
+/// Unpredictable numbers, each with a value other than 0.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// Zeros are empty places, so that a large table costs no time at the start.
-    places: Vec<Place>,
+    /// Empty slots are zeros, so a large table costs no time at the start.
+    slots: Vec<Entry>,
     entries: usize,
 }
 
 impl Table {
-    /// Room for so many entries.
+    /// Room for `entries` entries.
     pub(crate) fn new(entries: usize) -> Self {
-        Self { places: vec![[0; 2]; Self::places_for(entries)], entries: 0 }
+        Self { slots: vec![[0; 2]; Self::slots_for(entries)], entries: 0 }
     }
 
-    const fn places_for(entries: usize) -> usize {
+    const fn slots_for(entries: usize) -> usize {
         2 * entries + 8
     }
 
-    /// Makes room for so many entries in all. The only call that allocates; not for the frame path.
+    /// Makes room for `entries` entries in all. The only call that allocates; not for the frame path.
     pub(crate) fn reserve(&mut self, entries: usize) {
-        if Self::places_for(entries) <= self.places.len() {
+        if Self::slots_for(entries) <= self.slots.len() {
             return;
         }
-        let old = core::mem::replace(&mut self.places, vec![[0; 2]; Self::places_for(entries)]);
+        let old = core::mem::replace(&mut self.slots, vec![[0; 2]; Self::slots_for(entries)]);
         self.entries = 0;
         for [key, value] in old {
             if value != 0 {
@@ -43,92 +43,92 @@ impl Table {
         }
     }
 
-    /// Entries that are there.
+    /// Number of entries.
     #[cfg(test)]
     pub(crate) const fn len(&self) -> usize {
         self.entries
     }
 
-    /// Where a key would like to stand: its low half scaled to the number of places. Identifiers have a bit in their
-    /// high half that is always clear.
+    /// Home slot of a key: its low half scaled to the number of slots. Identifiers have a bit in their high
+    /// half that is always clear.
     const fn home(&self, key: u64) -> usize {
-        (((key & 0xffff_ffff) * self.places.len() as u64) >> 32) as usize
+        (((key & 0xffff_ffff) * self.slots.len() as u64) >> 32) as usize
     }
 
-    const fn next(&self, place: usize) -> usize {
-        if place + 1 == self.places.len() { 0 } else { place + 1 }
+    const fn next(&self, slot: usize) -> usize {
+        if slot + 1 == self.slots.len() { 0 } else { slot + 1 }
     }
 
-    /// The place that holds the key, or else the empty one where it would go.
-    fn place(&self, key: u64) -> usize {
-        let mut place = self.home(key);
-        while self.places[place][1] != 0 && self.places[place][0] != key {
-            place = self.next(place);
+    /// Slot of the key, or the empty slot for it.
+    fn slot(&self, key: u64) -> usize {
+        let mut slot = self.home(key);
+        while self.slots[slot][1] != 0 && self.slots[slot][0] != key {
+            slot = self.next(slot);
         }
-        place
+        slot
     }
 
     /// The value of a key.
     pub(crate) fn find(&self, key: u64) -> Option<u64> {
-        match self.places[self.place(key)][1] {
+        match self.slots[self.slot(key)][1] {
             0 => None,
             value => Some(value),
         }
     }
 
-    /// The value of a key, to be changed to another one that is not 0.
+    /// The value of a key, for a change to another value other than 0.
     pub(crate) fn find_mut(&mut self, key: u64) -> Option<&mut u64> {
-        let place = self.place(key);
-        let value = &mut self.places[place][1];
+        let slot = self.slot(key);
+        let value = &mut self.slots[slot][1];
         if *value == 0 { None } else { Some(value) }
     }
 
-    /// Adds an entry; false if there is no room, or the key is there already.
+    /// Adds an entry. False if there is no room, or the key exists.
     pub(crate) fn insert(&mut self, key: u64, value: u64) -> bool {
         debug_assert!(value != 0, "0 means empty");
-        if 2 * (self.entries + 1) > self.places.len() {
+        if 2 * (self.entries + 1) > self.slots.len() {
             return false;
         }
-        let place = self.place(key);
-        if self.places[place][1] != 0 {
+        let slot = self.slot(key);
+        if self.slots[slot][1] != 0 {
             return false;
         }
-        self.places[place] = [key, value];
+        self.slots[slot] = [key, value];
         self.entries += 1;
         true
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub(crate) fn remove(&mut self, key: u64) -> Option<u64> {
-        let mut hole = self.place(key);
-        let value = self.places[hole][1];
+        let mut hole = self.slot(key);
+        let value = self.slots[hole][1];
         if value == 0 {
             return None;
         }
         self.entries -= 1;
-        let mut place = self.next(hole);
-        while self.places[place][1] != 0 {
+        let mut slot = self.next(hole);
+        while self.slots[slot][1] != 0 {
             // An entry may move back to the hole unless its home lies behind the hole.
-            let home = self.home(self.places[place][0]);
-            if self.distance(home, place) >= self.distance(hole, place) {
-                self.places[hole] = self.places[place];
-                hole = place;
+            let home = self.home(self.slots[slot][0]);
+            if self.distance(home, slot) >= self.distance(hole, slot) {
+                self.slots[hole] = self.slots[slot];
+                hole = slot;
             }
-            place = self.next(place);
+            slot = self.next(slot);
         }
-        self.places[hole] = [0; 2];
+        self.slots[hole] = [0; 2];
         Some(value)
     }
 
-    /// Forgets all entries.
+    /// Removes all entries.
     pub(crate) fn clear(&mut self) {
-        self.places.fill([0; 2]);
+        self.slots.fill([0; 2]);
         self.entries = 0;
     }
 
-    /// Steps from one place forward to another.
+    /// Steps from one slot forward to another.
     const fn distance(&self, from: usize, to: usize) -> usize {
-        if to >= from { to - from } else { to + self.places.len() - from }
+        if to >= from { to - from } else { to + self.slots.len() - from }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The identifiers that a lane may come with next (the project's wire formats, section 3.1).
+//! Identifiers that a lane may receive next (the project's wire formats, section 3.1).
 //!
 //! ```text
 //!   newest - W/2        newest              newest + W        anchors: every W/2, 1,024 of them from newest on
@@ -6,17 +6,18 @@
 //!        │ unused ones    │ all of them           │         a         a         a
 //! ```
 //!
-//! One table of the whole site ([`Table`]) leads from an identifier to (lane, seq); a lane keeps its identifiers, with
-//! the masks, in a ring by seq, so that they can be taken out again. A packet moves `newest` forward; one on an anchor
-//! may jump far. What comes into the window by that is put into the table in small portions ([`Window::fill`]):
-//! forward of the newest first, so that what follows a jump is found, then what lies behind it, then anchors.
+//! One table of the whole site ([`Table`]) maps an identifier to (lane, seq). A lane keeps its identifiers,
+//! with the masks, in a ring by seq, so that they can be removed. A packet moves `newest` forward; one on an
+//! anchor may jump far. The identifiers that enter the window enter the table in small steps
+//! ([`Window::fill`]): first those ahead of the newest, so that packets after a jump are found, then those
+//! behind it, then anchors.
 //!
-//! **No seq is accepted twice**, since none is put into the table twice: `high` and `anchors_high` only grow, and the
-//! gap that a jump leaves behind is filled from its end down, once. What is given up on the way (a second jump while a
-//! gap is open) is given up for good.
+//! **No seq is accepted twice**, since none enters the table twice. `high` and `anchors_high` only grow, and
+//! the gap behind a jump is filled once, from its end down. A second jump while a gap is open gives the rest
+//! of the gap up for good.
 //!
-//! Expired identifiers leave the table when their place in the ring is needed, at most W/2 seqs later; until then
-//! they are known, and refused.
+//! Expired identifiers leave the table when their slot in the ring is needed, at most W/2 seqs later. Until
+//! then they are known, and rejected.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -26,15 +27,15 @@ use suite::tunnel::{IdentifierBlock, LaneKey, Rid};
 
 use crate::table::Table;
 
-/// Anchors that are held beyond the newest seq.
+/// Anchors beyond the newest seq.
 pub(crate) const ANCHORS: u64 = 1024;
-/// Bits of a seq in the values of the table; the lane's number stands above them.
+/// Bits of a seq in the table's values; the lane's number stands above them.
 const SEQ_BITS: u32 = 48;
-/// The last seq that is used or taken: so far below the last that the table could hold that windows need no edge, also
-/// of a peer that jumps from anchor to anchor on purpose.
+/// Last seq in use. It is so far below the table's maximum that windows need no boundary, even if a peer
+/// jumps from anchor to anchor on purpose.
 pub(crate) const LAST_SEQ: u64 = (1 << SEQ_BITS) - (1 << 32);
 
-/// A lane of the site, as the table knows it.
+/// Number of a site's lane in the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LaneNumber(pub(crate) u16);
 
@@ -44,21 +45,21 @@ impl LaneNumber {
     }
 }
 
-/// Lane and seq of an identifier that was found.
+/// Lane and seq of a found identifier.
 pub(crate) const fn parse_value(value: u64) -> (LaneNumber, u64) {
     (LaneNumber((value >> SEQ_BITS) as u16), value & ((1 << SEQ_BITS) - 1))
 }
 
 /// An unused identifier, with the pad of its check and its mask.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldIdentifier {
     /// The identifier's number, and the pad in the low 16 bits.
     front: u64,
     mask: [u8; 8],
 }
 
-impl Held {
-    /// No identifier has all bits set: the one that QUIC has is clear.
+impl HeldIdentifier {
+    /// No identifier has all bits set: QUIC's bit is clear.
     const NONE: Self = Self { front: u64::MAX, mask: [0; 8] };
 
     const fn new(block: &IdentifierBlock) -> Self {
@@ -78,7 +79,7 @@ impl Held {
     }
 }
 
-/// The identifier was known and has expired.
+/// Error of a known identifier that has expired.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Late;
 
@@ -86,23 +87,23 @@ pub(crate) struct Late;
 #[derive(Debug)]
 pub(crate) struct Window {
     number: LaneNumber,
-    /// Without a key the window is closed: nothing is accepted, and what it has in the table is on its way out.
+    /// Without a key the window is closed: it accepts nothing, and its identifiers leave the table.
     key: Option<LaneKey>,
     /// W.
     width: u64,
-    /// The highest seq that was accepted, or told by the peer; 0 before that.
+    /// Highest seq accepted, or announced by the peer; 0 before that.
     newest: u64,
-    /// The next seq to be put into the table, going up.
+    /// Next seq that enters the table, ascending.
     high: u64,
-    /// What a jump left behind: put into the table from its end down.
+    /// Gap behind a jump: enters the table from its end down.
     gap: Range<u64>,
-    /// The next anchor to be put into the table, going up, as a multiple of W/2.
+    /// Next anchor that enters the table, ascending, as a multiple of W/2.
     anchors_high: u64,
-    /// By seq modulo 2 W.
-    ring: Box<[Held]>,
-    /// Anchors beyond `high`, by their number modulo [`ANCHORS`].
-    anchors: Box<[Held]>,
-    /// How many places of both were cleared since the window was closed.
+    /// Ring of identifiers; seq n is at n % 2W.
+    ring: Box<[HeldIdentifier]>,
+    /// Anchors beyond `high`; anchor n is at n % [`ANCHORS`].
+    anchors: Box<[HeldIdentifier]>,
+    /// Slots of both that were cleared since the window was closed.
     cleared: usize,
 }
 
@@ -117,36 +118,36 @@ impl Window {
             high: 1,
             gap: 0..0,
             anchors_high: 1,
-            ring: vec![Held::NONE; 2 * width as usize].into(),
-            anchors: vec![Held::NONE; ANCHORS as usize].into(),
-            cleared: Self::places(width),
+            ring: vec![HeldIdentifier::NONE; 2 * width as usize].into(),
+            anchors: vec![HeldIdentifier::NONE; ANCHORS as usize].into(),
+            cleared: Self::capacity(width),
         }
     }
 
-    /// How many identifiers a lane can have in the table.
-    pub(crate) const fn places(width: u64) -> usize {
+    /// Most identifiers of a lane in the table.
+    pub(crate) const fn capacity(width: u64) -> usize {
         (2 * width + ANCHORS) as usize
     }
 
-    /// Opens a window that is clear: nothing is accepted yet, all is to be filled.
+    /// Opens a clear window. It accepts nothing yet; all is to be filled.
     pub(crate) fn open(&mut self, key: LaneKey) {
         debug_assert!(self.is_clear(), "identifiers of another key are in the table");
         self.key = Some(key);
         (self.newest, self.high, self.gap, self.anchors_high) = (0, 1, 0..0, 1);
     }
 
-    /// From here on nothing is accepted.
+    /// Closes the window: it accepts nothing from now on.
     pub(crate) fn close(&mut self) {
         self.key = None;
         self.cleared = 0;
     }
 
-    /// Closed, and nothing of it is left in the table.
+    /// True if it is closed and has no identifier left in the table.
     pub(crate) fn is_clear(&self) -> bool {
-        self.key.is_none() && self.cleared == Self::places(self.width)
+        self.key.is_none() && self.cleared == Self::capacity(self.width)
     }
 
-    /// The highest seq that was accepted, or told by the peer.
+    /// Highest seq accepted, or announced by the peer.
     #[cfg(test)]
     pub(crate) const fn newest(&self) -> u64 {
         self.newest
@@ -156,15 +157,15 @@ impl Window {
         self.width / 2
     }
 
-    /// Uses up an identifier that the table led here with, and gives what belongs to it.
+    /// Uses up an identifier found in the table, and returns its block.
     pub(crate) fn take(&mut self, table: &mut Table, rid: u64, seq: u64) -> Result<IdentifierBlock, Late> {
         table.remove(rid);
         let place = self.place(seq);
         let held = if self.ring[place].rid() == rid {
-            core::mem::replace(&mut self.ring[place], Held::NONE)
+            core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE)
         } else {
             let anchor = self.anchor_place(seq / self.half());
-            core::mem::replace(&mut self.anchors[anchor], Held::NONE)
+            core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE)
         };
         debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
         let expired = seq + self.half() < self.newest || seq > LAST_SEQ;
@@ -172,7 +173,7 @@ impl Window {
             return Err(Late);
         }
         if seq >= self.high {
-            // From an anchor: what lies between is filled from here down, the window goes on behind it.
+            // From an anchor: the gap is filled from here down, the window continues behind it.
             self.gap = self.high..seq;
             self.high = seq + 1;
         }
@@ -180,17 +181,17 @@ impl Window {
         Ok(held.block())
     }
 
-    /// Whether a packet with this seq would be accepted, were it not used, without an anchor.
+    /// True if an unused packet with this seq would be accepted without an anchor.
     pub(crate) const fn reaches(&self, seq: u64) -> bool {
         seq <= self.newest + self.width
     }
 
-    /// The peer says that its lane stands at this anchor or up to W/2 before it. Only forward; false if it is not.
+    /// Moves to an anchor that the peer's lane has reached within W/2. False unless that is forward.
     pub(crate) fn advance(&mut self, seq: u64) -> bool {
         let forward = seq > self.newest && seq.is_multiple_of(self.half()) && seq <= LAST_SEQ;
         if forward && self.key.is_some() {
             self.newest = seq;
-            // The packets that come next are those before the anchor: filled upwards, they come first.
+            // The next packets are those before the anchor: filled upwards, they come first.
             self.high = self.high.max(seq - self.half()).max(1);
         }
         forward
@@ -201,10 +202,10 @@ impl Window {
         self.key.as_ref()
     }
 
-    /// How many identifiers are missing in the table.
-    pub(crate) fn debt(&self) -> u64 {
+    /// Number of identifiers that are missing in the table.
+    pub(crate) fn missing(&self) -> u64 {
         if self.key.is_none() {
-            return (Self::places(self.width) - self.cleared) as u64;
+            return (Self::capacity(self.width) - self.cleared) as u64;
         }
         let gap = self.gap.end.saturating_sub(self.gap_start());
         (self.newest + self.width + 1 - self.high) + gap + (self.last_anchor() + 1 - self.first_anchor())
@@ -222,8 +223,8 @@ impl Window {
         self.anchors_high.max(self.newest / self.half() + 1)
     }
 
-    /// Puts at most `budget` missing identifiers into the table, or takes so many out if the window is closed. How
-    /// many it was.
+    /// Puts at most `budget` missing identifiers into the table, or removes that many if the window is
+    /// closed. Returns their number.
     pub(crate) fn fill(&mut self, table: &mut Table, budget: usize) -> usize {
         if self.key.is_none() {
             return self.clear(table, budget);
@@ -247,12 +248,12 @@ impl Window {
     }
 
     fn clear(&mut self, table: &mut Table, budget: usize) -> usize {
-        let end = Self::places(self.width).min(self.cleared + budget);
+        let end = Self::capacity(self.width).min(self.cleared + budget);
         let cleared = end - self.cleared;
         for place in self.cleared..end {
             let held = match place.checked_sub(self.ring.len()) {
-                None => core::mem::replace(&mut self.ring[place], Held::NONE),
-                Some(anchor) => core::mem::replace(&mut self.anchors[anchor], Held::NONE),
+                None => core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE),
+                Some(anchor) => core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE),
             };
             if held.is_some() {
                 table.remove(held.rid());
@@ -270,11 +271,11 @@ impl Window {
         (anchor % ANCHORS) as usize
     }
 
-    /// Puts a seq into table and ring. An anchor that was there before moves from one ring to the other if it is
-    /// unused, and stays away if it is used.
+    /// Puts a seq into table and ring. Moves an unused anchor from one ring to the other, and leaves a used
+    /// one out.
     fn put(&mut self, table: &mut Table, seq: u64) {
         let place = self.place(seq);
-        let expired = core::mem::replace(&mut self.ring[place], Held::NONE);
+        let expired = core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE);
         if expired.is_some() {
             table.remove(expired.rid());
         }
@@ -285,7 +286,7 @@ impl Window {
                 let held = self.anchors[at];
                 if held.is_some() && table.find(held.rid()) == Some(self.number.value(seq)) {
                     self.ring[place] = held;
-                    self.anchors[at] = Held::NONE;
+                    self.anchors[at] = HeldIdentifier::NONE;
                 }
                 return;
             }
@@ -297,7 +298,7 @@ impl Window {
     fn put_anchor(&mut self, table: &mut Table) {
         let anchor = self.first_anchor();
         let at = self.anchor_place(anchor);
-        let expired = core::mem::replace(&mut self.anchors[at], Held::NONE);
+        let expired = core::mem::replace(&mut self.anchors[at], HeldIdentifier::NONE);
         if expired.is_some() {
             table.remove(expired.rid());
         }
@@ -305,13 +306,13 @@ impl Window {
         self.anchors[at] = self.fresh(table, anchor * self.half());
     }
 
-    /// Two seqs with one identifier: the later one is left out. It happens once in 2^33 packets from one peer, and once
-    /// in 2^27 where there are 64.
-    fn fresh(&self, table: &mut Table, seq: u64) -> Held {
-        let Some(key) = &self.key else { return Held::NONE };
+    /// Of two seqs with one identifier, the later is left out. That happens once in 2^33 packets from one
+    /// peer, and once in 2^27 with 64 peers.
+    fn fresh(&self, table: &mut Table, seq: u64) -> HeldIdentifier {
+        let Some(key) = &self.key else { return HeldIdentifier::NONE };
         let block = key.block(seq);
         let inserted = table.insert(block.rid.number(), self.number.value(seq));
-        if inserted { Held::new(&block) } else { Held::NONE }
+        if inserted { HeldIdentifier::new(&block) } else { HeldIdentifier::NONE }
     }
 }
 

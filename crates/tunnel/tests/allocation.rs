@@ -7,7 +7,7 @@ use std::time::Duration;
 use allocation_counter::measure;
 use arrayvec::ArrayVec;
 use ends::{LAN_FRAME, Sites, frame, frame_between, settings};
-use tunnel::{Arrival, Command, Event, Forwarding, Mode, PeerId, PeerSettings, Settings};
+use tunnel::{Command, Event, Forwarding, Mode, PacketSource, PeerId, PeerSettings, Settings};
 use wire::Instant;
 
 const P0: PeerId = PeerId(0);
@@ -24,11 +24,11 @@ type Octets = ArrayVec<u8, 2048>;
 
 /// A frame through both sites, with nothing but what an engine calls.
 fn through(ends: &mut [Forwarding; 2], now: Instant, frame: &[u8], arrive: bool) -> usize {
-    through_by(Arrival::Identifier, ends, now, frame, arrive)
+    through_by(PacketSource::Identifier, ends, now, frame, arrive)
 }
 
 fn through_by(
-    arrival: Arrival,
+    arrival: PacketSource,
     ends: &mut [Forwarding; 2],
     now: Instant,
     frame: &[u8],
@@ -42,7 +42,7 @@ fn through_by(
         octets.try_extend_from_slice(&packet.header).expect("room");
         octets.try_extend_from_slice(&frame[packet.body.clone()]).expect("room");
         if arrive {
-            frames += usize::from(to.inward(now, arrival, &octets).is_ok());
+            frames += usize::from(to.handle_packet(now, arrival, &octets).is_ok());
         }
     }
     from.handle_timeout(now);
@@ -68,8 +68,8 @@ fn nothing_on_the_frame_path_allocates() {
     free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
     let Some(&Event::Announce { index, flow, .. }) = events.first() else { panic!("{events:?}") };
     free_of_allocation("an announcement", || {
-        ends[1].command(now, Command::AddFlow { peer: P0, generation, index, flow });
-        ends[0].command(now, Command::Announced { peer: P0, generation, index });
+        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow });
+        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index });
     });
     assert_eq!(free_of_allocation("a known flow", || through(&mut ends, now, &known, true)), 1);
     free_of_allocation("an outage, anchors and a lost lane", || {
@@ -77,12 +77,12 @@ fn nothing_on_the_frame_path_allocates() {
             through(&mut ends, now, &frame_of(&known, pn), pn % 40_000 == 0);
             now = now + Duration::from_micros(10);
         }
-        ends[0].command(now, Command::TellPosition { peer: P0, generation, epoch: 1, lane: 0 });
+        ends[0].handle_command(now, Command::RequestPosition { peer: P0, generation, epoch: 1, lane: 0 });
     });
     free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
     let Some(&Event::Position { epoch, lane, seq, .. }) = events.last() else { panic!("{events:?}") };
     free_of_allocation("a position", || {
-        ends[1].command(now, Command::Position { peer: P0, generation, epoch, lane, seq });
+        ends[1].handle_command(now, Command::Position { peer: P0, generation, epoch, lane, seq });
         (0..100).for_each(|_| ends[1].handle_timeout(now));
     });
     assert_eq!(free_of_allocation("after it", || through(&mut ends, now, &known, true)), 1);
@@ -140,8 +140,9 @@ fn header_encryption_allocates_nothing_either() {
     let mut now = sites.now + Duration::from_secs(2);
     let [a, b] = <[ends::Site; 2]>::try_from(std::mem::take(&mut sites.sites)).ok().expect("two");
     let mut ends = [a.forwarding, b.forwarding];
-    let through =
-        |ends: &mut [Forwarding; 2], now, frame: &[u8]| through_by(Arrival::From(P0), ends, now, frame, true);
+    let through = |ends: &mut [Forwarding; 2], now, frame: &[u8]| {
+        through_by(PacketSource::From(P0), ends, now, frame, true)
+    };
     let known = frame(1, 2, 1, 100);
     let mut events: Vec<Event> = Vec::with_capacity(4096);
 
@@ -151,8 +152,8 @@ fn header_encryption_allocates_nothing_either() {
     free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
     let Some(&Event::Announce { index, flow, .. }) = events.first() else { panic!("{events:?}") };
     let released = free_of_allocation("an announcement, and the frames that it lets go", || {
-        ends[1].command(now, Command::AddFlow { peer: P0, generation, index, flow });
-        ends[0].command(now, Command::Announced { peer: P0, generation, index });
+        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow });
+        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index });
         std::iter::from_fn(|| ends[0].poll_released(now).map(|released| released.packets.len())).count()
     });
     assert_eq!(released, 64);
@@ -170,7 +171,7 @@ fn header_encryption_allocates_nothing_either() {
         for millisecond in 0..300_u64 {
             now = now + Duration::from_millis(10);
             let noise = [millisecond as u8; 100];
-            assert!(ends[1].inward(now, Arrival::From(P0), &noise).is_err());
+            assert!(ends[1].handle_packet(now, PacketSource::From(P0), &noise).is_err());
             ends.iter_mut().for_each(|end| end.handle_timeout(now));
         }
     });

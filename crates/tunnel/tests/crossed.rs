@@ -1,5 +1,5 @@
-//! What somebody on the way makes of true packets and messages alone: headers put together out of the pieces of two
-//! packets, and the packets or the hello of another mode.
+//! Attacks with true packets and messages alone: headers put together out of the pieces of two packets, and
+//! the packets or the hello of another mode.
 
 #[allow(dead_code, reason = "another test needs the rest of it")]
 mod plants;
@@ -9,11 +9,11 @@ use std::time::Duration;
 use plants::{PEER, Plants};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Command, Discard, EPOCH_LIFE, Forwarding, Generation, HelloMode, Instance, Limits, Message,
-    Mode, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
+    Command, Discard, EPOCH_LIFE, Forwarding, Generation, HelloMode, Instance, Limits, Message, Mode,
+    PacketSource, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
 };
 use wire::Instant;
-use wire::tunnel::{FlowIndex, Taken};
+use wire::tunnel::{FlowIndex, ParsedFrame};
 
 /// A packet out of two.
 type Splice = fn(&[u8], &[u8]) -> Vec<u8>;
@@ -79,7 +79,7 @@ fn encrypted_headers_cannot_be_spliced() {
     ];
     let packets = recorded(&mut plants, 16 * splices.len());
     assert_refused(&mut plants, &packets, &splices);
-    // What was cut up is as good as before.
+    // The dissected packets still pass.
     assert!(plants.arrive(1, &packets[0]).is_some());
 }
 
@@ -125,14 +125,14 @@ fn half(mode: Mode, now: Instant) -> Forwarding {
     };
     let (mut half, generation) = (Forwarding::new(settings), Generation::default());
     let secret = EpochSecret::new(&[9; 32]);
-    let flow = Taken::parse(&frame(1, 1)).expect("a frame").flow;
-    half.command(
+    let flow = ParsedFrame::parse(&frame(1, 1)).expect("a frame").flow;
+    half.handle_command(
         now,
         Command::InstallReceive { peer: PEER, generation, epoch: 1, secret: secret.clone(), lanes: 1 },
     );
-    half.command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
-    half.command(now, Command::AddFlow { peer: PEER, generation, index: FlowIndex(0), flow });
-    while half.due() == Some(Instant::START) {
+    half.handle_command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
+    half.handle_command(now, Command::AddFlow { peer: PEER, generation, index: FlowIndex(0), flow });
+    while half.poll_timeout() == Some(Instant::START) {
         half.handle_timeout(now);
     }
     half
@@ -155,7 +155,7 @@ fn no_packet_of_another_mode_is_taken() {
             }
             let known =
                 Command::Announced { peer: PEER, generation: Generation::default(), index: FlowIndex(0) };
-            sender.command(now, known);
+            sender.handle_command(now, known);
             while let Some(released) = sender.poll_released(now) {
                 let one = &released.packets[0];
                 packet = [&one.header[..], &released.frame[one.body.clone()]].concat();
@@ -164,13 +164,22 @@ fn no_packet_of_another_mode_is_taken() {
         assert!(!packet.is_empty(), "{sent:?}");
         for configured in modes {
             let mut receiver = half(configured, now);
-            let right =
-                if configured == Mode::Identifier { Arrival::Identifier } else { Arrival::From(PEER) };
-            let wrong =
-                if configured == Mode::Identifier { Arrival::From(PEER) } else { Arrival::Identifier };
-            let refused = |arrived: Result<tunnel::Arrived<'_>, Discard>| arrived.is_err();
-            assert!(refused(receiver.inward(now, wrong, &packet)), "{sent:?} to {configured:?}, wrong port");
-            let taken = !refused(receiver.inward(now, right, &packet));
+            let right = if configured == Mode::Identifier {
+                PacketSource::Identifier
+            } else {
+                PacketSource::From(PEER)
+            };
+            let wrong = if configured == Mode::Identifier {
+                PacketSource::From(PEER)
+            } else {
+                PacketSource::Identifier
+            };
+            let refused = |arrived: Result<tunnel::Delivery<'_>, Discard>| arrived.is_err();
+            assert!(
+                refused(receiver.handle_packet(now, wrong, &packet)),
+                "{sent:?} to {configured:?}, wrong port"
+            );
+            let taken = !refused(receiver.handle_packet(now, right, &packet));
             assert_eq!(taken, sent == configured, "{sent:?} to {configured:?}");
             assert_eq!(receiver.stations().count(), usize::from(taken), "{sent:?} to {configured:?}");
         }

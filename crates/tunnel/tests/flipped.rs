@@ -6,18 +6,18 @@ mod ends;
 use std::time::Duration;
 
 use ends::{Sites, frame, settings};
-use tunnel::{GivenFlow, PeerId, Station};
+use tunnel::{NumberedFlow, PeerId, Station};
 use wire::tunnel::{LONG_HEADER_OCTETS, SHORT_HEADER_OCTETS};
 
 const P0: PeerId = PeerId(0);
 /// Flows that the peer has announced, so that a changed number meets another one.
 const FLOWS: u8 = 32;
 
-/// What a site knows, and what it counts beside discards.
+/// State of a site, and its counters besides discards.
 #[derive(PartialEq, Debug)]
 struct State {
     stations: Vec<Station>,
-    flows: Vec<GivenFlow>,
+    flows: Vec<NumberedFlow>,
     announced: usize,
     epochs: Vec<u32>,
     counters: Vec<(&'static str, u64)>,

@@ -7,12 +7,12 @@ use std::time::Duration;
 use ends::{Sites, frame, frame_between, octets, settings};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Command, Discard, Event, Forwarding, Generation, InDiscard, Limits, Mode, PeerId, PeerMemory,
-    PeerSettings, Place, Settings, To, UnknownDiscard,
+    Command, Destination, Discard, Event, Forwarding, Generation, InDiscard, Limits, Location, Mode,
+    PacketSource, PeerId, PeerSettings, PreparedPeer, Settings, UnknownDiscard,
 };
 use wire::tunnel::{
-    Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, Part, SHORT_HEADER_OCTETS as SHORT,
-    Taken,
+    Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, PacketForm, ParsedFrame,
+    SHORT_HEADER_OCTETS as SHORT,
 };
 const P0: PeerId = PeerId(0);
 
@@ -92,9 +92,9 @@ fn frames_go_where_their_stations_are() {
     assert!(!sites.send(0, &frame(1, 3, 4, 100)));
     let counters = *sites.sites[0].forwarding.counters();
     assert_eq!((counters.out_pkts_local, counters.out_pkts_unicast, counters.out_pkts_flooded), (1, 1, 3));
-    let places: Vec<_> = sites.sites[0].forwarding.stations().map(|station| station.place).collect();
-    assert_eq!(places.iter().filter(|&&place| place == Place::Here).count(), 2);
-    assert!(places.contains(&Place::Behind(P0)));
+    let places: Vec<_> = sites.sites[0].forwarding.stations().map(|station| station.location).collect();
+    assert_eq!(places.iter().filter(|&&place| place == Location::Here).count(), 2);
+    assert!(places.contains(&Location::Behind(P0)));
 }
 
 /// The LAN sends back what came out of the tunnel: it goes into none, and the station stays where it is.
@@ -129,8 +129,8 @@ fn what_says_that_it_is_from_here_is_refused() {
         assert_eq!(sites.take_delivered(1), Vec::<Vec<u8>>::new(), "{mode:?}");
         assert_eq!(sites.sites[1].forwarding.peer_counters(P0).in_pkts_source_here, 1);
         assert_eq!(
-            sites.sites[1].forwarding.stations().next().map(|station| station.place),
-            Some(Place::Here)
+            sites.sites[1].forwarding.stations().next().map(|station| station.location),
+            Some(Location::Here)
         );
         // It has moved there if it is silent here.
         sites.pass(Duration::from_secs(1));
@@ -263,15 +263,15 @@ fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]
 }
 
 /// A packet in long form made by hand, of a flow that is one or not.
-fn long_packet(secret: &EpochSecret, seq: u64, part: Part, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
-    let (key, header) = (secret.lane_key(0), short(0, part));
+fn long_packet(secret: &EpochSecret, seq: u64, form: PacketForm, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
+    let (key, header) = (secret.lane_key(0), short(0, form));
     let masked: Vec<u8> = flow.iter().zip(key.long_mask(seq)).map(|(octet, mask)| octet ^ mask).collect();
     packet(secret, 0, seq, header, &[&masked[..], &key.long_tag(seq, header, &flow), &[0; 40]].concat())
 }
 
-fn short(index: u16, part: Part) -> [u8; 8] {
+fn short(index: u16, form: PacketForm) -> [u8; 8] {
     let fields = PacketFields { tci_low: 0x0c, octet_3: 0, pn: 5 };
-    Header { flow: FlowIndex(index), part, fields }.encode()
+    Header { flow: FlowIndex(index), form, fields }.encode()
 }
 
 /// A site whose peer is this test.
@@ -293,7 +293,10 @@ impl Hand {
     }
 
     fn inward(&mut self, packet: &[u8]) -> Result<(), Discard> {
-        self.sites.sites[0].forwarding.inward(self.sites.now, Arrival::Identifier, packet).map(|_| ())
+        self.sites.sites[0]
+            .forwarding
+            .handle_packet(self.sites.now, PacketSource::Identifier, packet)
+            .map(|_| ())
     }
 }
 
@@ -304,26 +307,35 @@ fn packets_that_nobody_would_send() {
     let of = |reason| Err(Discard::Of(P0, reason));
     let unknown = |reason| Err(Discard::Unknown(reason));
     let rows = [
-        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), of(InDiscard::UnknownFlow)),
-        (packet(&secret, 0, 1, short(0, Part::Whole), &[0; 40]), unknown(UnknownDiscard::UnknownIdentifier)),
-        (packet(&secret, 0, 2, short(0, Part::First), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (packet(&secret, 0, 1, short(0, PacketForm::Whole), &[0; 40]), of(InDiscard::UnknownFlow)),
+        (
+            packet(&secret, 0, 1, short(0, PacketForm::Whole), &[0; 40]),
+            unknown(UnknownDiscard::UnknownIdentifier),
+        ),
+        (packet(&secret, 0, 2, short(0, PacketForm::First), &[0; 40]), of(InDiscard::UnknownFlow)),
         (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x50, 0], &[0; 40]), of(InDiscard::BadHeader)),
         // Long form without a tag, with one that does not fit, and of what is no flow.
-        (packet(&secret, 0, 4, short(0, Part::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
-        (packet(&secret, 0, 5, short(0, Part::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),
-        (packet(&secret, 0, 6, short(0, Part::LongFirst), &[0; 40]), of(InDiscard::ForgedLongForm)),
-        (long_packet(&secret, 9, Part::LongForm, [0xff; 24]), of(InDiscard::BadHeader)),
-        (packet(&secret, 0, 7, short(0, Part::Second), &[0; ends::LAN_FRAME + 1]), of(InDiscard::TooLong)),
-        (packet(&secret, 0, 8, short(0, Part::Whole), &[])[..15].to_vec(), unknown(UnknownDiscard::TooShort)),
+        (packet(&secret, 0, 4, short(0, PacketForm::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 5, short(0, PacketForm::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),
+        (packet(&secret, 0, 6, short(0, PacketForm::LongFirst), &[0; 40]), of(InDiscard::ForgedLongForm)),
+        (long_packet(&secret, 9, PacketForm::LongForm, [0xff; 24]), of(InDiscard::BadHeader)),
+        (
+            packet(&secret, 0, 7, short(0, PacketForm::Second), &[0; ends::LAN_FRAME + 1]),
+            of(InDiscard::TooLong),
+        ),
+        (
+            packet(&secret, 0, 8, short(0, PacketForm::Whole), &[])[..15].to_vec(),
+            unknown(UnknownDiscard::TooShort),
+        ),
         ([&[0x40][..], &[0; 30]].concat(), unknown(UnknownDiscard::TooShort)),
-        (packet(&secret, 1, 1, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
-        (packet(&secret, 0, 0, short(0, Part::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 1, 1, short(0, PacketForm::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
+        (packet(&secret, 0, 0, short(0, PacketForm::Whole), &[]), unknown(UnknownDiscard::UnknownIdentifier)),
     ];
     for (number, (packet, expected)) in rows.into_iter().enumerate() {
         assert_eq!(hand.inward(&packet), expected, "row {number}");
     }
-    let from = Arrival::From(P0);
-    let wrong = hand.sites.sites[0].forwarding.inward(hand.sites.now, from, &[0; 60]).map(|_| ());
+    let from = PacketSource::From(P0);
+    let wrong = hand.sites.sites[0].forwarding.handle_packet(hand.sites.now, from, &[0; 60]).map(|_| ());
     assert_eq!(wrong, unknown(UnknownDiscard::WrongMode));
     assert_eq!(hand.sites.sites[0].forwarding.stations().count(), 0);
     // Unknown numbers are told once a second.
@@ -331,7 +343,7 @@ fn packets_that_nobody_would_send() {
     assert_eq!(hand.sites.events["UnknownIndex"], 1);
 }
 
-/// What the masked octets say changes nothing but what is delivered.
+/// The masked octets change nothing but the delivered frame.
 #[test]
 fn a_frame_is_no_longer_than_the_lan_takes() {
     let mut sites = acquainted(&settings(1));
@@ -348,13 +360,13 @@ fn a_frame_is_no_longer_than_the_lan_takes() {
 fn lanes_are_received_each_for_itself() {
     let mut hand = Hand::new(Settings::LANES);
     let generation = hand.sites.sites[0].generations[0];
-    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = ParsedFrame::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     hand.sites.command(0, Command::AddFlow { peer: P0, generation, index: FlowIndex(3), flow });
     for lane in 0..Settings::LANES {
         for (seq, accepted) in
             [(200, true), (u64::from(lane) + 1, false), (72 + u64::from(lane), true), (200, false)]
         {
-            let packet = packet(&hand.secret, lane, seq, short(3, Part::Whole), &[0; 40]);
+            let packet = packet(&hand.secret, lane, seq, short(3, PacketForm::Whole), &[0; 40]);
             assert_eq!(hand.inward(&packet).is_ok(), accepted, "lane {lane}, seq {seq}");
             hand.sites.settle();
         }
@@ -479,13 +491,13 @@ fn what_is_ready_waits_for_room_without_a_loop() {
     sites.next_epoch(1, 0);
     let forwarding = &mut sites.sites[0].forwarding;
     let mut calls = 0;
-    while forwarding.due().is_some_and(|due| due <= sites.now) {
+    while forwarding.poll_timeout().is_some_and(|due| due <= sites.now) {
         forwarding.handle_timeout(sites.now);
         calls += 1;
     }
     assert!(calls < 10, "{calls}");
     while forwarding.poll_event().is_some() {}
-    sites.now = forwarding.due().expect("it is told again");
+    sites.now = forwarding.poll_timeout().expect("it is told again");
     forwarding.handle_timeout(sites.now);
     assert!(matches!(forwarding.poll_event(), Some(Event::ReceiveReady { epoch: 2, .. })));
 }
@@ -525,13 +537,13 @@ fn commands_of_another_generation_are_not_heeded() {
     let old = sites.sites[0].generations[0];
     sites.restart(0, 1);
     let secret = EpochSecret::new(&[9; 32]);
-    let flow = Taken::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
+    let flow = ParsedFrame::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
     let install =
         Command::InstallReceive { peer: P0, generation: old, epoch: 9, secret: secret.clone(), lanes: 1 };
     sites.command(0, install);
     sites.command(0, Command::InstallTransmit { peer: P0, generation: old, epoch: 9, secret });
     sites.command(0, Command::AddFlow { peer: P0, generation: old, index: FlowIndex(9), flow });
-    sites.command(0, Command::TellPosition { peer: P0, generation: old, epoch: 1, lane: 0 });
+    sites.command(0, Command::RequestPosition { peer: P0, generation: old, epoch: 1, lane: 0 });
     assert_eq!(sites.sites[0].forwarding.transmit_epoch(P0), 1);
     assert_eq!(sites.sites[0].forwarding.receive_epochs(P0).collect::<Vec<_>>(), [1]);
     assert_eq!(sites.sites[0].forwarding.announced_flows(P0), 0);
@@ -540,7 +552,7 @@ fn commands_of_another_generation_are_not_heeded() {
     sites.command(0, Command::Begin { peer: PeerId(9), generation: old });
     assert_eq!(sites.sites[0].forwarding.peer_counters(PeerId(9)), Default::default());
     let route = sites.sites[0].forwarding.route(sites.now, &frame(1, 200, 1, 60)).expect("unknown");
-    assert_eq!(route.to, To::All);
+    assert_eq!(route.destination, Destination::All);
     let now = sites.now;
     assert!(sites.sites[0].forwarding.dispatch(now, &route, PeerId(9), &frame(1, 200, 1, 60)).is_empty());
 }
@@ -578,18 +590,18 @@ fn a_peer_leaves_and_comes_and_another_one_goes_on() {
         assert!(sites.leave(0, 2).is_some());
         assert!(sites.sites[0].forwarding.remove_peer(gone).is_none(), "only once");
         let behind = |sites: &Sites| {
-            sites.sites[0].forwarding.stations().any(|station| station.place == Place::Behind(gone))
+            sites.sites[0].forwarding.stations().any(|station| station.location == Location::Behind(gone))
         };
         assert!(!behind(&sites));
         talk(&mut sites, 1);
-        // What it still sends, and what its manager still says, is heeded by nobody.
+        // Its later packets, and its manager's commands, are ignored.
         let packet = {
             sites.send(2, &frame(3, 1, 900, 300));
             sites.take_sent(2).into_iter().find(|(to, _)| *to == 0).expect("a packet").1
         };
         let now = sites.now;
-        let from = if mode == Mode::Identifier { Arrival::Identifier } else { Arrival::From(gone) };
-        assert!(sites.sites[0].forwarding.inward(now, from, &packet).is_err());
+        let from = if mode == Mode::Identifier { PacketSource::Identifier } else { PacketSource::From(gone) };
+        assert!(sites.sites[0].forwarding.handle_packet(now, from, &packet).is_err());
         let (generation, epoch_of_it) = (Generation(0), 9);
         let secret = EpochSecret::new(&[9; 32]);
         let lanes = 1;
@@ -611,7 +623,7 @@ fn a_peer_leaves_and_comes_and_another_one_goes_on() {
         assert!(!behind(&sites));
         talk(&mut sites, 1);
 
-        let memory = PeerMemory::new(&settings.peers[1], &settings.limits, settings.lan_frame);
+        let memory = PreparedPeer::new(&settings.peers[1], &settings.limits, settings.lan_frame);
         assert_eq!(sites.come(0, 2, memory), PeerId(2));
         (0..2).for_each(|_| (1..3).for_each(|other| talk(&mut sites, other)));
         assert_eq!(epochs(&sites), epoch, "{mode:?}");
@@ -627,7 +639,7 @@ fn peers_that_come_and_go_all_day_are_heard() {
     let mut sites = Sites::new(2, &settings);
     for turn in 1..40_u32 {
         drop(sites.leave(0, 1));
-        let memory = PeerMemory::new(&settings.peers[0], &settings.limits, settings.lan_frame);
+        let memory = PreparedPeer::new(&settings.peers[0], &settings.limits, settings.lan_frame);
         assert_eq!(sites.come(0, 1, memory).index(), turn as usize);
         for (site, from, to) in [(0, 1, 2), (1, 2, 1)] {
             sites.send(site, &frame(from, to, turn, 100));

@@ -78,7 +78,7 @@ fn a_frame_does_not_overtake_those_that_may_go_and_have_not_gone() {
     assert!(sites.send(0, &sent[5]));
     sites.deliver_all(0);
     assert_eq!(sites.take_delivered(1).last(), Some(&sent[5]));
-    // What may go and is asked for too late does not go.
+    // A released frame that is fetched too late does not go.
     sites.send(0, &frame(2, 1, 0, 1, 90));
     sites.settle();
     let late = now + Duration::from_millis(100);
@@ -260,7 +260,7 @@ fn without_an_acknowledged_epoch_the_sa_that_restarts_is_dropped_and_others_go_o
         plants
             .events
             .iter()
-            .filter(|(_, site, event)| *site == 0 && matches!(event, Event::WantEpoch { .. }))
+            .filter(|(_, site, event)| *site == 0 && matches!(event, Event::EpochWanted { .. }))
             .count()
     };
     assert!((2..=7).contains(&wants(&plants)), "told again, once a second: {}", wants(&plants));

@@ -1,4 +1,4 @@
-//! What a peer can do to a session that is not its right: each is a typed fault, or not heeded and counted.
+//! Misbehaviour of a peer towards a session: each is a typed fault, or ignored and counted.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
@@ -250,7 +250,7 @@ fn a_position_is_heeded_once_and_for_the_lane_that_was_asked() {
         session.handle_message(at(0), Message::Position { epoch, lane, seq }).expect("harmless");
         assert_eq!(commands(&mut session).len(), heeded, "{epoch} {lane} {seq}");
     }
-    // What was asked on a connection is not answered on the next.
+    // A question of one connection is not answered on the next.
     session.handle_event(at(0), Event::Lost { peer: PEER, generation: FIRST, epoch: 1, lane: 0 });
     sent(&mut session);
     session.handle_connected(at(1));
@@ -391,7 +391,7 @@ fn events_of_a_generation_before_are_dropped_and_counted() {
         Event::Announce { peer, generation, index, flow: flow(5) },
         Event::Withdraw { peer, generation, index },
         Event::ReceiveReady { peer, generation, epoch: 1 },
-        Event::WantEpoch { peer, generation, newest: 0 },
+        Event::EpochWanted { peer, generation, newest: 0 },
         Event::Lost { peer, generation, epoch: 1, lane: 0 },
     ] {
         session.handle_event(at(3), event);

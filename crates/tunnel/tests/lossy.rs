@@ -74,7 +74,7 @@ fn what_the_wire_carries_arrives() {
     }
 }
 
-/// What comes from behind the window is refused, what comes from before it is known once the window gets there.
+/// A packet from behind the window is rejected; one from ahead of it is known once the window gets there.
 #[test]
 fn reordering_beyond_the_window() {
     let mut sites = acquainted(&settings(1));
@@ -272,7 +272,7 @@ fn halves_are_lost_each_with_its_frame() {
     assert!(counters.in_parts_expired > 0);
 }
 
-/// What befalls a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Arrive,

@@ -14,10 +14,10 @@ use tunnel::{ChannelState, Mode, Stream};
 
 use sessions::world::World;
 
-/// What happens between two sites.
+/// Step between two sites.
 #[derive(Clone, Debug)]
 enum Operation {
-    /// So many milliseconds go by.
+    /// This many milliseconds pass.
     Wait(u16),
     /// A connection is made, whether one stands or not.
     Connect,
@@ -25,9 +25,9 @@ enum Operation {
     Break { noticed: [bool; 2] },
     /// One site, or both, start anew; the connection is gone with them.
     Restart { ends: [bool; 2], noticed: bool },
-    /// So many messages of a stream arrive.
+    /// This many messages of a stream arrive.
     Carry { from: usize, stream: Stream, messages: u8 },
-    /// So many commands reach the worker of a site, so many events its session.
+    /// This many commands reach the worker of a site, and this many events its session.
     Turn { end: usize, commands: u8, events: u8 },
     /// A flow begins, or one is gone.
     Flow { end: usize, begins: bool },

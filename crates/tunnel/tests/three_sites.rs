@@ -96,7 +96,7 @@ fn known_and_new_flows_go_on_while_the_channels_are_down() {
             net.arrive_all();
             assert_eq!(net.take_delivered(2), [frame], "second {second}, station {station}");
         }
-        // So that stations stay known.
+        // Keeps stations known.
         net.send(Station(2, 1), Station(0, 1), 100);
         net.arrive_all();
     }

@@ -1,22 +1,23 @@
-//! Tables of counters: what is counted, under which name, and what it means, declared once.
+//! Tables of counters. Each declares once what is counted, under which name, and with which meaning.
 //!
-//! Here because every protocol crate counts and none of them sees another.
+//! The macro is in this crate because every protocol crate counts, and none of them depends on another.
 
-/// A row of a table of counters: all that those who show it need to know.
+/// A row of a table of counters: name and meaning for everybody who shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Counter {
-    /// The standard's name, or ours in the same style: `InPktsLate`.
+    /// Standard name, or ours in the same style: `InPktsLate`.
     pub name: &'static str,
-    /// The same for metrics: `in_pkts_late`.
+    /// Name for metrics: `in_pkts_late`.
     pub metric: &'static str,
-    /// What it counts, in words.
+    /// Meaning, in words.
     pub meaning: &'static str,
-    /// Whether it counts what was discarded: marked `[discard]` in the table.
+    /// True for a counter of discarded frames, marked `[discard]` in the table.
     pub discard: bool,
 }
 
-/// Declares a struct of counters, the table of their names and meanings, and their sum: one table for text, JSON,
-/// metrics and the status page. The first lines of a counter's documentation are its meaning there.
+/// Declares a struct of counters with the table of their names and meanings, and their sum. Text, JSON,
+/// metrics and the status page share this table. The first lines of a counter's documentation are its meaning
+/// there.
 #[macro_export]
 macro_rules! counters {
     (@discard) => { false };
@@ -32,7 +33,7 @@ macro_rules! counters {
             /// The names, in the order of [`Self::values`].
             pub const NAMES: &'static [&'static str] = &[$($standard),*];
 
-            /// What the counters are, in the order of [`Self::values`].
+            /// Name and meaning of each counter, in the order of [`Self::values`].
             pub const TABLE: &'static [$crate::Counter] = &[$($crate::Counter {
                 name: $standard,
                 metric: stringify!($field),
@@ -55,7 +56,7 @@ macro_rules! counters {
                 $(self.$field = self.$field.wrapping_add(other.$field);)*
             }
 
-            /// What was counted since they were `earlier`.
+            /// Difference to an `earlier` state of the same counters.
             pub const fn since(&self, earlier: &Self) -> Self {
                 Self { $($field: self.$field.wrapping_sub(earlier.$field),)* }
             }

@@ -4,9 +4,9 @@
 //! DA 6 | SA 6 | [TPID 2 | TCI 2]{0,2} | EtherType 2 | payload
 //! ```
 //!
-//! Frames stand here without preamble and FCS. A third VLAN tag is not looked behind: the frame's EtherType is
-//! then that tag's TPID. Length fields (802.3 frames, values below 1536) are EtherTypes like any other: nothing
-//! here depends on what they count.
+//! Frames have no preamble and no FCS here. The parser looks behind two VLAN tags and no further: with a
+//! third tag, the frame's EtherType is that tag's TPID. Length fields (802.3 frames, values below 1536) count
+//! as EtherTypes: nothing here depends on their value.
 
 use crate::id::MacAddr;
 use core::fmt;
@@ -19,10 +19,10 @@ pub const ETHERTYPE_OCTETS: usize = 2;
 pub const HEADER_OCTETS: usize = ADDRESSES_OCTETS + ETHERTYPE_OCTETS;
 /// Octets that one VLAN tag adds.
 pub const VLAN_TAG_OCTETS: usize = 4;
-/// VLAN tags that are looked behind: a customer tag inside a service tag.
+/// Most VLAN tags behind which the parser looks: a customer tag inside a service tag.
 pub const VLAN_TAGS: usize = 2;
 
-/// The 16 bits that say what follows.
+/// A 16-bit EtherType: names the protocol that follows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EtherType(pub u16);
 
@@ -54,7 +54,7 @@ impl EtherType {
     /// MACsec: a SecTAG follows (IEEE 802.1AE).
     pub const MACSEC: Self = Self(0x88e5);
 
-    /// Whether a VLAN tag follows, and behind it another EtherType (IEEE 802.1Q).
+    /// True if a VLAN tag follows, with another EtherType behind it (IEEE 802.1Q).
     pub const fn is_vlan(self) -> bool {
         matches!(self, Self::VLAN | Self::SERVICE_VLAN)
     }
@@ -76,14 +76,14 @@ impl fmt::Debug for EtherType {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TruncatedHeader;
 
-/// What an Ethernet header says.
+/// The parsed Ethernet header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// Destination address.
     pub destination: MacAddr,
     /// Source address.
     pub source: MacAddr,
-    /// How many VLAN tags stand in front of `ethertype`, 0 to [`VLAN_TAGS`].
+    /// Number of VLAN tags in front of `ethertype`, 0 to [`VLAN_TAGS`].
     pub vlan_tags: usize,
     /// The EtherType behind the tags.
     pub ethertype: EtherType,

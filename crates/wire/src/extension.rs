@@ -1,5 +1,5 @@
-//! Extension headers of the SecTAG: where in the secure data one SDU ends and the next begins (thesis chapters 3 and
-//! 4; TII paper section IV).
+//! Extension headers of the SecTAG: the boundaries of SDUs inside the secure data (thesis chapters 3 and 4;
+//! TII paper section IV).
 //!
 //! ```text
 //!  SecTAG (EXT) | header 1 | header 2 | … | segment 1 | segment 2 | segment 3 | … | ICV
@@ -7,22 +7,22 @@
 //!  header:  SEGL 11 | reserved 3 | CF 1 | EXT 1           16 bits, big-endian
 //! ```
 //!
-//! The n-th header gives the length of segment n + 1; the first segment has what is left over. CF, in the first
-//! header only, says that the first segment continues the last SDU of the frame with the preceding PN; a frame that
-//! only continues an SDU has one header with SEGL 0. EXT says that another header follows. A frame without extension
-//! headers has one segment, which begins an SDU.
+//! The n-th header gives the length of segment n + 1; the first segment has the rest. CF (continuation)
+//! stands in the first header only. It says that the first segment continues the last SDU of the frame with
+//! the preceding PN. A frame that only continues an SDU has one header with SEGL 0. EXT says that another
+//! header follows. A frame without extension headers has one segment, which begins an SDU.
 //!
-//! *Departure.* The thesis has no CF: after a lost frame its receiver cannot tell a tail from a fresh SDU.
+//! *Departure.* The thesis has no CF: after a lost frame, its receiver cannot tell a tail from a fresh SDU.
 
 use crate::ethernet::ETHERTYPE_OCTETS;
 
 /// Octets of an extension header.
 pub const EXTENSION_OCTETS: usize = 2;
-/// The most extension headers of a frame.
+/// Most extension headers in a frame.
 pub const EXTENSIONS: usize = 32;
-/// The most segments of a frame.
+/// Most segments in a frame.
 pub const SEGMENTS: usize = EXTENSIONS + 1;
-/// The longest segment that can be told in a header: only the first one may be longer.
+/// Longest segment that a header can describe. Only the first segment may be longer.
 pub const SEGMENT_OCTETS: usize = 2047;
 
 const RESERVED: u16 = 0x001c;
@@ -30,7 +30,7 @@ const CF: u16 = 0x0002;
 const EXT: u16 = 0x0001;
 const SEGL_SHIFT: u32 = 5;
 
-/// Which rule the extension headers break. The whole frame is then malformed.
+/// Broken rule of the extension headers. The whole frame is malformed then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ExtensionError {
     /// More than [`EXTENSIONS`] headers, or the frame ends inside them.
@@ -47,8 +47,8 @@ pub enum ExtensionError {
     ShortSegment,
 }
 
-/// How many extension headers stand at the start of `octets`, when the SecTAG has EXT set. Looks at nothing but
-/// their EXT bits, which is enough to find the secure data.
+/// Number of extension headers at the start of `octets`, when the SecTAG has EXT set. Reads nothing but the
+/// EXT bits, which is enough to find the secure data.
 ///
 /// # Errors
 /// [`ExtensionError::Count`].
@@ -80,8 +80,8 @@ impl Segments {
     /// Appends a segment, if there is room for its header.
     ///
     /// # Errors
-    /// [`ExtensionError::Count`], [`ExtensionError::ShortSegment`], or [`ExtensionError::Sum`] for one that no header
-    /// can tell.
+    /// [`ExtensionError::Count`], [`ExtensionError::ShortSegment`], or [`ExtensionError::Sum`] for a length
+    /// that no header can hold.
     pub const fn push(&mut self, octets: u16) -> Result<(), ExtensionError> {
         if self.count as usize == SEGMENTS {
             return Err(ExtensionError::Count);
@@ -97,7 +97,7 @@ impl Segments {
         Ok(())
     }
 
-    /// The first segment continues an SDU.
+    /// True if the first segment continues an SDU.
     pub const fn continues(&self) -> bool {
         self.continues
     }
@@ -107,7 +107,7 @@ impl Segments {
         &self.lengths[..self.count as usize]
     }
 
-    /// How many extension headers tell of these segments.
+    /// Number of extension headers that describe these segments.
     pub const fn headers(&self) -> usize {
         match (self.count, self.continues) {
             (1, false) => 0,
@@ -121,10 +121,10 @@ impl Segments {
         self.headers() * EXTENSION_OCTETS
     }
 
-    /// Reads the extension headers in `octets`, which are exactly these, of a frame with `secure_data` octets.
+    /// Parses exactly the extension headers in `octets`, of a frame with `secure_data` octets.
     ///
     /// # Errors
-    /// The rule that is broken.
+    /// The broken rule.
     pub fn parse(octets: &[u8], secure_data: usize) -> Result<Self, ExtensionError> {
         let headers = octets.len() / EXTENSION_OCTETS;
         let mut segments = Self::one(0, false);
@@ -163,7 +163,7 @@ impl Segments {
     pub fn encode(&self, out: &mut [u8]) {
         let headers = self.headers();
         for index in 0..headers {
-            // A sole continuation has no second segment: its header says 0.
+            // A lone continuation has no second segment: its header holds 0.
             let length = self.lengths().get(index + 1).copied().unwrap_or(0);
             let continues = if index == 0 && self.continues { CF } else { 0 };
             let more = if index + 1 < headers { EXT } else { 0 };

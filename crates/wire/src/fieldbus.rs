@@ -1,5 +1,6 @@
-//! What protected cyclic frames carry between two gateways (the project's wire formats, section 4; after Skuballa et al.,
-//! "Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses", section IV).
+//! Protected cyclic frames between two gateways (the project's wire formats, section 4; after Skuballa et
+//! al., "Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses", section
+//! IV).
 //!
 //! ```text
 //! machine:    DA 6 | SA 6 | [VLAN 4] | 0x8892 2 | FrameID 2 | payload n
@@ -7,16 +8,16 @@
 //! HELLO:      DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | 0 4   | State 1 | nonce 16 | peer's nonce 16 | MAC 32
 //! ```
 //!
-//! The addresses and the FrameID are those of the machines. A frame of Seq 0 is a HELLO: IO data begins at 1. All numbers
-//! are big-endian. Octets behind a HELLO are padding.
+//! The addresses and the FrameID are those of the machines. A frame with Seq 0 is a HELLO: IO data begins at
+//! 1. All numbers are big-endian. Octets behind a HELLO are padding.
 //!
-//! Left out on purpose: finding the EtherType (`ethernet`), and what any of it means (crate `fieldbus`).
+//! Left out on purpose: finding the EtherType (`ethernet`), and the meaning of the fields (crate `fieldbus`).
 
 use core::fmt;
 
 use crate::EtherType;
 
-/// The EtherType of protected frames where no other is configured: IEEE 802's first for local experiments.
+/// Default EtherType of protected frames: IEEE 802's first for local experiments.
 pub const ETHERTYPE: EtherType = EtherType(0x88b5);
 /// Octets of a [`Header`]: FrameID, KeyID, Seq.
 pub const HEADER_OCTETS: usize = 7;
@@ -30,10 +31,10 @@ pub const NONCE_OCTETS: usize = 16;
 pub const MAC_OCTETS: usize = 32;
 /// Octets of a HELLO from its FrameID on.
 pub const HELLO_OCTETS: usize = HEADER_OCTETS + 1 + 2 * NONCE_OCTETS + MAC_OCTETS;
-/// Of these, the octets that the MAC is made of; the addresses stand in front of them.
-pub const HELLO_SAID_OCTETS: usize = HELLO_OCTETS - MAC_OCTETS;
+/// Octets of a HELLO that its MAC covers, besides the addresses in front of them.
+pub const HELLO_AUTHENTICATED_OCTETS: usize = HELLO_OCTETS - MAC_OCTETS;
 
-/// A FrameID: which cyclic data this is, between two stations (IEC 61158-6-10).
+/// A FrameID: names one stream of cyclic data between two stations (IEC 61158-6-10).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(pub u16);
 
@@ -49,19 +50,19 @@ impl fmt::Debug for FrameId {
     }
 }
 
-/// Which of a direction's keys protects a frame: counts its changes, modulo 256.
+/// Number of a direction's key, modulo 256. It grows by 1 with each key change.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct KeyId(pub u8);
 
 impl KeyId {
-    /// The one after it.
+    /// The next KeyID.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.wrapping_add(1))
     }
 }
 
-/// A sequence number under one key: 1 for the first frame. 0 is none.
+/// Sequence number under one key, from 1. 0 is none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Seq(core::num::NonZeroU32);
 
@@ -79,12 +80,12 @@ impl Seq {
         }
     }
 
-    /// As a number.
+    /// The number itself.
     pub const fn number(self) -> u32 {
         self.0.get()
     }
 
-    /// The one after it, if there is one.
+    /// The next sequence number, if there is one.
     pub const fn next(self) -> Option<Self> {
         match self.0.checked_add(1) {
             Some(number) => Some(Self(number)),
@@ -93,30 +94,30 @@ impl Seq {
     }
 }
 
-/// What a protected frame says of itself, behind the EtherType.
+/// Header of a protected frame, behind the EtherType.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     /// The machines' FrameID.
     pub frame_id: FrameId,
-    /// Under which key.
+    /// Key that protects the frame.
     pub key_id: KeyId,
-    /// Which frame under that key; none in a HELLO.
+    /// Number of the frame under that key; none in a HELLO.
     pub seq: Option<Seq>,
 }
 
-/// What stands behind the EtherType ends before it is whole.
+/// Error of a frame whose octets behind the EtherType are incomplete or unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldbusError {
-    /// Fewer than [`HEADER_OCTETS`].
+    /// Fewer octets than [`HEADER_OCTETS`].
     TruncatedHeader,
-    /// Seq is 0, and fewer than [`HELLO_OCTETS`] are there.
+    /// Seq is 0, and fewer octets than [`HELLO_OCTETS`] follow.
     TruncatedHello,
     /// A HELLO whose State has bits that have no meaning.
     UnknownState,
 }
 
 impl Header {
-    /// Reads what stands behind the EtherType.
+    /// Parses the octets behind the EtherType.
     ///
     /// # Errors
     /// [`FieldbusError::TruncatedHeader`].
@@ -130,7 +131,7 @@ impl Header {
         })
     }
 
-    /// The octets.
+    /// The encoded octets.
     pub const fn encode(&self) -> [u8; HEADER_OCTETS] {
         let [f, g] = self.frame_id.0.to_be_bytes();
         let seq = match self.seq {
@@ -142,25 +143,25 @@ impl Header {
     }
 }
 
-/// 16 octets that an end drew for one handshake. Not secret.
+/// 16 random octets that one end drew for one handshake. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HandshakeNonce(pub [u8; NONCE_OCTETS]);
 
-/// What a HELLO is.
+/// Kind of a HELLO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HelloState {
-    /// Its sender asks for an answer. It does not say whether it has entered a session.
-    Asks,
-    /// Its sender has entered the session of the two nonces, and receives under its keys; it wants nothing more.
+    /// Asks for an answer. Does not tell whether the sender has entered a session.
+    Request,
+    /// The sender has entered the session of the two nonces and receives under its keys. It wants no answer.
     Entered,
 }
 
-/// What is done with the payload. The ICV is always over addresses, header and payload.
+/// Protection of the payload. The ICV always covers addresses, header and payload.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Protect {
-    /// It stays in clear.
+    /// Payload stays in clear.
     Authenticate,
-    /// It is encrypted.
+    /// Payload is encrypted.
     Encrypt,
 }
 
@@ -198,10 +199,10 @@ impl CellSuite {
     }
 }
 
-/// How the frames of a relation are protected, in both directions: both ends are configured alike.
+/// Protection of a relation's frames, the same in both directions and at both ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Protection {
-    /// What is done with the payload.
+    /// Protection of the payload.
     pub protect: Protect,
     /// The cipher suite.
     pub suite: CellSuite,
@@ -221,25 +222,26 @@ impl Protection {
 /// A HELLO, from the FrameID to the MAC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
-    /// The FrameID of the direction that it is sent in.
+    /// FrameID of the direction in which the HELLO travels.
     pub frame_id: FrameId,
-    /// The KeyID of the first frames that its sender protects in the session of these nonces.
+    /// KeyID of the first frames that the sender protects in the session of these nonces.
     pub key_id: KeyId,
-    /// Whether the sender has entered that session.
+    /// State of the sender in that session.
     pub state: HelloState,
-    /// How the sender protects.
+    /// Protection that the sender is configured for.
     pub protection: Protection,
     /// The sender's nonce.
     pub own: HandshakeNonce,
-    /// The receiver's, as far as the sender knows it.
+    /// The receiver's nonce, if the sender knows it.
     pub peers: Option<HandshakeNonce>,
 }
 
 impl Hello {
-    /// Reads what stands behind the EtherType, whose Seq is 0, and the MAC behind it, which is still to be verified.
+    /// Parses the octets behind the EtherType, with Seq 0, and returns the HELLO and its MAC. The MAC is not
+    /// verified yet.
     ///
     /// # Errors
-    /// What the octets lack.
+    /// The first defect of the octets.
     pub fn parse(octets: &[u8]) -> Result<(Self, &[u8; MAC_OCTETS]), FieldbusError> {
         let octets = octets.first_chunk::<HELLO_OCTETS>().ok_or(FieldbusError::TruncatedHello)?;
         let Header { frame_id, key_id, .. } = Header::parse(octets)?;
@@ -247,22 +249,22 @@ impl Hello {
         let (own, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let (peers, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let mac = rest.first_chunk().ok_or(FieldbusError::TruncatedHello)?;
-        let said = octets[HEADER_OCTETS];
-        let suite = CellSuite::ALL.into_iter().find(|suite| suite.bits() == said & !3);
+        let state_octet = octets[HEADER_OCTETS];
+        let suite = CellSuite::ALL.into_iter().find(|suite| suite.bits() == state_octet & !3);
         let suite = suite.ok_or(FieldbusError::UnknownState)?;
-        let state = if said & 1 == 0 { HelloState::Asks } else { HelloState::Entered };
+        let state = if state_octet & 1 == 0 { HelloState::Request } else { HelloState::Entered };
         let protection = Protection {
-            protect: if said & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
+            protect: if state_octet & 2 == 0 { Protect::Authenticate } else { Protect::Encrypt },
             suite,
         };
-        // A nonce of zeros is drawn by nobody: that is what "none" looks like.
+        // Nobody draws a nonce of zeros: it stands for "none".
         let peers = (*peers != [0; NONCE_OCTETS]).then_some(HandshakeNonce(*peers));
         Ok((Self { frame_id, key_id, state, protection, own: HandshakeNonce(*own), peers }, mac))
     }
 
-    /// The octets that the MAC is made of, behind the addresses.
-    pub fn said(&self) -> [u8; HELLO_SAID_OCTETS] {
-        let mut octets = [0; HELLO_SAID_OCTETS];
+    /// The octets that the MAC covers, behind the addresses.
+    pub fn authenticated_octets(&self) -> [u8; HELLO_AUTHENTICATED_OCTETS] {
+        let mut octets = [0; HELLO_AUTHENTICATED_OCTETS];
         let header = Header { frame_id: self.frame_id, key_id: self.key_id, seq: None };
         octets[..HEADER_OCTETS].copy_from_slice(&header.encode());
         octets[HEADER_OCTETS] = self.protection.octet() | u8::from(self.state == HelloState::Entered);
@@ -316,7 +318,7 @@ mod tests {
             let hello = Hello {
                 frame_id: FrameId(frame_id),
                 key_id: KeyId(key_id),
-                state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Asks },
+                state: if state & 1 == 1 { HelloState::Entered } else { HelloState::Request },
                 protection: Protection {
                     protect: if state & 2 == 2 { Protect::Encrypt } else { Protect::Authenticate },
                     suite: CellSuite::ALL[suite],
@@ -324,7 +326,7 @@ mod tests {
                 own: HandshakeNonce(own),
                 peers: peers.filter(|nonce| *nonce != [0; 16]).map(HandshakeNonce),
             };
-            let octets = [&hello.said()[..], &mac, &behind].concat();
+            let octets = [&hello.authenticated_octets()[..], &mac, &behind].concat();
             prop_assert_eq!(Header::parse(&octets).unwrap().seq, None);
             prop_assert_eq!(Hello::parse(&octets), Ok((hello, &mac)));
             for short in 0..HELLO_OCTETS {

@@ -1,5 +1,5 @@
-//! A frame where it lies: a run of octets inside a chunk of memory, with room in front and behind, so that tags
-//! come and go without moving the payload.
+//! A frame in its chunk of memory, with room in front and behind. Tags come and go without moving the
+//! payload.
 //!
 //! ```text
 //!  chunk  |  headroom  | DA 6 | SA 6 |  ...  |  tailroom  |
@@ -8,7 +8,7 @@
 
 use crate::ethernet::ADDRESSES_OCTETS;
 
-/// A borrowed chunk and where the frame in it begins and ends.
+/// A borrowed chunk, and the bounds of the frame in it.
 #[derive(Debug)]
 pub struct Frame<'b> {
     chunk: &'b mut [u8],
@@ -17,12 +17,12 @@ pub struct Frame<'b> {
 }
 
 impl<'b> Frame<'b> {
-    /// The frame of `len` octets that begins at octet `start` of `chunk`; `None` if that is not inside the chunk.
+    /// The frame of `len` octets at octet `start` of `chunk`. `None` if it would reach outside of the chunk.
     pub fn new(chunk: &'b mut [u8], start: usize, len: usize) -> Option<Self> {
         if start.checked_add(len)? <= chunk.len() { Some(Self { chunk, start, len }) } else { None }
     }
 
-    /// Where in its chunk the frame begins.
+    /// Offset of the frame in its chunk.
     pub const fn start(&self) -> usize {
         self.start
     }
@@ -49,9 +49,9 @@ impl<'b> Frame<'b> {
             && self.start + self.len + tail <= self.chunk.len()
     }
 
-    /// Moves DA and SA forward by `octets` and so makes room for a tag behind them; lengthens the frame by `tail`
-    /// octets of undefined content at its end. `None`, and nothing changed, if the chunk has not that much room
-    /// or the frame has no addresses.
+    /// Moves DA and SA forward by `octets`, which makes room for a tag behind them, and appends `tail` octets
+    /// of undefined content. `None`, without a change, if the chunk lacks the room or the frame has no
+    /// addresses.
     pub fn grow(&mut self, octets: usize, tail: usize) -> Option<()> {
         if !self.has_room(octets, tail) {
             return None;
@@ -63,8 +63,8 @@ impl<'b> Frame<'b> {
         Some(())
     }
 
-    /// Takes `octets` out from behind DA and SA, the reverse of [`Frame::grow`]. `None`, and nothing changed, if
-    /// the frame is not that long.
+    /// Removes `octets` behind DA and SA, the reverse of [`Frame::grow`]. `None`, without a change, if the
+    /// frame is too short.
     pub fn shrink(&mut self, octets: usize) -> Option<()> {
         let len = self.len.checked_sub(octets)?;
         if len < ADDRESSES_OCTETS {
@@ -76,9 +76,9 @@ impl<'b> Frame<'b> {
         Some(())
     }
 
-    /// Says anew where in its chunk the frame begins and ends; its octets stay what they are. `None`, and nothing changed,
-    /// if that is not inside the chunk.
-    pub fn place(&mut self, start: usize, len: usize) -> Option<()> {
+    /// Sets new bounds inside the chunk; no octet changes. `None`, without a change, if they reach outside of
+    /// it.
+    pub fn set_bounds(&mut self, start: usize, len: usize) -> Option<()> {
         if start.checked_add(len)? > self.chunk.len() {
             return None;
         }
@@ -91,13 +91,13 @@ impl<'b> Frame<'b> {
         self.len = self.len.min(len);
     }
 
-    /// The octets, to write headers to.
+    /// The octets, mutable, for writing headers.
     pub fn octets_mut(&mut self) -> &mut [u8] {
         &mut self.chunk[self.start..self.start + self.len]
     }
 
-    /// The frame as the cipher sees it: `aad` octets of additional data, then `text` octets, then the ICV; `None`
-    /// if it is not that long.
+    /// The frame in the cipher's parts: `aad` octets of additional data, then `text` octets, then the ICV.
+    /// `None` if the frame is shorter.
     pub fn sections(&mut self, aad: usize, text: usize) -> Option<(&[u8], &mut [u8], &mut [u8; 16])> {
         let (aad, rest) = self.octets_mut().split_at_mut_checked(aad)?;
         let (text, rest) = rest.split_at_mut_checked(text)?;
@@ -137,9 +137,9 @@ mod tests {
         assert!(frame.shrink(9).is_none(), "addresses would be lost");
         assert_eq!((frame.start(), frame.len()), (8, 20));
         assert!(frame.sections(10, 10).is_none(), "no room for the ICV");
-        assert!(frame.place(30, 11).is_none() && frame.place(usize::MAX, 2).is_none());
+        assert!(frame.set_bounds(30, 11).is_none() && frame.set_bounds(usize::MAX, 2).is_none());
         assert_eq!((frame.start(), frame.len()), (8, 20));
-        assert!(frame.place(30, 10).is_some());
+        assert!(frame.set_bounds(30, 10).is_some());
         assert_eq!((frame.start(), frame.len()), (30, 10));
         let mut runt = Frame::new(&mut chunk, 20, 11).expect("inside");
         assert!(runt.grow(8, 0).is_none(), "no addresses");

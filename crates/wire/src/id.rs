@@ -1,4 +1,4 @@
-//! Identifiers of the standards, one newtype each, so that an SCI cannot stand where an SSCI belongs.
+//! Identifiers of the standards, one newtype each: an SCI cannot stand in for an SSCI.
 //!
 //! ```text
 //! SCI (8 octets)   System Identifier 6 (a MAC address) | Port Identifier 2      IEEE 802.1AE clause 8.2.1
@@ -10,7 +10,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A 48-bit MAC address, in the order in which it is on the wire.
+/// A 48-bit MAC address, in wire order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct MacAddr(pub [u8; 6]);
 
@@ -34,7 +34,7 @@ impl fmt::Debug for MacAddr {
     }
 }
 
-/// Why a text is no identifier.
+/// Error of a text that is no identifier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParseIdError {
     /// Not six colon-separated pairs of hexadecimal digits.
@@ -77,19 +77,19 @@ impl FromStr for MacAddr {
 pub struct Sci([u8; 8]);
 
 impl Sci {
-    /// The port identifier that an end station's SCI has when the SecTAG leaves it out (clause 9.5).
+    /// Port identifier of an end station's SCI, when the SecTAG omits the SCI (clause 9.5).
     pub const PORT_END_STATION: u16 = 1;
     /// The reserved port identifier of EPON's Single Copy Broadcast channel (clause 9.5).
     pub const PORT_SINGLE_COPY_BROADCAST: u16 = 0;
 
-    /// Puts an SCI together.
+    /// Builds an SCI from its two parts.
     pub const fn new(system: MacAddr, port: u16) -> Self {
         let [a, b, c, d, e, f] = system.0;
         let [g, h] = port.to_be_bytes();
         Self([a, b, c, d, e, f, g, h])
     }
 
-    /// Takes an SCI as it is on the wire.
+    /// An SCI from its wire encoding.
     pub const fn from_octets(octets: [u8; 8]) -> Self {
         Self(octets)
     }
@@ -141,7 +141,7 @@ impl FromStr for Sci {
 pub struct An(u8);
 
 impl An {
-    /// How many ANs there are.
+    /// Number of ANs.
     pub const COUNT: usize = 4;
     /// All ANs, in order.
     pub const ALL: [Self; Self::COUNT] = [Self(0), Self(1), Self(2), Self(3)];
@@ -201,7 +201,7 @@ impl Pn {
         self.0.get()
     }
 
-    /// The low 32 bits: what the SecTAG carries.
+    /// The low 32 bits, which the SecTAG carries.
     pub const fn low(self) -> u32 {
         self.0.get() as u32
     }
@@ -219,24 +219,25 @@ impl fmt::Debug for Pn {
     }
 }
 
-/// Short Secure Channel Identifier: stands for the SCI in the nonce of the XPN suites (clause 10.7.13).
+/// Short Secure Channel Identifier: replaces the SCI in the nonce of the XPN suites (clause 10.7.13).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ssci(pub u32);
 
-/// Member Identifier: 96 random bits, drawn anew whenever a participant begins (IEEE 802.1X-2020 clause 9.4.2).
+/// Member Identifier: 96 random bits, drawn at each start of a participant (IEEE 802.1X-2020 clause 9.4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Mi(pub [u8; 12]);
 
-/// Key Identifier: the key server's MI, and the number that it gave the SAK (IEEE 802.1X-2020 clause 9.8).
+/// Key Identifier: the key server's MI and its number of the SAK (IEEE 802.1X-2020 clause 9.8).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Ki {
-    /// The key server's MI when it distributed the SAK.
+    /// The key server's MI at the time it distributed the SAK.
     pub server: Mi,
     /// The Key Number, from 1.
     pub kn: u32,
 }
 
-/// Connectivity Association Key Name: 1 to 32 octets that name a CAK; no secret (IEEE 802.1X-2020 clause 9.3.1).
+/// Connectivity Association Key Name: 1 to 32 octets that name a CAK. Not secret (IEEE 802.1X-2020 clause
+/// 9.3.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ckn {
     octets: [u8; Self::LONGEST],

@@ -1,8 +1,8 @@
-//! What is on the wire, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs and protected
-//! cyclic frames; where a frame lies, and how it is counted.
+//! Wire formats, in the standards' words: identifiers, Ethernet headers, the SecTAG, MKPDUs and protected
+//! cyclic frames. Also a frame's place in memory, protocol time, and the tables of counters.
 //!
 //! No allocation, no `unsafe`, no clock. Every codec parses into a value that can only hold what the standard
-//! allows, and names the rule that a refused frame broke.
+//! allows. An error names the rule that the frame broke.
 #![no_std]
 
 pub mod counters;

@@ -1,4 +1,4 @@
-//! MKPDUs: what KaYs say to each other, in EAPOL frames (IEEE 802.1X-2020 clauses 11.3 and 11.11).
+//! MKPDUs: the messages between KaYs, in EAPOL frames (IEEE 802.1X-2020 clauses 11.3 and 11.11).
 //!
 //! ```text
 //!  DA 6 | SA 6 | 88-8E | version 1 | type 5 | body length 2 | body
@@ -9,15 +9,15 @@
 //!                        SCI 8 | MI 12 | MN 4 | algorithm agility 4 | CKN 1 to 32 | padding to 4 octets
 //! ```
 //!
-//! An MKPDU is parsed whole, before anything is decided: every length is checked once, by [`Mkpdu::parse`], and what
-//! the parameter sets hold is read without another error. Whether the ICV is right is not known here: a parsed MKPDU is
-//! a claim, and [`Mkpdu::authenticated`] and [`Mkpdu::icv`] are what its proof is made of. Unknown parameter sets stay
-//! in the sequence as they came, and are for nobody. An MKPDU of a later version is read as far as this one goes
-//! (clause 11.11.4): sets may be longer than they were.
+//! [`Mkpdu::parse`] parses a whole MKPDU before anything is decided. It checks every length once, so reading
+//! the parameter sets cannot fail. It does not verify the ICV: a parsed MKPDU is a claim.
+//! [`Mkpdu::authenticated`] and [`Mkpdu::icv`] hold what the verification needs. Unknown parameter sets stay
+//! in the sequence, unread. An MKPDU of a later version is read as far as this one goes (clause 11.11.4): its
+//! sets may be longer.
 //!
-//! Left out on purpose: whether the destination address is a group's (the port knows its addresses), and reserved bits
-//! and padding, which are ignored when read and zero when written. What is parsed and written again is the same octets
-//! but for those, and for what a set of a later version has behind the end that is known here.
+//! Left out on purpose: the check that the destination is a group address (the port knows its addresses);
+//! reserved bits and padding, which are ignored on reading and zero on writing. Parsing and writing give the
+//! same octets again, except for those and for the unknown end of a later version's set.
 
 mod announcement;
 mod sets;
@@ -25,7 +25,7 @@ mod sets;
 mod tests;
 mod writer;
 
-pub use announcement::{CapableSuite, Extensions, Figure, Figures, SuiteList, Tlv, TlvWriter, Tlvs};
+pub use announcement::{CapableSuite, Extensions, SuiteList, TimingEntry, TimingList, Tlv, TlvWriter, Tlvs};
 pub use sets::{ParameterSet, PeerList};
 pub use writer::{TooLong, Writer};
 
@@ -33,11 +33,11 @@ use crate::ethernet::EtherType;
 use crate::id::{An, Ckn, Ki, MacAddr, Mi, Sci};
 use sets::RawSet;
 
-/// The EAPOL version that goes with MKA (clause 11.3.1): what is written. Others are read.
+/// EAPOL version of written frames (clause 11.3.1). Others are read.
 pub const EAPOL_VERSION: u8 = 3;
-/// The MKA version that is written (clause 11.11.3). Others are read.
+/// MKA version of written frames (clause 11.11.3). Others are read.
 pub const MKA_VERSION: u8 = 3;
-/// The one algorithm agility there is: ICV, key wrap and key derivation of clauses 9.3, 9.4 and 9.8 (table 11-8).
+/// The only algorithm agility: ICV, key wrap and key derivation of clauses 9.3, 9.4 and 9.8 (table 11-8).
 pub const ALGORITHM_AGILITY: [u8; 4] = [0x00, 0x80, 0xc2, 0x01];
 /// The EAPOL packet type of an MKPDU (table 11-3).
 const EAPOL_MKA: u8 = 5;
@@ -47,12 +47,12 @@ const EAPOL_HEADER_OCTETS: usize = 18;
 const SET_HEADER_OCTETS: usize = 4;
 /// Octets of the basic parameter set's body before the CKN.
 const BASIC_OCTETS: usize = 28;
-/// The least octets of a body (clause 11.11.2).
+/// Minimum length of a body (clause 11.11.2).
 const LEAST_BODY_OCTETS: usize = 32;
 /// The type of the ICV Indicator.
 const ICV_INDICATOR: u8 = 255;
 
-/// Whether this is an untagged EAPOL frame of the type that carries MKPDUs, whatever is in it.
+/// True for an untagged EAPOL frame of the packet type of MKPDUs. Checks nothing behind the type.
 pub fn is_eapol_mka(frame: &[u8]) -> bool {
     matches!(frame.get(12..16), Some([high, low, _, EAPOL_MKA])
         if u16::from_be_bytes([*high, *low]) == EtherType::EAPOL.0)
@@ -61,53 +61,53 @@ pub fn is_eapol_mka(frame: &[u8]) -> bool {
 /// Octets of the ICV.
 pub const ICV_OCTETS: usize = 16;
 
-/// A participant that another one has heard: its MI and the last MN heard of it.
+/// Entry of a peer list: a participant's MI and the last MN heard from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Heard {
-    /// Who.
+pub struct PeerEntry {
+    /// The participant.
     pub mi: Mi,
     /// Its last Message Number.
     pub mn: u32,
 }
 
-/// What a station can do with MACsec (clause 11.11.3, MACsec Capability).
+/// MACsec Capability of a station (clause 11.11.3).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Capability {
     /// No MACsec.
     None,
     /// Integrity without confidentiality.
     Integrity,
-    /// And confidentiality with offset 0.
+    /// Integrity and confidentiality with offset 0.
     Confidentiality,
-    /// And with offsets 30 and 50.
+    /// Integrity and confidentiality with offsets 0, 30 and 50.
     Offsets,
 }
 
-/// How the frames of a SAK are protected (clause 11.11.3, Confidentiality Offset).
+/// Confidentiality Offset of a SAK (clause 11.11.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Confidentiality {
-    /// Not at all confidential: 0.
+    /// No confidentiality: 0.
     Integrity,
-    /// From the first octet on: 1.
+    /// Confidential from the first octet: 1.
     Zero,
-    /// From the 31st octet on: 2.
+    /// Confidential from the 31st octet: 2.
     Thirty,
-    /// From the 51st octet on: 3.
+    /// Confidential from the 51st octet: 3.
     Fifty,
 }
 
-/// The basic parameter set: who speaks.
+/// The basic parameter set: the sender of the MKPDU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Basic {
+pub struct BasicParameters {
     /// The MKA version.
     pub version: u8,
-    /// The key server priority: the lowest wins; 255 never does.
+    /// Key server priority. The lowest wins; 255 never becomes key server.
     pub priority: u8,
-    /// Whether the sender is, or believes it should be, key server.
+    /// True if the sender is key server, or believes that it should be.
     pub key_server: bool,
-    /// Whether the sender wants MACsec.
+    /// True if the sender wants MACsec.
     pub macsec_desired: bool,
-    /// What it can do.
+    /// MACsec capability of the sender.
     pub capability: Capability,
     /// Its SCI.
     pub sci: Sci,
@@ -117,29 +117,29 @@ pub struct Basic {
     pub mn: u32,
     /// The algorithm agility: 00-80-C2-01.
     pub agility: [u8; 4],
-    /// Under which CAK it speaks.
+    /// Name of the CAK that protects this MKPDU.
     pub ckn: Ckn,
 }
 
 /// One key in the SAK Use parameter set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeyUse {
-    /// Which.
+    /// The key's identifier.
     pub ki: Ki,
     /// Its AN.
     pub an: An,
-    /// Whether the sender protects frames with it.
+    /// True if the sender protects frames with it.
     pub tx: bool,
-    /// Whether the sender accepts frames under it.
+    /// True if the sender accepts frames under it.
     pub rx: bool,
-    /// The low 32 bits of the lowest PN that may still come of what the sender transmits under it.
+    /// Low 32 bits of the lowest PN that the sender may still transmit under it.
     pub lowest_pn: u32,
 }
 
 /// The SAK Use parameter set: the latest and the old key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SakUse {
-    /// The latest key.
+    /// The previous key.
     pub latest: Option<KeyUse>,
     /// The one before.
     pub old: Option<KeyUse>,
@@ -156,49 +156,49 @@ pub struct SakUse {
 pub struct DistributedSak<'f> {
     /// The AN.
     pub an: An,
-    /// How its frames are protected.
+    /// Confidentiality of its frames.
     pub confidentiality: Confidentiality,
     /// The Key Number.
     pub kn: u32,
-    /// The cipher suite's identifier; left out for GCM-AES-128.
+    /// Cipher suite identifier; absent for GCM-AES-128.
     pub suite: Option<[u8; 8]>,
     /// The SAK, wrapped under the KEK: 24 or 40 octets.
     pub wrapped: &'f [u8],
 }
 
-/// An MKPDU that was parsed whole, and not verified.
+/// A parsed MKPDU, not yet verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mkpdu<'f> {
-    /// To whom the frame went.
+    /// Destination address of the frame.
     pub destination: MacAddr,
-    /// Who sent the frame.
+    /// Source address of the frame.
     pub source: MacAddr,
     /// The EAPOL version.
     pub eapol_version: u8,
-    /// Who speaks.
-    pub basic: Basic,
-    /// The parameter sets behind the basic one, checked.
+    /// The basic parameter set.
+    pub basic: BasicParameters,
+    /// The checked parameter sets behind the basic one.
     sets: &'f [u8],
-    /// The ICV Indicator parameter set stands before the ICV.
+    /// True if the ICV Indicator parameter set stands before the ICV.
     pub icv_indicated: bool,
     authenticated: &'f [u8],
     icv: &'f [u8; ICV_OCTETS],
 }
 
-/// Which rule a frame broke: the first one, in the order of its octets.
+/// First broken rule of a frame, in the order of its octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum MkpduError {
     /// The frame ends inside its EAPOL header, or before its body does (clause 11.3.3).
     Truncated,
-    /// Another EtherType than EAPOL's (clause 11.1).
+    /// An EtherType other than EAPOL's (clause 11.1).
     NotEapol,
-    /// An EAPOL packet of another type than EAPOL-MKA: this one (table 11-3).
+    /// An EAPOL packet that is no EAPOL-MKA, with its packet type (table 11-3).
     NotMka(u8),
     /// The body has fewer than 32 octets (clause 11.11.2).
     TooShort,
     /// The body is no multiple of 4 octets (clause 11.11.2).
     Alignment,
-    /// MKA version 0, which there is none (clause 11.11.3).
+    /// MKA version 0, which does not exist (clause 11.11.3).
     Version,
     /// The basic parameter set ends before its CKN does, or the CKN has more than 32 octets (clause 11.11.3).
     Ckn,
@@ -206,7 +206,7 @@ pub enum MkpduError {
     BasicTooLong,
     /// The parameter set of this type leaves no room for the ICV (clause 11.11.4).
     SetTooLong(u8),
-    /// A second parameter set of this type, which stands once (clause 11.11.1).
+    /// A second parameter set of this type, which may stand once only (clause 11.11.1).
     Repeated(u8),
     /// A list of peers is no multiple of 16 octets (figure 11-9).
     PeerList,
@@ -225,10 +225,10 @@ pub enum MkpduError {
 }
 
 impl<'f> Mkpdu<'f> {
-    /// Parses a frame from its destination address on; Ethernet's padding behind the body is ignored.
+    /// Parses a frame from its destination address. Ignores Ethernet padding behind the body.
     ///
     /// # Errors
-    /// The rule that the frame breaks.
+    /// The broken rule.
     pub fn parse(frame: &'f [u8]) -> Result<Self, MkpduError> {
         let (destination, rest) = frame.split_first_chunk().ok_or(MkpduError::Truncated)?;
         let (source, rest) = rest.split_first_chunk().ok_or(MkpduError::Truncated)?;
@@ -250,7 +250,7 @@ impl<'f> Mkpdu<'f> {
             return Err(MkpduError::Alignment);
         }
         let (body, icv) = body.split_last_chunk().ok_or(MkpduError::TooShort)?;
-        let (basic, rest) = Basic::parse(body)?;
+        let (basic, rest) = BasicParameters::parse(body)?;
         let (sets, icv_indicated) = sets::check(rest)?;
         Ok(Self {
             destination: MacAddr(*destination),
@@ -270,12 +270,12 @@ impl<'f> Mkpdu<'f> {
         core::iter::from_fn(move || {
             let (set, behind) = RawSet::split(rest)?;
             rest = behind;
-            // Each was decoded once by `parse`.
+            // `parse` has decoded each set once.
             set.decode().ok()
         })
     }
 
-    /// What the ICV is computed over: the frame from its destination address up to the ICV (clause 9.4.1).
+    /// The octets that the ICV covers: the frame from its destination address up to the ICV (clause 9.4.1).
     pub const fn authenticated(&self) -> &'f [u8] {
         self.authenticated
     }
@@ -286,8 +286,8 @@ impl<'f> Mkpdu<'f> {
     }
 }
 
-impl Basic {
-    /// Reads the basic parameter set at the start of a body without its ICV, and returns what is behind it.
+impl BasicParameters {
+    /// Parses the basic parameter set at the start of a body without its ICV. Returns it and the rest.
     fn parse(body: &[u8]) -> Result<(Self, &[u8]), MkpduError> {
         let (header, _) = body.split_first_chunk::<SET_HEADER_OCTETS>().ok_or(MkpduError::BasicTooLong)?;
         let [version, priority, bits, _] = *header;
@@ -317,7 +317,7 @@ impl Basic {
 }
 
 impl Capability {
-    /// What the two low bits say.
+    /// Decodes the two low bits.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0x03 {
             0 => Self::None,
@@ -339,7 +339,7 @@ impl Capability {
 }
 
 impl Confidentiality {
-    /// What the two low bits say.
+    /// Decodes the two low bits.
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 0x03 {
             0 => Self::Integrity,
@@ -360,7 +360,7 @@ impl Confidentiality {
     }
 }
 
-/// Octets that are read from the front.
+/// Octets to be consumed from the front.
 struct Fields<'f>(&'f [u8]);
 
 impl<'f> Fields<'f> {
@@ -372,7 +372,7 @@ impl<'f> Fields<'f> {
     }
 }
 
-/// A length with its padding to 4 octets.
+/// Length including the padding to 4 octets.
 const fn padded(octets: usize) -> usize {
     octets.next_multiple_of(4)
 }

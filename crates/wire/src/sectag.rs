@@ -8,13 +8,14 @@
 //!  octet 8-15  SCI, present if SC is set
 //! ```
 //!
-//! MF and EXT are reserved and zero in the standard; between stations that agreed on it they say that the last SDU
-//! of the frame goes on in the next one, and that an extension header follows (see [`crate::extension`]). Who has not
-//! agreed must take them for what they are in the standard: [`SecTagError::ReservedBits`].
+//! MF and EXT are reserved and zero in the standard. Stations that have agreed on them use them: MF says that
+//! the last SDU of the frame continues in the next one, EXT that an extension header follows (see
+//! [`crate::extension`]). All other stations must treat them as the standard does:
+//! [`SecTagError::ReservedBits`].
 //!
-//! [`SecTag::parse`] holds every other rule of clause 9 that can be judged without knowing the SA. Whether a PN field
-//! of 0 is allowed depends on the cipher suite (it occurs at every 2^32 with XPN) and is judged with the PN.
-//! Octets 0-3 of a tag that parses always encode to the same octets again.
+//! [`SecTag::parse`] checks every other rule of clause 9 that does not depend on the SA. A PN field of 0 is
+//! legal with XPN, at every 2^32; the check of the PN rejects it for other suites. Octets 0-3 of a parsed tag
+//! encode to the same octets again.
 
 use crate::ethernet::EtherType;
 use crate::id::{An, MacAddr, Sci};
@@ -23,9 +24,9 @@ use crate::id::{An, MacAddr, Sci};
 pub const SECTAG_OCTETS: usize = 8;
 /// Octets of a SecTAG with SCI.
 pub const SECTAG_SCI_OCTETS: usize = 16;
-/// Octets of the Integrity Check Value behind the secure data: 16 with every suite here.
+/// Octets of the Integrity Check Value behind the secure data: 16 with every suite.
 pub const ICV_OCTETS: usize = 16;
-/// From this many octets of secure data on, the Short Length field is 0 (clause 9.7).
+/// From this many octets of secure data, the Short Length field is 0 (clause 9.7).
 pub const SHORT_LENGTH_LIMIT: usize = 48;
 
 const V: u8 = 0x80;
@@ -38,31 +39,32 @@ const MF: u8 = 0x40;
 const EXT: u8 = 0x80;
 const SL: u8 = 0x3f;
 
-/// Which rule of clause 9 a SecTAG breaks. Each makes the frame an `InPktsBadTag`.
+/// Broken rule of clause 9. Each makes the frame an `InPktsBadTag`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum SecTagError {
     /// The frame ends inside the SecTAG.
     Truncated,
-    /// V is 1: a version that nobody has defined (clause 9.5).
+    /// V is 1: an undefined version (clause 9.5).
     Version,
     /// ES or SCB together with SC: two ways to name one SC (clause 9.5).
     ScBits,
     /// E without C is reserved for frames that are not for the Controlled Port (clause 9.5).
     EncryptedUnchanged,
-    /// A bit of octet 3 that the standard reserves is set, and nobody has agreed on its meaning (clause 9.7).
+    /// A reserved bit of octet 3 is set, and there is no agreement on its meaning (clause 9.7).
     ReservedBits,
     /// More extension headers than [`crate::extension::EXTENSIONS`], or the frame ends inside them.
     Extensions,
     /// SL is above 47 (clause 9.7), or 1 without EXT: an SDU begins with an EtherType of two octets.
     ShortLength,
-    /// The frame holds fewer octets than SL and the ICV ask for; with SL 0, fewer than 48 and the ICV (clause 9.7).
+    /// The frame is shorter than SL and the ICV require; with SL 0, shorter than 48 octets and the ICV
+    /// (clause 9.7).
     TooShort,
 }
 
-/// How a SecTAG names its Secure Channel (clauses 9.5 and 9.9).
+/// Encoding of the Secure Channel in a SecTAG (clauses 9.5 and 9.9).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ScEncoding {
-    /// SC set: the SCI stands in the tag.
+    /// SC set: the tag holds the SCI.
     Explicit(Sci),
     /// ES set: the SCI is the source address with port identifier 1.
     EndStation,
@@ -71,12 +73,12 @@ pub enum ScEncoding {
         /// The ES bit.
         end_station: bool,
     },
-    /// None set: a point-to-point LAN, where the receiver has but one SC.
+    /// None set: a point-to-point LAN, where the receiver has only one SC.
     PointToPoint,
 }
 
 impl ScEncoding {
-    /// The SCI that the tag names, for a frame from `source`; `None` if only the receiver can know it.
+    /// SCI of the tag in a frame from `source`; `None` if only the receiver can know it.
     pub const fn sci(self, source: MacAddr) -> Option<Sci> {
         match self {
             Self::Explicit(sci) => Some(sci),
@@ -86,7 +88,7 @@ impl ScEncoding {
         }
     }
 
-    /// Octets of a SecTAG that names its SC in this way, 8 or 16.
+    /// Octets of a SecTAG with this encoding, 8 or 16.
     pub const fn tag_octets(self) -> usize {
         match self {
             Self::Explicit(_) => SECTAG_SCI_OCTETS,
@@ -95,20 +97,20 @@ impl ScEncoding {
     }
 }
 
-/// What a SecTAG says. Holds nothing that clause 9 forbids.
+/// A parsed SecTAG. Can hold nothing that clause 9 forbids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SecTag {
-    /// How the SC is named.
+    /// Encoding of the SC.
     pub sc: ScEncoding,
-    /// What E and C say of the secure data.
+    /// E and C: form of the secure data.
     pub data: SecureData,
     /// The SA within the SC.
     pub an: An,
     /// EXT: an extension header follows the tag.
     pub extended: bool,
-    /// MF: the last SDU of the frame goes on in the frame with the next PN.
+    /// MF: the last SDU of the frame continues in the frame with the next PN.
     pub more_fragments: bool,
-    /// SL, if it is not 0. Never counts extension headers.
+    /// SL, if it is not 0. Does not count extension headers.
     pub short_length: Option<ShortLength>,
     /// The PN field: the PN, or its low 32 bits with XPN.
     pub pn: u32,
@@ -119,33 +121,33 @@ pub struct SecTag {
 pub enum SecureData {
     /// Neither: the octets of the SDU, integrity protected.
     Clear,
-    /// C alone: changed by the cipher suite without being confidential. No suite here makes it.
+    /// C alone: changed by the cipher suite, not confidential. No suite here produces it.
     Changed,
     /// Both: encrypted.
     Encrypted,
 }
 
-/// A Short Length that is not 0: octets of secure data, 1 to 47 (clause 9.7); 1 only of what continues an SDU.
+/// A Short Length other than 0: 1 to 47 octets of secure data (clause 9.7). 1 only for a continued SDU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ShortLength(u8);
 
 impl ShortLength {
-    /// The Short Length that tells of `octets` of secure data: none from 48 octets on, nor of none.
+    /// The Short Length for `octets` of secure data. None for 0, and from 48 octets on.
     pub const fn of(octets: usize) -> Option<Self> {
         if octets > 0 && octets < SHORT_LENGTH_LIMIT { Some(Self(octets as u8)) } else { None }
     }
 
-    /// How many octets of secure data there are.
+    /// Octets of secure data.
     pub const fn octets(self) -> usize {
         self.0 as usize
     }
 }
 
 impl SecTag {
-    /// Reads the SecTAG at the start of `octets`, which begin with its EtherType (that is not looked at again).
+    /// Parses the SecTAG at the start of `octets`. They begin with its EtherType, which is not checked again.
     ///
     /// # Errors
-    /// The rule that the tag breaks, the first in the order of the tag's octets.
+    /// The first broken rule, in the order of the tag's octets.
     pub fn parse(octets: &[u8]) -> Result<Self, SecTagError> {
         let (tag, rest) = octets.split_first_chunk::<SECTAG_OCTETS>().ok_or(SecTagError::Truncated)?;
         let [_, _, tci, length, pn @ ..] = *tag;
@@ -189,9 +191,9 @@ impl SecTag {
         self.sc.tag_octets()
     }
 
-    /// How many octets of secure data a frame has that goes on for `behind_tag` octets behind this SecTAG and its
-    /// extension headers. What follows secure data and ICV is Ethernet padding, which only a frame with a Short Length can have: without
-    /// one, padding could not be told from data.
+    /// Octets of secure data in a frame that has `behind_tag` octets behind this SecTAG and its extension
+    /// headers. Octets behind secure data and ICV are Ethernet padding. Only a frame with a Short Length can
+    /// have padding: without one, padding could not be told from data.
     ///
     /// # Errors
     /// [`SecTagError::TooShort`].

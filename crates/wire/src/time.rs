@@ -1,4 +1,4 @@
-//! Time as protocol crates see it: a parameter, never read from a clock.
+//! Time in protocol crates: a parameter, never read from a clock.
 
 mod token_bucket;
 
@@ -15,13 +15,13 @@ impl Instant {
     /// The start.
     pub const START: Self = Self(0);
 
-    /// The moment so long after the start.
+    /// The moment `time` after the start.
     pub const fn after_start(time: Duration) -> Self {
         let microseconds = time.as_micros();
         Self(if microseconds > u64::MAX as u128 { u64::MAX } else { microseconds as u64 })
     }
 
-    /// How long `earlier` is ago; nothing if it is not earlier.
+    /// Time since `earlier`; zero if `earlier` is not earlier.
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }

@@ -13,8 +13,8 @@ use aya::maps::{Array, DevMap, HashMap, PerCpuArray, PerCpuValues, XskMap};
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::{
-    Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings, RelationState,
-    Relations, Settings, TransmitCounters, Way,
+    Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
+    RelationState, Relations, Settings, TransmitCounters,
 };
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS};
 
@@ -189,10 +189,10 @@ impl Cell {
     ///
     /// # Errors
     /// If it is no AF_XDP socket of that queue.
-    pub fn set_socket(&mut self, way: Way, queue: u32, socket: impl AsRawFd) -> Result<(), XdpError> {
+    pub fn set_socket(&mut self, way: Direction, queue: u32, socket: impl AsRawFd) -> Result<(), XdpError> {
         let name = match way {
-            Way::Outward => "plain_sockets",
-            Way::Inward => "protected_sockets",
+            Direction::Outward => "plain_sockets",
+            Direction::Inward => "protected_sockets",
         };
         Ok(XskMap::try_from(map(&mut self.ebpf, name)?)?.set(queue, socket, 0)?)
     }
@@ -231,7 +231,7 @@ impl Cell {
     /// # Errors
     /// If there is no such relation.
     pub fn look(&mut self, relation: usize) -> Result<Report, XdpError> {
-        let (command, mut answer) = (layout::command(relation, &KeyChange::TakeOut)?, [0; layout::COMMAND]);
+        let (command, mut answer) = (layout::command(relation, &KeyChange::Collect)?, [0; layout::COMMAND]);
         let options = TestRunOptions {
             data_in: Some(command.octets()),
             data_out: Some(&mut answer),

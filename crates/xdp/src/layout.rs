@@ -79,7 +79,7 @@ pub(crate) fn command(relation: usize, change: &KeyChange) -> Result<Secret, Xdp
             put_key(&mut octets[SESSION_IN_COMMAND + 8..], key)?;
             (3, *number)
         }
-        KeyChange::TakeOut => (4_u32, SessionNumber(0)),
+        KeyChange::Collect => (4_u32, SessionNumber(0)),
     };
     put(octets, 0, &what.to_ne_bytes());
     put(octets, 4, &(relation as u32).to_ne_bytes());
@@ -125,7 +125,7 @@ pub(crate) fn report(octets: &[u8; COMMAND]) -> Report {
     let flags = word(octets, 0);
     let session = |at| SessionNumber(word(octets, at));
     let events = [
-        (1, Event::Heard(session(4))),
+        (1, Event::SessionVerified(session(4))),
         (2, Event::TransmitEpoch(session(8), long(octets, 16))),
         (4, Event::ReceiveEpoch(session(12), long(octets, 24))),
         (8, Event::Alarm(Duration::from_nanos(long(octets, 32)))),

@@ -283,7 +283,7 @@ fn carry_out(world: &mut World, wire: &mut Vec<(usize, Vec<u8>)>, step: &Step) {
                 if transmit { KeyChange::NextTransmit(of, key) } else { KeyChange::NextReceive(of, key) }
             });
         }
-        Step::TakeOut { end, number } => world.change(end, number, |_| KeyChange::TakeOut),
+        Step::TakeOut { end, number } => world.change(end, number, |_| KeyChange::Collect),
     }
 }
 

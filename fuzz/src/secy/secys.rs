@@ -100,7 +100,7 @@ pub(crate) type Assembled = (Vec<u8>, Option<FrameLayout>);
 /// Copies SDUs together as planned.
 pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
     let assemble = |frame| {
-        let parts = plan.parts(frame);
+        let parts = plan.fragments(frame);
         let mut octets = sdus[parts[0].sdu][..12].to_vec();
         for part in parts {
             assert_eq!(octets[..12], sdus[part.sdu][..12], "SDUs of a frame share DA and SA");
@@ -108,7 +108,7 @@ pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
         }
         octets
     };
-    plan.frames().iter().map(|frame| (assemble(frame), frame.division)).collect()
+    plan.frames().iter().map(|frame| (assemble(frame), frame.layout)).collect()
 }
 
 /// One burst through `SecY::protect`.
@@ -116,7 +116,7 @@ pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u
     let mut chunks: Vec<_> =
         frames.iter().map(|(octets, _)| [&[0; ROOM], &octets[..], &[0; ROOM]].concat()).collect();
     let outgoing = |(chunk, (_, division)): (_, &Assembled)| match division {
-        Some(division) => Outgoing::divided(whole(chunk, ROOM), *division),
+        Some(division) => Outgoing::with_layout(whole(chunk, ROOM), *division),
         None => Outgoing::new(whole(chunk, ROOM)),
     };
     let mut burst: Vec<_> = chunks.iter_mut().map(Vec::as_mut_slice).zip(frames).map(outgoing).collect();

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Command, Event, Forwarding, Generation, Limits, Mode, Packet, PeerCounters, PeerId,
-    PeerSettings, Place, Settings, SiteCounters,
+    Command, Delivery, Event, Forwarding, Generation, Limits, Location, Mode, Packet, PacketSource,
+    PeerCounters, PeerId, PeerSettings, Settings, SiteCounters,
 };
 use wire::Instant;
-use wire::tunnel::{Flow, FlowIndex, Taken};
+use wire::tunnel::{Flow, FlowIndex, ParsedFrame};
 
 use super::{Lie, Setup};
 
@@ -111,7 +111,7 @@ impl Ends {
 
     fn command(&mut self, end: bool, command: Command) {
         let now = self.now;
-        self.at(end).forwarding.command(now, command);
+        self.at(end).forwarding.handle_command(now, command);
         self.release(end);
     }
 
@@ -176,13 +176,14 @@ impl Ends {
 
     fn arrive(&mut self, end: bool, packet: Vec<u8>) {
         let now = self.now;
-        let arrival = if self.mode == Mode::Identifier { Arrival::Identifier } else { Arrival::From(P0) };
+        let arrival =
+            if self.mode == Mode::Identifier { PacketSource::Identifier } else { PacketSource::From(P0) };
         let forwarding = &mut self.at(end).forwarding;
         let before = (forwarding.peer_counters(P0), *forwarding.counters());
-        let frame = match forwarding.inward(now, arrival, &packet) {
-            Ok(Arrived::Frame { prefix, body, .. }) => Some([&prefix[..], &packet[body]].concat()),
-            Ok(Arrived::Joined { prefix, first, second, .. }) => Some([&prefix[..], first, second].concat()),
-            Ok(Arrived::Pending) => None,
+        let frame = match forwarding.handle_packet(now, arrival, &packet) {
+            Ok(Delivery::Frame { prefix, body, .. }) => Some([&prefix[..], &packet[body]].concat()),
+            Ok(Delivery::Joined { prefix, first, second, .. }) => Some([&prefix[..], first, second].concat()),
+            Ok(Delivery::Pending) => None,
             Err(_) => {
                 let after = (forwarding.peer_counters(P0), *forwarding.counters());
                 assert!(discards(&after) > discards(&before), "a discard that nobody counted");
@@ -202,7 +203,7 @@ impl Ends {
         assert!(frame.len() <= LAN_FRAME, "longer than the LAN takes");
         assert!(self.lied || self.changed || self.frames.contains(&frame), "never sent");
         if protected && !self.lied {
-            let taken = Taken::parse(&frame).expect("a MACsec frame");
+            let taken = ParsedFrame::parse(&frame).expect("a MACsec frame");
             assert!(self.flows.contains(&taken.flow), "a flow that never went in: {taken:?}");
         }
     }
@@ -210,7 +211,7 @@ impl Ends {
     /// Stations behind the peer have spoken.
     fn assert_learned(&mut self, end: bool) {
         let stations: Vec<_> = self.at(end).forwarding.stations().copied().collect();
-        for station in stations.iter().filter(|station| station.place != Place::Here) {
+        for station in stations.iter().filter(|station| station.location != Location::Here) {
             let spoke = self.flows.iter().any(|flow| flow.source == station.address);
             assert!(spoke, "{station:?} never spoke");
         }
@@ -275,11 +276,11 @@ impl Ends {
                 let Some(secret) = of.secret.clone().filter(|_| of.epoch == epoch) else { return };
                 Command::InstallTransmit { peer, generation, epoch, secret }
             }
-            Event::Lost { epoch, lane, .. } => Command::TellPosition { peer, generation, epoch, lane },
+            Event::Lost { epoch, lane, .. } => Command::RequestPosition { peer, generation, epoch, lane },
             Event::Position { epoch, lane, seq, .. } => {
                 Command::Position { peer, generation, epoch, lane, seq }
             }
-            Event::WantEpoch { newest, .. } => {
+            Event::EpochWanted { newest, .. } => {
                 if self.at(end).epoch == newest {
                     self.next_epoch(end);
                 }
@@ -323,8 +324,8 @@ impl Ends {
                 let seq = anchors.saturating_mul(WINDOW / 2);
                 Command::Position { peer, generation, epoch: epoch.into(), lane, seq }
             }
-            Lie::TellPosition { epoch, lane } => {
-                Command::TellPosition { peer, generation, epoch: epoch.into(), lane }
+            Lie::RequestPosition { epoch, lane } => {
+                Command::RequestPosition { peer, generation, epoch: epoch.into(), lane }
             }
             Lie::PathPayload { octets } => {
                 of.path = octets.into();

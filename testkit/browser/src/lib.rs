@@ -16,7 +16,7 @@ use lab::{Namespace, Program};
 use nix::sys::stat::Mode;
 use serde_json::{Value, json};
 
-/// How long a browser may take for anything: its start alone takes seconds on a busy machine.
+/// Time limit of any browser operation: its start alone takes seconds on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const FLAGS: &[&str] = &[
@@ -175,7 +175,7 @@ impl Browser {
         std::fs::write(file, picture).unwrap();
     }
 
-    /// What went wrong in the page so far: exceptions, errors and warnings on its console.
+    /// Faults in the page so far: exceptions, errors and warnings on its console.
     pub fn complaints(&self) -> Vec<String> {
         let wrong = |event: &&Value| match event["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
@@ -186,7 +186,7 @@ impl Browser {
         self.events.iter().filter(wrong).map(Value::to_string).collect()
     }
 
-    /// Where the page has sent requests to so far.
+    /// Destinations of the page's requests so far.
     pub fn requests(&self) -> Vec<&str> {
         let sent = self.events.iter().filter(|event| event["method"] == json!("Network.requestWillBeSent"));
         sent.filter_map(|event| event["params"]["request"]["url"].as_str()).collect()

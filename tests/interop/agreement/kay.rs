@@ -102,9 +102,9 @@ impl Running {
     fn wait_for_division(&self, of: usize, divides: bool, live: usize) {
         self.wait(of, "division", |status| {
             let protects = status.saks.iter().find(|sak| sak.transmits);
-            protects
-                .is_some_and(|sak| sak.division.fragment == divides && sak.division.concatenate == divides)
-                && status.members.iter().filter(|member| member.live).count() == live
+            protects.is_some_and(|sak| {
+                sak.fragmentation.fragment == divides && sak.fragmentation.concatenate == divides
+            }) && status.members.iter().filter(|member| member.live).count() == live
         });
     }
 
@@ -183,7 +183,7 @@ fn same_key(guest: &mut Guest, kay: &Running, before: Option<&Key>) -> Key {
 /// Neither end ever took the other for one that had begun anew, and there is nothing to complain of.
 fn is_content(kay: &Running) {
     let status = kay.status(0);
-    assert_eq!(status.trouble, None, "{status:#?}");
+    assert_eq!(status.fault, None, "{status:#?}");
     assert_eq!(status.members.iter().filter(|member| member.live).count(), 1, "{status:#?}");
     let told = kay.told.lock().unwrap();
     let restarts = told.iter().filter(|(.., reason)| matches!(reason, Reason::PeerRestarted { .. })).count();
@@ -257,7 +257,7 @@ fn the_kay_alone_gets_over_restarts() {
             }
             before = same_key(&mut guest, &kay, Some(&before));
         }
-        assert_eq!(kay.status(0).trouble, None);
+        assert_eq!(kay.status(0).fault, None);
     }
 }
 
@@ -272,7 +272,7 @@ fn extensions_are_used_while_all_have_announced_them() {
             supplicant::wait_for_key(&mut guest, None);
             for of in [0, 1] {
                 kays.wait_for_division(of, false, 2);
-                assert_eq!(kays.status(of).trouble, None);
+                assert_eq!(kays.status(of).fault, None);
             }
             supplicant::stop(&mut guest);
         }

@@ -1,4 +1,4 @@
-//! GCM messages by number, as [`sender`](crate::sender) has them for CCM.
+//! GCM messages by number, as [`sender`](crate::sender) for CCM.
 //!
 //! ```text
 //!  nonce:  prefix 4 | number 8        as in TLS and ESP: the prefix is fixed by the handshake, the number is sent
@@ -12,10 +12,10 @@ use cipher::consts::U16;
 use super::{Gcm, NONCE_OCTETS, Prepared};
 use crate::ccm::CacheHit;
 use crate::keystream::BLOCK_OCTETS;
-use crate::length::Lengths;
+use crate::length::LengthPredictor;
 use crate::sender::SendError;
 
-/// Octets of a nonce in front of the number: no other sender under this key has the same.
+/// Octets of a nonce in front of the number, unique among senders under this key.
 pub const PREFIX_OCTETS: usize = 4;
 
 /// The longest message: 2^32 - 2 blocks (NIST SP 800-38D, section 5.2.1.1).
@@ -28,71 +28,71 @@ pub struct Sent {
     pub number: u64,
     /// Its tag.
     pub tag: [u8; BLOCK_OCTETS],
-    /// What of the preparation was of use.
-    pub met: CacheHit,
+    /// Usable share of the preparation.
+    pub hit: CacheHit,
 }
 
-/// Seals messages one after the other under one key, and prepares `N` octets of keystream for up to `SLOTS` of them.
+/// Seals messages in sequence under one key, and prepares `N` octets of keystream for up to `SLOTS` of them.
 pub struct Sender<'k, C, const N: usize, const SLOTS: usize> {
     gcm: &'k Gcm<C>,
     prefix: [u8; PREFIX_OCTETS],
-    /// The number of the next message; `None` when all are used.
+    /// Number of the next message; `None` when all are used.
     next: Option<u64>,
-    /// By number modulo `SLOTS`: those for the `filled` next numbers.
+    /// Ring of prepared messages; message n is at n % SLOTS.
     slots: [Option<Prepared<'k, C, N>>; SLOTS],
     filled: usize,
-    lengths: Lengths,
+    lengths: LengthPredictor,
 }
 
 impl<'k, C, const N: usize, const SLOTS: usize> Sender<'k, C, N, SLOTS>
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
-    /// A sender whose first message has the number `first`. No number from there on was ever used under this key with
-    /// this prefix.
+    /// A sender whose first message has the number `first`. No number from there on was used before under
+    /// this key with this prefix.
     pub fn new(gcm: &'k Gcm<C>, prefix: [u8; PREFIX_OCTETS], first: u64) -> Self {
         let slots = array::from_fn(|_| None);
-        Self { gcm, prefix, next: Some(first), slots, filled: 0, lengths: Lengths::new() }
+        Self { gcm, prefix, next: Some(first), slots, filled: 0, lengths: LengthPredictor::new() }
     }
 
-    /// Messages that are prepared for.
+    /// Number of prepared messages.
     pub const fn fill_level(&self) -> usize {
         self.filled
     }
 
-    /// The number of the next message; `None` when all are used.
+    /// Number of the next message; `None` when all are used.
     pub const fn next_number(&self) -> Option<u64> {
         self.next
     }
 
-    /// The number of the first message that is not prepared for: its AAD may hold it.
+    /// Number of the first unprepared message, for an AAD that holds it.
     pub fn next_unprepared(&self) -> Option<u64> {
         self.next?.checked_add(self.filled as u64)
     }
 
-    /// Prepares for one more message of about `octets` octets, whose AAD begins with `aad`. False if there is no slot or
-    /// number for it.
+    /// Prepares one more message of about `octets` octets, whose AAD begins with `aad`. False without a free
+    /// slot or number.
     pub fn prepare(&mut self, octets: usize, aad: &[u8]) -> bool {
         let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return false };
-        // What the slot held is wiped here, in time that is not a message's.
+        // Wipes the slot's earlier content here, outside of a message's time.
         self.slots[slot_of::<SLOTS>(number)] = Some(self.gcm.prepare(&self.nonce(number), aad, octets));
         self.filled += 1;
         true
     }
 
-    /// Prepares for one more message, which is expected to be no longer than those before it. False before the first
+    /// Prepares one more message, predicted to be no longer than those before it. False before the first
     /// message too.
     pub fn prepare_as_before(&mut self, aad: &[u8]) -> bool {
-        match self.lengths.expected_after(self.filled) {
+        match self.lengths.predict_after(self.filled) {
             Some(expected) => self.prepare(expected.at_most, aad),
             None => false,
         }
     }
 
-    /// Seals the next message in place: with what was prepared for it, or in the ordinary way.
+    /// Seals the next message in place: with its preparation, or in the ordinary way.
     ///
     /// # Errors
-    /// [`SendError`]; no number is used then.
+    /// [`SendError`]; then no number is used.
     pub fn send(&mut self, aad: &[u8], data: &mut [u8]) -> Result<Sent, SendError> {
         let number = self.next.ok_or(SendError::Exhausted)?;
         if data.len() as u64 > LONGEST {
@@ -100,16 +100,16 @@ where
         }
         let nonce = self.nonce(number);
         self.next = number.checked_add(1);
-        self.lengths.saw(data.len());
+        self.lengths.observe(data.len());
         let filled = self.filled > 0;
         self.filled = self.filled.saturating_sub(1);
-        // What is used up stays where it is until its slot is needed; its number has passed, so nobody asks for it again.
+        // A used preparation stays until its slot is needed. Its number has passed, so nobody uses it again.
         let prepared = self.slots.get_mut(slot_of::<SLOTS>(number)).and_then(Option::as_mut);
-        let (tag, met) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
-            Some(prepared) => prepared.use_up(aad, data),
-            None => (self.gcm.seal(&nonce, aad, data), CacheHit::Nothing),
+        let (tag, hit) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {
+            Some(prepared) => prepared.consume(aad, data),
+            None => (self.gcm.seal(&nonce, aad, data), CacheHit::Miss),
         };
-        Ok(Sent { number, tag, met })
+        Ok(Sent { number, tag, hit })
     }
 
     fn nonce(&self, number: u64) -> [u8; NONCE_OCTETS] {
@@ -137,15 +137,15 @@ mod tests {
         let mut sender = Sender::<_, 32, 2>::new(&gcm, *b"salt", u64::MAX - 6);
         // Before each: how often prepare is called, the AAD that it expects, and what is met.
         let table: [(usize, &[u8], CacheHit); 7] = [
-            (0, b"", CacheHit::Nothing),
-            (1, b"header of the message, 28 oct", CacheHit::All),
-            (3, b"header of the message, 28 oct", CacheHit::All),
-            (0, b"", CacheHit::All),
-            (0, b"", CacheHit::Nothing),
-            (1, b"another header, which is wrong", CacheHit::Keystream),
-            (1, b"", CacheHit::All),
+            (0, b"", CacheHit::Miss),
+            (1, b"header of the message, 28 oct", CacheHit::Full),
+            (3, b"header of the message, 28 oct", CacheHit::Full),
+            (0, b"", CacheHit::Full),
+            (0, b"", CacheHit::Miss),
+            (1, b"another header, which is wrong", CacheHit::KeystreamOnly),
+            (1, b"", CacheHit::Full),
         ];
-        for (row, (prepared, expected, met)) in table.into_iter().enumerate() {
+        for (row, (prepared, expected, hit)) in table.into_iter().enumerate() {
             for _ in 0..prepared {
                 sender.prepare(20 + row, expected);
             }
@@ -154,7 +154,7 @@ mod tests {
             let aad = b"header of the message, 28 oct and more";
             let mut data = [row as u8; 40];
             let sent = sender.send(aad, &mut data).expect("a number");
-            assert_eq!((sent.number, sent.met), (number, met), "{row}");
+            assert_eq!((sent.number, sent.hit), (number, hit), "{row}");
             let mut nonce = *b"salt        ";
             nonce[4..].copy_from_slice(&number.to_be_bytes());
             let mut ordinary = [row as u8; 40];
@@ -175,6 +175,6 @@ mod tests {
         let mut sender = Sender::<_, 64, 1>::new(&gcm, [0; 4], 1);
         sender.send(b"", &mut [0; 20]).expect("a number");
         assert!(sender.prepare_as_before(b""));
-        assert_eq!(sender.send(b"", &mut [0; 20]).expect("a number").met, CacheHit::All);
+        assert_eq!(sender.send(b"", &mut [0; 20]).expect("a number").hit, CacheHit::Full);
     }
 }

@@ -5,8 +5,8 @@
 //!                                         | 85 stNum | 86 sqNum | 87 simulation | 88 confRev | 89 ndsCom | 8A ... | AB allData
 //! ```
 //!
-//! What announces a change holds the time of the change: it can be foreseen up to the value of `t`. What only repeats the
-//! last state can be foreseen as a whole, since nothing but `sqNum` goes up.
+//! A message that announces a change holds its time: it is predictable up to the value of `t`. A message that
+//! repeats the last state is predictable as a whole, since only `sqNum` increases.
 
 /// Octets in front of the APDU: APPID, length and two reserved fields.
 const HEADER_OCTETS: usize = 8;
@@ -14,22 +14,23 @@ const APDU: u8 = 0x61;
 const TIME: u8 = 0x84;
 const SQ_NUM: u8 = 0x86;
 
-/// A field of an APDU: where it stands in the message.
+/// A field of an APDU, by its position in the message.
 struct Field {
     tag: u8,
     value: usize,
     end: usize,
 }
 
-/// How many octets of a message like `message` can be foreseen when it announces a change: those up to the value of `t`.
+/// Predictable octets of a message like `message` that announces a change: those up to the value of `t`.
 /// `message` begins behind the EtherType. `None` if it is no GOOSE message.
-pub fn foreseen_of_change(message: &[u8]) -> Option<usize> {
+pub fn predictable_prefix_of_change(message: &[u8]) -> Option<usize> {
     field(message, TIME).map(|time| time.value)
 }
 
-/// The message that follows `message` while nothing changes, written to `next`: the same, with the next `sqNum`. After the
-/// highest number comes 1: 0 is for what announces a change. Its length, which is that of `message`; `None` if `message`
-/// is no GOOSE message, if `next` is too short, or if the next number needs one octet more.
+/// Writes to `next` the message that follows `message` without a change: the same, with the next `sqNum`.
+/// After the highest number comes 1: 0 is for announcing a change. Returns its length, that of `message`.
+/// `None` if `message` is no GOOSE message, if `next` is too short, or if the next number needs one octet
+/// more.
 pub fn repetition(message: &[u8], next: &mut [u8]) -> Option<usize> {
     let number = field(message, SQ_NUM)?;
     let next = next.get_mut(..message.len())?;
@@ -45,7 +46,7 @@ pub fn repetition(message: &[u8], next: &mut [u8]) -> Option<usize> {
         return None;
     }
     octets.copy_from_slice(&written[skipped..]);
-    // An integer whose first bit is set is a negative one, and its encoding has one octet more.
+    // An integer whose first bit is set is negative; the positive one needs an octet more.
     (octets[0] & 0x80 == sign & 0x80).then_some(message.len())
 }
 
@@ -62,7 +63,7 @@ fn field(message: &[u8], tag: u8) -> Option<Field> {
     None
 }
 
-/// The field that begins at `at`: one octet of tag, a definite length of up to two octets behind the first, a value.
+/// The field at `at`: one octet of tag, a definite length of up to two octets behind the first, a value.
 fn field_at(message: &[u8], at: usize) -> Option<Field> {
     let rest = message.get(at..)?;
     let (head, length) = match rest {
@@ -110,9 +111,9 @@ mod tests {
     #[test]
     fn a_change_is_foreseen_up_to_its_time() {
         let message = message(&[0]);
-        let foreseen = foreseen_of_change(&message).expect("a GOOSE message");
-        assert_eq!(message[foreseen..foreseen + 4], [0x5b, 0x00, 0x11, 0x22]);
-        assert_eq!(foreseen, 8 + 2 + 22 + 4 + 21 + 6 + 2);
+        let predictable_prefix = predictable_prefix_of_change(&message).expect("a GOOSE message");
+        assert_eq!(message[predictable_prefix..predictable_prefix + 4], [0x5b, 0x00, 0x11, 0x22]);
+        assert_eq!(predictable_prefix, 8 + 2 + 22 + 4 + 21 + 6 + 2);
     }
 
     #[test]
@@ -141,6 +142,6 @@ mod tests {
         assert_eq!(repetition(&whole, &mut [0; 20]), None, "no room");
         let mut other = whole;
         other[8] = 0x60;
-        assert_eq!((foreseen_of_change(&other), repetition(&other, &mut [0; 200])), (None, None));
+        assert_eq!((predictable_prefix_of_change(&other), repetition(&other, &mut [0; 200])), (None, None));
     }
 }

@@ -9,9 +9,9 @@
 /// The member whose value is a time, in all three kinds of messages.
 const TIME: &[u8] = b"ts";
 
-/// How many octets of a message like `message` can be foreseen: those up to the value of its first `ts`; all of it if it
-/// has none. `None` if a string in front of it does not end.
-pub fn foreseen(message: &[u8]) -> Option<usize> {
+/// Predictable octets of a message like `message`: those up to the value of its first `ts`, or all if it has
+/// none. `None` if a string in front of it does not end.
+pub fn predictable_prefix(message: &[u8]) -> Option<usize> {
     let mut at = 0;
     while let Some(begin) = message.get(at..)?.iter().position(|&octet| octet == b'"').map(|found| at + found)
     {
@@ -27,7 +27,7 @@ pub fn foreseen(message: &[u8]) -> Option<usize> {
     Some(message.len())
 }
 
-/// Where the string that begins at `begin` has its closing quotation mark.
+/// Position of the closing quotation mark of the string at `begin`.
 fn end_of_string(message: &[u8], begin: usize) -> Option<usize> {
     let mut at = begin + 1;
     loop {
@@ -61,10 +61,10 @@ mod tests {
             (r#"{"device":{}}"#, r#"{"device":{}}"#),
             ("", ""),
         ] {
-            assert_eq!(foreseen(message.as_bytes()), Some(foreseen_text.len()), "{message}");
+            assert_eq!(predictable_prefix(message.as_bytes()), Some(foreseen_text.len()), "{message}");
         }
         for torn in ["\"", "{\"ts", "{\"a\\\"", "{\"a\\"] {
-            assert_eq!(foreseen(torn.as_bytes()), None, "{torn}");
+            assert_eq!(predictable_prefix(torn.as_bytes()), None, "{torn}");
         }
     }
 }

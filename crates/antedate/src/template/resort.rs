@@ -1,14 +1,16 @@
-//! Type-length-value fields in another order, so that what is constant stands in front (paper section IV-B.1, figure 4).
+//! Type-length-value fields in another order, with the constant octets in front (paper section IV-B.1, figure
+//! 4).
 //!
 //! ```text
 //!  T1 L1 V1 | T2 L2 V2 | T3 L3 V3    ──▶    T1 L1 T2 L2 T3 L3 | V1 V2 V3
 //!                                           └─ the template ─┘
 //! ```
 //!
-//! Both ends have to know of it: what travels is no longer the encoding that others read. No octet is added: where the
-//! heads end follows from their lengths. T has one octet; L one, or two or three behind 81 or 82 (ISO/IEC 8825-1).
+//! Both ends have to use it: other receivers cannot read this encoding. It adds no octet: the end of the
+//! heads follows from their lengths. T has one octet; L one, or two or three behind 81 or 82 (ISO/IEC
+//! 8825-1).
 
-/// What is no sequence of fields, or does not fit.
+/// Error of octets that are no sequence of fields, or do not fit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ResortError {
     /// A field ends behind the message, or has no length.
@@ -17,7 +19,7 @@ pub enum ResortError {
     Room,
 }
 
-/// Puts heads first. Returns how long they are: so many octets are a template as long as types and lengths stay.
+/// Puts heads first. Returns their length: this many octets are a template as long as types and lengths stay.
 ///
 /// # Errors
 /// [`ResortError`].
@@ -44,9 +46,6 @@ pub fn heads_first(message: &[u8], sorted: &mut [u8]) -> Result<usize, ResortErr
 }
 
 /// Puts each value behind its head again.
-///
-/// # Errors
-/// [`ResortError`].
 pub fn restore(sorted: &[u8], message: &mut [u8]) -> Result<(), ResortError> {
     let message = message.get_mut(..sorted.len()).ok_or(ResortError::Room)?;
     let (mut heads, mut values) = (0, 0_usize);

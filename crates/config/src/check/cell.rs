@@ -21,9 +21,9 @@ use crate::{Finding, Link};
 /// Octets by which a frame of a relation grows.
 const OVERHEAD_OCTETS: usize = CELL_HEADER_OCTETS - FRAME_ID_OCTETS + ICV_OCTETS;
 /// Octets behind the FrameID in PROFINET's longest cyclic frame: 1440 of IO data and 4 of status (IEC 61158-6-10).
-const LONGEST_PAYLOAD: usize = Payload::MOST.octets() as usize;
+const LONGEST_PAYLOAD: usize = Payload::MAX.octets() as usize;
 /// Payloads whose load is told: PROFINET's shortest cyclic frame (40 octets of IO data), a usual one and the longest.
-const PAYLOADS: [u16; 3] = [Payload::LEAST.octets(), 254, Payload::MOST.octets()];
+const PAYLOADS: [u16; 3] = [Payload::MIN.octets(), 254, Payload::MAX.octets()];
 /// Bits that 100 Mbit/s carries in a microsecond.
 const BITS_A_MICROSECOND: f64 = 100.0;
 /// Relations that are told one by one; `status` tells all.

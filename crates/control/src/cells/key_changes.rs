@@ -6,16 +6,16 @@
 //!
 //! Work for a list: some hundred octets moved for each of at most [`KeyChanges::MOST`] changes.
 
-use fieldbus::handshake::Names;
-use fieldbus::{KeyChange, TakenOut};
+use fieldbus::handshake::ExpectedNonces;
+use fieldbus::{KeyChange, RetiredKeys};
 
 use dataplane::cell::Cell;
 
 /// Changes in their order, by relation, and what they took out.
 #[derive(Debug)]
 pub(crate) struct KeyChanges {
-    list: Vec<(usize, Option<KeyChange>, Names)>,
-    out: Vec<TakenOut>,
+    list: Vec<(usize, Option<KeyChange>, ExpectedNonces)>,
+    out: Vec<RetiredKeys>,
 }
 
 impl KeyChanges {
@@ -23,7 +23,7 @@ impl KeyChanges {
     pub(crate) const MOST: usize = 16;
 
     /// A list of these; no more than [`KeyChanges::MOST`] are taken.
-    pub(crate) fn new(changes: impl Iterator<Item = (usize, KeyChange, Names)>) -> Self {
+    pub(crate) fn new(changes: impl Iterator<Item = (usize, KeyChange, ExpectedNonces)>) -> Self {
         let list: Vec<_> = changes
             .take(Self::MOST)
             .map(|(relation, change, names)| (relation, Some(change), names))

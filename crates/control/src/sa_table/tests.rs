@@ -28,7 +28,7 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
         confidentiality: Confidentiality::Zero,
         xpn: ssci(0).map(|own| (Salt([3; 12]), own)),
         receive: peers.into_iter().map(admission).collect(),
-        division: UNDIVIDED,
+        fragmentation: UNDIVIDED,
     })
 }
 
@@ -157,8 +157,8 @@ fn a_sak_that_cannot_be_installed_is_told_of_and_left_out() {
 #[test]
 fn dividing_follows_the_enabled_sak() {
     let mut ends = Ends::new();
-    let with = |kn, confidentiality, division| {
-        Box::new(Association { confidentiality, division, ..*sak(kn, CipherSuite::GcmAes128, [1]) })
+    let with = |kn, confidentiality, fragmentation| {
+        Box::new(Association { confidentiality, fragmentation, ..*sak(kn, CipherSuite::GcmAes128, [1]) })
     };
     let rows = [
         (Confidentiality::Zero, DIVIDED, true),
@@ -167,9 +167,9 @@ fn dividing_follows_the_enabled_sak() {
         (Confidentiality::Fifty, DIVIDED, false),
         (Confidentiality::Zero, FragmentAgreement { fragment: false, ..DIVIDED }, true),
     ];
-    for (kn, (confidentiality, division, divides)) in (1..).zip(rows) {
+    for (kn, (confidentiality, fragmentation, divides)) in (1..).zip(rows) {
         let before = ends.path.divides();
-        ends.apply_event(Event::Install(with(kn, confidentiality, division)));
+        ends.apply_event(Event::Install(with(kn, confidentiality, fragmentation)));
         assert_eq!(ends.path.divides(), before, "not before it is enabled");
         ends.apply_event(Event::EnableTransmit(ki(kn)));
         assert_eq!(ends.path.divides(), divides, "{kn}");

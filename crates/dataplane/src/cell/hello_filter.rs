@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use fieldbus::Moment;
-use fieldbus::handshake::{HELLO_FRAME_OCTETS, HelloDiscard, Line, Names};
+use fieldbus::handshake::{ExpectedNonces, HELLO_FRAME_OCTETS, HelloCodec, HelloDiscard};
 use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
 use wire::time::{Instant, TokenBucket};
 
@@ -59,8 +59,8 @@ enum Share {
 /// The worker's part of a relation's handshake.
 #[derive(Debug)]
 pub struct HelloFilter {
-    line: Line,
-    names: Names,
+    line: HelloCodec,
+    names: ExpectedNonces,
     waiting: [u8; 2],
     /// Those that control got last, by their MACs.
     known: ArrayVec<([u8; MAC_OCTETS], Moment), KNOWN>,
@@ -71,7 +71,7 @@ pub struct HelloFilter {
 
 impl HelloFilter {
     /// A filter of this relation, whose handshake has these nonces.
-    pub fn new(line: Line, names: Names) -> Self {
+    pub fn new(line: HelloCodec, names: ExpectedNonces) -> Self {
         let (known, late) = (ArrayVec::new(), LATE);
         Self { line, names, waiting: [0; 2], known, late, answer: None }
     }
@@ -113,11 +113,11 @@ impl HelloFilters {
         end: &CellEnd,
     ) {
         let Some(filter) = self.filters.get_mut(relation) else { return };
-        let claim = match filter.line.claim(frame) {
+        let claim = match filter.line.parse(frame) {
             Ok(claim) => claim,
             Err(discard) => return end.shared_counters.discard(discard),
         };
-        let named = claim.names(&filter.names);
+        let named = claim.answers(&filter.names);
         if named && filter.is_known(claim.mac(), now) {
             counters.in_hello_repeated += 1;
             return;
@@ -170,7 +170,7 @@ impl HelloFilters {
     }
 
     /// A handshake has these nonces now.
-    pub(super) fn name(&mut self, relation: usize, names: Names) {
+    pub(super) fn name(&mut self, relation: usize, names: ExpectedNonces) {
         if let Some(filter) = self.filters.get_mut(relation) {
             filter.names = names;
         }
@@ -196,14 +196,14 @@ impl HelloFilter {
         counters: &mut CellCounters,
         end: &mut CellEnd,
     ) -> Result<Option<HandshakeNonce>, HelloDiscard> {
-        let claim = self.line.claim(&frame.octets)?;
-        let named = claim.names(&self.names);
+        let claim = self.line.parse(&frame.octets)?;
+        let named = claim.answers(&self.names);
         if named && self.is_known(claim.mac(), now) {
             counters.in_hello_repeated += 1;
             return Ok(None);
         }
         let hello = self.line.verify(&claim)?;
-        if hello.peers.is_none() && hello.state == HelloState::Asks {
+        if hello.peers.is_none() && hello.state == HelloState::Request {
             counters.in_hello_answered += 1;
             return Ok(Some(hello.own));
         }

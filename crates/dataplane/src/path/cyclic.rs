@@ -9,7 +9,7 @@
 use std::time;
 
 use arrayvec::ArrayVec;
-use fieldbus::{Found, Incoming, Inward, Outgoing, ReceiveDiscard, Way};
+use fieldbus::{Direction, Incoming, InwardFrame, Outgoing, ReceiveDiscard, RelationMatch};
 use wire::{Frame, Instant};
 
 use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
@@ -22,11 +22,11 @@ use netdev::port::Port;
 #[derive(Default)]
 struct Cyclic {
     burst: Burst,
-    found: ArrayVec<Found, BURST_FRAMES>,
+    found: ArrayVec<RelationMatch, BURST_FRAMES>,
 }
 
 impl Cyclic {
-    fn push(&mut self, slot: netdev::pool::Slot, found: Found, pool: &mut Pool) {
+    fn push(&mut self, slot: netdev::pool::Slot, found: RelationMatch, pool: &mut Pool) {
         match self.burst.push(slot) {
             Ok(()) => self.found.push(found),
             Err(slot) => pool.give(slot),
@@ -118,7 +118,7 @@ impl Path {
         port: &mut dyn Port,
     ) {
         let Some(cell) = &mut self.cell else { return };
-        let mut found: ArrayVec<Option<Found>, BURST_FRAMES> =
+        let mut found: ArrayVec<Option<RelationMatch>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_outward(pool.frame(slot))).collect();
         if cell.rest == OtherFrames::Link && found.iter().all(Option::is_none) {
             return;
@@ -134,7 +134,8 @@ impl Path {
                 }
                 continue;
             };
-            let Some(in_clear) = cell.relations.pass_clear(found, Way::Outward, pool.frame(&slot)) else {
+            let Some(in_clear) = cell.relations.pass_clear(found, Direction::Outward, pool.frame(&slot))
+            else {
                 cyclic.push(slot, found, pool);
                 continue;
             };
@@ -166,31 +167,33 @@ impl Path {
         port: &mut dyn Port,
     ) {
         let Some(cell) = &mut self.cell else { return };
-        let mut found: ArrayVec<Inward, BURST_FRAMES> =
+        let mut found: ArrayVec<InwardFrame, BURST_FRAMES> =
             burst.slots().iter().map(|slot| cell.relations.find_inward(pool.frame(slot))).collect();
-        if cell.rest == OtherFrames::Link && found.iter().all(|found| *found == Inward::Rest) {
+        if cell.rest == OtherFrames::Link && found.iter().all(|found| *found == InwardFrame::Other) {
             return;
         }
         let (mut cyclic, mut rest) = (Cyclic::default(), Burst::new());
         for (slot, found) in burst.drain().zip(found.drain(..)) {
             match found {
-                Inward::Protected(found) => {
+                InwardFrame::Protected(found) => {
                     cyclic.push(slot, found, pool);
                     continue;
                 }
-                Inward::Rest if cell.rest == OtherFrames::Link => {
+                InwardFrame::Other if cell.rest == OtherFrames::Link => {
                     give_refused(rest.push(slot), pool);
                     continue;
                 }
-                Inward::Clear(found) => {
-                    if let Some(in_clear) = cell.relations.pass_clear(found, Way::Inward, pool.frame(&slot)) {
+                InwardFrame::Clear(found) => {
+                    if let Some(in_clear) =
+                        cell.relations.pass_clear(found, Direction::Inward, pool.frame(&slot))
+                    {
                         out.push(slot, MayEnter::Shadow(in_clear), pool);
                         continue;
                     }
                 }
-                Inward::Rest => cell.counters.in_pkts_rest_dropped += 1,
-                Inward::Hello(found) => cell.queue_hello(found, pool.frame(&slot)),
-                Inward::Foreign(foreign) => cell.counters.count_foreign(foreign),
+                InwardFrame::Other => cell.counters.in_pkts_rest_dropped += 1,
+                InwardFrame::Hello(found) => cell.queue_hello(found, pool.frame(&slot)),
+                InwardFrame::Foreign(foreign) => cell.counters.count_foreign(foreign),
             }
             pool.give(slot);
         }
@@ -241,7 +244,7 @@ impl Cell {
             }
         }
         out.transmit(port, pool);
-        self.left(&sent, Way::Outward);
+        self.left(&sent, Direction::Outward);
     }
 
     /// Verifies frames and delivers them; their residence time is known then.
@@ -283,14 +286,14 @@ impl Cell {
         if !out.is_empty() {
             out.transmit(port, pool);
         }
-        self.left(&done, Way::Inward);
+        self.left(&done, Direction::Inward);
     }
 
     /// Frames of these relations are on their way.
-    fn left(&mut self, relations: &[usize], way: Way) {
+    fn left(&mut self, relations: &[usize], direction: Direction) {
         let residence = self.take_residence_time();
         for &relation in relations {
-            self.relations.left_after(relation, way, residence);
+            self.relations.record_residence(relation, direction, residence);
         }
     }
 }

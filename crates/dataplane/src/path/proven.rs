@@ -14,7 +14,7 @@ pub(super) enum MayLeave {
     Mkpdu,
     Cyclic(fieldbus::Protected),
     /// In clear: its relation is in shadow mode.
-    Shadow(fieldbus::InClear),
+    Shadow(fieldbus::ClearPermit),
     /// Of a handshake: it has a MAC of its own.
     Hello,
 }
@@ -25,7 +25,7 @@ pub(super) enum MayEnter {
     Bypass,
     Cyclic(fieldbus::Verified),
     /// In clear: its relation is in shadow mode.
-    Shadow(fieldbus::InClear),
+    Shadow(fieldbus::ClearPermit),
 }
 
 /// Frames that may go to the protected side, in order.

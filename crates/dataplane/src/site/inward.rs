@@ -10,7 +10,7 @@
 //! A packet stays where it was received until it is known to be a frame: what is dropped costs neither a copy nor a
 //! chunk. Nothing is answered, whatever comes.
 
-use tunnel::{Arrival, Arrived};
+use tunnel::{Delivery, PacketSource};
 use wire::Instant;
 
 use super::Site;
@@ -40,21 +40,21 @@ impl Site {
                     }
                     continue;
                 }
-                Arrival::Identifier
+                PacketSource::Identifier
             } else {
                 let Some(peer) = endpoints.peer_at(wan_port, packet.from) else {
                     counters.in_pkts_unknown_address += 1;
                     continue;
                 };
-                Arrival::From(peer)
+                PacketSource::From(peer)
             };
-            match forwarding.inward(now, arrival, octets) {
-                Ok(Arrived::Frame { prefix, body, .. }) => lan.put(&[&prefix, &octets[body]], counters),
-                Ok(Arrived::Joined { prefix, first, second, .. }) => {
+            match forwarding.handle_packet(now, arrival, octets) {
+                Ok(Delivery::Frame { prefix, body, .. }) => lan.put(&[&prefix, &octets[body]], counters),
+                Ok(Delivery::Joined { prefix, first, second, .. }) => {
                     lan.put(&[&prefix, first, second], counters)
                 }
                 // Waits for its other part, or was counted.
-                Ok(Arrived::Pending) | Err(_) => {}
+                Ok(Delivery::Pending) | Err(_) => {}
             }
         }
         BURST_FRAMES

@@ -13,7 +13,7 @@
 use std::net::SocketAddr;
 
 use arrayvec::ArrayVec;
-use tunnel::{Mode, PeerId, Route, To};
+use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 
 use super::Site;
@@ -77,9 +77,9 @@ impl Outward {
 
     /// Notes where a frame goes.
     fn note(&mut self, number: usize, route: Route) {
-        match route.to {
-            To::All => self.wanted.copy_from_slice(&self.there),
-            To::One(peer) => {
+        match route.destination {
+            Destination::All => self.wanted.copy_from_slice(&self.there),
+            Destination::Peer(peer) => {
                 if let Some(wanted) = self.wanted.get_mut(peer.index()) {
                     *wanted = true;
                 }
@@ -131,7 +131,7 @@ impl Site {
             }
             let place = endpoints.of(peer);
             for (number, route) in &outward.routes {
-                if route.to != To::All && route.to != To::One(peer) {
+                if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
                     continue;
                 }
                 let Some(place) = place else {

@@ -1,6 +1,6 @@
 //! Peers that come and go while the site runs. The requester makes and drops all memory.
 
-use tunnel::{Limits, Mode, PeerId, PeerMemory, PeerSettings};
+use tunnel::{Limits, Mode, PeerId, PeerSettings, PreparedPeer};
 
 use super::{Site, Wan};
 
@@ -8,11 +8,11 @@ use super::{Site, Wan};
 #[derive(Debug)]
 pub struct PeerChange {
     leave: Vec<PeerId>,
-    come: Vec<(Mode, PeerMemory)>,
+    come: Vec<(Mode, PreparedPeer)>,
     /// Ports that the modes of those who come need.
     wan: Option<Wan>,
     /// Of those who have left.
-    left: Vec<PeerMemory>,
+    left: Vec<PreparedPeer>,
 }
 
 impl PeerChange {
@@ -25,7 +25,7 @@ impl PeerChange {
         lan_frame: usize,
     ) -> Self {
         let left = Vec::with_capacity(leave.len());
-        let memory = |peer: &PeerSettings| (peer.mode, PeerMemory::new(peer, limits, lan_frame));
+        let memory = |peer: &PeerSettings| (peer.mode, PreparedPeer::new(peer, limits, lan_frame));
         Self { leave, come: come.iter().map(memory).collect(), wan: Some(wan), left }
     }
 

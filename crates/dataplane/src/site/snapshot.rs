@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use arrayvec::ArrayVec;
-use tunnel::{GivenFlow, PeerCounters, PeerId, SiteCounters, Station};
+use tunnel::{NumberedFlow, PeerCounters, PeerId, SiteCounters, Station};
 use wire::Instant;
 
 use super::Site;
@@ -52,7 +52,7 @@ pub struct SiteSnapshot {
     /// Stations whose place is known, at most [`SHOWN`].
     pub stations: Vec<Station>,
     /// Flows towards peers, at most [`SHOWN`].
-    pub flows: Vec<(PeerId, GivenFlow)>,
+    pub flows: Vec<(PeerId, NumberedFlow)>,
     /// Chunks of the frame pool that are free; 0 of 0 while the LAN's interface is not there.
     pub chunks_free: usize,
     /// All chunks of the frame pool.

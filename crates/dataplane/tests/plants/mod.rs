@@ -192,7 +192,7 @@ fn answer(own: usize, event: Event) -> Vec<(usize, Command)> {
             let other = site_of(own, of);
             vec![(other, Command::Announced { peer: peer(other, own), generation, index })]
         }
-        Event::WantEpoch { peer: to, newest, .. } => {
+        Event::EpochWanted { peer: to, newest, .. } => {
             let (other, epoch) = (site_of(own, to), newest + 1);
             let secret = secret(own, other, epoch);
             let peer = peer(other, own);

@@ -5,8 +5,8 @@ use std::fmt;
 use serde::Serialize;
 use suite::CipherSuite;
 use wire::mkpdu::{
-    Capability, Confidentiality, DistributedSak, Extensions, Figures, KeyUse, Mkpdu, ParameterSet, PeerList,
-    SakUse, Tlv, Tlvs,
+    Capability, Confidentiality, DistributedSak, Extensions, KeyUse, Mkpdu, ParameterSet, PeerList, SakUse,
+    TimingList, Tlv, Tlvs,
 };
 
 /// An MKPDU, set by set.
@@ -272,7 +272,7 @@ fn tlvs(list: Tlvs<'_>) -> Vec<TlvReport> {
     list.iter().map(report).collect()
 }
 
-fn frameward(extensions: Extensions, figures: Figures<'_>) -> TlvReport {
+fn frameward(extensions: Extensions, figures: TimingList<'_>) -> TlvReport {
     let Extensions { reassembles, splits, misses, largest_sdu } = extensions;
     let figures = figures.iter().map(|figure| (suite_name(figure.identifier), figure.nanoseconds)).collect();
     TlvReport::Frameward { reassembles, splits, misses, largest_sdu, figures }

@@ -65,7 +65,7 @@ impl Refusal {
 
 /// What an MKPDU brought.
 #[derive(Debug, Default)]
-pub struct Heard {
+pub struct PeerEntry {
     /// Why it is bad.
     pub refusal: Option<Refusal>,
     /// What would have verified it.
@@ -157,17 +157,17 @@ impl Overheard {
     }
 
     /// Judges an MKPDU. Costs one AES-CMAC for each CAK of its name.
-    pub fn hear(&mut self, interface: usize, mkpdu: &Mkpdu<'_>) -> Heard {
+    pub fn hear(&mut self, interface: usize, mkpdu: &Mkpdu<'_>) -> PeerEntry {
         let cak = match self.verify(mkpdu) {
             Ok(cak) => cak,
             Err(refusal) => {
                 let note = self.diagnose(mkpdu, refusal);
-                return Heard { refusal: Some(refusal), note, ..Heard::default() };
+                return PeerEntry { refusal: Some(refusal), note, ..PeerEntry::default() };
             }
         };
-        let mut heard = Heard::default();
+        let mut heard = PeerEntry::default();
         if let Err(last) = self.note_actor(interface, cak, mkpdu) {
-            return Heard { refusal: Some(Refusal::OldMn(last)), ..heard };
+            return PeerEntry { refusal: Some(Refusal::OldMn(last)), ..heard };
         }
         for set in mkpdu.sets() {
             if let ParameterSet::DistributedSak(Some(offered)) = set {

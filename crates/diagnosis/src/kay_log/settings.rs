@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mka::{Announced, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::MacAddr;
@@ -98,7 +98,7 @@ impl LoggedSettings {
     /// The settings; `None` if a value means nothing.
     pub fn settings(&self) -> Option<Settings> {
         let figure = |(name, nanoseconds): &(String, u16)| {
-            Some(SuiteFigure { suite: name.parse().ok()?, nanoseconds: *nanoseconds })
+            Some(SuiteTiming { suite: name.parse().ok()?, nanoseconds: *nanoseconds })
         };
         Some(Settings {
             sci: self.sci.parse().ok()?,

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::BufReader;
 use std::time::Duration;
 
-use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
@@ -40,7 +40,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             reassembles: true,
             splits: true,
             largest_sdu: 1500,
-            suites: vec![SuiteFigure { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
+            suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },
         fragment: true,
         concatenate: false,
@@ -124,10 +124,10 @@ fn a_log_does_it_again() {
     drop(one.log.take());
     let status = one.kay.status(start + Duration::from_secs(10));
     assert_eq!(
-        (status.trouble, status.is_key_server, status.saks.first().map(|sak| sak.ki.kn)),
+        (status.fault, status.is_key_server, status.saks.first().map(|sak| sak.ki.kn)),
         (None, true, Some(2))
     );
-    assert_eq!(other.kay.status(start).trouble, None);
+    assert_eq!(other.kay.status(start).fault, None);
 
     let text = fs::read_to_string(&path).expect("a log");
     assert!(!text.contains(&hex::encode(CAK)), "no CAK");

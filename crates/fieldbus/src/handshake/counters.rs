@@ -1,7 +1,7 @@
-//! What a handshake counts, and why it discards HELLOs: one reason, one counter.
+//! Counters of a handshake, and its reasons for discarding HELLOs: one reason, one counter.
 
 wire::counters! {
-    /// What a handshake counts.
+    /// Counters of a handshake.
     HelloCounters {
         /// HELLOs sent.
         out_hello = "OutHello",
@@ -28,22 +28,22 @@ wire::counters! {
     }
 }
 
-/// Why a HELLO is discarded. It has changed nothing then.
+/// Reason for discarding a HELLO, which has changed nothing then.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum HelloDiscard {
     /// It breaks a rule of the format, or is none.
     Malformed,
-    /// Its addresses or its FrameID are not those of this relation.
+    /// Its addresses or its FrameID belong to another relation.
     OtherRelation,
-    /// It goes the other way: this end's own, sent back.
+    /// This end's own HELLO, sent back.
     Reflected,
     /// Its MAC is wrong.
     NotValid,
-    /// Its sender protects in another way.
+    /// Its sender uses another protection.
     OtherMode,
-    /// It answers what is no longer asked.
+    /// It answers a question that is no longer asked.
     Stale,
-    /// The caller has not taken what waits.
+    /// The caller has not taken the waiting ones.
     Overrun,
 }
 

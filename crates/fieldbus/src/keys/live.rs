@@ -1,11 +1,11 @@
-//! A session as the data path has it.
+//! A session on the data path.
 //!
 //! ```text
 //!  Sender, Receiver: key | how far its Seqs have come | ──▶ the keys of the epochs before and after, apart
 //! ```
 //!
-//! What a frame needs stands in one piece; what changes of epochs need is behind a pointer, which no frame but the first of an
-//! epoch follows.
+//! The data of ordinary frames is contiguous. The keys for epoch changes are behind a pointer, which only the
+//! first frame of an epoch follows.
 
 use alloc::boxed::Box;
 
@@ -13,7 +13,7 @@ use wire::fieldbus::Seq;
 
 use crate::session::{EpochKey, Session, SessionNumber};
 
-/// A session with how far its Seqs have come: what [`crate::KeyChange::Enter`] puts in.
+/// A session with the progress of its Seqs: [`crate::KeyChange::Enter`] installs it.
 #[derive(Debug)]
 #[repr(C)]
 pub struct LiveSession {
@@ -26,30 +26,30 @@ pub struct LiveSession {
 pub(super) struct Sender {
     pub(super) key: EpochKey,
     pub(super) next_seq: Option<Seq>,
-    pub(super) beside: Box<Beside>,
+    pub(super) adjacent: Box<AdjacentKeys>,
 }
 
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) key: EpochKey,
-    /// The Seq of the newest verified frame; 0 before there is one.
+    /// Seq of the newest verified frame; 0 before the first.
     pub(super) newest: u32,
-    pub(super) beside: Box<Beside>,
+    pub(super) adjacent: Box<AdjacentKeys>,
 }
 
-/// The keys of the epochs beside the one that runs.
+/// Keys of the previous and the next epoch.
 #[derive(Debug)]
-pub(super) struct Beside {
+pub(super) struct AdjacentKeys {
     pub(super) next: Option<EpochKey>,
     pub(super) ended: Option<EpochKey>,
 }
 
 impl LiveSession {
-    /// A session of which no frame was protected or verified yet.
+    /// A session without a protected or verified frame.
     pub fn new(session: Session) -> Self {
         let Session { number, transmit: [key, next], receive: [receive_key, receive_next] } = session;
-        let transmit = Sender { key, next_seq: Some(Seq::FIRST), beside: Beside::with(next) };
-        let receive = Receiver { key: receive_key, newest: 0, beside: Beside::with(receive_next) };
+        let transmit = Sender { key, next_seq: Some(Seq::FIRST), adjacent: AdjacentKeys::with(next) };
+        let receive = Receiver { key: receive_key, newest: 0, adjacent: AdjacentKeys::with(receive_next) };
         Self { transmit, number, receive }
     }
 
@@ -61,36 +61,36 @@ impl LiveSession {
     /// The keys that it began with: of transmission and of reception that of the epoch and that of the next one.
     pub fn keys(&self) -> [(&EpochKey, Option<&EpochKey>); 2] {
         [
-            (&self.transmit.key, self.transmit.beside.next.as_ref()),
-            (&self.receive.key, self.receive.beside.next.as_ref()),
+            (&self.transmit.key, self.transmit.adjacent.next.as_ref()),
+            (&self.receive.key, self.receive.adjacent.next.as_ref()),
         ]
     }
 }
 
 impl Sender {
-    /// Begins the next epoch, if its key is there and the one before has been taken out.
+    /// Begins the next epoch, if its key is there and the previous one was collected.
     pub(super) fn begin(&mut self) -> bool {
-        let Some(next) = self.beside.take_next() else { return false };
-        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        let Some(next) = self.adjacent.take_next() else { return false };
+        self.adjacent.ended = Some(core::mem::replace(&mut self.key, next));
         self.next_seq = Some(Seq::FIRST);
         true
     }
 }
 
 impl Receiver {
-    /// Begins this epoch, if it is the next, its key is there and the one before has been taken out.
+    /// Begins this epoch, if it is the next, its key is there and the previous one was collected.
     pub(super) fn begin(&mut self, epoch: u64) -> bool {
-        if self.beside.next.as_ref().is_none_or(|next| next.epoch != epoch) {
+        if self.adjacent.next.as_ref().is_none_or(|next| next.epoch != epoch) {
             return false;
         }
-        let Some(next) = self.beside.take_next() else { return false };
-        self.beside.ended = Some(core::mem::replace(&mut self.key, next));
+        let Some(next) = self.adjacent.take_next() else { return false };
+        self.adjacent.ended = Some(core::mem::replace(&mut self.key, next));
         self.newest = 0;
         true
     }
 }
 
-impl Beside {
+impl AdjacentKeys {
     fn with(next: EpochKey) -> Box<Self> {
         Box::new(Self { next: Some(next), ended: None })
     }
@@ -99,7 +99,7 @@ impl Beside {
         if self.ended.is_some() { None } else { self.next.take() }
     }
 
-    /// Puts the next epoch's key in, behind that of epoch `current`; gives back what is not that.
+    /// Installs the next epoch's key, after that of epoch `current`. Returns any other key.
     pub(super) fn put_next(&mut self, current: u64, key: EpochKey) -> Result<(), EpochKey> {
         if self.next.is_some() || current.checked_add(1) != Some(key.epoch) {
             return Err(key);

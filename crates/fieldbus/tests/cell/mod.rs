@@ -7,17 +7,17 @@ use std::time::Duration;
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Found, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
+    Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard, RelationMatch,
     RelationSettings, Relations, Settings, TransmitDiscard,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection, Seq};
 use wire::{Frame, MacAddr};
 
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
 pub(crate) const ALARM: Duration = Duration::from_millis(150);
 pub(crate) const MTU: usize = 1532;
-/// Where frames stand in their chunks, and the chunks' length.
+/// Offset of frames in their chunks, and the chunks' length.
 const HEADROOM: usize = 64;
 const CHUNK: usize = 2048;
 
@@ -108,7 +108,7 @@ impl Pair {
         let relation = settings(from, number).relation;
         let master = MasterKey::new(&[7; 32]);
         let nonce = |octet: u8| HandshakeNonce([octet; 16]);
-        let direction = Direction {
+        let direction = KeyContext {
             stations: *relation.stations(),
             from_higher: relation.own().0 > relation.peer().0,
             nonces: [nonce(1 + session as u8), nonce(101 + session as u8)],
@@ -185,9 +185,9 @@ impl Pair {
     }
 }
 
-pub(crate) fn protected(inward: Inward) -> Option<Found> {
+pub(crate) fn protected(inward: InwardFrame) -> Option<RelationMatch> {
     match inward {
-        Inward::Protected(found) => Some(found),
+        InwardFrame::Protected(found) => Some(found),
         _ => None,
     }
 }

@@ -1,4 +1,4 @@
-//! What control does between handshake and data path, in a few lines; machines that send each cycle; a wire between.
+//! Control between handshake and data path, in a few lines; machines that send each cycle; a wire between.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -6,7 +6,8 @@ use std::time::Duration;
 use fieldbus::handshake::{Handshake, HandshakeEvent};
 use fieldbus::session::SessionNumber;
 use fieldbus::{
-    Event, Incoming, Inward, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations, Settings,
+    Event, Incoming, InwardFrame, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations,
+    Settings,
 };
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{ETHERTYPE, HEADER_OCTETS, Header, Seq};
@@ -17,9 +18,10 @@ use crate::cell::{MODES, MTU, machine, settings};
 pub(crate) const CYCLE: Duration = Duration::from_millis(1);
 /// From one gateway to the other.
 pub(crate) const WAY: Duration = Duration::from_micros(50);
-/// Where the cell's EtherType ends in a protected frame, behind one VLAN tag, and where that tag ends in a machine's.
+/// End of the cell's EtherType in a protected frame behind one VLAN tag, and end of that tag in a machine's
+/// frame.
 const TAGGED: usize = 18;
-/// Where the machine's own counter stands in its frame, behind the FrameID.
+/// Offset of the machine's own counter in its frame, behind the FrameID.
 const COUNTER: usize = TAGGED + 2;
 const PAYLOAD: usize = 40;
 const HEADROOM: usize = 64;
@@ -47,7 +49,7 @@ pub(crate) struct Plant {
     starts: u8,
     wire: Vec<(Duration, usize, Vec<u8>)>,
     next_cycle: Duration,
-    /// What the machine behind an end has sent in a relation, and the last of its peer's that it got.
+    /// Frames that the machine behind an end has sent in a relation, and the last of its peer's that it got.
     sent: [Vec<u32>; 2],
     heard: [Vec<u32>; 2],
     /// The first octets of the keystream of each frame: twice the same is one Seq twice under one key.
@@ -181,11 +183,11 @@ impl Plant {
         let inward = self.ends[to].cell.find_inward(frame);
         let counted = self.frames.delivered + self.frames.discarded;
         match inward {
-            Inward::Hello(found) => {
+            InwardFrame::Hello(found) => {
                 let now = Instant::after_start(self.now);
                 let _ = self.ends[to].handshakes[found.relation()].handle_frame(now, frame);
             }
-            Inward::Protected(found) => {
+            InwardFrame::Protected(found) => {
                 let mut chunk = [&[0; HEADROOM][..], frame, &[0; HEADROOM]].concat();
                 let mut burst =
                     [Incoming::new(Frame::new(&mut chunk, HEADROOM, frame.len()).unwrap(), found)];
@@ -201,7 +203,7 @@ impl Plant {
                     }
                 }
             }
-            Inward::Rest | Inward::Clear(_) | Inward::Foreign(_) => {}
+            InwardFrame::Other | InwardFrame::Clear(_) | InwardFrame::Foreign(_) => {}
         }
         if is_data(frame) && self.frames.delivered + self.frames.discarded == counted {
             self.frames.discarded += 1;
@@ -218,17 +220,17 @@ impl Plant {
         self.heard[to][number] = count;
     }
 
-    /// What control does in a turn.
+    /// Work of control in a turn.
     fn handle_timeout(&mut self) {
         let (now, moment) = (Instant::after_start(self.now), self.moment());
         for end in [0, 1] {
-            self.ends[end].cell.look_for_silence(moment);
+            self.ends[end].cell.handle_timeout(moment);
             let mut says = Vec::new();
             let Gateway { cell, handshakes, newest } = &mut self.ends[end];
             while let Some((number, event)) = cell.poll_event() {
                 let handshake = &mut handshakes[number];
                 match event {
-                    Event::Heard(session) => handshake.heard_frame(session),
+                    Event::SessionVerified(session) => handshake.handle_verified_frame(session),
                     Event::TransmitEpoch(session, epoch) => {
                         if let Some(key) = handshake.next_transmit(session, epoch + 1) {
                             cell.change(number, KeyChange::NextTransmit(session, key));
@@ -240,7 +242,7 @@ impl Plant {
                         }
                     }
                     Event::Alarm(_) => {}
-                    Event::Lost => handshake.ask_anew(),
+                    Event::Lost => handshake.request_session(),
                 }
             }
             for (number, handshake) in handshakes.iter_mut().enumerate() {

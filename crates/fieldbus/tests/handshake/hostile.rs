@@ -1,4 +1,4 @@
-//! Who stands between the two ends, sees everything, and has no key.
+//! An attacker between the two ends, who sees everything and has no key.
 
 use std::time::Duration;
 
@@ -78,7 +78,8 @@ fn other_master_keys_modes_and_relations_never_meet() {
         (with(DEVICE, (another, PLC.1)), master(), ENCRYPT, HelloDiscard::OtherRelation),
         (with((another, DEVICE.1), PLC), master(), ENCRYPT, HelloDiscard::OtherRelation),
         (with((DEVICE.0, FrameId(0x8003)), PLC), master(), ENCRYPT, HelloDiscard::OtherRelation),
-        // What this end sends is configured otherwise there: the relation is another, so its keys are.
+        // The other end is configured with another FrameID of this end: the relation differs, and so do its
+        // keys.
         (with(DEVICE, (PLC.0, FrameId(0x8004))), master(), ENCRYPT, HelloDiscard::NotValid),
     ];
     for (number, (relation, master, protection, reason)) in rows.into_iter().enumerate() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fieldbus::handshake::TRIES;
+use fieldbus::handshake::HELLO_TRIES;
 use proptest::prelude::*;
 
 use crate::world::{Network, World};
@@ -14,7 +14,7 @@ fn with_a_third_of_them_lost_two_ends_agree_in_bounded_time() {
         let mut world = World::new(seed, Network { loss: 30, copies: 0, delay: (50, 300) });
         let took = world.pass_until(Duration::from_secs(20), World::is_settled);
         worst = worst.max(took.expect("they agree"));
-        // What was on its way changes nothing any more.
+        // HELLOs in flight change nothing any more.
         world.pass(Duration::from_secs(5));
         world.assert_settled();
     }
@@ -39,10 +39,10 @@ fn a_frame_that_is_heard_confirms_a_session_when_every_hello_is_lost() {
     world.network.loss = 100;
     assert_eq!((world.ends[1].sessions.len(), world.ends[1].enabled), (1, None));
     let number = world.ends[1].sessions[0].number;
-    world.ends[1].handshake.heard_frame(fieldbus::session::SessionNumber(number.0 + 1));
+    world.ends[1].handshake.handle_verified_frame(fieldbus::session::SessionNumber(number.0 + 1));
     world.follow(1);
     assert_eq!(world.ends[1].enabled, None, "a frame of another session confirms nothing");
-    world.ends[1].handshake.heard_frame(number);
+    world.ends[1].handshake.handle_verified_frame(number);
     world.follow(1);
     world.assert_settled();
     let said = world.recorded.len();
@@ -57,7 +57,7 @@ fn ends_in_sessions_of_different_pairs_find_each_other() {
         let mut world = World::new(seed, Network { loss: 20, copies: 60, delay: (10, 350_000) });
         world.pass(Duration::from_secs(5));
         world.network = Network { loss: 0, copies: 0, delay: (100, 100) };
-        let rounds = Duration::from_millis(100) * (2 * TRIES) + Duration::from_millis(400);
+        let rounds = Duration::from_millis(100) * (2 * HELLO_TRIES) + Duration::from_millis(400);
         world.pass(rounds);
         world.assert_settled();
     }

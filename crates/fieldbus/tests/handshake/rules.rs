@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use fieldbus::handshake::{
-    ASK, HELLO_FRAME_OCTETS, HandshakeEvent, HandshakeState, HelloDiscard, TRIES, WAITING,
+    HELLO_FRAME_OCTETS, HELLO_INTERVAL, HELLO_TRIES, HandshakeEvent, HandshakeState, HelloDiscard,
+    MAX_PENDING_HELLOS,
 };
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
@@ -14,7 +15,7 @@ use wire::{EtherType, Instant, MacAddr};
 
 use crate::world::{DEVICE, ENCRYPT, ETHERNET, End, PLC, hello, master, relation, started};
 
-/// What the device's gateway says, made by hand.
+/// HELLOs of the device's gateway, made by hand.
 #[derive(Clone, Copy)]
 struct Peer {
     source: MacAddr,
@@ -45,7 +46,7 @@ impl Peer {
             own,
             peers,
         }
-        .said();
+        .authenticated_octets();
         let key = MasterKey::new(&self.master).hello_key(relation(0).stations());
         let mac = key.mac(self.destination, self.source, &said);
         [&self.destination.0[..], &self.source.0, &ETHERTYPE.0.to_be_bytes(), &said, &mac].concat()
@@ -56,7 +57,7 @@ fn plc() -> End {
     started(relation(0), &master(), ENCRYPT, ETHERTYPE, &[3; 32])
 }
 
-/// What it said to one thing, and what the data path is told: E for Enter, + for Enable.
+/// Answer to one HELLO, and the events for the data path: E for Enter, + for Enable.
 fn outcome(end: &mut End) -> (Option<Hello>, String) {
     let said = end.handshake.poll_transmit().map(|frame| hello(&frame));
     assert_eq!(end.handshake.poll_transmit(), None, "one at a time");
@@ -90,9 +91,9 @@ fn it_asks_at_once() {
     let first = asked(&mut end);
     assert_eq!(
         (first.state, first.peers, first.protection, first.frame_id),
-        (HelloState::Asks, None, ENCRYPT, PLC.1)
+        (HelloState::Request, None, ENCRYPT, PLC.1)
     );
-    assert_eq!(end.handshake.poll_timeout(), Some(NOW + ASK));
+    assert_eq!(end.handshake.poll_timeout(), Some(NOW + HELLO_INTERVAL));
     end.handshake.handle_timeout(NOW);
     assert_eq!(outcome(&mut end), (None, String::new()), "not before its time");
 }
@@ -102,9 +103,9 @@ fn a_hello_without_a_nonce_of_mine_is_answered_at_once_and_changes_nothing() {
     let mut end = plc();
     let first = asked(&mut end);
     for own in B {
-        let (answer, events) = heard(&mut end, &PEER.says(own, None, HelloState::Asks));
+        let (answer, events) = heard(&mut end, &PEER.says(own, None, HelloState::Request));
         let answer = answer.expect("an answer");
-        assert_eq!((answer.state, answer.own, answer.peers), (HelloState::Asks, first.own, Some(own)));
+        assert_eq!((answer.state, answer.own, answer.peers), (HelloState::Request, first.own, Some(own)));
         assert_eq!((answer.key_id, events.as_str()), (first.key_id, ""));
         assert_eq!(end.handshake.state(), HandshakeState::Asking);
     }
@@ -113,7 +114,7 @@ fn a_hello_without_a_nonce_of_mine_is_answered_at_once_and_changes_nothing() {
 #[test]
 fn a_hello_with_my_offer_makes_me_enter_and_use_it_up() {
     for (state, events, confirmed) in [
-        (HelloState::Asks, "E", HandshakeState::Entered),
+        (HelloState::Request, "E", HandshakeState::Entered),
         (HelloState::Entered, "E+", HandshakeState::Confirmed),
     ] {
         let mut end = plc();
@@ -138,9 +139,9 @@ fn a_hello_with_my_offer_makes_me_enter_and_use_it_up() {
 fn of_my_newest_session_asks_is_answered_and_entered_is_not() {
     let mut end = plc();
     let first = asked(&mut end);
-    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Asks));
+    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
     for _ in 0..3 {
-        let (answer, events) = heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Asks));
+        let (answer, events) = heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
         assert_eq!(
             answer.map(|answer| (answer.state, answer.own, answer.peers)),
             Some((HelloState::Entered, first.own, Some(B[0])))
@@ -157,16 +158,16 @@ fn of_my_newest_session_asks_is_answered_and_entered_is_not() {
 fn in_a_session_that_is_not_confirmed_it_asks_with_its_nonces_and_at_times_anew() {
     let mut end = plc();
     let first = asked(&mut end);
-    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Asks));
+    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
     let mut now = NOW;
     let mut anew = None;
-    for try_ in 1..=4 * TRIES {
-        now = now + ASK;
+    for try_ in 1..=4 * HELLO_TRIES {
+        now = now + HELLO_INTERVAL;
         end.handshake.handle_timeout(now);
         let (said, _) = outcome(&mut end);
         let said = said.expect("it asks");
-        assert_eq!(said.state, HelloState::Asks);
-        if try_ % TRIES == 0 {
+        assert_eq!(said.state, HelloState::Request);
+        if try_ % HELLO_TRIES == 0 {
             assert_eq!(said.peers, None);
             assert_ne!(said.own, first.own, "a nonce that was used");
             assert_eq!(*anew.get_or_insert(said.own), said.own, "an offer stands until it is used");
@@ -180,7 +181,7 @@ fn in_a_session_that_is_not_confirmed_it_asks_with_its_nonces_and_at_times_anew(
 fn another_nonce_of_mine_is_stale_in_every_state() {
     let mut end = plc();
     let stale = |end: &mut End, nonce| {
-        for state in [HelloState::Asks, HelloState::Entered] {
+        for state in [HelloState::Request, HelloState::Entered] {
             for own in B {
                 let frame = PEER.says(own, Some(nonce), state);
                 assert_eq!(end.handshake.handle_frame(NOW, &frame), Err(HelloDiscard::Stale));
@@ -190,7 +191,7 @@ fn another_nonce_of_mine_is_stale_in_every_state() {
     };
     let first = asked(&mut end);
     stale(&mut end, STRANGE);
-    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Asks));
+    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
     stale(&mut end, STRANGE);
     heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Entered));
     stale(&mut end, STRANGE);
@@ -207,16 +208,16 @@ fn another_nonce_of_mine_is_stale_in_every_state() {
 fn an_offer_is_drawn_again_when_a_session_is_confirmed() {
     let mut end = plc();
     let first = asked(&mut end);
-    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Asks));
-    let offer = heard(&mut end, &PEER.says(B[1], None, HelloState::Asks)).0.expect("an answer").own;
+    heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Request));
+    let offer = heard(&mut end, &PEER.says(B[1], None, HelloState::Request)).0.expect("an answer").own;
     heard(&mut end, &PEER.says(B[0], Some(first.own), HelloState::Entered));
-    let held_back = PEER.says(B[1], Some(offer), HelloState::Asks);
+    let held_back = PEER.says(B[1], Some(offer), HelloState::Request);
     assert_eq!(end.handshake.handle_frame(NOW, &held_back), Err(HelloDiscard::Stale));
 }
 
 #[test]
 fn what_is_not_the_peers_is_discarded_for_its_reason() {
-    let asks = |peer: Peer| peer.says(B[0], None, HelloState::Asks);
+    let asks = |peer: Peer| peer.says(B[0], None, HelloState::Request);
     let altered = |at: usize, mask: u8| {
         let mut frame = asks(PEER);
         frame[at] ^= mask;
@@ -265,7 +266,7 @@ fn what_is_not_the_peers_is_discarded_for_its_reason() {
 #[test]
 fn tags_and_padding_make_no_difference() {
     let mut end = plc();
-    let frame = PEER.says(B[0], None, HelloState::Asks);
+    let frame = PEER.says(B[0], None, HelloState::Request);
     let tagged = [&frame[..12], &[0x81, 0, 0xc0, 0], &frame[12..], &[0; 9]].concat();
     assert!(heard(&mut end, &tagged).0.is_some());
     let mut other = started(relation(0), &master(), ENCRYPT, EtherType(0x88b6), &[3; 32]);
@@ -289,8 +290,8 @@ fn no_exchange_of_addresses_makes_an_own_hello_the_peers_even_if_both_send_one_f
 #[test]
 fn a_caller_that_takes_nothing_is_an_overrun() {
     let mut end = plc();
-    let frame = PEER.says(B[0], None, HelloState::Asks);
-    for _ in 0..WAITING {
+    let frame = PEER.says(B[0], None, HelloState::Request);
+    for _ in 0..MAX_PENDING_HELLOS {
         assert_eq!(end.handshake.handle_frame(NOW, &frame), Ok(()));
     }
     for _ in 0..1000 {
@@ -301,6 +302,6 @@ fn a_caller_that_takes_nothing_is_an_overrun() {
     while end.handshake.poll_transmit().is_some() {
         answers += 1;
     }
-    assert_eq!(answers, WAITING);
+    assert_eq!(answers, MAX_PENDING_HELLOS);
     assert_eq!(end.handshake.handle_frame(NOW, &frame), Ok(()));
 }

@@ -1,8 +1,8 @@
-//! How long it takes.
+//! Duration of a handshake.
 
 use std::time::Duration;
 
-use fieldbus::handshake::{ASK, HandshakeState};
+use fieldbus::handshake::{HELLO_INTERVAL, HandshakeState};
 
 use crate::world::{FAIR, Network, World};
 
@@ -30,9 +30,9 @@ fn a_peer_that_is_there_can_transmit_after_one_and_a_half_round_trips_and_the_on
         let transmits =
             |end: usize| move |world: &World| world.ends[end].transmits().map(|s| s.number.0) >= Some(1);
         let before = world.ends[1 - end].sessions.len();
-        let peer = world.pass_until(ASK, |world| world.ends[1 - end].enabled == Some(before));
+        let peer = world.pass_until(HELLO_INTERVAL, |world| world.ends[1 - end].enabled == Some(before));
         assert_eq!(peer, Some(3 * WAY));
-        assert_eq!(world.pass_until(ASK, transmits(end)), Some(WAY));
+        assert_eq!(world.pass_until(HELLO_INTERVAL, transmits(end)), Some(WAY));
         world.assert_settled();
     }
 }
@@ -47,7 +47,7 @@ fn an_end_that_is_alone_asks_every_100_ms_and_has_its_session_as_soon_as_the_oth
     world.pass(Duration::from_millis(30));
     world.network = FAIR;
     world.restart(1);
-    assert_eq!(world.pass_until(ASK, World::is_settled), Some(4 * WAY));
+    assert_eq!(world.pass_until(HELLO_INTERVAL, World::is_settled), Some(4 * WAY));
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn a_clock_that_leaps_asks_once() {
     world.ends[0].handshake.handle_timeout(later);
     world.follow(0);
     assert_eq!(world.recorded.len(), said + 1);
-    assert_eq!(world.ends[0].handshake.poll_timeout(), Some(later + ASK));
+    assert_eq!(world.ends[0].handshake.poll_timeout(), Some(later + HELLO_INTERVAL));
     // A moment that is not the later one changes nothing.
     world.ends[0].handshake.handle_timeout(world.now);
     world.follow(0);

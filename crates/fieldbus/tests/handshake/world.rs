@@ -69,7 +69,7 @@ pub(crate) fn agree(transmit: &EpochKey, receive: &EpochKey) -> bool {
 /// One start of a gateway.
 pub(crate) struct End {
     pub(crate) handshake: Handshake,
-    /// What it entered since it started.
+    /// Sessions that it entered since it started.
     pub(crate) sessions: Vec<Session>,
     /// Up to which of them it was told to transmit.
     pub(crate) enabled: Option<usize>,
@@ -86,7 +86,7 @@ impl End {
     }
 }
 
-/// What a network may do to a HELLO.
+/// Treatment of a HELLO by the network.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network {
     /// Of each frame, in percent.
@@ -111,7 +111,7 @@ pub(crate) struct World {
     pub(crate) recorded: Vec<(usize, Vec<u8>)>,
     /// Sessions that were entered, over all starts: mark of the transmit key.
     entered: [HashSet<[u8; 32]>; 2],
-    /// Whose session had this key.
+    /// Owner of a session with this key.
     owners: HashMap<[u8; 32], usize>,
     chance: Chance,
     starts: u64,
@@ -157,7 +157,7 @@ impl World {
         [self.ends[0].handshake.state(), self.ends[1].handshake.state()]
     }
 
-    /// What an end says and does after it was told something.
+    /// Answers and events of an end after an input.
     pub(crate) fn follow(&mut self, end: usize) {
         while let Some(event) = self.ends[end].handshake.poll_event() {
             match event {

@@ -157,7 +157,7 @@ impl Inspect {
                 written.is_ok()
             })
             .map_err(failed)?;
-        let trouble = status.and_then(|status| status.trouble);
+        let trouble = status.and_then(|status| status.fault);
         let trouble = trouble.map_or_else(|| "secured".to_owned(), |trouble| trouble.to_string());
         match written.and_then(|()| writeln!(lines, "at the end: {trouble}")).and_then(|()| lines.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(told(

@@ -11,7 +11,7 @@ fn question(cycle: Duration) -> Question {
             link: LinkRate::new(100_000_000).unwrap(),
             load: Load::from_millionths(500_000).unwrap(),
         },
-        payloads: vec![Payload::LEAST, Payload::MOST],
+        payloads: vec![Payload::MIN, Payload::MAX],
         modes: vec![Protect::Encrypt, Protect::Authenticate],
         suite: CellSuite::GcmAes128,
         relations: None,
@@ -44,8 +44,8 @@ const QUIET: [f64; 2] = [100.0, 5000.0];
 const BUSY: [f64; 2] = [9000.0, 3e6];
 
 fn of_least(question: &Question, p99_9: f64, worst: f64, idle: [f64; 2]) -> ModeAnswer {
-    let question = Question { payloads: vec![Payload::LEAST], ..question.clone() };
-    payloads(&question, vec![measured(Payload::LEAST, p99_9, worst, idle)]).remove(0).modes.remove(0)
+    let question = Question { payloads: vec![Payload::MIN], ..question.clone() };
+    payloads(&question, vec![measured(Payload::MIN, p99_9, worst, idle)]).remove(0).modes.remove(0)
 }
 
 #[test]

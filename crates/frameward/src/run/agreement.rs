@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use control::{KeyAgreement, Recorded, Recorder};
 use dataplane::fragmenter::FragmentConfig;
-use mka::{Announced, CakEntry, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, CakEntry, Settings, SuiteRule, SuiteTiming};
 use secy::reassemble::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};
 use suite::CipherSuite;
@@ -167,9 +167,9 @@ fn largest_sdu(mtus: Mtus) -> u16 {
 
 /// The suites that can be used, with their figures: all sound ones, and what is configured by name. One that was not
 /// measured here is announced as the slowest, so that nobody chooses it for its speed.
-fn suites(rule: SuiteRule, speeds: &SuiteSpeeds) -> Vec<SuiteFigure> {
+fn suites(rule: SuiteRule, speeds: &SuiteSpeeds) -> Vec<SuiteTiming> {
     let wanted = |suite: &CipherSuite| !suite.is_experimental() || rule == SuiteRule::Only(*suite);
-    let figure = |suite| SuiteFigure {
+    let figure = |suite| SuiteTiming {
         suite,
         nanoseconds: speeds.nanoseconds(suite).and_then(|ns| u16::try_from(ns).ok()).unwrap_or(u16::MAX),
     };

@@ -7,7 +7,7 @@ use config::key_file::NamedCak;
 use diagnosis::inspect::frame_report::Verdict;
 use diagnosis::inspect::keys::{KeyedCak, Keyring, Replay};
 use diagnosis::inspect::mkpdu_report::{DistributedReport, TlvReport};
-use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteFigure, SuiteRule};
+use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
 use pcap_file::Endianness;
 use proptest::prelude::*;
 use secy::{ClearVlan, ConfidentialityOffset, Protection, SecY, TransmitSa, XpnBinding};
@@ -209,7 +209,7 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
             reassembles: true,
             splits: false,
             largest_sdu: 1500,
-            suites: CipherSuite::ALL.map(|suite| SuiteFigure { suite, nanoseconds: 120 }).to_vec(),
+            suites: CipherSuite::ALL.map(|suite| SuiteTiming { suite, nanoseconds: 120 }).to_vec(),
         },
         fragment: true,
         concatenate: false,

@@ -29,7 +29,7 @@ fn without_peers_nothing_passes() {
     assert!(took > seconds(4) && took <= seconds(7), "{took:?}");
     world.run(seconds(2));
     assert!(world.stations.iter().all(|station| station.secy.saks.is_empty()));
-    assert!(world.status(0).trouble.is_some());
+    assert!(world.status(0).fault.is_some());
     world.cut.clear();
     world.secure(&[0, 1], seconds(3));
 }
@@ -64,7 +64,7 @@ fn one_direction_alone_is_no_connection() {
     world.cut.insert((0, 1));
     world.run(seconds(20));
     assert!(world.stations.iter().all(|station| station.secy.transmits.is_none()));
-    assert!(world.status(0).trouble.expect("there is trouble").to_string().contains("one direction"));
+    assert!(world.status(0).fault.expect("there is trouble").to_string().contains("one direction"));
     world.cut.clear();
     world.secure(&[0, 1], seconds(3));
 }
@@ -228,7 +228,7 @@ fn who_never_wants_to_be_key_server_never_is() {
         world.switch_on(i, vec![cak(1)]);
     }
     world.run(seconds(10));
-    assert!(world.status(0).trouble.expect("there is trouble").to_string().contains("no key server"));
+    assert!(world.status(0).fault.expect("there is trouble").to_string().contains("no key server"));
     let mut settings = settings(2);
     settings.priority = 254;
     world.add(settings);
@@ -250,7 +250,7 @@ fn who_does_no_macsec_gets_no_sak_and_hinders_nobody() {
     world.with(0, |kay, now| kay.rekey(now));
     world.run(seconds(20));
     assert!(world.stations[2].secy.saks.is_empty());
-    assert!(world.status(0).trouble.expect("there is trouble").to_string().contains("left out"));
+    assert!(world.status(0).fault.expect("there is trouble").to_string().contains("left out"));
     assert_eq!(world.ki(0), world.ki(1));
     assert_eq!(world.lost, 0);
 }

@@ -1,6 +1,6 @@
 //! More than one CAK: a fallback, a change while everything runs, wrong ones.
 
-use mka::{Reason, Trouble};
+use mka::{Fault, Reason};
 
 use crate::station::{cak, ms, named_cak, seconds, settings};
 use crate::world::World;
@@ -88,11 +88,11 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         world.add(settings(0));
         world.add(settings(1));
         world.switch_on(0, vec![cak(1)]);
-        assert_eq!(world.status(0).trouble, Some(Trouble::Alone));
+        assert_eq!(world.status(0).fault, Some(Fault::Alone));
         world.switch_on(1, vec![other]);
         world.run(seconds(10));
-        let trouble = world.status(0).trouble.expect("there is trouble").to_string();
-        assert!(trouble.contains(words), "{trouble}");
+        let fault = world.status(0).fault.expect("there is trouble").to_string();
+        assert!(fault.contains(words), "{fault}");
         let counters = world.kay(0).counters();
         assert_eq!([counters.mkpdus_wrong_icv, counters.mkpdus_unknown_ckn].map(|n| n.min(1)), count);
         assert!(world.stations[0].secy.saks.is_empty());
@@ -105,27 +105,26 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         );
         world.switch_on(1, vec![cak(1)]);
         world.secure(&[0, 1], seconds(6));
-        assert_eq!(world.status(0).trouble, None);
+        assert_eq!(world.status(0).fault, None);
     }
 }
 
-/// What explains a state goes with it: a CAK that is changed knows nothing of what was heard of the one before.
+/// A changed CAK does not inherit the observations of the previous one.
 #[test]
 fn another_cak_has_no_trouble_of_the_one_before() {
-    for (other, before) in [(named_cak(&[1], 2), Trouble::WrongCak), (named_cak(&[2], 1), Trouble::OtherCkn)]
-    {
+    for (other, before) in [(named_cak(&[1], 2), Fault::WrongCak), (named_cak(&[2], 1), Fault::OtherCkn)] {
         let mut world = World::new(24);
         world.add(settings(0));
         world.add(settings(1));
         world.switch_on(0, vec![cak(1)]);
         world.switch_on(1, vec![other]);
         world.run(seconds(4));
-        assert_eq!(world.status(0).trouble, Some(before));
+        assert_eq!(world.status(0).fault, Some(before));
         // The other one is off, and the CKN changed to a third one, or to that which was heard.
         world.switch_off(1);
-        let third = if before == Trouble::WrongCak { named_cak(&[3], 3) } else { named_cak(&[2], 1) };
+        let third = if before == Fault::WrongCak { named_cak(&[3], 3) } else { named_cak(&[2], 1) };
         let settings = world.stations[0].settings.clone();
         world.with(0, |kay, now| kay.change(now, settings, vec![third]));
-        assert_eq!(world.status(0).trouble, Some(Trouble::Alone));
+        assert_eq!(world.status(0).fault, Some(Fault::Alone));
     }
 }

@@ -1,8 +1,8 @@
-//! What the standard does not have, XPN, and strangers.
+//! Extensions of the standard, XPN, and strangers.
 
 use std::collections::HashSet;
 
-use mka::{Announced, SuiteFigure, SuiteRule};
+use mka::{Announced, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use wire::mkpdu::Capability;
 
@@ -20,9 +20,9 @@ fn stranger(i: usize) -> mka::Settings {
 
 fn divided(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
-    let division = secy.find(secy.transmits.expect("it transmits")).expect("installed").division;
-    assert_eq!(division.fragment, division.concatenate);
-    division.fragment
+    let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
+    assert_eq!(fragmentation.fragment, fragmentation.concatenate);
+    fragmentation.fragment
 }
 
 #[test]
@@ -144,8 +144,8 @@ fn a_configured_suite_of_ours_leaves_strangers_out() {
     assert!(world.run_until(end, both));
     world.run(seconds(20));
     let status = world.status(0);
-    assert!(status.trouble.expect("there is trouble").to_string().contains("left out"));
-    assert!(world.status(guest).trouble.is_some());
+    assert!(status.fault.expect("there is trouble").to_string().contains("left out"));
+    assert!(world.status(guest).fault.is_some());
     assert!(world.stations[guest].secy.saks.is_empty());
     // Keys roll, and a station that has the suite joins.
     let before = world.ki(0);
@@ -169,7 +169,7 @@ fn another_suite_is_configured_without_a_lost_frame() {
         for i in all.iter().rev() {
             // Members first, that take any; then all keep to the one.
             let mut settings = world.stations[*i].settings.clone();
-            settings.announced.suites.push(SuiteFigure { suite, nanoseconds: 1 });
+            settings.announced.suites.push(SuiteTiming { suite, nanoseconds: 1 });
             world.stations[*i].settings = settings.clone();
             world.with(*i, |kay, now| kay.change(now, settings, vec![cak(1)]));
         }
@@ -208,7 +208,7 @@ fn a_stranger_switches_the_extensions_off_and_on_again() {
 
 #[test]
 fn auto_takes_the_suite_that_is_fastest_for_the_slowest() {
-    let figure = |suite, nanoseconds| SuiteFigure { suite, nanoseconds };
+    let figure = |suite, nanoseconds| SuiteTiming { suite, nanoseconds };
     let mut world = World::new(7);
     for (i, (gcm, chacha, aegis)) in
         [(100, 300, Some(50)), (900, 400, Some(60)), (90, 350, None)].iter().enumerate()
@@ -237,7 +237,7 @@ fn auto_takes_the_suite_that_is_fastest_for_the_slowest() {
 
 #[test]
 fn only_suites_of_the_standard_are_agreed_on_unless_any_is_allowed() {
-    let figure = |suite, nanoseconds| SuiteFigure { suite, nanoseconds };
+    let figure = |suite, nanoseconds| SuiteTiming { suite, nanoseconds };
     let announced = [CipherSuite::GcmAes128, CipherSuite::GcmAes256, CipherSuite::GcmAesXpn128];
     let suites = announced.map(|suite| figure(suite, 100));
     // The fastest by far is ours; the second box, which has the 256-bit suite, would take it.

@@ -1,7 +1,7 @@
-//! What is sent by those who must not be believed: recordings, broken members, floods.
+//! Senders that must not be believed: recordings, broken members, floods.
 
 use mka::{Event, OnPeerLoss};
-use wire::mkpdu::{Basic, Heard, Mkpdu};
+use wire::mkpdu::{BasicParameters, Mkpdu, PeerEntry};
 use wire::{Ki, Mi};
 
 use crate::scripted::{Alone, Scripted};
@@ -15,7 +15,7 @@ fn alone_with_server() -> (Alone, Scripted) {
     (alone, server)
 }
 
-fn own(alone: &Alone) -> Basic {
+fn own(alone: &Alone) -> BasicParameters {
     Mkpdu::parse(alone.last_sent()).expect("ours").basic
 }
 
@@ -37,7 +37,10 @@ fn a_foreign_key_servers_sak_is_installed_once() {
     };
     assert_eq!(association.sak.octets(), [5; 16]);
     assert_eq!(association.an.number(), 2);
-    assert!(!association.division.fragment && !association.division.concatenate, "it announced nothing");
+    assert!(
+        !association.fragmentation.fragment && !association.fragmentation.concatenate,
+        "it announced nothing"
+    );
 }
 
 /// A SAK counts only from the elected key server, in an MKPDU that has us live, with an MN of ours that is neither old nor
@@ -46,10 +49,10 @@ fn a_foreign_key_servers_sak_is_installed_once() {
 fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
     let (mut alone, mut server) = alone_with_server();
     let me = own(&alone);
-    let listings: [(Vec<Heard>, Vec<Heard>); 3] = [
+    let listings: [(Vec<PeerEntry>, Vec<PeerEntry>); 3] = [
         (vec![], vec![]),
-        (vec![], vec![Heard { mi: me.mi, mn: me.mn }]),
-        (vec![Heard { mi: Mi([3; 12]), mn: me.mn }], vec![]),
+        (vec![], vec![PeerEntry { mi: me.mi, mn: me.mn }]),
+        (vec![PeerEntry { mi: Mi([3; 12]), mn: me.mn }], vec![]),
     ];
     for (live, potential) in listings {
         (server.live, server.potential) = (live, potential);
@@ -59,7 +62,7 @@ fn a_sak_out_of_an_mkpdu_that_does_not_have_us_live_is_not_taken() {
         assert_eq!(alone.installed(), []);
     }
     // An MN that was ours long ago.
-    server.live = vec![Heard { mi: me.mi, mn: own(&alone).mn }];
+    server.live = vec![PeerEntry { mi: me.mi, mn: own(&alone).mn }];
     let keep_alive = |alone: &mut Alone, server: &mut Scripted| {
         let sak = server.hands_out.take();
         let listed = std::mem::take(&mut server.live);
@@ -238,7 +241,7 @@ fn who_has_our_mi_makes_us_draw_another() {
     // And so does somebody who has heard more of us than we said.
     let mi = own(&alone).mi;
     let mut listener = Scripted::new(10);
-    listener.live = vec![Heard { mi, mn: 1_000_000 }];
+    listener.live = vec![PeerEntry { mi, mn: 1_000_000 }];
     alone.hears(&listener.mkpdu());
     alone.pass(ms(100));
     assert_ne!(own(&alone).mi, mi);
@@ -278,7 +281,7 @@ fn members_without_end_cost_bounded_memory() {
     alone.pass(seconds(2));
     assert_eq!(alone.kay.status(alone.now).members.len(), 64);
     assert_eq!(alone.kay.counters().mkpdus_too_many_peers, 200 - 32);
-    assert!(status.trouble.expect("there is trouble").to_string().contains("33"));
+    assert!(status.fault.expect("there is trouble").to_string().contains("33"));
     assert!(alone.sent.iter().all(|frame| frame.len() <= 1514));
     let longest = alone.sent.iter().map(|frame| frame.len()).max().expect("it spoke");
     assert!(longest > 1000, "{longest}");
@@ -315,7 +318,7 @@ fn garbage_is_counted_and_nothing_else() {
     assert!(
         counters.mkpdus_malformed > 100 && counters.mkpdus_wrong_icv > 100 && counters.mkpdus_not_mka > 0
     );
-    // What was genuine still is.
+    // Genuine MKPDUs still count.
     alone.hears(&genuine);
     assert_eq!(alone.kay.status(alone.now).members[0].heard, alone.now);
 }
@@ -363,7 +366,7 @@ fn a_life_in_between_that_is_held_back_ends_nobody() {
         alone.hears(frame);
         assert_eq!(live(&alone), [third.basic.mi]);
     }
-    // What the first one said is over too.
+    // MKPDUs of the first one are void too.
     alone.hears(&first.mkpdu());
     assert_eq!(alone.kay.counters().mkpdus_departed, 1);
     // But who shows to live does.

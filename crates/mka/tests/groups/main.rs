@@ -9,7 +9,7 @@ mod caks;
 mod extensions;
 mod group;
 mod hostile;
-mod met;
+mod listeners;
 mod parted;
 mod partial;
 mod recorded;

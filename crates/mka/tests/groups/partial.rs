@@ -1,13 +1,13 @@
 //! Members that hear each other only in part: the path between two of a mesh is cut, or there never was one (hub and
 //! spoke). Who can protect with each other goes on, without SAK after SAK, and each says who is not heard by whom.
 
-use mka::{Gap, Named, Trouble};
+use mka::{Fault, Gap, StationName};
 use wire::Sci;
 
 use crate::station::{cak, ms, seconds, settings};
 use crate::world::World;
 
-/// How many SAKs all have made.
+/// Number of SAKs that all have made.
 fn saks_made(world: &mut World) -> u64 {
     world.all().into_iter().map(|i| world.kay(i).counters().saks_made).sum()
 }
@@ -45,7 +45,7 @@ fn are_content(world: &mut World) {
     let all = world.all();
     world.secure(&all, seconds(60));
     let end = world.now + seconds(30);
-    assert!(world.run_until(end, |world| all.iter().all(|i| world.status(*i).trouble.is_none())));
+    assert!(world.run_until(end, |world| all.iter().all(|i| world.status(*i).fault.is_none())));
 }
 
 /// Three stations, one of the three paths cut: after they have been secured, or from the start.
@@ -68,14 +68,17 @@ fn one_cut_path_of_three_stops_no_other() {
             for (i, whom) in [(cut.0, b), (cut.1, a)] {
                 let gaps = world.status(i).gaps;
                 let [Gap::Here { whom: said, heard_by }] = gaps[..] else { panic!("{what}: {gaps:?}") };
-                // Who was never heard is known by its MI alone.
+                // A station that was never heard is known by its MI alone.
                 assert_eq!(heard_by, sci(&world, hub), "{what}");
-                assert!(matches!(said, Named::Mi(_)) || said == Named::Sci(whom), "{what}: {said:?}");
-                assert!(!late || said == Named::Sci(whom), "{what}: {said:?}");
-                assert_eq!(world.status(i).trouble, Some(Trouble::Partial(gaps[0])));
+                assert!(
+                    matches!(said, StationName::Mi(_)) || said == StationName::Sci(whom),
+                    "{what}: {said:?}"
+                );
+                assert!(!late || said == StationName::Sci(whom), "{what}: {said:?}");
+                assert_eq!(world.status(i).fault, Some(Fault::Partial(gaps[0])));
             }
             for i in 0..3 {
-                assert!(world.status(i).saks[0].division.fragment, "{what}: {i} divides no SDUs");
+                assert!(world.status(i).saks[0].fragmentation.fragment, "{what}: {i} divides no SDUs");
             }
             let gaps = world.status(hub).gaps;
             let [Gap::Between { by, whom }] = gaps[..] else { panic!("{what}: {gaps:?}") };
@@ -130,12 +133,12 @@ fn a_chain_of_four_settles() {
         }
         world.part(&[0], &[2, 3]);
         world.part(&[1], &[3]);
-        // Who is outside is owed nothing.
+        // A station outside of the group is owed nothing.
         world.run(seconds(60));
         world.data_each = Some(ms(20));
         world.forgive();
         goes_on(&mut world, &[(0, 1), (1, 2)], &format!("late {late}"));
-        assert!(world.status(3).trouble.is_some_and(|trouble| matches!(trouble, Trouble::Partial(_))));
+        assert!(world.status(3).fault.is_some_and(|fault| matches!(fault, Fault::Partial(_))));
         world.cut.clear();
         world.forgive();
         are_content(&mut world);

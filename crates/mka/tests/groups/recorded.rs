@@ -51,7 +51,7 @@ fn a_recorded_session_is_heard_and_followed_by_nobody() {
             let status = kay.status(now);
             assert!(status.members.iter().all(|member| !member.live && !member.announced));
             assert_eq!(status.key_server, None);
-            assert!(status.trouble.is_some());
+            assert!(status.fault.is_some());
         }
     }
     assert!(verified > 100, "{verified}");

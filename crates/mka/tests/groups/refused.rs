@@ -27,7 +27,7 @@ fn saks_that_cannot_be_used_are_refused_with_a_reason() {
         }),
         ("", "", |_| {}),
     ];
-    for (told, trouble, change) in cases {
+    for (told, fault, change) in cases {
         let mut own_settings = settings(0);
         own_settings.capability = Capability::Confidentiality;
         let (mut alone, mut server) = (Alone::new(own_settings), Scripted::new(9));
@@ -46,11 +46,7 @@ fn saks_that_cannot_be_used_are_refused_with_a_reason() {
         }
         assert_eq!(alone.installed(), [], "{told}");
         assert_eq!(alone.told(told), 1, "{told}: {:?}", status.changes);
-        assert!(
-            status.trouble.expect("there is trouble").to_string().contains(trouble),
-            "{:?}",
-            status.trouble
-        );
+        assert!(status.fault.expect("there is trouble").to_string().contains(fault), "{:?}", status.fault);
         assert_eq!(alone.kay.counters().saks_refused, 1);
     }
 }
@@ -70,7 +66,8 @@ fn wrapped_under_another_kek(server: &mut Scripted) -> Vec<u8> {
     [authenticated, icv.to_vec()].concat()
 }
 
-/// Who is to encrypt takes no SAK under which user data, or a part of it, leaves in clear; unless it is told to.
+/// A station that is to encrypt accepts no SAK under which user data, or a part of it, leaves in clear;
+/// unless it is told to.
 #[test]
 fn a_sak_that_hides_less_than_is_configured_is_refused() {
     use Confidentiality::{Fifty, Integrity, Thirty, Zero};
@@ -102,8 +99,8 @@ fn a_sak_that_hides_less_than_is_configured_is_refused() {
             assert_eq!((counters.saks_refused, counters.saks_weaker), (refused, refused));
             assert_eq!(alone.told("hides less than is configured") as u64, refused);
             if refused == 1 {
-                let trouble = alone.kay.status(alone.now).trouble.expect("there is trouble").to_string();
-                assert!(trouble.contains("accept_integrity"), "{trouble}");
+                let fault = alone.kay.status(alone.now).fault.expect("there is trouble").to_string();
+                assert!(fault.contains("accept_integrity"), "{fault}");
             }
         }
     }
@@ -130,5 +127,5 @@ fn only_a_configured_suite_is_taken() {
     assert_eq!(alone.installed().len(), 1);
     server.uses(alone.installed()[0], wire::An::ALL[0], true, true);
     alone.hears(&server.mkpdu());
-    assert_eq!(alone.kay.status(alone.now).trouble, None);
+    assert_eq!(alone.kay.status(alone.now).fault, None);
 }

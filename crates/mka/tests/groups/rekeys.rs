@@ -8,7 +8,7 @@ use suite::CipherSuite;
 use crate::station::{cak, ms, seconds, settings};
 use crate::world::World;
 
-/// So many rekeys in a row while MKPDUs get lost, come twice and overtake each other: not one frame is lost.
+/// Many rekeys in a row while MKPDUs are lost, duplicated and reordered: not one frame is lost.
 #[test]
 fn ten_thousand_rekeys_in_a_row() {
     let mut world = World::group(10, 2);
@@ -141,8 +141,8 @@ fn the_sak_before_is_accepted_for_three_seconds() {
     assert!(took >= ms(2990) && took < ms(3100), "{took:?}");
 }
 
-/// What tells a member that the key server has changed over gets lost for seconds: it goes on with the SAK before, which is
-/// not retired under its feet.
+/// The MKPDUs that report the key server's change are lost for seconds: the member continues with the
+/// previous SAK, which is not retired meanwhile.
 #[test]
 fn a_sak_is_accepted_as_long_as_a_peer_sends_under_it() {
     let mut world = World::group(17, 2);

@@ -1,6 +1,6 @@
 //! Rogues with the fallback CAK alone: out of a box that was lost, whose CAK is being replaced. The preferred CAK is intact.
 
-use mka::Trouble;
+use mka::Fault;
 use wire::Sci;
 
 use crate::station::{cak, ms, seconds, settings};
@@ -11,7 +11,7 @@ const PREFERRED: u8 = 1;
 const FALLBACK: u8 = 9;
 const NEXT: u8 = 2;
 
-/// So many stations with both CAKs, secured.
+/// A secured group of this many stations with both CAKs.
 fn group(seed: u64, stations: usize) -> World {
     let mut world = World::new(seed);
     for i in 0..stations {
@@ -119,11 +119,11 @@ fn who_is_left_alone_takes_no_sak_of_a_stranger() {
     world.run_until(end, |world| !are_under(world, &[0], PREFERRED));
     assert_eq!(world.now, end);
     assert!(world.stations[0].secy.saks.is_empty(), "without members nothing passes");
-    assert_eq!(world.status(0).trouble, Some(Trouble::Strangers));
+    assert_eq!(world.status(0).fault, Some(Fault::Strangers));
     world.switch_on(1, vec![cak(PREFERRED), cak(FALLBACK)]);
     world.run(seconds(10));
     holds(&mut world, &[0, 1], PREFERRED);
-    assert_eq!(world.status(0).trouble, None);
+    assert_eq!(world.status(0).fault, None);
 }
 
 /// The rogue has the SCI of a member that is there: under the preferred CAK the member goes on.

@@ -4,7 +4,9 @@
 use mka::{CakEntry, Event, Frame, Kay, Report, Settings};
 use suite::mka::Cak;
 use suite::{CipherSuite, Sak};
-use wire::mkpdu::{ALGORITHM_AGILITY, Basic, Capability, Confidentiality, DistributedSak, Heard, KeyUse};
+use wire::mkpdu::{
+    ALGORITHM_AGILITY, BasicParameters, Capability, Confidentiality, DistributedSak, KeyUse, PeerEntry,
+};
 use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, Writer};
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
@@ -25,9 +27,9 @@ pub(crate) struct HandedOut {
 pub(crate) struct Scripted {
     pub(crate) ckn: Ckn,
     pub(crate) cak: Cak,
-    pub(crate) basic: Basic,
-    pub(crate) live: Vec<Heard>,
-    pub(crate) potential: Vec<Heard>,
+    pub(crate) basic: BasicParameters,
+    pub(crate) live: Vec<PeerEntry>,
+    pub(crate) potential: Vec<PeerEntry>,
     pub(crate) sak_use: Option<SakUse>,
     pub(crate) hands_out: Option<HandedOut>,
     pub(crate) confidentiality: Confidentiality,
@@ -37,7 +39,7 @@ impl Scripted {
     /// One with this number: it is its MI and its SCI.
     pub(crate) fn new(number: u8) -> Self {
         let CakEntry { ckn, cak } = cak(1);
-        let basic = Basic {
+        let basic = BasicParameters {
             version: 1,
             priority: 0,
             key_server: true,
@@ -102,7 +104,7 @@ impl Scripted {
     pub(crate) fn hears(&mut self, frame: &[u8]) {
         let basic = Mkpdu::parse(frame).expect("an MKPDU of ours").basic;
         self.live.retain(|heard| heard.mi != basic.mi);
-        self.live.push(Heard { mi: basic.mi, mn: basic.mn });
+        self.live.push(PeerEntry { mi: basic.mi, mn: basic.mn });
     }
 
     /// It hands out a SAK of GCM-AES-128 whose octets are all the same.
@@ -124,7 +126,7 @@ impl Scripted {
 pub(crate) struct Alone {
     pub(crate) kay: Kay,
     pub(crate) now: Instant,
-    /// What it did to its SecY.
+    /// Operations on its SecY.
     pub(crate) events: Vec<Event>,
     /// The MKPDUs that it sent.
     pub(crate) sent: Vec<Frame>,

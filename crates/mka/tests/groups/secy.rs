@@ -13,7 +13,7 @@ pub(crate) struct Sas {
     pub(crate) ki: Ki,
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
-    pub(crate) division: FragmentAgreement,
+    pub(crate) fragmentation: FragmentAgreement,
     pub(crate) key: Vec<u8>,
     pub(crate) xpn: Option<(Salt, Ssci)>,
     pub(crate) asked: Instant,
@@ -23,7 +23,7 @@ pub(crate) struct Sas {
     /// Lowest acceptable PNs.
     pub(crate) receive: BTreeMap<Sci, u64>,
     pub(crate) sscis: BTreeMap<Sci, Option<Ssci>>,
-    /// Who was let in and taken out.
+    /// Admitted and removed peers.
     pub(crate) expelled: HashSet<Sci>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct SecY {
     pub(crate) transmits: Option<Ki>,
     /// It has protected since then, with whatever SAK.
     pub(crate) since: Instant,
-    /// What it will report, and when.
+    /// Pending reports with their times.
     pub(crate) reports: Vec<(Instant, Report)>,
     /// SCs that there are.
     scs: HashSet<Sci>,
@@ -117,7 +117,7 @@ impl SecY {
     }
 
     fn install(&mut self, now: Instant, association: Association) {
-        let Association { ki, an, suite, sak, xpn, receive, division, .. } = association;
+        let Association { ki, an, suite, sak, xpn, receive, fragmentation, .. } = association;
         assert!(self.saks.iter().all(|sas| sas.an != an), "AN {an} is in use");
         assert_eq!(suite.is_xpn(), xpn.is_some());
         self.scs.extend(receive.iter().map(|admission| admission.sci));
@@ -126,7 +126,7 @@ impl SecY {
             ki,
             an,
             suite,
-            division,
+            fragmentation,
             key: sak.octets().to_vec(),
             xpn,
             asked: now,

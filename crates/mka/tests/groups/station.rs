@@ -1,8 +1,8 @@
-//! What the stations of a world are made of: settings, CAKs, times, chance.
+//! Parts of a world's stations: settings, CAKs, times, chance.
 
 use std::time::Duration;
 
-use mka::{Announced, CakEntry, OnPeerLoss, Settings, SuiteFigure, SuiteRule};
+use mka::{Announced, CakEntry, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
@@ -61,7 +61,7 @@ pub(crate) fn settings(i: usize) -> Settings {
             reassembles: true,
             splits: true,
             largest_sdu: 2000,
-            suites: vec![SuiteFigure { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],
+            suites: vec![SuiteTiming { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],
         },
         fragment: true,
         concatenate: true,

@@ -77,7 +77,7 @@ fn storm(seed: u64) {
             world.run(ms([1, 20, 200, 3000, 9000][random.below(5) as usize]));
         }
         calm(&mut world);
-        // Who was not heard in the last moments of the storm is lost only now.
+        // A station that was unheard in the last moments of the storm is lost only now.
         world.run(seconds(7));
         world.secure(&all, BOUND - seconds(7));
         // And it stays so.
@@ -103,7 +103,7 @@ fn storms_end() {
     }
 }
 
-/// What a bad network costs in an hour: MKPDUs that get lost are said again, so that few lives are.
+/// Cost of a bad network in an hour: lost MKPDUs are repeated, so few members lose their lives.
 #[test]
 fn a_bad_network_for_an_hour() {
     for (loss, most) in [(0, 0), (10, 0), (20, 0), (30, 100)] {

@@ -13,7 +13,7 @@ fn two_stations_are_secured_in_milliseconds() {
     assert_eq!(world.status(1).key_server, Some(world.stations[0].settings.sci));
     world.run(seconds(60));
     assert!(world.is_secured(&[0, 1]));
-    assert_eq!(world.status(0).trouble, None);
+    assert_eq!(world.status(0).fault, None);
     assert_eq!(world.status(0).saks.len(), 1);
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Station {
     pub(crate) secy: SecY,
     /// When the KaY wants to be woken.
     timeout: Option<Instant>,
-    /// Whose frames were heard since it was switched on: none of theirs may be lost from there on.
+    /// Stations whose frames were heard since it was switched on: none of theirs may be lost from there on.
     established: HashSet<usize>,
 }
 
@@ -40,10 +40,10 @@ pub(crate) struct World {
     pub(crate) cut: HashSet<(usize, usize)>,
     /// From whom to whom no MKPDU passes.
     pub(crate) deaf: HashSet<(usize, usize)>,
-    /// How often each station sends a data frame.
+    /// Interval of each station's data frames.
     pub(crate) data_each: Option<Duration>,
     next_data: Instant,
-    /// What is on its way: when it arrives, in which order it was sent.
+    /// A frame in flight: its arrival time and its sequence.
     flight: BTreeMap<(Instant, u64), (usize, usize, Carried)>,
     sent: u64,
     /// The keys of all SAKs, and with which SCI and key an SA began.
@@ -86,7 +86,7 @@ impl World {
         }
     }
 
-    /// So many stations with the settings of [`settings`], switched on with CAK 1.
+    /// This many stations with the settings of [`settings`], switched on with CAK 1.
     pub(crate) fn group(seed: u64, stations: usize) -> Self {
         let mut world = Self::new(seed);
         for i in 0..stations {
@@ -118,7 +118,7 @@ impl World {
         station.timeout = None;
         station.secy = SecY::new(station.settings.sci, station.secy.delay);
         station.established.clear();
-        // What it sent before is no promise of more.
+        // Its earlier frames are no promise of more.
         self.flight.retain(|_, (from, _, what)| *from != i || matches!(what, Carried::Mkpdu(_)));
         for station in &mut self.stations {
             station.established.remove(&i);
@@ -214,7 +214,7 @@ impl World {
             let unknown = if self.loss > 0 { seconds(6) } else { seconds(1) };
             let is_new = peer.secy.transmits.is_none() || self.now.since(peer.secy.since) <= unknown;
             let accepts = peer.secy.find(ki).is_some_and(|sas| sas.installed);
-            // Who was lost for it and is back gets the next one; this one takes nothing from him that he had.
+            // A lost station that is back gets the next SAK; this one takes nothing away from it.
             let sci = secy_sci(self, i);
             let has_sc = peer
                 .secy
@@ -343,7 +343,7 @@ impl World {
         }
     }
 
-    /// What the engine does when a KaY's time has come.
+    /// The engine's work when a KaY's time has come.
     fn wake(&mut self, i: usize) {
         let now = self.now;
         if self.stations[i].timeout.is_none_or(|at| at > now) {
@@ -399,7 +399,7 @@ fn secy_sci(world: &World, i: usize) -> Sci {
 }
 
 impl Drop for World {
-    /// What led to a failed test.
+    /// History of a failed test.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
@@ -410,7 +410,7 @@ impl Drop for World {
             let status = kay.status(self.now);
             eprintln!(
                 "station {i}, MI {}, key server {:?}, {:?}",
-                status.mi, status.key_server, status.trouble
+                status.mi, status.key_server, status.fault
             );
             status.members.iter().for_each(|member| eprintln!("  {member:?}"));
             status.saks.iter().for_each(|sak| eprintln!("  {sak:?}"));

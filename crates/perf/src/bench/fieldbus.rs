@@ -81,10 +81,10 @@ pub(crate) struct PaperRow {
 
 /// The paper's table II.
 const PAPER: [PaperRow; 4] = [
-    row(Protect::Encrypt, Payload::MOST, [13.0, 5.23, 243.5]),
-    row(Protect::Encrypt, Payload::LEAST, [2.7, 0.39, 12.6]),
-    row(Protect::Authenticate, Payload::MOST, [9.3, 4.27, 165.3]),
-    row(Protect::Authenticate, Payload::LEAST, [2.6, 0.36, 10.0]),
+    row(Protect::Encrypt, Payload::MAX, [13.0, 5.23, 243.5]),
+    row(Protect::Encrypt, Payload::MIN, [2.7, 0.39, 12.6]),
+    row(Protect::Authenticate, Payload::MAX, [9.3, 4.27, 165.3]),
+    row(Protect::Authenticate, Payload::MIN, [2.6, 0.36, 10.0]),
 ];
 
 const fn row(
@@ -92,7 +92,7 @@ const fn row(
     payload: Payload,
     [hardware_total, hardware_bare, software]: [f64; 3],
 ) -> PaperRow {
-    let wanted = if payload.octets() == Payload::MOST.octets() { 50.0 } else { 20.0 };
+    let wanted = if payload.octets() == Payload::MAX.octets() { 50.0 } else { 20.0 };
     PaperRow { protect, payload, hardware_total, hardware_bare, software, wanted }
 }
 
@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn t_max_is_the_paper_s() {
         for row in PAPER {
-            let expected = if row.payload == Payload::MOST { "125.00" } else { "8.77" };
+            let expected = if row.payload == Payload::MAX { "125.00" } else { "8.77" };
             assert_eq!(format!("{:.2}", row.t_max() / 1e3), expected);
             // What the paper says of itself: its engine is inside, more than 20 times without transfers, its software is not.
             assert!(row.hardware_total * 1e3 < row.t_max() && row.software * 1e3 > row.t_max());

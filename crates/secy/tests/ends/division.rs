@@ -30,7 +30,7 @@ pub fn planned(rules: &Rules, sdus: &[impl AsRef<[u8]>]) -> Plan {
 /// Copies SDUs together as planned.
 pub fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
     let assemble = |frame| {
-        let parts = plan.parts(frame);
+        let parts = plan.fragments(frame);
         let mut octets = sdus[parts[0].sdu][..12].to_vec();
         for part in parts {
             assert_eq!(octets[..12], sdus[part.sdu][..12], "SDUs of a frame share DA and SA");
@@ -38,7 +38,7 @@ pub fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
         }
         octets
     };
-    plan.frames().iter().map(|frame| (assemble(frame), frame.division)).collect()
+    plan.frames().iter().map(|frame| (assemble(frame), frame.layout)).collect()
 }
 
 /// Protects one burst.
@@ -47,7 +47,7 @@ pub fn protect_assembled(secy: &mut SecY, frames: &[Assembled]) -> Vec<Outcome<T
     let outgoing = |(chunk, (octets, division)): (_, &Assembled)| {
         let frame = Frame::new(chunk, ROOM, octets.len()).expect("inside");
         match division {
-            Some(division) => Outgoing::divided(frame, *division),
+            Some(division) => Outgoing::with_layout(frame, *division),
             None => Outgoing::new(frame),
         }
     };
@@ -71,7 +71,7 @@ pub fn outbox(frames: usize) -> Outbox {
     Outbox::new(frames, 9216 + 14)
 }
 
-/// What one burst delivers, frame by frame.
+/// SDUs that one burst delivers, frame by frame.
 pub fn verify_divided(
     secy: &mut SecY,
     now: Instant,

@@ -244,8 +244,8 @@ pub fn books(secy: &SecY) -> Books {
     }
 }
 
-/// Which counters are higher in `after`, and by how much: `InPktsOK 1, InOctetsDecrypted 48`. What moves at SAs
-/// must move at their SC, and by as much.
+/// Counters that are higher in `after`, with the differences: `InPktsOK 1, InOctetsDecrypted 48`. A counter
+/// that moves at an SA must move at its SC by as much.
 pub fn moved(before: &Books, after: &Books) -> String {
     let mut text = Vec::new();
     let mut compare = |names: &[&'static str], before: &[u64], after: &[u64]| {

@@ -18,7 +18,7 @@ const MASTER: [u8; 32] = *b"a master key of thirty-two octet";
 const LOWER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 0, 9]), FrameId(0x8002));
 const HIGHER: (MacAddr, FrameId) = (MacAddr([2, 0, 0, 0, 1, 1]), FrameId(0x8001));
 const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
-const DIRECTION: Direction = Direction {
+const DIRECTION: KeyContext = KeyContext {
     stations: [LOWER, HIGHER],
     from_higher: false,
     nonces: [HandshakeNonce([0xa1; 16]), HandshakeNonce([0xb2; 16])],
@@ -26,9 +26,9 @@ const DIRECTION: Direction = Direction {
     epoch: 0,
 };
 
-/// What the formats say, written down once more: key and salt.
-fn expected(direction: &Direction) -> Vec<u8> {
-    let Direction { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
+/// The formats, written down once more: key and salt.
+fn expected(direction: &KeyContext) -> Vec<u8> {
+    let KeyContext { stations: [lower, higher], from_higher, nonces, protection, epoch } = direction;
     let salt = [nonces[0].0, nonces[1].0].concat();
     let (to, from) = if *from_higher { (lower.0, higher.0) } else { (higher.0, lower.0) };
     let mut info = b"fw-fieldbus-1".to_vec();
@@ -62,7 +62,7 @@ fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
             [(false, 0, Seq::FIRST), (true, 0, Seq::LAST), (false, 0x0102_0304_0506_0708, Seq::FIRST)]
         {
             let protection = Protection { suite, ..PROTECTION };
-            let direction = Direction { from_higher, epoch, protection, ..DIRECTION };
+            let direction = KeyContext { from_higher, epoch, protection, ..DIRECTION };
             let octets = expected(&direction);
             let (key, salt) = octets.split_at(octets.len() - 8);
             let nonce: [u8; 12] = [salt, &seq.number().to_be_bytes()].concat().try_into().expect("12 octets");
@@ -92,7 +92,7 @@ fn a_direction_key_is_hkdf_and_its_nonce_is_salt_and_seq() {
 #[test]
 fn a_key_of_chacha20_poly1305_is_hkdf_too_and_goes_to_the_kernel_alone() {
     let protection = Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION };
-    let direction = Direction { from_higher: true, epoch: 7, protection, ..DIRECTION };
+    let direction = KeyContext { from_higher: true, epoch: 7, protection, ..DIRECTION };
     let octets = expected(&direction);
     let (key, salt) = octets.split_at(32);
     let ours = MasterKey::new(&MASTER).direction_key(&direction);
@@ -110,7 +110,7 @@ fn a_key_of_chacha20_poly1305_is_hkdf_too_and_goes_to_the_kernel_alone() {
     assert_eq!(sealed(&ours, Seq::FIRST), (text, icv));
     for suite in [CellSuite::GcmAes128, CellSuite::GcmAes256] {
         let protection = Protection { suite, ..PROTECTION };
-        let gcm = MasterKey::new(&MASTER).direction_key(&Direction { protection, ..DIRECTION });
+        let gcm = MasterKey::new(&MASTER).direction_key(&KeyContext { protection, ..DIRECTION });
         assert_eq!(gcm.for_kernel(), None, "{suite:?}");
     }
 }
@@ -125,21 +125,21 @@ fn the_mac_of_a_hello_is_hmac_under_a_key_of_the_relation() {
     }
     let mut key = [0; 32];
     Hkdf::<Sha256>::new(None, &MASTER).expand(&info, &mut key).expect("32 octets");
-    let said = [0x5a; 40];
+    let authenticated = [0x5a; 40];
     let mut mac = Hmac::<Sha256>::new_from_slice(&key).expect("any length");
     mac.update(&HIGHER.0.0);
     mac.update(&LOWER.0.0);
-    mac.update(&said);
+    mac.update(&authenticated);
     let expected: [u8; 32] = mac.finalize().into_bytes().into();
     let ours = master.hello_key(&[LOWER, HIGHER]);
-    assert_eq!(ours.mac(HIGHER.0, LOWER.0, &said), expected);
-    assert!(ours.verify(HIGHER.0, LOWER.0, &said, &expected));
+    assert_eq!(ours.mac(HIGHER.0, LOWER.0, &authenticated), expected);
+    assert!(ours.verify(HIGHER.0, LOWER.0, &authenticated, &expected));
     for bit in 0..256 {
         let mut other = expected;
         other[bit / 8] ^= 1 << (bit % 8);
-        assert!(!ours.verify(HIGHER.0, LOWER.0, &said, &other));
+        assert!(!ours.verify(HIGHER.0, LOWER.0, &authenticated, &other));
     }
-    assert!(!ours.verify(LOWER.0, HIGHER.0, &said, &expected), "the way back");
+    assert!(!ours.verify(LOWER.0, HIGHER.0, &authenticated, &expected), "the way back");
 }
 
 #[test]
@@ -150,26 +150,26 @@ fn every_part_of_a_direction_makes_another_key() {
     let authenticate = Protection { protect: Protect::Authenticate, ..PROTECTION };
     let mut rows = std::vec![
         DIRECTION,
-        Direction { from_higher: true, ..DIRECTION },
-        Direction { epoch: 1, ..DIRECTION },
-        Direction { epoch: 256, ..DIRECTION },
-        Direction { epoch: 1 << 32, ..DIRECTION },
-        Direction { nonces: [first, nonce], ..DIRECTION },
-        Direction { nonces: [nonce, second], ..DIRECTION },
-        Direction { nonces: [second, first], ..DIRECTION },
-        Direction { stations: [other_station, HIGHER], ..DIRECTION },
-        Direction { stations: [(LOWER.0, FrameId(0x8003)), HIGHER], ..DIRECTION },
-        Direction { stations: [LOWER, (HIGHER.0, FrameId(0x8003))], ..DIRECTION },
+        KeyContext { from_higher: true, ..DIRECTION },
+        KeyContext { epoch: 1, ..DIRECTION },
+        KeyContext { epoch: 256, ..DIRECTION },
+        KeyContext { epoch: 1 << 32, ..DIRECTION },
+        KeyContext { nonces: [first, nonce], ..DIRECTION },
+        KeyContext { nonces: [nonce, second], ..DIRECTION },
+        KeyContext { nonces: [second, first], ..DIRECTION },
+        KeyContext { stations: [other_station, HIGHER], ..DIRECTION },
+        KeyContext { stations: [(LOWER.0, FrameId(0x8003)), HIGHER], ..DIRECTION },
+        KeyContext { stations: [LOWER, (HIGHER.0, FrameId(0x8003))], ..DIRECTION },
         // The same two FrameIDs, exchanged.
-        Direction { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
-        Direction { protection: authenticate, ..DIRECTION },
-        Direction { protection: Protection { suite: CellSuite::GcmAes256, ..PROTECTION }, ..DIRECTION },
-        Direction { protection: Protection { suite: CellSuite::GcmAes256, ..authenticate }, ..DIRECTION },
-        Direction {
+        KeyContext { stations: [(LOWER.0, HIGHER.1), (HIGHER.0, LOWER.1)], ..DIRECTION },
+        KeyContext { protection: authenticate, ..DIRECTION },
+        KeyContext { protection: Protection { suite: CellSuite::GcmAes256, ..PROTECTION }, ..DIRECTION },
+        KeyContext { protection: Protection { suite: CellSuite::GcmAes256, ..authenticate }, ..DIRECTION },
+        KeyContext {
             protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..PROTECTION },
             ..DIRECTION
         },
-        Direction {
+        KeyContext {
             protection: Protection { suite: CellSuite::ChaCha20Poly1305, ..authenticate },
             ..DIRECTION
         },

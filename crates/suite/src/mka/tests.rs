@@ -145,7 +145,7 @@ fn saks_are_derived_by_the_kdf_of_clause_6_2_1() {
 #[test]
 fn a_seed_draws_the_same_again_and_never_twice_the_same() {
     let drawn = |seed: u8, lengths: &[usize]| {
-        let mut draw = Draw::new(&[seed; 32]);
+        let mut draw = Drbg::new(&[seed; 32]);
         let fill = |length: &usize| {
             let mut octets = std::vec![0; *length];
             draw.fill(&mut octets);
@@ -195,6 +195,6 @@ fn a_cak_has_16_or_32_octets_and_is_equal_only_if_every_octet_is() {
 fn secrets_are_not_shown() {
     let (cak, ckn) = (Cak::new(&[0xab; 16]).expect("16 octets"), Ckn::new(b"name").expect("4 octets"));
     let text: String =
-        format!("{cak:?} {:?} {:?} {:?}", cak.ick(&ckn), cak.kek(&ckn), Draw::new(&[0xab; 32]));
-    assert_eq!(text, "Cak(16 octets) Ick Kek Draw");
+        format!("{cak:?} {:?} {:?} {:?}", cak.ick(&ckn), cak.kek(&ckn), Drbg::new(&[0xab; 32]));
+    assert_eq!(text, "Cak(16 octets) Ick Kek Drbg");
 }

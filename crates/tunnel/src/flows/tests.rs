@@ -3,7 +3,7 @@
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn flow(sci: u16, source: u16, destination: u16) -> Flow {
         .chain(octets(sci))
         .chain([0, 1])
         .collect();
-    Taken::parse(&frame).expect("a frame").flow
+    ParsedFrame::parse(&frame).expect("a frame").flow
 }
 
 fn hasher() -> Hasher {
@@ -33,16 +33,16 @@ fn limits() -> Limits {
 impl Flows {
     fn try_give(&mut self, now: Instant, flow: Flow) -> Result<FlowIndex, FlowRefusal> {
         self.admits(&hasher(), &flow)?;
-        Ok(self.give(now, &hasher(), flow).expect("admitted").index)
+        Ok(self.assign(now, &hasher(), flow).expect("admitted").index)
     }
 
     fn forget_all(&mut self, now: Instant) -> Vec<FlowIndex> {
-        let mut gone = Vec::new();
+        let mut released = Vec::new();
         self.age(now, &hasher(), usize::MAX, |index| {
-            gone.push(index);
+            released.push(index);
             true
         });
-        gone
+        released
     }
 }
 
@@ -141,7 +141,7 @@ fn an_announcement_is_made_again_after_a_second() {
     let index = flows.try_give(at(0), flow(1, 2, 3)).expect("room");
     let given = flows.by_index(index).expect("there");
     assert!(given.is_due(at(0)) && given.is_due(at(0)), "until it was told");
-    given.told(at(0));
+    given.note_announced(at(0));
     assert!(!given.is_due(at(0)));
     assert!(given.is_due(at(1)));
     given.acknowledged = true;

@@ -1,4 +1,4 @@
-//! What no frame brings about: windows that fill, epochs and parts that end, flows and stations that grow old.
+//! Timed work: windows that fill, epochs and fragments that end, flows and stations that age.
 
 use core::time::Duration;
 
@@ -8,16 +8,16 @@ use super::{Forwarding, Peer, Transport};
 use crate::counters::InDiscard;
 use crate::exchange::Event;
 
-/// What ends by itself is looked at so often.
+/// Interval between expiry checks.
 const WATCH: Duration = Duration::from_millis(10);
-/// Ages are looked at so often, each time so many of the site's stations and of one peer's flows: with 64 peers of 4096
-/// flows each, everyone's turn comes twice a minute.
+/// Interval between ageing steps. Each covers a limited number of the site's stations and of one peer's
+/// flows: with 64 peers of 4096 flows each, every peer has its turn twice a minute.
 const AGES: Duration = Duration::from_millis(100);
 const AGES_BUDGET: usize = 1024;
 
 impl Forwarding {
-    /// Housekeeping, to be called once a turn. Puts at most 256 identifiers into windows; at most every 10 ms looks at
-    /// each peer and each lane, and every 100 ms at 1024 stations and 1024 flows.
+    /// Timed work, to be called once a turn. Puts at most 256 identifiers into windows. Every 10 ms it looks
+    /// at each peer and each lane, and every 100 ms at 1024 stations and 1024 flows.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.receive.fill();
         if self.installing {
@@ -34,13 +34,13 @@ impl Forwarding {
         }
     }
 
-    /// When [`Forwarding::tend`] is to be called at the latest; a moment that has passed means at once. None: nothing
-    /// ends by itself.
-    pub fn due(&self) -> Option<Instant> {
-        if self.receive.is_indebted() {
+    /// Latest time for [`Forwarding::handle_timeout`]; a past moment means at once. `None` if no timed work
+    /// is pending.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        if self.receive.needs_fill() {
             return Some(Instant::START);
         }
-        // What is ready and found no room among the events is told again, but not in a loop.
+        // A readiness event that found no room is retried, but not in a loop.
         let ready = self.installing.then_some(self.next_ready);
         let watch = self.shared.watch.then_some(self.next_watch);
         let ages = self.has_ages().then_some(self.next_ages);
@@ -49,42 +49,42 @@ impl Forwarding {
 
     fn tell_ready(&mut self) -> bool {
         let mut waiting = false;
-        for Peer { facts, transport, .. } in self.peers.iter_mut().flatten() {
+        for Peer { context, transport, .. } in self.peers.iter_mut().flatten() {
             waiting |= match transport {
                 Transport::Identifier(mode) => {
-                    mode.tell_ready(facts.peer, facts.generation, &mut self.shared, &self.receive)
+                    mode.tell_ready(context.peer, context.generation, &mut self.shared, &self.receive)
                 }
-                Transport::HeaderEncryption(mode) => mode.tell_ready(facts, &mut self.shared),
+                Transport::HeaderEncryption(mode) => mode.tell_ready(context, &mut self.shared),
                 Transport::Plain { .. } => false,
             };
         }
         waiting
     }
 
-    /// Whether something goes on that ends by itself.
+    /// Performs expiry. True while timed work is pending.
     fn watch(&mut self, now: Instant) -> bool {
         let mut watch = false;
         for lane in &mut self.receive.lanes {
-            if lane.parts.is_empty() {
+            if lane.fragments.is_empty() {
                 continue;
             }
-            let expired = lane.parts.expire(now);
+            let expired = lane.fragments.expire(now);
             if let Some(peer) = lane.owner.and_then(|owner| self.peers.get_mut(owner.peer.index())?.as_mut())
             {
                 peer.counters.count_in_times(InDiscard::PartExpired, expired);
             }
-            watch |= !lane.parts.is_empty();
+            watch |= !lane.fragments.is_empty();
         }
-        for Peer { facts, counters, transport } in self.peers.iter_mut().flatten() {
+        for Peer { context, counters, transport } in self.peers.iter_mut().flatten() {
             if let Transport::HeaderEncryption(mode) = transport {
                 watch |= mode.watch(now, counters);
             }
             let Transport::Identifier(identifier) = transport else { continue };
-            let parts = identifier.end_overlap(now, &mut self.receive);
-            counters.count_in_times(InDiscard::PartRetired, parts);
+            let fragments = identifier.end_overlap(now, &mut self.receive);
+            counters.count_in_times(InDiscard::PartRetired, fragments);
             watch |= identifier.overlap_end().is_some();
             let unknown = self.counters.in_pkts_unknown_identifier;
-            if identifier.ask_if_lost(now, unknown, facts.peer, facts.generation, &mut self.shared) {
+            if identifier.ask_if_lost(now, unknown, context.peer, context.generation, &mut self.shared) {
                 counters.resyncs += 1;
             }
         }
@@ -98,10 +98,10 @@ impl Forwarding {
 
     fn age(&mut self, now: Instant) {
         self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
-        self.age_hand = (self.age_hand + 1) % self.peers.len().max(1);
-        let Some(Some(Peer { facts, transport, .. })) = self.peers.get_mut(self.age_hand) else { return };
+        self.age_cursor = (self.age_cursor + 1) % self.peers.len().max(1);
+        let Some(Some(Peer { context, transport, .. })) = self.peers.get_mut(self.age_cursor) else { return };
         let Some(flows) = transport.flows_mut() else { return };
-        let (peer, generation, events) = (facts.peer, facts.generation, &mut self.shared.events);
+        let (peer, generation, events) = (context.peer, context.generation, &mut self.shared.events);
         flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
             events.tell(Event::Withdraw { peer, generation, index })
         });

@@ -1,4 +1,4 @@
-//! The SAs whose PNs are kept in an epoch.
+//! SAs with their PN windows in an epoch.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -8,24 +8,24 @@ use wire::{An, Sci};
 
 use super::window::{PnWindow, region};
 
-/// SAs of one direction and epoch. A sender that meets one more begins another epoch, so that a receiver, which has
-/// room for as many, does not; about 800 octets each.
+/// Most SAs of one direction and epoch. A sender with one more begins another epoch, so that a receiver with
+/// the same limit never overflows; about 800 octets each.
 pub(crate) const ASSOCIATIONS: usize = 512;
 
-/// SAs of flows that the peer has not acknowledged yet: the rest has room for those of known flows, however many new
+/// Most SAs of flows that the peer has not acknowledged. The rest has room for known flows, however many new
 /// ones come.
 pub(crate) const NEWCOMERS: usize = ASSOCIATIONS / 2;
 
-/// Whose SA it is, and so how much room there is for it.
+/// Standing of an SA's flow, which decides its share of the room.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Standing {
-    /// Of a flow that the peer knows.
+    /// The peer knows the flow.
     Known,
-    /// Of a flow that it does not know yet.
+    /// The peer does not know the flow yet.
     Newcomer,
 }
 
-/// Which SA, and which region of its PNs.
+/// An SA and a region of its PNs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Association {
     sci: Sci,
@@ -34,20 +34,20 @@ pub(crate) struct Association {
 }
 
 impl Association {
-    /// The one that this PN belongs to.
+    /// The association of this PN.
     pub(crate) const fn new(sci: Sci, an: An, pn: u32) -> Self {
         Self { sci, an, region: region(pn) }
     }
 }
 
-/// A window for each SA of an epoch. An SA stays until the epoch goes, also if its flows are withdrawn: else what was
-/// recorded of it could be delivered again.
+/// Windows of the SAs of an epoch. An SA stays until the epoch ends, even if its flows are withdrawn:
+/// otherwise recorded packets could be delivered again.
 #[derive(Debug)]
 pub(crate) struct Associations {
-    /// Sorted: who chooses SCIs cannot make the search slow. Where in `windows`.
+    /// Sorted, with the index into `windows`: chosen SCIs cannot slow the search.
     order: Vec<(Association, u16)>,
     windows: Box<[PnWindow]>,
-    /// How many were newcomers when they were opened.
+    /// Number that were newcomers when opened.
     newcomers: usize,
 }
 
@@ -61,25 +61,25 @@ impl Associations {
         }
     }
 
-    /// Forgets all of them.
+    /// Removes all of them.
     pub(crate) fn clear(&mut self) {
         self.order.clear();
         self.newcomers = 0;
     }
 
-    /// Whether there is no room for one more.
+    /// True if there is no room for one more.
     pub(crate) fn is_full(&self, standing: Standing) -> bool {
         self.order.len() == ASSOCIATIONS || standing == Standing::Newcomer && self.newcomers == NEWCOMERS
     }
 
-    /// The window of an SA, if it was used in this epoch. Looks at ten SAs at most.
+    /// Window of an SA, if it was used in this epoch. At most ten comparisons.
     pub(crate) fn window(&mut self, of: Association) -> Option<&mut PnWindow> {
         let place = self.order.binary_search_by_key(&of, |&(association, _)| association).ok()?;
         self.windows.get_mut(usize::from(self.order[place].1))
     }
 
-    /// The window of an SA, and its number among those of the epoch, from 0; a new window if it is used for the first time. `None` if there is no room. Looks at ten SAs at most, and moves as many entries as
-    /// there are once an SA and epoch.
+    /// Window of an SA, with its number in the epoch, from 0. Opens a window at the first use. `None` if
+    /// there is no room. At most ten comparisons, and one move of all entries per SA and epoch.
     pub(crate) fn find_or_open(
         &mut self,
         of: Association,

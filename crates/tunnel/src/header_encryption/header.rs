@@ -1,17 +1,18 @@
-//! The 32 octets that stand in front of each packet, before they are encrypted and after they were decrypted.
+//! The 32 octets in front of each packet, in clear.
 //!
 //! ```text
 //!  P1  DA 6 | SA 6 | EtherType 2 | TCI/AN 1 | octet 3 of the SecTAG 1
 //!  P2  PN 4 | SCI 8 | the next 4 octets of the frame
 //! ```
 //!
-//! That is the beginning of the frame itself. A part of a frame has another EtherType: 0x0001 the first, 0x0002 the
-//! second, whose header repeats addresses and SecTAG and goes on with the first 4 octets of the part.
+//! They are the beginning of the frame itself. A fragment has another EtherType: 0x0001 for the first, 0x0002
+//! for the second. The second's header repeats addresses and SecTAG, and continues with the first 4 octets of
+//! the fragment.
 
 use wire::EtherType;
 use wire::ethernet::ADDRESSES_OCTETS;
 use wire::sectag::SECTAG_SCI_OCTETS;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::window::FragmentKind;
 
@@ -19,8 +20,8 @@ use super::window::FragmentKind;
 pub(crate) const HEADER_OCTETS: usize = 32;
 /// Octets of the header that are addresses and SecTAG.
 pub(crate) const PREFIX_OCTETS: usize = ADDRESSES_OCTETS + SECTAG_SCI_OCTETS;
-/// Octets of what the frame has behind the SecTAG: these make the second block unpredictable.
-pub(crate) const TASTE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
+/// Octets of the frame's body in the header: they make the second block unpredictable.
+pub(crate) const SAMPLE_OCTETS: usize = HEADER_OCTETS - PREFIX_OCTETS;
 
 const TYPE: core::ops::Range<usize> = 12..14;
 
@@ -33,32 +34,32 @@ const fn ether_type(kind: FragmentKind) -> [u8; 2] {
     .to_be_bytes()
 }
 
-/// What can be carried in this mode: a frame with SCI, encrypted, without extension headers.
-pub(crate) const fn carries(taken: &Taken) -> bool {
+/// True if this mode can carry the frame: with SCI, encrypted, without extension headers.
+pub(crate) const fn carries(taken: &ParsedFrame) -> bool {
     taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
 }
 
-/// The header of a fragment: the frame's prefix, and the octets that the fragment begins with behind it.
+/// Header of a fragment: the frame's prefix, and the fragment's first octets behind it.
 pub(crate) fn compose(
     prefix: &[u8; PREFIX_OCTETS],
-    taste: &[u8; TASTE_OCTETS],
+    sample: &[u8; SAMPLE_OCTETS],
     kind: FragmentKind,
 ) -> [u8; HEADER_OCTETS] {
     let mut header = [0; HEADER_OCTETS];
     header[..PREFIX_OCTETS].copy_from_slice(prefix);
-    header[PREFIX_OCTETS..].copy_from_slice(taste);
+    header[PREFIX_OCTETS..].copy_from_slice(sample);
     header[TYPE].copy_from_slice(&ether_type(kind));
     header
 }
 
-/// Reads a header: `None` if it is none that a peer sends, as of nearly all that other keys or none made. The EtherType
-/// of a part becomes that of MACsec again.
-pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(Taken, FragmentKind)> {
+/// Parses a header. `None` if no peer sends it, which nearly all results of a wrong key show. Restores
+/// MACsec's EtherType in a fragment.
+pub(crate) fn read(header: &mut [u8; HEADER_OCTETS]) -> Option<(ParsedFrame, FragmentKind)> {
     let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second]
         .into_iter()
         .find(|&kind| header[TYPE] == ether_type(kind))?;
     header[TYPE].copy_from_slice(&ether_type(FragmentKind::Whole));
-    let taken = Taken::parse(header).ok()?;
+    let taken = ParsedFrame::parse(header).ok()?;
     carries(&taken).then_some((taken, kind))
 }
 
@@ -71,7 +72,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_header_is_read_as_it_was_composed(
-            addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], taste: [u8; 4], which in 0..3_usize,
+            addresses: [u8; 12], an in 0..4_u8, c: bool, sl in 0..0x80_u8, rest: [u8; 12], sample: [u8; 4], which in 0..3_usize,
         ) {
             let kind = [FragmentKind::Whole, FragmentKind::First, FragmentKind::Second][which];
             let mut prefix = [0; PREFIX_OCTETS];
@@ -79,12 +80,12 @@ mod tests {
             prefix[TYPE].copy_from_slice(&[0x88, 0xe5]);
             (prefix[14], prefix[15]) = (0x28 | an | u8::from(c) << 2, sl);
             prefix[16..].copy_from_slice(&rest);
-            let mut header = compose(&prefix, &taste, kind);
+            let mut header = compose(&prefix, &sample, kind);
             let (taken, read_portion) = read(&mut header).expect("composed");
             prop_assert_eq!(read_portion, kind);
-            prop_assert_eq!(taken, Taken::parse(&prefix).expect("MACsec"));
+            prop_assert_eq!(taken, ParsedFrame::parse(&prefix).expect("MACsec"));
             prop_assert_eq!(&header[..PREFIX_OCTETS], &prefix);
-            prop_assert_eq!(&header[PREFIX_OCTETS..], &taste);
+            prop_assert_eq!(&header[PREFIX_OCTETS..], &sample);
         }
     }
 

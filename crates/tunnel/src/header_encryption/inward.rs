@@ -1,31 +1,31 @@
-//! From the peer to the LAN. Nothing here changes by what a packet says, except that its PN is used up and a part is
-//! kept for its other half.
+//! From the peer to the LAN. A packet changes nothing here, except that it uses up its PN, and a fragment
+//! waits for its other half.
 
 use wire::time::Instant;
-use wire::tunnel::{FlowIndex, Taken};
+use wire::tunnel::{FlowIndex, ParsedFrame};
 
 use super::HeaderEncryption;
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
 use super::window::FragmentKind;
 use crate::counters::{InDiscard, PeerCounters};
 use crate::forwarding::Shared;
-use crate::parts::{Half, JoinOutcome, Part};
+use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 
-/// What a packet was rebuilt to. What follows the header in the packet follows there too.
+/// Frame or fragment rebuilt from a packet. The octets behind the packet's header follow it.
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
-    /// A frame: this is its beginning.
-    Whole(Taken, [u8; HEADER_OCTETS]),
-    /// A frame whose second part has waited here; this is its beginning.
-    First(Taken, [u8; HEADER_OCTETS], usize),
-    /// A frame whose first part has waited here, without addresses and SecTAG, which are these.
-    Second(Taken, [u8; PREFIX_OCTETS], usize),
-    /// A part that waits.
+    /// A frame, which begins with this.
+    Whole(ParsedFrame, [u8; HEADER_OCTETS]),
+    /// A frame that begins with this; its second fragment waits in this slot.
+    First(ParsedFrame, [u8; HEADER_OCTETS], usize),
+    /// A frame whose first fragment waits in this slot, without these addresses and SecTAG.
+    Second(ParsedFrame, [u8; PREFIX_OCTETS], usize),
+    /// A fragment that waits.
     Pending,
 }
 
 impl HeaderEncryption {
-    /// Rebuilds what a packet stands for. What follows its header follows [`HEADER_OCTETS`].
+    /// Rebuilds the frame of a packet. The octets behind [`HEADER_OCTETS`] follow the result.
     pub(crate) fn inward(
         &mut self,
         now: Instant,
@@ -35,34 +35,34 @@ impl HeaderEncryption {
     ) -> Result<Rebuilt, InDiscard> {
         let known = &self.known;
         let opened = self.opener.open(now, packet, |flow| known.has(&shared.hasher, flow))?;
-        shared.watch |= self.opener.due().is_some();
+        shared.watch |= self.opener.poll_timeout().is_some();
         let (taken, header) = (opened.taken, opened.header);
-        let (half, seq) = match opened.kind {
+        let (position, seq) = match opened.kind {
             FragmentKind::Whole => return Ok(Rebuilt::Whole(taken, header)),
-            FragmentKind::First => (Half::First(taken.flow), 2 * opened.serial),
-            FragmentKind::Second => (Half::Second, 2 * opened.serial + 1),
+            FragmentKind::First => (FragmentPosition::First(taken.flow), 2 * opened.serial),
+            FragmentKind::Second => (FragmentPosition::Second, 2 * opened.serial + 1),
         };
         let index = known.number(&shared.hasher, &taken.flow).unwrap_or(FlowIndex(0));
-        let part = Part { seq, half, index, fields: taken.fields };
-        let (prefix, taste) = header.split_at(PREFIX_OCTETS);
-        match self.parts.meet(now, part, taste, &packet[HEADER_OCTETS..]) {
-            JoinOutcome::Joined { place, .. } if half != Half::Second => {
-                Ok(Rebuilt::First(taken, header, place))
+        let fragment = Fragment { seq, position, index, fields: taken.fields };
+        let (prefix, sample) = header.split_at(PREFIX_OCTETS);
+        match self.fragments.insert(now, fragment, sample, &packet[HEADER_OCTETS..]) {
+            JoinOutcome::Joined { slot, .. } if position != FragmentPosition::Second => {
+                Ok(Rebuilt::First(taken, header, slot))
             }
-            JoinOutcome::Joined { place, .. } => {
-                if !self.parts.append(place, taste) {
+            JoinOutcome::Joined { slot, .. } => {
+                if !self.fragments.append(slot, sample) {
                     return Err(InDiscard::TooLong);
                 }
                 let prefix = *prefix.first_chunk().ok_or(InDiscard::TooShort)?;
-                Ok(Rebuilt::Second(taken, prefix, place))
+                Ok(Rebuilt::Second(taken, prefix, slot))
             }
             JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
             JoinOutcome::TooLong => Err(InDiscard::TooLong),
-            met => {
-                if met == JoinOutcome::KeptForAnother {
+            outcome => {
+                if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;

@@ -1,38 +1,38 @@
-//! The flows that the peer has announced, to be found by what they are: in this mode a packet carries no number.
+//! Flows that the peer has announced, found by their fields: packets carry no number in this mode.
 
 use wire::tunnel::{Flow, FlowIndex};
 
-use crate::announced::Announced;
+use crate::announced_flows::AnnouncedFlows;
 use crate::hash::Hasher;
 use crate::table::Table;
 
-/// A peer's flows, by number and by themselves.
+/// A peer's flows, by number and by their fields.
 #[derive(Debug)]
 pub(crate) struct KnownFlows {
-    announced: Announced,
-    /// From the hash of a flow to its number, plus 1.
+    announced: AnnouncedFlows,
+    /// Hash of a flow to its number, plus 1.
     numbers: Table,
 }
 
 impl KnownFlows {
     /// Room for `flows` flows.
     pub(crate) fn new(flows: usize) -> Self {
-        Self { announced: Announced::new(flows), numbers: Table::new(flows) }
+        Self { announced: AnnouncedFlows::new(flows), numbers: Table::new(flows) }
     }
 
-    /// Whether the peer has announced this flow. One hash and one look-up.
+    /// True if the peer has announced this flow. One hash and one look-up.
     pub(crate) fn has(&self, hasher: &Hasher, flow: &Flow) -> bool {
         self.number(hasher, flow).is_some()
     }
 
-    /// The number of a flow that the peer has announced.
+    /// Number of a flow that the peer has announced.
     pub(crate) fn number(&self, hasher: &Hasher, flow: &Flow) -> Option<FlowIndex> {
         let number = FlowIndex((self.numbers.find(hasher.flow(flow))? - 1) as u16);
         (self.announced.find(number) == Some(*flow)).then_some(number)
     }
 
-    /// This number is this flow from here on; false if there is no room. A flow without SCI is never met in this mode,
-    /// and has none.
+    /// Binds this number to this flow. False if there is no room, or the flow has no SCI: such flows do not
+    /// occur in this mode.
     pub(crate) fn add(&mut self, hasher: &Hasher, index: FlowIndex, flow: Flow) -> bool {
         if flow.sci().is_none() {
             return false;
@@ -50,7 +50,7 @@ impl KnownFlows {
         true
     }
 
-    /// The peer has withdrawn this number.
+    /// Removes a number that the peer has withdrawn.
     pub(crate) fn remove(&mut self, hasher: &Hasher, index: FlowIndex) {
         let Some(flow) = self.announced.find(index) else { return };
         self.announced.remove(index);
@@ -60,13 +60,13 @@ impl KnownFlows {
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(crate) fn clear(&mut self) {
         self.announced.clear();
         self.numbers.clear();
     }
 
-    /// How many there are.
+    /// Number of flows.
     pub(crate) const fn len(&self) -> usize {
         self.announced.len()
     }

@@ -1,15 +1,15 @@
-//! What comes from one peer: epochs, keys, PNs.
+//! Reception from one peer: epochs, keys, PNs.
 //!
-//! Up to three epochs are known: the one in use, the next one, which the peer takes into use when it needs it, and the
-//! one before, for as long as its packets may be under way. A packet is tried with their keys in this order. It is
-//! one of the peer's if what comes out is a header of a flow that the peer has announced, about 180 bits that
-//! nobody meets by chance (test `random_packets_are_never_delivered`); and it is delivered if its PN was not used in
-//! that epoch. What fails changes nothing.
+//! Up to three epochs are known: the one in use, the next one, which the peer uses when it needs it, and the
+//! previous one, while its packets may be in flight. A packet is tried with their keys in this order. It is
+//! the peer's if decryption yields a header of an announced flow: about 180 bits that nobody hits by chance
+//! (test `random_packets_are_never_delivered`). It is delivered if its PN was not used in that epoch. A
+//! failed packet changes nothing.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 use super::associations::{Association, Associations, Standing};
 use super::header::{HEADER_OCTETS, read};
@@ -17,46 +17,46 @@ use super::window::{FragmentKind, Freshness};
 use crate::counters::InDiscard;
 use crate::exchange::EPOCH_OVERLAP;
 
-/// Epochs that are known at a time, and so keys that are tried on a packet.
+/// Most known epochs, and so most keys tried on a packet.
 pub(crate) const EPOCHS: usize = 3;
 
-/// A packet of the peer's.
+/// A decrypted packet of the peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Opened {
-    /// The beginning of the fragment: addresses, SecTAG, four octets. Behind it comes what follows the header in the
-    /// packet.
+    /// Beginning of the fragment: addresses, SecTAG, four octets. The octets behind the packet's header
+    /// follow.
     pub(crate) header: [u8; HEADER_OCTETS],
-    /// The same, taken apart.
-    pub(crate) taken: Taken,
-    /// How much of the frame it is.
+    /// The same, parsed.
+    pub(crate) taken: ParsedFrame,
+    /// Share of the frame.
     pub(crate) kind: FragmentKind,
-    /// The same number for the parts of one frame, and for nothing else that is under way; not 0. 62 bits.
+    /// Common number of the fragments of one frame, unique among frames in flight; not 0. 62 bits.
     pub(crate) serial: u64,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownEpoch {
     epoch: u32,
     key: HeaderKey,
-    /// When a newer one has taken its place.
+    /// Expiry time, once a newer epoch has replaced it.
     until: Option<Instant>,
     received: Associations,
 }
 
-impl Known {
+impl KnownEpoch {
     fn is_gone(&self, now: Instant) -> bool {
         self.until.is_some_and(|until| now >= until)
     }
 }
 
-/// The receiving end.
+/// Receiver of header encryption.
 #[derive(Debug)]
 pub(crate) struct Opener {
-    /// By rising epoch.
-    epochs: ArrayVec<Known, EPOCHS>,
-    /// Which of them is in use.
+    /// In ascending order.
+    epochs: ArrayVec<KnownEpoch, EPOCHS>,
+    /// Index of the epoch in use.
     current: usize,
-    /// Memory for epochs to come.
+    /// Memory for future epochs.
     spare: ArrayVec<Associations, EPOCHS>,
 }
 
@@ -70,15 +70,15 @@ impl Opener {
         }
     }
 
-    /// Another generation: forgets all epochs.
+    /// Begins a generation: forgets all epochs.
     pub(crate) fn begin(&mut self) {
         while !self.epochs.is_empty() {
             self.forget(0);
         }
     }
 
-    /// From here on packets of this epoch are accepted: true if so. One that is older than the newest is not: it would
-    /// begin with an empty window.
+    /// Accepts packets of this epoch from now on. False if it is older than the newest: it would begin with
+    /// an empty window.
     pub(crate) fn install(&mut self, epoch: u32, key: HeaderKey) -> bool {
         if self.epochs.iter().any(|known| known.epoch == epoch) {
             return true;
@@ -87,40 +87,40 @@ impl Opener {
             return false;
         }
         if self.epochs.is_full() {
-            // The one before the one in use; or, in front of that, one that the peer has passed over.
+            // Evicts the epoch before the current one, or else one that the peer has skipped.
             self.forget(if self.current > 0 { 0 } else { 1 });
         }
         let Some(mut received) = self.spare.pop() else { return false };
         received.clear();
-        self.epochs.push(Known { epoch, key, until: None, received });
+        self.epochs.push(KnownEpoch { epoch, key, until: None, received });
         true
     }
 
-    /// The epochs that are known, the oldest first.
+    /// The known epochs, the oldest first.
     pub(crate) fn epochs(&self) -> impl Iterator<Item = u32> {
         self.epochs.iter().map(|known| known.epoch)
     }
 
-    /// The newest epoch of which a packet came.
+    /// The newest epoch of a received packet.
     #[cfg(test)]
     pub(crate) fn epoch(&self) -> Option<u32> {
         self.epochs.get(self.current).map(|known| known.epoch)
     }
 
-    /// Forgets the epoch before when its time is over.
+    /// Forgets the previous epoch when its time is over.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         while self.epochs.first().is_some_and(|known| known.is_gone(now)) {
             self.forget(0);
         }
     }
 
-    /// When [`Opener::tend`] has something to do.
-    pub(crate) fn due(&self) -> Option<Instant> {
+    /// Next time for [`Opener::handle_timeout`].
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.epochs.first()?.until
     }
 
-    /// Opens a packet, and uses up its PN. `is_announced` tells whether a flow is one of the peer's. Six blocks of AES
-    /// and three searches at most.
+    /// Opens a packet, and uses up its PN. `is_announced` tells whether a flow is one of the peer's. At most
+    /// six AES blocks and three searches.
     ///
     /// # Errors
     /// [`InDiscard`]: the packet is not delivered, and has changed nothing.
@@ -144,16 +144,16 @@ impl Opener {
                 failure = InDiscard::UnknownFlow;
                 continue;
             }
-            let serial = known.use_up(&taken, kind)?;
+            let serial = known.consume(&taken, kind)?;
             let opened = Opened { header, taken, kind, serial };
-            self.came(now, place);
+            self.note_epoch_used(now, place);
             return Ok(opened);
         }
         Err(failure)
     }
 
-    /// A packet of this epoch came: it is in use from here on, and those before it go.
-    fn came(&mut self, now: Instant, place: usize) {
+    /// Makes the epoch of a received packet the current one, and expires those before it.
+    fn note_epoch_used(&mut self, now: Instant, place: usize) {
         if place <= self.current {
             return;
         }
@@ -172,9 +172,9 @@ impl Opener {
     }
 }
 
-impl Known {
-    /// Uses up a PN; a number that this epoch, SA and PN alone have.
-    fn use_up(&mut self, taken: &Taken, kind: FragmentKind) -> Result<u64, InDiscard> {
+impl KnownEpoch {
+    /// Uses up a PN. Returns a number unique to this epoch, SA and PN.
+    fn consume(&mut self, taken: &ParsedFrame, kind: FragmentKind) -> Result<u64, InDiscard> {
         let sci = taken.flow.sci().ok_or(InDiscard::NotValid)?;
         let pn = taken.fields.pn;
         let of = Association::new(sci, taken.fields.an(), pn);

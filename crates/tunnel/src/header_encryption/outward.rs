@@ -3,31 +3,31 @@
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use wire::time::Instant;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::HeaderEncryption;
 use super::associations::Standing;
 use super::sealer::Sealer;
-use super::waiting::Gone;
+use super::waiting::ReleasedFrame;
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
-use crate::forwarding::{PeerFacts, Shared};
+use crate::forwarding::{PeerContext, Shared};
 use crate::identifier::Outward;
-use crate::numbering::{announce, give_number};
+use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
 
-/// Who keeps asking does so at most this often.
+/// Minimum interval between repeated requests.
 const AGAIN: Duration = Duration::from_secs(1);
 
 impl HeaderEncryption {
-    /// The packets of a frame; none if it waits.
+    /// Packets of a frame; none if it waits.
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         frame: &[u8],
     ) -> Outward {
         Sealer::admit(taken, frame)?;
@@ -35,14 +35,14 @@ impl HeaderEncryption {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = shared.hasher.flow(&taken.flow);
-        give_number(&mut self.flows, now, shared, hash, &taken.flow)?;
+        assign_number(&mut self.flows, now, shared, hash, &taken.flow)?;
         let given = self.flows.find(now, hash, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
-        announce(now, facts, shared, given);
+        announce(now, context, shared, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
         let standing = if acknowledged { Standing::Known } else { Standing::Newcomer };
-        let epoch = self.take_pn(now, facts, shared, taken, standing)?;
+        let epoch = self.take_pn(now, context, shared, taken, standing)?;
         if acknowledged && !self.waiting.holds(index) {
-            return self.seal(facts, counters, taken, epoch, frame);
+            return self.seal(context, counters, taken, epoch, frame);
         }
         self.waiting.push(now, index, epoch, frame)?;
         counters.out_pkts_waited += 1;
@@ -50,71 +50,72 @@ impl HeaderEncryption {
         Ok(ArrayVec::new())
     }
 
-    /// Takes a PN, which may begin the next epoch; and asks for one behind it.
+    /// Takes a PN, which may begin the next epoch, and requests another epoch after it.
     fn take_pn(
         &mut self,
         now: Instant,
-        facts: &PeerFacts,
+        context: &PeerContext,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let before = self.sealer.epoch();
         if self.flows.run_short() {
-            // Another one is tried with the next frame, until numbers run out.
+            // The next frame retries, until numbers run out.
             let _ = self.sealer.start_next(now);
         }
         let epoch = self.sealer.take_pn(now, taken, standing);
         if self.sealer.epoch() != before {
             self.flows.begin_epoch();
         }
-        self.want_epoch(now, facts, shared);
+        self.want_epoch(now, context, shared);
         epoch
     }
 
-    /// Asks for the next epoch if none is in readiness; again if it does not come.
-    fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
+    /// Requests the next epoch if none is in reserve; again if it does not come.
+    fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
         let Some(newest) = self.sealer.wants_epoch_after() else { return };
         if self.wanted.is_some_and(|(after, wanted)| after == newest && now.since(wanted) < AGAIN) {
             return;
         }
-        let (peer, generation) = (facts.peer, facts.generation);
-        if shared.events.tell(Event::WantEpoch { peer, generation, newest }) {
+        let (peer, generation) = (context.peer, context.generation);
+        if shared.events.tell(Event::EpochWanted { peer, generation, newest }) {
             self.wanted = Some((newest, now));
         }
     }
 
     fn seal(
         &mut self,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
-        taken: &Taken,
+        taken: &ParsedFrame,
         epoch: u32,
         frame: &[u8],
     ) -> Outward {
-        let packets = self.sealer.seal(taken, epoch, frame, facts.path_payload)?;
+        let packets = self.sealer.seal(taken, epoch, frame, context.path_payload)?;
         counters.out_pkts_split += u64::from(packets.len() == 2);
         Ok(packets)
     }
 
-    /// Takes a frame that waited and may go now, with its packets: [`Waiting::frame`](super::waiting::Waiting::frame).
-    /// What cannot go is dropped and counted; at most as many as wait.
+    /// Takes a waiting frame that may go now, with its packets:
+    /// [`Waiting::frame`](super::waiting::Waiting::frame). Drops and counts frames that cannot go; at most as
+    /// many as wait.
     pub(crate) fn poll_released(
         &mut self,
         now: Instant,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
-    ) -> Option<(ArrayVec<Packet, 2>, Gone)> {
+    ) -> Option<(ArrayVec<Packet, 2>, ReleasedFrame)> {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
-        while let Some(gone) = self.waiting.poll() {
-            let frame = self.waiting.frame(gone);
-            let sealed = Taken::parse(frame)
+        while let Some(released) = self.waiting.poll() {
+            let frame = self.waiting.frame(released);
+            let sealed = ParsedFrame::parse(frame)
                 .map_err(|_| OutDiscard::TooShort)
-                .and_then(|taken| self.sealer.seal(&taken, gone.epoch, frame, facts.path_payload));
+                .and_then(|taken| self.sealer.seal(&taken, released.epoch, frame, context.path_payload));
             match sealed {
                 Ok(packets) => {
                     counters.out_pkts_split += u64::from(packets.len() == 2);
-                    return Some((packets, gone));
+                    return Some((packets, released));
                 }
                 Err(reason) => counters.count_out(reason),
             }
@@ -122,8 +123,8 @@ impl HeaderEncryption {
         None
     }
 
-    /// The octets of a frame that [`HeaderEncryption::poll_released`] has just taken.
-    pub(crate) fn released_frame(&self, gone: Gone) -> &[u8] {
-        self.waiting.frame(gone)
+    /// Octets of a frame that [`HeaderEncryption::poll_released`] has just taken.
+    pub(crate) fn released_frame(&self, released: ReleasedFrame) -> &[u8] {
+        self.waiting.frame(released)
     }
 }

@@ -1,8 +1,8 @@
-//! What goes to one peer: epochs, PNs, headers.
+//! Transmission to one peer: epochs, PNs, headers.
 //!
-//! Two packets with the same P2 under one key would show that they belong together, and a PN that comes again would
-//! be refused by the receiver. So an SA that begins again takes the next epoch into use, for all SAs, and the peer's
-//! acknowledgement of that epoch has come before:
+//! Two packets with the same P2 under one key would show that they belong together, and the receiver would
+//! reject a repeated PN. So an SA that restarts takes the next epoch into use, for all SAs. The peer has
+//! acknowledged that epoch before.
 //!
 //! | PN of an SA in this epoch | what becomes of the frame |
 //! |---|---|
@@ -15,11 +15,11 @@
 //!
 //! An epoch also ends after an hour.
 //!
-//! The last two rows are ours: both ends of an SA that restart before it has sent more PNs than the window has would
-//! otherwise have nothing delivered until they come past the highest one. Copies that a network makes come soon, and
-//! have higher PNs between them. One that comes late is taken for a restart only among the first PNs of an SA; it then
-//! costs an epoch, which others lose nothing by, and goes to a station that refuses it. Whoever sends such copies on
-//! purpose has no more of it than one who restarts: an epoch a second.
+//! The last two rows are ours. Without them, both ends of an SA that restart before it has filled a window
+//! would have nothing delivered until they pass the highest PN. Copies that a network makes arrive soon, with
+//! higher PNs between them. A late copy is taken for a restart only among the first PNs of an SA. It then
+//! costs an epoch, which harms nobody, and goes to a station that rejects it. An attacker who sends such
+//! copies gains no more than by restarts: an epoch a second.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -27,23 +27,23 @@ use core::time::Duration;
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
 use wire::Instant;
-use wire::tunnel::Taken;
+use wire::tunnel::ParsedFrame;
 
 use super::associations::{Association, Associations, Standing};
-use super::header::{HEADER_OCTETS, PREFIX_OCTETS, TASTE_OCTETS, carries, compose};
+use super::header::{HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, carries, compose};
 use super::window::{FragmentKind, Freshness, PnWindow};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
 
-/// A sender begins no two epochs in less than this.
+/// Minimum time between the starts of two epochs.
 pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
-/// The life of an epoch, if the next one is ready: whatever somebody did to its windows ends with it.
+/// Lifetime of an epoch, if the next one is ready. It also ends whatever an attacker did to its windows.
 const EPOCH_LIFE: Duration = Duration::from_secs(3600);
-/// So many PNs that come again, without a higher one between, are no copies but another beginning of the SA.
+/// Repeated PNs without a higher one between that indicate a restart of the SA, not copies.
 const REPEATS_OF_A_RESTART: u8 = 4;
-/// PNs that an SA begins with: one of them that comes again ...
+/// First PNs of an SA: a repeated one of these ...
 const FIRST_PNS: u32 = 1024;
-/// ... this far below the newest is no copy either.
+/// ... this far below the newest indicates a restart too.
 const FALL_OF_A_RESTART: u32 = 64;
 
 #[derive(Debug)]
@@ -51,15 +51,15 @@ struct InUse {
     epoch: u32,
     key: HeaderKey,
     since: Instant,
-    /// The end of its life.
+    /// End of its lifetime.
     ends: Instant,
 }
 
-/// The sending end.
+/// Sender of header encryption.
 #[derive(Debug)]
 pub(crate) struct Sealer {
     current: Option<InUse>,
-    /// Acknowledged, and not used before it is needed.
+    /// The next epoch, acknowledged and not yet needed.
     next: Option<(u32, HeaderKey)>,
     sent: Associations,
 }
@@ -70,14 +70,14 @@ impl Sealer {
         Self { current: None, next: None, sent: Associations::new() }
     }
 
-    /// Another generation: forgets all epochs.
+    /// Begins a generation: forgets all epochs.
     pub(crate) fn begin(&mut self) {
         (self.current, self.next) = (None, None);
         self.sent.clear();
     }
 
-    /// The peer has acknowledged this epoch. The first is used at once; one that is not newer than those that are known
-    /// changes nothing.
+    /// Installs an epoch that the peer has acknowledged. Uses the first one at once. Ignores one that is not
+    /// newer than the known ones.
     pub(crate) fn install(&mut self, now: Instant, epoch: u32, key: HeaderKey) {
         let newest = self.next.as_ref().map(|&(epoch, _)| epoch).or(self.epoch());
         if newest.is_some_and(|newest| epoch <= newest) {
@@ -95,16 +95,17 @@ impl Sealer {
         self.current.as_ref().map(|current| current.epoch)
     }
 
-    /// The newest epoch, if the next one is wanted: none is in readiness.
+    /// The newest epoch, if the next one is wanted because none is in reserve.
     pub(crate) fn wants_epoch_after(&self) -> Option<u32> {
         if self.next.is_none() { self.epoch() } else { None }
     }
 
-    /// Whether the frame can be carried in this mode at all.
+    /// Checks that this mode can carry the frame.
     ///
     /// # Errors
-    /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`], [`OutDiscard::TooShort`].
-    pub(crate) fn admit(taken: &Taken, frame: &[u8]) -> Result<(), OutDiscard> {
+    /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`],
+    /// [`OutDiscard::TooShort`].
+    pub(crate) fn admit(taken: &ParsedFrame, frame: &[u8]) -> Result<(), OutDiscard> {
         if carries(taken) {
             return if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) };
         }
@@ -117,16 +118,16 @@ impl Sealer {
         })
     }
 
-    /// Uses up the PN of a frame, in the order in which frames come from the LAN, in the next epoch if it cannot be used
-    /// in this one. Which epoch it was. `standing`: whether the peer knows its flow.
+    /// Uses up the PN of a frame, in the frames' order on the LAN. Begins the next epoch if this one cannot
+    /// use it. Returns the epoch. `standing`: whether the peer knows its flow.
     ///
     /// # Errors
-    /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`], [`OutDiscard::Repeated`],
-    /// [`OutDiscard::Crowded`].
+    /// [`OutDiscard::NoSci`], [`OutDiscard::NoEpoch`], [`OutDiscard::EpochAwaited`],
+    /// [`OutDiscard::Repeated`], [`OutDiscard::Crowded`].
     pub(crate) fn take_pn(
         &mut self,
         now: Instant,
-        taken: &Taken,
+        taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
         let (of, pn) = association(taken)?;
@@ -152,39 +153,40 @@ impl Sealer {
         Ok(epoch)
     }
 
-    /// The packets of a frame whose flow the peer knows and whose PN was taken in `epoch`: one, or two if it exceeds
-    /// `path_payload` octets. Two blocks of AES for each packet.
+    /// Packets of a frame whose flow the peer knows and whose PN was taken in `epoch`: one, or two if it
+    /// exceeds `path_payload` octets. Two AES blocks for each packet.
     ///
     /// # Errors
     /// [`OutDiscard`]: nothing is sent. [`OutDiscard::Overtaken`] only if another epoch has begun since.
     pub(crate) fn seal(
         &mut self,
-        taken: &Taken,
+        taken: &ParsedFrame,
         epoch: u32,
         frame: &[u8],
         path_payload: usize,
     ) -> Result<ArrayVec<Packet, 2>, OutDiscard> {
         let prefix = frame.first_chunk().ok_or(OutDiscard::TooShort)?;
-        let portions = cut(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
+        let fragments = split_frame(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
         let current = self.current.as_ref().ok_or(OutDiscard::NoEpoch)?;
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
-        let seal = |(kind, octets)| seal_portion(&current.key, prefix, frame, kind, octets);
-        portions.into_iter().map(seal).collect()
+        let seal = |(kind, octets)| seal_fragment(&current.key, prefix, frame, kind, octets);
+        fragments.into_iter().map(seal).collect()
     }
 
-    /// Uses up a PN in an epoch that began after it was taken. That frame is older than those that have been sent since,
-    /// so whatever its PN is, its SA does not begin again with it. A newcomer still, though its flow is known by now: else
-    /// a flood of new flows would have the room of known ones when their frames are released.
-    fn take_again(sent: &mut Associations, taken: &Taken) -> Result<(), OutDiscard> {
+    /// Uses up a PN in an epoch that began after the PN was taken. The frame is older than later ones already
+    /// sent, so its PN never indicates a restart. Its SA still counts as a newcomer although the flow is
+    /// known by now: otherwise a flood of new flows would take the room of known ones when their frames are
+    /// released.
+    fn take_again(sent: &mut Associations, taken: &ParsedFrame) -> Result<(), OutDiscard> {
         let (of, pn) = association(taken)?;
         let (_, window) = sent.find_or_open(of, Standing::Newcomer).ok_or(OutDiscard::Overtaken)?;
         let freshness = window.admit(pn);
         if freshness == Freshness::New { Ok(()) } else { Err(OutDiscard::Overtaken) }
     }
 
-    /// Takes the next epoch into use, in which no SA has sent anything.
+    /// Begins the next epoch, in which no SA has sent anything.
     ///
     /// # Errors
     /// [`OutDiscard::EpochAwaited`].
@@ -200,12 +202,12 @@ impl Sealer {
     }
 }
 
-/// Whether a PN that was sent already shows by itself that its SA begins again.
+/// True if a repeated PN alone indicates a restart of its SA.
 fn begins_again(window: &PnWindow, pn: u32) -> bool {
     pn < FIRST_PNS && window.below_newest(pn) >= FALL_OF_A_RESTART
 }
 
-fn association(taken: &Taken) -> Result<(Association, u32), OutDiscard> {
+fn association(taken: &ParsedFrame) -> Result<(Association, u32), OutDiscard> {
     let sci = taken.flow.sci().ok_or(OutDiscard::NoSci)?;
     let pn = taken.fields.pn;
     Ok((Association::new(sci, taken.fields.an(), pn), pn))
@@ -217,31 +219,32 @@ impl Default for Sealer {
     }
 }
 
-/// Which octets of a frame of so many go into which packet; `None` if it does not fit into two. The second packet
-/// repeats addresses and SecTAG. Both have one size, as in identifier mode: the kernel takes a stream of them in one call.
-fn cut(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentKind, Range<usize>), 2>> {
+/// Splits a frame into the octets of each packet; `None` if two packets do not hold it. The second packet
+/// repeats addresses and SecTAG. Both have one size, as in identifier mode: the kernel accepts a stream of
+/// them in one call.
+fn split_frame(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentKind, Range<usize>), 2>> {
     if octets <= path_payload {
         return Some(ArrayVec::from_iter([(FragmentKind::Whole, 0..octets)]));
     }
     let first = (octets + PREFIX_OCTETS).div_ceil(2);
-    // A part has at least the octets that its header takes.
-    if first > path_payload || octets < first + TASTE_OCTETS {
+    // A fragment has at least as many octets as its header takes.
+    if first > path_payload || octets < first + SAMPLE_OCTETS {
         return None;
     }
     Some(ArrayVec::from([(FragmentKind::First, 0..first), (FragmentKind::Second, first..octets)]))
 }
 
 /// One packet of a frame.
-fn seal_portion(
+fn seal_fragment(
     key: &HeaderKey,
     prefix: &[u8; PREFIX_OCTETS],
     frame: &[u8],
     kind: FragmentKind,
     octets: Range<usize>,
 ) -> Result<Packet, OutDiscard> {
-    let taste_at = octets.start.max(PREFIX_OCTETS);
-    let taste = frame.get(taste_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
-    let mut header = compose(prefix, taste, kind);
+    let sample_at = octets.start.max(PREFIX_OCTETS);
+    let sample = frame.get(sample_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
+    let mut header = compose(prefix, sample, kind);
     key.encrypt(&mut header);
-    Ok(Packet { header: header.into_iter().collect(), body: taste_at + TASTE_OCTETS..octets.end })
+    Ok(Packet { header: header.into_iter().collect(), body: sample_at + SAMPLE_OCTETS..octets.end })
 }

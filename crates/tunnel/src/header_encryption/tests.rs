@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use suite::tunnel::{EpochSecret, HeaderKey};
 use wire::Instant;
-use wire::tunnel::{Flow, Taken};
+use wire::tunnel::{Flow, ParsedFrame};
 
 use super::HEADER_OCTETS;
 use super::associations::{ASSOCIATIONS, NEWCOMERS, Standing};
@@ -37,8 +37,8 @@ fn frame(station: u8, an: u8, pn: u32, octets: usize) -> Vec<u8> {
     frame
 }
 
-fn taken(frame: &[u8]) -> Taken {
-    Taken::parse(frame).expect("a MACsec frame")
+fn taken(frame: &[u8]) -> ParsedFrame {
+    ParsedFrame::parse(frame).expect("a MACsec frame")
 }
 
 fn of_stations(flow: &Flow) -> bool {
@@ -140,7 +140,7 @@ proptest! {
             let discard = open(&mut beset, now, &forged).expect_err("forged");
             prop_assert!(matches!(discard, InDiscard::NotValid | InDiscard::UnknownFlow));
             prop_assert_eq!(open(&mut beset, now, &genuine), open(&mut pure, now, &genuine));
-            prop_assert_eq!((beset.epoch(), beset.due()), (pure.epoch(), pure.due()));
+            prop_assert_eq!((beset.epoch(), beset.poll_timeout()), (pure.epoch(), pure.poll_timeout()));
             before = genuine;
         }
     }
@@ -189,7 +189,7 @@ proptest! {
     }
 }
 
-/// What comes of a station's frames, by the sender's rules.
+/// Outcome of a station's frames by the sender's rules.
 #[test]
 fn epochs_begin_when_an_sa_begins_again() {
     let mut sealer = sealer(1);
@@ -366,13 +366,13 @@ fn epochs_overlap_and_go() {
     sealer.take_pn(at(1000), &taken(&frame(1, 0, 60_000, 64)), Standing::Known).expect("ahead");
     let new = send(&mut sealer, at(1000), &frame(1, 0, 1, 64)).expect("the next epoch").remove(0);
     assert!(open(&mut opener, at(9000), &old[1]).is_ok(), "as long as nothing of the next came");
-    assert_eq!((opener.epoch(), opener.due()), (Some(1), None));
+    assert_eq!((opener.epoch(), opener.poll_timeout()), (Some(1), None));
     assert!(open(&mut opener, at(10_000), &new).is_ok());
-    assert_eq!((opener.epoch(), opener.due()), (Some(2), Some(at(12_000))));
+    assert_eq!((opener.epoch(), opener.poll_timeout()), (Some(2), Some(at(12_000))));
     assert!(open(&mut opener, at(11_999), &old[2]).is_ok());
     assert_eq!(open(&mut opener, at(12_000), &old[3]), Err(InDiscard::NotValid), "before it is tended to");
     opener.handle_timeout(at(12_000));
-    assert_eq!((opener.epoch(), opener.due()), (Some(2), None));
+    assert_eq!((opener.epoch(), opener.poll_timeout()), (Some(2), None));
     assert_eq!(open(&mut opener, at(12_000), &new), Err(InDiscard::Replayed));
     assert!(!opener.install(1, key(1)), "an epoch does not come back with an empty window");
     assert!(opener.install(2, key(2)));

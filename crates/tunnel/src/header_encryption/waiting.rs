@@ -1,9 +1,10 @@
 //! Frames of flows that the peer does not know yet.
 //!
-//! There is no long form in this mode, so a new flow's frames wait until its announcement is acknowledged: in order,
-//! and nothing of the flow overtakes them. A frame waits for [`WAIT`] at most; [`FRAMES_PER_FLOW`] of a flow and
-//! [`FRAMES`] towards a peer have room, in memory that is there from the beginning: who makes up flows on the LAN
-//! costs others their wait, and no memory (test `a_flood_of_flows_stays_in_its_memory`).
+//! This mode has no long form. So a new flow's frames wait in order until its announcement is acknowledged,
+//! and no frame of the flow overtakes them. A frame waits for [`WAIT`] at most. There is room for
+//! [`FRAMES_PER_FLOW`] of a flow and [`FRAMES`] towards a peer, in memory allocated at the start: an attacker
+//! who invents flows on the LAN costs others their wait, and no memory (test
+//! `a_flood_of_flows_stays_in_its_memory`).
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -15,19 +16,19 @@ use wire::tunnel::FlowIndex;
 
 use crate::counters::OutDiscard;
 
-/// How long a frame waits.
+/// Maximum wait of a frame.
 pub(crate) const WAIT: Duration = Duration::from_millis(100);
-/// Frames of one flow that wait.
+/// Most waiting frames of one flow.
 pub(crate) const FRAMES_PER_FLOW: usize = 64;
-/// Frames towards one peer that wait.
+/// Most waiting frames towards one peer.
 pub(crate) const FRAMES: usize = 256;
 
-/// A frame that may go; its octets are [`Waiting::frame`] until another one is to wait.
+/// A released frame. Its octets are [`Waiting::frame`] until the next frame is queued.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Gone {
+pub(crate) struct ReleasedFrame {
     /// Its flow.
     pub(crate) flow: FlowIndex,
-    /// The epoch in which its PN was taken.
+    /// The epoch of its PN.
     pub(crate) epoch: u32,
     slot: u16,
 }
@@ -37,25 +38,25 @@ struct Slot {
     arrived: Instant,
     epoch: u32,
     octets: usize,
-    /// The slot behind it: of the same flow, or of the free ones.
+    /// Next slot of the same flow, or of the free list.
     next: Option<u16>,
 }
 
-/// The frames of one flow that wait, never none.
+/// Waiting frames of one flow, never empty.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
     flow: FlowIndex,
     first: u16,
     last: u16,
     frames: usize,
-    /// The peer knows the flow: they go, one after the other.
+    /// True if the peer knows the flow: its frames go one after the other.
     announced: bool,
 }
 
-/// The frames towards one peer that wait.
+/// Waiting frames towards one peer.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// Without order, and no more than frames.
+    /// In no order; at most one for each frame.
     queues: Vec<Queue>,
     slots: Box<[Slot]>,
     octets: Box<[u8]>,
@@ -82,18 +83,18 @@ impl Waiting {
         }
     }
 
-    /// Whether frames of this flow wait: another has to wait behind them. Looks at each flow that has some,
-    /// [`FRAMES`] at most.
+    /// True if frames of this flow wait: another one has to wait behind them. Looks at each flow with waiting
+    /// frames, [`FRAMES`] at most.
     pub(crate) fn holds(&self, flow: FlowIndex) -> bool {
         self.place(flow).is_some()
     }
 
-    /// Whether none waits.
+    /// True if no frame waits.
     pub(crate) const fn is_empty(&self) -> bool {
         self.queues.is_empty()
     }
 
-    /// Has a frame wait behind those of its flow.
+    /// Queues a frame behind those of its flow.
     ///
     /// # Errors
     /// [`OutDiscard::WaitFull`], [`OutDiscard::TooLong`].
@@ -128,28 +129,28 @@ impl Waiting {
         Ok(())
     }
 
-    /// The peer knows the flow: its frames may go. False if there are none.
+    /// Releases the frames of a flow that the peer knows. False if there are none.
     pub(crate) fn release(&mut self, flow: FlowIndex) -> bool {
         let Some(place) = self.place(flow) else { return false };
         self.queues[place].announced = true;
         true
     }
 
-    /// Takes the next frame that may go; of one flow the oldest first.
-    pub(crate) fn poll(&mut self) -> Option<Gone> {
+    /// Takes the next released frame; of one flow the oldest first.
+    pub(crate) fn poll(&mut self) -> Option<ReleasedFrame> {
         let place = self.queues.iter().position(|queue| queue.announced)?;
         let flow = self.queues[place].flow;
         let slot = self.take_first(place);
-        Some(Gone { flow, epoch: self.slots[usize::from(slot)].epoch, slot })
+        Some(ReleasedFrame { flow, epoch: self.slots[usize::from(slot)].epoch, slot })
     }
 
-    /// The octets of a frame that has just been taken.
-    pub(crate) fn frame(&self, gone: Gone) -> &[u8] {
-        let start = usize::from(gone.slot) * self.frame_octets;
-        &self.octets[start..start + self.slots[usize::from(gone.slot)].octets]
+    /// Octets of a frame that has just been taken.
+    pub(crate) fn frame(&self, released: ReleasedFrame) -> &[u8] {
+        let start = usize::from(released.slot) * self.frame_octets;
+        &self.octets[start..start + self.slots[usize::from(released.slot)].octets]
     }
 
-    /// Discards what has waited for too long: how many frames. [`FRAMES`] at most.
+    /// Discards frames past the maximum wait. Returns their number, [`FRAMES`] at most.
     pub(crate) fn expire(&mut self, now: Instant) -> u64 {
         let (mut expired, mut place) = (0, 0);
         while let Some(queue) = self.queues.get(place) {
@@ -157,14 +158,14 @@ impl Waiting {
                 place += 1;
                 continue;
             }
-            // The flow's next frame stands here now; or, if it has none, another flow.
+            // This index now holds the flow's next frame, or another flow.
             self.take_first(place);
             expired += 1;
         }
         expired
     }
 
-    /// Discards all of them: how many.
+    /// Discards all frames. Returns their number.
     pub(crate) fn clear(&mut self) -> u64 {
         let mut cleared = 0;
         while !self.queues.is_empty() {
@@ -208,8 +209,8 @@ mod tests {
     }
 
     fn polled(waiting: &mut Waiting) -> Option<(u16, u32, Vec<u8>)> {
-        let gone = waiting.poll()?;
-        Some((gone.flow.0, gone.epoch, waiting.frame(gone).to_vec()))
+        let released = waiting.poll()?;
+        Some((released.flow.0, released.epoch, waiting.frame(released).to_vec()))
     }
 
     fn released(waiting: &mut Waiting) -> Vec<(u16, u32, Vec<u8>)> {

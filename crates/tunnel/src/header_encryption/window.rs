@@ -1,4 +1,4 @@
-//! Which PNs of one (epoch, SCI, AN, region) have been used: the memory of a receiver, and of a sender.
+//! Used PNs of one (epoch, SCI, AN, region), for a receiver and for a sender.
 //!
 //! ```text
 //!   0            floor                                                                   2^29 - 1
@@ -6,48 +6,49 @@
 //!                     32 PNs each, 64 of them at most: what is not in one of them is new
 //! ```
 //!
-//! PNs are 32 bits and wrap (XPN sends the low half), so they are kept in eight regions by their three highest bits, each with
-//! a window of its own: within a region they are numbers, and nothing comes round. A window remembers the PNs of the 64
-//! highest blocks that were used; all below the lowest of them count as used. So a jump ahead costs a block, and nothing that was
-//! sent before it becomes late by it.
+//! PNs have 32 bits and wrap (XPN sends the low half). So eight regions, by the three highest bits, have a
+//! window each: within a region PNs are plain numbers. A window remembers the PNs of the 64 highest used
+//! blocks; all PNs below the lowest of them count as used. A jump ahead costs one block, and makes no earlier
+//! PN late.
 //!
-//! A sender cannot verify the frames of its LAN. Whoever knows a station's addresses can have a frame sent with any PN, and
-//! with 64 of them, all ahead, the floor would pass the station's own. So if frames that are not the highest keep coming, a
-//! sender refuses blocks far ahead of those, and lets PNs go on where they are. What it does send a receiver takes: whatever
-//! block it has beyond the sender's 64, the sender has given up before ([`PnWindow::commit`], test
+//! A sender cannot verify the frames of its LAN. An attacker who knows a station's addresses can have a frame
+//! sent with any PN. With 64 of them, all ahead, the floor would pass the station's own. So if frames below
+//! the highest keep coming, a sender rejects blocks far ahead of them, and lets the station's PNs continue. A
+//! receiver accepts everything that its sender sends: it holds more blocks than the sender's 64 only where
+//! the sender has given blocks up before ([`PnWindow::commit`], test
 //! `a_receiver_in_order_takes_whatever_its_sender_sends`).
 
 /// PNs that share a block, two bits each.
 pub(crate) const PNS_PER_BLOCK: u32 = 32;
-/// Blocks that are remembered. Without jumps a frame may fall 2016 PNs behind the newest of its SA.
+/// Remembered blocks. Without jumps a frame may fall 2016 PNs behind the newest of its SA.
 pub(crate) const BLOCKS: usize = 64;
-/// The lower blocks: who speaks there is overtaken by others.
+/// Boundary of the lower blocks: a frame there is being overtaken.
 const LOW: usize = BLOCKS / 2;
-/// As long as a PN stands below this place, it shows where its station is.
+/// Below this index, a PN indicates its station's position.
 const MIDDLE: usize = BLOCKS / 4 * 3;
-/// A frame in the lower blocks speaks for its station: a block far ahead is refused for each, so many at most.
+/// A frame in the lower blocks earns its station one rejection of a block far ahead; maximum of such credits.
 const MOST_CREDIT: u8 = 16;
 /// PNs of a region: those with the same three highest bits.
 const REGION: u32 = 1 << 29;
 
-/// The region that a PN stands in.
+/// Region of a PN.
 pub(crate) const fn region(pn: u32) -> u8 {
     (pn / REGION) as u8
 }
 
-/// How much of a frame a packet carries.
+/// Share of a frame in a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FragmentKind {
-    /// All of it.
+    /// Whole frame.
     Whole,
-    /// The first of two parts.
+    /// First of two fragments.
     First,
-    /// The second of two parts.
+    /// Second of two fragments.
     Second,
 }
 
 impl FragmentKind {
-    /// The bits of a PN that it uses up: with one of its parts a frame cannot come whole any more.
+    /// The bits of a PN that it uses up: after one of its fragments a frame cannot come whole any more.
     const fn bits(self) -> u64 {
         match self {
             Self::Whole => 0b11,
@@ -57,7 +58,7 @@ impl FragmentKind {
     }
 }
 
-/// Where a PN stands.
+/// Position of a PN in the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Freshness {
     /// Not used before.
@@ -66,34 +67,34 @@ pub(crate) enum Freshness {
     Seen,
     /// Below what is remembered.
     Late,
-    /// Far ahead of those that keep coming, and a sender has no room for it.
+    /// Far ahead of the current PNs, and a sender has no room for it.
     Crowded,
 }
 
-/// The PNs of one SA in one region of one epoch. Only PNs of that region may be given to it.
+/// The PNs of one SA in one region of one epoch. Accepts only PNs of that region.
 #[derive(Clone, Debug)]
 pub(crate) struct PnWindow {
-    /// Numbers of blocks, rising from `head` on.
+    /// Block numbers, ascending from `head`.
     numbers: [u32; BLOCKS],
     bits: [u64; BLOCKS],
     head: u8,
     len: u8,
-    /// Blocks below it are used, all of their PNs.
+    /// Blocks below it are used completely.
     floor: u32,
-    /// PNs that came again since there was a new one in the highest block.
+    /// Repeated PNs since the last new one in the highest block.
     repeats: u8,
-    /// Blocks that are refused for the sake of who is overtaken.
+    /// Rejections that overtaken frames have earned.
     credit: u8,
-    /// The block of who is overtaken.
+    /// Block of the overtaken frames.
     at: u32,
-    /// The block of the last new PN ...
+    /// Block of the last new PN ...
     last: u32,
-    /// ... and how far apart such blocks usually are: about the median.
+    /// ... and the usual distance between such blocks: about the median.
     step: u32,
 }
 
-/// The place of a block, counted from the lowest one, or where it would stand.
-type Place = Result<usize, usize>;
+/// Index of a block, counted from the lowest one, or its insertion index.
+type BlockPosition = Result<usize, usize>;
 
 impl PnWindow {
     /// Nothing is used yet.
@@ -112,7 +113,7 @@ impl PnWindow {
         }
     }
 
-    /// How far a PN stands below the highest one that was used.
+    /// Distance of a PN below the highest used one.
     pub(crate) fn below_newest(&self, pn: u32) -> u32 {
         let Some(highest) = self.len().checked_sub(1).map(|place| self.slot(place)) else { return 0 };
         let in_block = (u64::BITS - 1).saturating_sub(self.bits[highest].leading_zeros()) / 2;
@@ -120,13 +121,13 @@ impl PnWindow {
         newest.saturating_sub(pn % REGION)
     }
 
-    /// Where a fragment of the frame with this PN stands, for a receiver. Changes nothing.
+    /// Position of a fragment's PN, for a receiver. Changes nothing.
     #[cfg(test)]
     pub(crate) fn classify(&self, pn: u32, kind: FragmentKind) -> Freshness {
         self.classify_at(pn, kind, self.find(number(pn)))
     }
 
-    /// Judges and, if it is new, counts it as used. What a sender did send is not crowded.
+    /// Classifies a fragment's PN and marks it as used if it is new. A receiver has no crowded PNs.
     pub(crate) fn commit(&mut self, pn: u32, kind: FragmentKind) -> Freshness {
         let place = self.find(number(pn));
         let freshness = self.classify_at(pn, kind, place);
@@ -136,14 +137,14 @@ impl PnWindow {
         freshness
     }
 
-    /// The same for a sender, whose frames are whole and may be anybody's.
+    /// The same for a sender, whose frames are whole and may be forged.
     pub(crate) fn admit(&mut self, pn: u32) -> Freshness {
         let (number, found) = (number(pn), self.find(number(pn)));
         let freshness = self.classify_at(pn, FragmentKind::Whole, found);
         if freshness != Freshness::New {
             return freshness;
         }
-        // Frames come in order: of the highest block nothing is to be judged.
+        // Frames come in order: the highest block needs no check.
         if self.len() == BLOCKS
             && (found != Ok(BLOCKS - 1) || self.credit > 0)
             && !self.favours(number, found)
@@ -155,8 +156,8 @@ impl PnWindow {
         Freshness::New
     }
 
-    /// Whether a new PN has room in a full window, where a new block pushes the lowest one out.
-    fn favours(&mut self, number: u32, found: Place) -> bool {
+    /// True if a new PN has room in a full window, where a new block evicts the lowest one.
+    fn favours(&mut self, number: u32, found: BlockPosition) -> bool {
         let reach = self.step.saturating_mul(4).saturating_add(1);
         if found.is_err() && self.credit > 0 && number > self.at.saturating_add(reach) {
             self.credit -= 1;
@@ -174,13 +175,13 @@ impl PnWindow {
         true
     }
 
-    /// Counts a PN that came again: how many did since there was a new one in the highest block.
+    /// Counts a repeated PN. Returns their number since the last new one in the highest block.
     pub(crate) const fn repeat(&mut self) -> u8 {
         self.repeats = self.repeats.saturating_add(1);
         self.repeats
     }
 
-    fn classify_at(&self, pn: u32, kind: FragmentKind, place: Place) -> Freshness {
+    fn classify_at(&self, pn: u32, kind: FragmentKind, place: BlockPosition) -> Freshness {
         match place {
             Ok(place) if self.bits[self.slot(place)] & kind.bits() << shift(pn) != 0 => Freshness::Seen,
             Ok(_) => Freshness::New,
@@ -189,8 +190,8 @@ impl PnWindow {
         }
     }
 
-    /// Uses up a PN that is new.
-    fn mark(&mut self, pn: u32, kind: FragmentKind, found: Place) {
+    /// Marks a new PN as used.
+    fn mark(&mut self, pn: u32, kind: FragmentKind, found: BlockPosition) {
         let place = match found {
             Ok(place) => place,
             Err(place) => self.insert(number(pn), place),
@@ -201,7 +202,7 @@ impl PnWindow {
         }
     }
 
-    /// A block that was not there; the lowest one goes if there is no room. Where it stands.
+    /// Inserts a block, and evicts the lowest one if there is no room. Returns its index.
     fn insert(&mut self, number: u32, mut place: usize) -> usize {
         if self.len() == BLOCKS {
             self.floor = self.numbers[self.slot(0)] + 1;
@@ -219,9 +220,9 @@ impl PnWindow {
         place
     }
 
-    fn find(&self, number: u32) -> Place {
+    fn find(&self, number: u32) -> BlockPosition {
         let len = self.len();
-        // Frames come in order: the highest block is the one.
+        // Frames come in order: it is the highest block.
         let highest = self.numbers[self.slot(len.wrapping_sub(1))];
         if len == 0 || number > highest {
             return Err(len);
@@ -237,7 +238,8 @@ impl PnWindow {
         if self.numbers[self.slot(low)] == number { Ok(low) } else { Err(low) }
     }
 
-    /// Learns how far apart blocks are. One that lies behind was overtaken by another's, which tells nothing.
+    /// Learns the distance between blocks. A block behind was overtaken by another station's, which tells
+    /// nothing.
     const fn walk(&mut self, number: u32) {
         if number == self.last && self.step == 0 {
             return;
@@ -259,7 +261,7 @@ impl PnWindow {
     }
 }
 
-/// The number of a PN's block in its region.
+/// Number of a PN's block in its region.
 const fn number(pn: u32) -> u32 {
     pn % REGION / PNS_PER_BLOCK
 }

@@ -1,36 +1,37 @@
 //! From the peer to the LAN.
 //!
-//! Anybody may have changed a packet on its way. So nothing that it says is heeded before its check fits, and of the long
-//! form nothing before its tag fits as well: up to there its identifier is used up, and that is all.
+//! Anybody may have altered a packet. So its contents count only after its check, and the long form only
+//! after its tag as well. Before that it uses up its identifier, and nothing else.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::{IdentifierBlock, LaneKey};
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS,
-    SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS, Taken,
+    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame,
+    RID_OCTETS, SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS,
 };
 
 use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
-use crate::forwarding::{PeerFacts, Shared};
+use crate::forwarding::{PeerContext, Shared};
+use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 use crate::packet::PREFIX_OCTETS;
-use crate::parts::{Half, JoinOutcome, Part as Piece};
 use crate::receive::ReceiveLane;
 use core::ops::Range;
 
-/// What a packet was rebuilt to.
+/// Frame or fragment rebuilt from a packet.
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
     /// A frame: its prefix, then these octets of the packet.
-    Whole { taken: Taken, body: Range<usize>, long: bool },
-    /// A frame of which the other half has waited here, which is the first or not; then these octets of the packet.
-    Joined { taken: Taken, place: usize, waited_first: bool, body: Range<usize> },
-    /// A part that waits.
+    Whole { taken: ParsedFrame, body: Range<usize>, long: bool },
+    /// A frame in two fragments: the waiting one in `slot`, which is the first or not, and these octets of
+    /// the packet.
+    Joined { taken: ParsedFrame, slot: usize, waited_first: bool, body: Range<usize> },
+    /// A fragment that waits.
     Pending,
 }
 
-/// What came with a packet, beside itself.
+/// Context of a received packet.
 pub(crate) struct Received<'a> {
     pub(crate) now: Instant,
     pub(crate) epoch: u32,
@@ -40,11 +41,11 @@ pub(crate) struct Received<'a> {
 }
 
 impl Identifier {
-    /// Rebuilds what a packet whose identifier was good stands for.
+    /// Rebuilds the frame of a packet with a good identifier.
     pub(crate) fn inward(
         &mut self,
         received: Received<'_>,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
         shared: &mut Shared,
         packet: &[u8],
@@ -53,43 +54,48 @@ impl Identifier {
         let key = lane.window.key().ok_or(InDiscard::Late)?;
         let fields = checked(key, &block, packet).ok_or(InDiscard::ForgedHeader)?;
         let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
-        let long = if header.part.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
+        let long = if header.form.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
         if self.heard(now, epoch) {
             shared.watch = true;
         }
         let start = if long.is_some() { LONG } else { SHORT };
         let body = &packet[start..];
-        let taken = |flow| Taken { flow, fields: header.fields };
-        let half = match (header.part, long) {
-            (Part::LongForm, Some(flow)) => {
+        let taken = |flow| ParsedFrame { flow, fields: header.fields };
+        let position = match (header.form, long) {
+            (PacketForm::LongForm, Some(flow)) => {
                 return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
             }
-            (_, Some(flow)) => Half::First(flow),
-            (Part::Second, None) => Half::Second,
+            (_, Some(flow)) => FragmentPosition::First(flow),
+            (PacketForm::Second, None) => FragmentPosition::Second,
             (_, None) => {
                 let Some(flow) = self.announced.find(header.flow) else {
-                    self.tell_unknown(now, facts.peer, facts.generation, header.flow, shared);
+                    self.tell_unknown(now, context.peer, context.generation, header.flow, shared);
                     return Err(InDiscard::UnknownFlow);
                 };
-                if header.part == Part::Whole {
+                if header.form == PacketForm::Whole {
                     return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: false });
                 }
-                Half::First(flow)
+                FragmentPosition::First(flow)
             }
         };
-        let piece = Piece { seq, half, index: header.flow, fields: header.fields };
-        match lane.parts.meet(now, piece, &[], body) {
-            JoinOutcome::Joined { flow, place } => {
+        let fragment = Fragment { seq, position, index: header.flow, fields: header.fields };
+        match lane.fragments.insert(now, fragment, &[], body) {
+            JoinOutcome::Joined { flow, slot } => {
                 let body = start..packet.len();
-                Ok(Rebuilt::Joined { taken: taken(flow), place, waited_first: half == Half::Second, body })
+                Ok(Rebuilt::Joined {
+                    taken: taken(flow),
+                    slot,
+                    waited_first: position == FragmentPosition::Second,
+                    body,
+                })
             }
             JoinOutcome::Mismatched => {
                 counters.count_in(InDiscard::PartMismatched);
                 Err(InDiscard::PartMismatched)
             }
             JoinOutcome::TooLong => Err(InDiscard::TooLong),
-            met => {
-                if met == JoinOutcome::KeptForAnother {
+            outcome => {
+                if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
                 shared.watch = true;
@@ -99,16 +105,16 @@ impl Identifier {
     }
 }
 
-/// The octets of a packet's header, if its check fits.
+/// The octets of a packet's header, if its check is right.
 fn checked(key: &LaneKey, block: &IdentifierBlock, packet: &[u8]) -> Option<[u8; HEADER_OCTETS]> {
     let (check, rest) = packet.get(RID_OCTETS..)?.split_first_chunk::<CHECK_OCTETS>()?;
     let masked = rest.first_chunk::<HEADER_OCTETS>()?;
     let fields = core::array::from_fn(|i| masked[i] ^ block.mask[i]);
-    // Two octets are compared at once, in the same time wherever they differ.
+    // Compares two octets at once, in constant time.
     (u16::from_be_bytes(key.check(block.pad, fields)) == u16::from_be_bytes(*check)).then_some(fields)
 }
 
-/// The flow in a packet's long form, if its tag fits.
+/// The flow in a packet's long form, if its tag is right.
 fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]) -> Result<Flow, InDiscard> {
     let forged = InDiscard::ForgedLongForm;
     let (masked, rest) = packet[SHORT..].split_first_chunk::<{ Flow::OCTETS }>().ok_or(forged)?;
@@ -122,7 +128,7 @@ fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]
 }
 
 /// Addresses and SecTAG.
-pub(crate) fn prefix(taken: &Taken) -> ArrayVec<u8, PREFIX_OCTETS> {
+pub(crate) fn prefix(taken: &ParsedFrame) -> ArrayVec<u8, PREFIX_OCTETS> {
     let mut prefix = ArrayVec::from([0; PREFIX_OCTETS]);
     prefix.truncate(taken.flow.prefix_octets());
     taken.encode_prefix(&mut prefix);

@@ -1,29 +1,29 @@
 //! From the LAN to the peer.
 //!
-//! A frame that does not fit the path goes in two halves of equal length, not in a full and a short one: a stream of
-//! full-size frames then is a stream of packets of one size, which the kernel takes in one call (UDP_SEGMENT), and
-//! either half keeps room for the long form.
+//! A frame that exceeds the path goes in two halves of equal length, not in a full and a short one. A stream
+//! of full-size frames is then a stream of packets of one size, which the kernel accepts in one call
+//! (UDP_SEGMENT). Either half keeps room for the long form.
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, Part, RID_OCTETS, SHORT_HEADER_OCTETS as SHORT,
-    Taken,
+    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame, RID_OCTETS,
+    SHORT_HEADER_OCTETS as SHORT,
 };
 
 use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
-use crate::flows::GivenFlow;
-use crate::forwarding::{PeerFacts, Shared};
+use crate::flows::NumberedFlow;
+use crate::forwarding::{PeerContext, Shared};
 use crate::lane::Lane;
-use crate::numbering::{announce, give_number};
+use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
 
 /// Octets of identifier and check.
 const CHECKED: usize = RID_OCTETS + CHECK_OCTETS;
 
-/// What a frame of the LAN becomes.
+/// Packets of a frame of the LAN, or the reason for none.
 pub(crate) type Outward = Result<ArrayVec<Packet, 2>, OutDiscard>;
 
 impl Identifier {
@@ -31,54 +31,54 @@ impl Identifier {
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
-        facts: &PeerFacts,
+        context: &PeerContext,
         counters: &mut PeerCounters,
         shared: &mut Shared,
-        taken: &Taken,
+        taken: &ParsedFrame,
         octets: usize,
     ) -> Outward {
         if self.transmit.is_none() {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = shared.hasher.flow(&taken.flow);
-        give_number(&mut self.flows, now, shared, hash, &taken.flow)?;
-        self.want_epoch(now, facts, shared);
+        assign_number(&mut self.flows, now, shared, hash, &taken.flow)?;
+        self.want_epoch(now, context, shared);
         let given = self.flows.find(now, hash, &taken.flow);
         let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };
-        announce(now, facts, shared, given);
+        announce(now, context, shared, given);
         let body = taken.flow.prefix_octets()..octets;
-        let room = |header| facts.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
+        let room = |header| context.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
         let header = if given.acknowledged { SHORT } else { LONG };
         if !lane.has(2) {
             return Err(OutDiscard::SeqExhausted);
         }
         let mut packets = ArrayVec::new();
         if body.len() <= room(header)? {
-            let part = if given.acknowledged { Part::Whole } else { Part::LongForm };
-            packets.extend(packet(lane, given, taken, part, body));
+            let form = if given.acknowledged { PacketForm::Whole } else { PacketForm::LongForm };
+            packets.extend(packet(lane, given, taken, form, body));
         } else {
             let first = body.len().div_ceil(2).min(room(header)?);
             if body.len() - first > room(SHORT)? {
                 return Err(OutDiscard::TooLong);
             }
-            let part = if given.acknowledged { Part::First } else { Part::LongFirst };
+            let form = if given.acknowledged { PacketForm::First } else { PacketForm::LongFirst };
             let middle = body.start + first;
-            packets.extend(packet(lane, given, taken, part, body.start..middle));
-            packets.extend(packet(lane, given, taken, Part::Second, middle..body.end));
+            packets.extend(packet(lane, given, taken, form, body.start..middle));
+            packets.extend(packet(lane, given, taken, PacketForm::Second, middle..body.end));
             counters.out_pkts_split += 1;
         }
         counters.out_pkts_long_form += u64::from(!given.acknowledged);
         Ok(packets)
     }
 
-    /// Asks for the next epoch before numbers or seqs run out.
-    fn want_epoch(&mut self, now: Instant, facts: &PeerFacts, shared: &mut Shared) {
+    /// Requests the next epoch before numbers or seqs run out.
+    fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
         let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
         if short && self.wanted.is_none_or(|wanted| now.since(wanted) >= AGAIN) {
-            let (peer, generation, newest) = (facts.peer, facts.generation, self.transmit_epoch());
-            if shared.events.tell(Event::WantEpoch { peer, generation, newest }) {
+            let (peer, generation, newest) = (context.peer, context.generation, self.transmit_epoch());
+            if shared.events.tell(Event::EpochWanted { peer, generation, newest }) {
                 self.wanted = Some(now);
             }
         }
@@ -88,21 +88,21 @@ impl Identifier {
 /// One packet; none if the seqs are used up.
 fn packet(
     lane: &mut Lane,
-    given: &GivenFlow,
-    taken: &Taken,
-    part: Part,
+    given: &NumberedFlow,
+    taken: &ParsedFrame,
+    form: PacketForm,
     body: core::ops::Range<usize>,
 ) -> Option<Packet> {
     let seq = lane.take()?;
     let mut octets = [0; LONG];
-    let fields = Header { flow: given.index, part, fields: taken.fields }.encode();
+    let fields = Header { flow: given.index, form, fields: taken.fields }.encode();
     octets[..RID_OCTETS].copy_from_slice(&seq.block.rid.octets());
     octets[RID_OCTETS..CHECKED].copy_from_slice(&seq.check(fields));
     for ((out, octet), mask) in octets[CHECKED..].iter_mut().zip(fields).zip(seq.block.mask) {
         *out = octet ^ mask;
     }
     let mut header = ArrayVec::from(octets);
-    if part.is_long() {
+    if form.is_long() {
         let flow = given.flow.encode();
         for ((out, octet), mask) in header[SHORT..].iter_mut().zip(flow).zip(seq.long_mask()) {
             *out = octet ^ mask;

@@ -8,16 +8,16 @@ use zeroize::Zeroizing;
 use super::key::COUNT;
 use super::{Message, MessageError};
 
-/// What stands at a key.
+/// Value of a key.
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Number(u64),
     Octets(&'a [u8]),
-    /// Something else, which was skipped.
+    /// A value of another type, skipped.
     Other,
 }
 
-/// The values of the keys that are known.
+/// Values of the known keys.
 pub(super) struct Fields<'a>([Option<Value<'a>>; COUNT]);
 
 impl<'a> Fields<'a> {
@@ -25,7 +25,7 @@ impl<'a> Fields<'a> {
         let mut reader = Reader(octets);
         let Header::Map(Some(pairs)) = reader.header()? else { return Err(MessageError::Malformed) };
         let mut fields = Self([None; COUNT]);
-        // Each round takes two octets or ends with an error, so there are not more rounds than octets.
+        // Each round consumes two octets or ends with an error, so rounds are bounded by the octets.
         for _ in 0..pairs {
             let slot = match reader.value()? {
                 Value::Number(key) => usize::try_from(key).ok().and_then(|key| fields.0.get_mut(key)),
@@ -39,7 +39,7 @@ impl<'a> Fields<'a> {
         if reader.0.is_empty() { Ok(fields) } else { Err(MessageError::Trailing) }
     }
 
-    /// The number at a key, if the type that is asked for can hold it.
+    /// The number at a key, if the requested type can hold it.
     pub(super) fn number<T: TryFrom<u64>>(&self, key: u8) -> Result<T, MessageError> {
         match self.0[usize::from(key)] {
             Some(Value::Number(number)) => T::try_from(number).ok(),
@@ -48,7 +48,7 @@ impl<'a> Fields<'a> {
         .ok_or(MessageError::Field { key })
     }
 
-    /// The octets at a key, if there are exactly so many.
+    /// The octets at a key, if their number is exactly `N`.
     pub(super) fn octets<const N: usize>(&self, key: u8) -> Result<&'a [u8; N], MessageError> {
         match self.0[usize::from(key)] {
             Some(Value::Octets(octets)) => octets.try_into().ok(),
@@ -58,7 +58,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What is left to be read.
+/// Remaining octets.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -87,8 +87,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips what an item holds, however deep, without recursion: each item that is still to come takes an octet or ends
-    /// with an error.
+    /// Skips an item, however deep, without recursion: each item consumes an octet or ends with an error.
     fn skip(&mut self, first: Header) -> Result<(), MessageError> {
         let mut header = first;
         let mut to_come = 0_usize;
@@ -126,7 +125,7 @@ pub(super) struct Writer {
 
 impl Writer {
     pub(super) fn new() -> Self {
-        // All of it at once: a vector that grows leaves copies behind.
+        // Full capacity at once: a growing vector leaves copies behind.
         let mut octets = Zeroizing::new(Vec::with_capacity(Message::OCTETS));
         octets.push(0);
         Self { octets, pairs: 0 }
@@ -158,7 +157,7 @@ impl Writer {
     }
 }
 
-/// A header as octets: one, and up to eight of its number.
+/// Encodes a header: one octet, and up to eight of its number.
 fn encode(header: Header, buffer: &mut [u8; 9]) -> &[u8] {
     let mut rest = &mut buffer[..];
     Encoder::from(&mut rest).push(header).expect("invariant: no header is longer than nine octets");

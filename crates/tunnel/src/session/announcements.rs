@@ -1,4 +1,4 @@
-//! Flows of this site, and what the peer knows of them.
+//! Flows of this site, and the peer's knowledge of them.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::time::Duration;
@@ -8,34 +8,34 @@ use wire::tunnel::{Flow, FlowIndex};
 
 use crate::message::Message;
 
-/// Announcements that may wait for their answer: beyond, the forwarding half has to tell them again.
+/// Most unanswered announcements; beyond, the forwarding half has to repeat them.
 pub const OUTSTANDING: usize = 4096;
 
-/// Requests (Announce, Withdraw) that may be under way. The others wait for answers.
+/// Most requests (Announce, Withdraw) in flight. Others wait for answers.
 pub const IN_FLIGHT: usize = 256;
 
-/// After this the forwarding half is told to announce again what was refused or put off.
+/// Delay before the forwarding half is asked to repeat refused or deferred announcements.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Each number is in one of these, or in none.
 #[derive(Default, Debug)]
 pub(super) struct Announcements {
-    /// Not acknowledged yet: the flow, and whether it is under way on this connection.
+    /// Not acknowledged yet: the flow, and whether it is in flight on this connection.
     announcing: BTreeMap<FlowIndex, (Flow, bool)>,
-    /// The peer knows it.
+    /// Known to the peer.
     known: BTreeSet<FlowIndex>,
-    /// The peer is to forget it: whether that is under way on this connection.
+    /// To be forgotten by the peer: whether that is in flight on this connection.
     withdrawing: BTreeMap<FlowIndex, bool>,
-    /// Refused or put off.
+    /// Refused or deferred.
     again: BTreeSet<FlowIndex>,
-    /// When the forwarding half is told those.
+    /// Time at which those are repeated.
     again_at: Option<Instant>,
-    /// How many are under way.
+    /// Requests in flight.
     in_flight: usize,
 }
 
 impl Announcements {
-    /// The forwarding half wants a flow announced; `false` if it was put off.
+    /// Announces a flow. False if it was deferred.
     pub(super) fn announce(&mut self, now: Instant, index: FlowIndex, flow: Flow) -> bool {
         if self.announcing.get(&index).is_some_and(|(known, _)| *known == flow) {
             return true;
@@ -49,8 +49,8 @@ impl Announcements {
         true
     }
 
-    /// A number is not used any longer. It is withdrawn from the peer whatever that has said: what it refused for want of
-    /// an answer from its forwarding half, that may have added later.
+    /// Withdraws a number, whatever the peer has said. A flow that the peer refused for lack of an answer
+    /// from its forwarding half may have been added later.
     pub(super) fn withdraw(&mut self, index: FlowIndex) {
         if self.withdrawing.contains_key(&index) {
             return;
@@ -59,7 +59,7 @@ impl Announcements {
         self.withdrawing.insert(index, false);
     }
 
-    /// Takes a number out of all tables.
+    /// Removes a number from all tables.
     fn forget(&mut self, index: FlowIndex) {
         let announcing = self.announcing.remove(&index).map(|(_, under_way)| under_way);
         let withdrawing = self.withdrawing.remove(&index);
@@ -73,9 +73,9 @@ impl Announcements {
         self.again_at.get_or_insert(now + PAUSE);
     }
 
-    /// The next request, if not too many are under way. Flows that are gone go first: they make room at the peer.
+    /// Next request, if not too many are in flight. Withdrawals go first: they make room at the peer.
     ///
-    /// Looks at no more numbers than are under way.
+    /// Looks at no more numbers than are in flight.
     pub(super) fn poll_request(&mut self) -> Option<Message> {
         if self.in_flight >= IN_FLIGHT {
             return None;
@@ -91,29 +91,29 @@ impl Announcements {
         Some(Message::Announce { index: *index, flow: *flow })
     }
 
-    /// Whether the announcement of a number waits for its answer.
+    /// True if the announcement of a number waits for its answer.
     pub(super) fn is_under_way(&self, index: FlowIndex) -> bool {
         self.announcing.get(&index).is_some_and(|(_, under_way)| *under_way)
     }
 
-    /// The peer knows the flow.
+    /// Records that the peer knows the flow.
     pub(super) fn acknowledge(&mut self, index: FlowIndex) {
         self.forget(index);
         self.known.insert(index);
     }
 
-    /// The peer has no room for the flow.
+    /// Records that the peer has no room for the flow.
     pub(super) fn refuse(&mut self, now: Instant, index: FlowIndex) {
         self.forget(index);
         self.put_off(now, index);
     }
 
-    /// The peer does not know a number; whether it is one that it had acknowledged.
+    /// Records that the peer does not know a number. True if it had acknowledged it.
     pub(super) fn forgotten(&mut self, index: FlowIndex) -> bool {
         self.known.remove(&index)
     }
 
-    /// The peer has forgotten a number; whether it was asked to.
+    /// Records that the peer has forgotten a number. True if that was requested.
     pub(super) fn withdrawn(&mut self, index: FlowIndex) -> bool {
         let asked = self.withdrawing.get(&index) == Some(&true);
         if asked {
@@ -122,8 +122,8 @@ impl Announcements {
         asked
     }
 
-    /// What the forwarding half has to announce again now.
-    pub(super) fn told_again(&mut self, now: Instant) -> BTreeSet<FlowIndex> {
+    /// Takes the announcements that the forwarding half has to repeat now.
+    pub(super) fn take_retries(&mut self, now: Instant) -> BTreeSet<FlowIndex> {
         match self.again_at {
             Some(at) if at <= now => {
                 self.again_at = None;
@@ -133,8 +133,8 @@ impl Announcements {
         }
     }
 
-    /// When [`Announcements::told_again`] has something.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// Next time for [`Announcements::take_retries`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.again_at
     }
 

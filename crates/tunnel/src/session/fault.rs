@@ -1,29 +1,29 @@
-//! What a peer did wrong.
+//! Faults of a peer.
 
 use core::fmt;
 
 use crate::message::{HelloMode, MessageError};
 use crate::settings::Settings;
 
-/// Why the connection with a peer is closed. It comes again, and the reason stands in the status until then and after.
+/// Reason for closing the connection with a peer. It returns, and the status keeps the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PeerFault {
-    /// No message.
+    /// Octets that are no message.
     Message(MessageError),
     /// The first message was no Hello.
     BeforeHello,
     /// A connection has one Hello.
     SecondHello,
-    /// The peer calls itself by our own instance: both ends are one process, or one was copied while it ran.
+    /// The peer uses our own instance: both ends are one process, or one was copied while it ran.
     OwnInstance,
-    /// Both ends have to say the same mode.
+    /// The ends have different modes.
     Mode {
-        /// What this site has in its configuration.
+        /// This site's mode.
         ours: HelloMode,
-        /// What the peer said.
+        /// The peer's mode.
         theirs: HelloMode,
     },
-    /// Both ends have to say the same window.
+    /// The ends have different windows.
     Window {
         /// W of this site.
         ours: u64,
@@ -32,36 +32,36 @@ pub enum PeerFault {
     },
     /// No lanes, or too many.
     Lanes {
-        /// How many.
+        /// Number of lanes.
         lanes: u8,
     },
-    /// An epoch that is not the next one, or comes before the one in front of it was ready.
+    /// An epoch out of order, or before the previous one was ready.
     EpochOrder {
-        /// The newest one that is known.
+        /// Newest known epoch.
         newest: u32,
-        /// The one that was told.
+        /// The received epoch.
         told: u32,
     },
-    /// An epoch again, with another secret.
+    /// A repeated epoch with another secret.
     EpochChanged {
-        /// Which.
+        /// The epoch.
         epoch: u32,
     },
-    /// A new epoch with the secret of one of those before: its identifiers would come twice.
+    /// A new epoch with an earlier secret: its identifiers would come twice.
     SecretRepeated {
-        /// Which.
+        /// The epoch.
         epoch: u32,
     },
     /// More epochs than one a second.
     TooManyEpochs,
-    /// The peer speaks of an epoch that this site never told it.
+    /// The peer names an epoch that this site never offered.
     NeverOffered {
-        /// Which.
+        /// The epoch.
         epoch: u32,
     },
-    /// The peer asks for a lane that this site does not have.
+    /// The peer requests a lane that this site does not have.
     Lane {
-        /// Which.
+        /// The lane.
         lane: u8,
     },
     /// A position that is no anchor.
@@ -69,7 +69,7 @@ pub enum PeerFault {
         /// The position.
         seq: u64,
     },
-    /// More requests than answers are waited for, or than the forwarding half can take.
+    /// More requests than may wait for answers, or than the forwarding half can take.
     Flood,
 }
 

@@ -1,9 +1,9 @@
-//! What a session makes of the peer's messages.
+//! Handling of the peer's messages.
 
 use wire::Instant;
 use wire::tunnel::FlowIndex;
 
-use super::receive_epochs::{Offer, ReceiveEpochs};
+use super::receive_epochs::{EpochOffer, ReceiveEpochs};
 use super::transmit_epochs::TransmitEpochs;
 use super::{Announcements, ChannelState, Due, PeerFault, PeerFlows, Session};
 use crate::exchange::{Command, Generation, Instance};
@@ -30,11 +30,11 @@ impl Session {
             self.begin_generation(now, instance);
         }
         self.due.welcome = true;
-        self.enter(now, ChannelState::Greeted);
+        self.enter(now, ChannelState::HelloReceived);
         Ok(())
     }
 
-    /// Everything of the pair of instances before is void, on both halves.
+    /// Begins a generation: everything of the previous pair of instances is void, on both halves.
     fn begin_generation(&mut self, now: Instant, instance: Instance) {
         self.counters.peer_instances += 1;
         self.instance = Some((instance, now));
@@ -43,30 +43,31 @@ impl Session {
         self.receive = ReceiveEpochs::new();
         self.flows = Announcements::default();
         self.peer_flows = PeerFlows::default();
-        // Whatever waits belongs to the generation before, also what an event has put in since the connection stands.
+        // Pending messages belong to the previous generation, even those that an event has added since the
+        // connection came up.
         self.due = Due { hello: self.due.hello, ..Due::default() };
         self.commands.clear();
         self.commands.push_back(Command::Begin { peer: self.settings.peer, generation: self.generation });
     }
 
-    /// Any message after the Hello.
+    /// Handles any message after the Hello.
     pub(super) fn handle_when_up(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
         let (peer, generation) = (self.settings.peer, self.generation);
         match message {
             Message::Hello { .. } => return Err(PeerFault::SecondHello),
             Message::Welcome => {
-                if self.channel == ChannelState::Greeted {
+                if self.channel == ChannelState::HelloReceived {
                     self.enter(now, ChannelState::Up);
                 }
             }
             Message::Epoch { epoch, secret, lanes } => {
                 lanes_are_fine(lanes)?;
                 match self.receive.offer(now, epoch, &secret)? {
-                    Offer::New => {
+                    EpochOffer::New => {
                         self.command(Command::InstallReceive { peer, generation, epoch, secret, lanes })
                     }
-                    Offer::AlreadyReady => self.due.epoch_ready = Some(epoch),
-                    Offer::UnderWay => {}
+                    EpochOffer::AlreadyReady => self.due.epoch_ready = Some(epoch),
+                    EpochOffer::UnderWay => {}
                 }
             }
             Message::EpochReady { epoch } => match self.transmit.acknowledge(now, epoch)? {
@@ -101,17 +102,17 @@ impl Session {
                 let known = self.flows.withdrawn(index);
                 self.stale_unless(known);
             }
-            Message::Unknown { index } => self.heed_unknown(now, index),
-            Message::WhereIs { epoch, lane } => return self.heed_where_is(now, epoch, lane),
-            Message::Position { epoch, lane, seq } => return self.heed_position(epoch, lane, seq),
+            Message::Unknown { index } => self.handle_unknown(now, index),
+            Message::WhereIs { epoch, lane } => return self.handle_where_is(now, epoch, lane),
+            Message::Position { epoch, lane, seq } => return self.handle_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
-            // The channel's own: it has looked at them already.
+            // The channel has handled them already.
             Message::Pong { .. } | Message::SeenAt { .. } => {}
         }
         Ok(())
     }
 
-    fn heed_unknown(&mut self, now: Instant, index: FlowIndex) {
+    fn handle_unknown(&mut self, now: Instant, index: FlowIndex) {
         if !self.unknowns.take(now) {
             self.counters.in_messages_excess += 1;
             return;
@@ -124,7 +125,7 @@ impl Session {
         }
     }
 
-    fn heed_where_is(&mut self, now: Instant, epoch: u32, lane: u8) -> Result<(), PeerFault> {
+    fn handle_where_is(&mut self, now: Instant, epoch: u32, lane: u8) -> Result<(), PeerFault> {
         if lane >= self.settings.lanes {
             return Err(PeerFault::Lane { lane });
         }
@@ -136,19 +137,20 @@ impl Session {
         } else if self.stale_unless(self.transmit.is_in_use(epoch)) {
             let (peer, generation) = (self.settings.peer, self.generation);
             self.asks.insert(lane);
-            self.command(Command::TellPosition { peer, generation, epoch, lane });
+            self.command(Command::RequestPosition { peer, generation, epoch, lane });
         }
         Ok(())
     }
 
-    fn heed_position(&mut self, epoch: u32, lane: u8, seq: u64) -> Result<(), PeerFault> {
+    fn handle_position(&mut self, epoch: u32, lane: u8, seq: u64) -> Result<(), PeerFault> {
         if !seq.is_multiple_of((self.settings.window / 2).max(1)) {
             return Err(PeerFault::NoAnchor { seq });
         }
-        // The peer may have gone on to another epoch, which is known here, since the one that was asked for.
+        // The peer may have moved to another known epoch since the question.
         let asked =
             self.asked.get(&lane).is_some_and(|&asked| (asked..=self.receive.newest()).contains(&epoch));
-        // One answer to a question. Whether it is forward the forwarding half knows, which has the window.
+        // One answer for each question. The forwarding half has the window, and decides whether it is
+        // forward.
         if self.stale_unless(asked) {
             self.asked.remove(&lane);
             let (peer, generation) = (self.settings.peer, self.generation);
@@ -157,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// Counts an answer to what is not asked any longer: harmless, and happens where messages cross.
+    /// Counts an answer without a question: harmless, and normal where messages cross.
     fn stale_unless(&mut self, expected: bool) -> bool {
         self.counters.in_messages_stale += u64::from(!expected);
         expected

@@ -1,4 +1,5 @@
-//! Flows of the peer. The forwarding half has them; here are only their numbers, and the answers that the peer waits for.
+//! Flows of the peer: their numbers, and the answers that the peer waits for. The forwarding half has the
+//! flows.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
@@ -9,41 +10,42 @@ use wire::tunnel::FlowIndex;
 use super::{IN_FLIGHT, PeerFault};
 use crate::message::Message;
 
-/// Requests of the peer that may wait for an answer here. It has at most [`IN_FLIGHT`] under way.
+/// Most unanswered requests of the peer. It has at most [`IN_FLIGHT`] in flight.
 const UNANSWERED: usize = 4 * IN_FLIGHT;
 
-/// A forwarding half that has not answered for one to two of these has lost its answer: it had too much to say.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Answer timeout of the forwarding half. After one to two of these its answer was lost: it had too much to
+/// report.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Default, Debug)]
 pub(super) struct PeerFlows {
-    /// What the forwarding half is asked.
-    asked: BTreeMap<FlowIndex, Asked>,
-    /// When patience is looked at next.
-    patience: Option<Instant>,
-    /// The forwarding half knows them.
+    /// Requests to the forwarding half.
+    asked: BTreeMap<FlowIndex, PendingRequest>,
+    /// Time of the next timeout check.
+    answer_timeout: Option<Instant>,
+    /// Known to the forwarding half.
     accepted: BTreeSet<FlowIndex>,
     replies: VecDeque<Message>,
 }
 
 #[derive(Debug)]
-struct Asked {
-    /// The peer asked on this connection: it waits for an answer.
+struct PendingRequest {
+    /// True if the peer asked on this connection and waits for an answer.
     awaited: bool,
-    /// The forwarding half had its time.
+    /// True if one timeout check has passed.
     late: bool,
 }
 
 impl PeerFlows {
-    /// The peer announces a flow.
+    /// Handles the announcement of a flow.
     pub(super) fn announce(&mut self, now: Instant, index: FlowIndex) -> Result<(), PeerFault> {
         self.bound()?;
-        self.asked.insert(index, Asked { awaited: true, late: false });
-        self.patience.get_or_insert(now + PATIENCE);
+        self.asked.insert(index, PendingRequest { awaited: true, late: false });
+        self.answer_timeout.get_or_insert(now + ANSWER_TIMEOUT);
         Ok(())
     }
 
-    /// The peer withdraws a flow. If the forwarding half has not answered yet, its answer does not matter any longer.
+    /// Handles the withdrawal of a flow. A pending answer of the forwarding half no longer matters.
     pub(super) fn withdraw(&mut self, index: FlowIndex) -> Result<(), PeerFault> {
         self.bound()?;
         self.accepted.remove(&index);
@@ -56,9 +58,9 @@ impl PeerFlows {
         if self.asked.len() + self.replies.len() < UNANSWERED { Ok(()) } else { Err(PeerFault::Flood) }
     }
 
-    /// The forwarding half has answered.
+    /// Handles an answer of the forwarding half.
     pub(super) fn answer(&mut self, index: FlowIndex, accepted: bool) {
-        let Some(Asked { awaited, .. }) = self.asked.remove(&index) else { return };
+        let Some(PendingRequest { awaited, .. }) = self.asked.remove(&index) else { return };
         if accepted {
             self.accepted.insert(index);
         } else {
@@ -70,28 +72,28 @@ impl PeerFlows {
         }
     }
 
-    /// What was not answered in time counts as refused: the peer announces it again.
-    pub(super) fn lose_patience(&mut self, now: Instant) {
-        if self.patience.is_none_or(|at| at > now) {
+    /// Treats late answers as refusals: the peer announces the flow again.
+    pub(super) fn handle_timeout(&mut self, now: Instant) {
+        if self.answer_timeout.is_none_or(|at| at > now) {
             return;
         }
         let late: BTreeSet<FlowIndex> =
             self.asked.iter().filter(|(_, asked)| asked.late).map(|(&index, _)| index).collect();
         late.into_iter().for_each(|index| self.answer(index, false));
         self.asked.values_mut().for_each(|asked| asked.late = true);
-        self.patience = if self.asked.is_empty() { None } else { Some(now + PATIENCE) };
+        self.answer_timeout = if self.asked.is_empty() { None } else { Some(now + ANSWER_TIMEOUT) };
     }
 
-    /// When [`PeerFlows::lose_patience`] has something to do.
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.patience
+    /// Next time for [`PeerFlows::handle_timeout`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+        self.answer_timeout
     }
 
     pub(super) fn poll_reply(&mut self) -> Option<Message> {
         self.replies.pop_front()
     }
 
-    /// The peer asks again on the next connection what it has no answer to.
+    /// Drops the replies: the peer asks again on the next connection.
     pub(super) fn disconnected(&mut self) {
         self.asked.values_mut().for_each(|asked| asked.awaited = false);
         self.replies.clear();

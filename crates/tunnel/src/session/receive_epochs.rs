@@ -1,4 +1,4 @@
-//! Epochs from the peer: it draws their secrets.
+//! Epochs of the peer, which draws their secrets.
 
 use core::time::Duration;
 
@@ -8,21 +8,21 @@ use wire::time::{Instant, TokenBucket};
 
 use super::{EpochAge, PeerFault};
 
-/// Secrets that a new one is compared with: as many epochs as a receiver has windows or keys of, and one.
+/// Secrets compared with a new one: as many epochs as a receiver has windows or keys of, and one.
 const REMEMBERED: usize = 4;
 
-/// New epochs that may come at once. An honest peer begins one a second, but for header encryption's second one, and a
-/// channel that stood still may deliver a few of them together.
+/// Most new epochs at once. An honest peer begins one a second, except for header encryption's second one. A
+/// stalled channel may deliver a few of them together.
 const AT_ONCE: u32 = 8;
 
-/// What an epoch of the peer's is.
+/// Kind of an offered epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Offer {
+pub(super) enum EpochOffer {
     /// New: to be installed.
     New,
     /// Known; the forwarding half is not ready yet.
     UnderWay,
-    /// Known and ready: the peer did not hear it.
+    /// Known and ready: the peer missed the answer.
     AlreadyReady,
 }
 
@@ -31,9 +31,9 @@ pub(super) struct ReceiveEpochs {
     newest: u32,
     /// Since when the newest is ready, if it is.
     ready: Option<Instant>,
-    /// The newest that is ready.
+    /// The newest ready epoch.
     age: Option<EpochAge>,
-    /// What is known of the newest secrets, the newest last.
+    /// Fingerprints of the newest secrets, the newest last.
     seen: ArrayVec<IdentifierBlock, REMEMBERED>,
     offers: TokenBucket,
 }
@@ -49,19 +49,19 @@ impl ReceiveEpochs {
         }
     }
 
-    /// The peer offers an epoch.
+    /// Handles the offer of an epoch.
     pub(super) fn offer(
         &mut self,
         now: Instant,
         epoch: u32,
         secret: &EpochSecret,
-    ) -> Result<Offer, PeerFault> {
+    ) -> Result<EpochOffer, PeerFault> {
         let print = print_of(secret);
         if epoch == self.newest && epoch != 0 {
             return match (self.seen.last() == Some(&print), self.ready) {
                 (false, _) => Err(PeerFault::EpochChanged { epoch }),
-                (true, None) => Ok(Offer::UnderWay),
-                (true, Some(_)) => Ok(Offer::AlreadyReady),
+                (true, None) => Ok(EpochOffer::UnderWay),
+                (true, Some(_)) => Ok(EpochOffer::AlreadyReady),
             };
         }
         let in_order =
@@ -80,10 +80,10 @@ impl ReceiveEpochs {
         }
         self.seen.push(print);
         (self.newest, self.ready) = (epoch, None);
-        Ok(Offer::New)
+        Ok(EpochOffer::New)
     }
 
-    /// The forwarding half is ready for an epoch; whether it was waited for.
+    /// Records that the forwarding half is ready for an epoch. True if that was awaited.
     pub(super) fn ready(&mut self, now: Instant, epoch: u32) -> bool {
         let awaited = epoch != 0 && epoch == self.newest && self.ready.is_none();
         if awaited {
@@ -93,7 +93,7 @@ impl ReceiveEpochs {
         awaited
     }
 
-    /// The newest that the peer has told; 0: none.
+    /// The newest epoch from the peer; 0: none.
     pub(super) fn newest(&self) -> u32 {
         self.newest
     }
@@ -103,7 +103,7 @@ impl ReceiveEpochs {
     }
 }
 
-/// What tells secrets apart and gives none away, once they are forgotten: a block of a lane that no epoch has.
+/// Fingerprint of a secret, which reveals nothing about it: a block of a lane that no epoch has.
 fn print_of(secret: &EpochSecret) -> IdentifierBlock {
     secret.lane_key(u8::MAX).block(0)
 }

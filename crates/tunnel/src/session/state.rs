@@ -1,65 +1,65 @@
-//! What status shows of a session.
+//! State of a session for the status.
 
 use wire::{Instant, counters};
 
 use super::PeerFault;
 use crate::exchange::{Generation, Instance};
 
-/// How far the channel is.
+/// State of the channel.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChannelState {
     /// No connection.
     Down,
-    /// Connected; the peer's Hello has not come yet.
-    Greeting,
-    /// The peer's Hello was fine; whether ours was, is not known yet.
-    Greeted,
-    /// Both Hellos were fine.
+    /// Connected, our Hello is sent; the peer's Hello is awaited.
+    HelloSent,
+    /// The peer's Hello was accepted; its answer to ours is awaited.
+    HelloReceived,
+    /// Both Hellos were accepted.
     Up,
-    /// The peer did wrong; the connection is about to be closed.
+    /// The peer is at fault; the connection is about to be closed.
     Faulted,
 }
 
-/// The newest epoch of a direction that is in use or in readiness.
+/// Newest epoch of a direction that is in use or in reserve.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EpochAge {
     /// Its number.
     pub epoch: u32,
-    /// When it became ready.
+    /// Time at which it became ready.
     pub since: Instant,
 }
 
 /// A session at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SessionState {
-    /// How far the channel is.
+    /// State of the channel.
     pub channel: ChannelState,
-    /// Since when.
+    /// Time of its last change.
     pub since: Instant,
-    /// The peer's instance, and when it was met first: it has run at least so long.
+    /// The peer's instance, and the time of its first Hello: it has run at least since then.
     pub instance: Option<(Instance, Instant)>,
-    /// How many instances of the peer there were.
+    /// Number of instances of the peer.
     pub generation: Generation,
     /// The newest epoch towards the peer.
     pub transmit: Option<EpochAge>,
-    /// The epoch towards the peer that was told, or is to be told, and is not ready there yet; since when.
+    /// The offered epoch towards the peer that is not ready there yet, and since when.
     pub transmit_offered: Option<EpochAge>,
     /// The newest epoch from the peer.
     pub receive: Option<EpochAge>,
-    /// Flows that were announced, or are to be announced, and are not acknowledged yet.
+    /// Flows that are to be announced or not acknowledged yet.
     pub flows_announced: usize,
     /// Flows that the peer knows.
     pub flows_acknowledged: usize,
     /// Flows of the peer that are known here.
     pub peer_flows: usize,
-    /// What the peer did wrong last, and when.
+    /// Last fault of the peer, and its time.
     pub fault: Option<(PeerFault, Instant)>,
-    /// What was counted since the start.
+    /// Counters since the start.
     pub counters: SessionCounters,
 }
 
 counters! {
-    /// What a session has counted since the start of this site.
+    /// Counters of a session since the start of this site.
     SessionCounters {
         /// Times that the management channel came up.
         connections = "Connections",

@@ -8,14 +8,14 @@ use wire::Instant;
 use super::{EpochAge, PeerFault};
 use crate::message::HelloMode;
 
-/// Epochs begin at most so often.
+/// Minimum time between epochs.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Numbers go up by one from 1 and never come again in a generation; each has a secret of its own, which is forgotten
-/// here as soon as the forwarding half has it.
+/// Transmit epochs. Numbers increase by one from 1 and never repeat in a generation. Each has its own secret,
+/// which is forgotten here when the forwarding half has it.
 ///
-/// At most one epoch is offered. Identifier mode offers another one when the newest is old or one is wanted. Header
-/// encryption offers the second behind the first, and then one for each that is put to use.
+/// At most one epoch is offered. Identifier mode offers another one when the newest is old or one is wanted.
+/// Header encryption offers the second after the first, and then one for each that comes into use.
 #[derive(Debug)]
 pub(super) struct TransmitEpochs {
     mode: HelloMode,
@@ -31,9 +31,9 @@ struct Offered {
     epoch: u32,
     secret: EpochSecret,
     since: Instant,
-    /// It was told, on whichever connection: the peer may be ready.
+    /// True if it was sent on any connection: the peer may be ready.
     told: bool,
-    /// It was told on this connection.
+    /// True if it was sent on this connection.
     told_now: bool,
 }
 
@@ -46,20 +46,20 @@ impl TransmitEpochs {
         self.newest.map_or(0, |newest| newest.epoch)
     }
 
-    /// The forwarding half wants an epoch after this one.
+    /// Handles a request for an epoch after this one.
     pub(super) fn want(&mut self, newest: u32) {
         self.wanted |= self.offered.is_none() && newest == self.newest();
     }
 
-    /// When [`TransmitEpochs::begin`] will draw.
-    pub(super) fn due(&self) -> Option<Instant> {
+    /// Next time for [`TransmitEpochs::begin`].
+    pub(super) fn poll_timeout(&self) -> Option<Instant> {
         // After 2^32 - 1 epochs, one a second, the last one stays.
         if self.offered.is_some() || self.newest() == u32::MAX {
             return None;
         }
         let Some(EpochAge { epoch, since }) = self.newest else { return Some(Instant::START) };
         if self.mode == HelloMode::HEADER_ENCRYPTION {
-            // The second one at once: without one in readiness the first change of an AN would lose frames.
+            // The second one at once: without one in reserve the first change of an AN would lose frames.
             let second = if epoch == 1 { Some(Instant::START) } else { None };
             return second.or(if self.wanted { Some(since + PAUSE) } else { None });
         }
@@ -68,21 +68,21 @@ impl TransmitEpochs {
 
     /// Draws a secret if one is due.
     pub(super) fn begin(&mut self, now: Instant, draw: fn() -> EpochSecret) {
-        if self.due().is_some_and(|due| due <= now) {
+        if self.poll_timeout().is_some_and(|due| due <= now) {
             self.wanted = false;
             let epoch = self.newest() + 1;
             self.offered = Some(Offered { epoch, secret: draw(), since: now, told: false, told_now: false });
         }
     }
 
-    /// What is to be told on this connection.
+    /// The offer that is to be sent on this connection.
     pub(super) fn poll(&mut self) -> Option<(u32, EpochSecret)> {
         let offered = self.offered.as_mut().filter(|offered| !offered.told_now)?;
         (offered.told, offered.told_now) = (true, true);
         Some((offered.epoch, offered.secret.clone()))
     }
 
-    /// The peer is ready for an epoch: its secret, if it was waited for.
+    /// Handles the peer's readiness for an epoch. Returns its secret if it was awaited.
     pub(super) fn acknowledge(&mut self, now: Instant, epoch: u32) -> Result<Option<EpochSecret>, PeerFault> {
         if epoch == 0 || epoch > self.newest_told() {
             return Err(PeerFault::NeverOffered { epoch });
@@ -100,12 +100,12 @@ impl TransmitEpochs {
         }
     }
 
-    /// The highest number that the peer can know.
+    /// Highest number that the peer can know.
     pub(super) fn newest_told(&self) -> u32 {
         self.offered.as_ref().filter(|offered| offered.told).map_or(self.newest(), |offered| offered.epoch)
     }
 
-    /// Whether packets of this epoch may be under way.
+    /// True if packets of this epoch may be in flight.
     pub(super) fn is_in_use(&self, epoch: u32) -> bool {
         epoch > 0 && (self.newest().saturating_sub(1)..=self.newest()).contains(&epoch)
     }

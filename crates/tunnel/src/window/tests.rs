@@ -27,7 +27,7 @@ struct One {
 impl One {
     fn new() -> Self {
         let mut one = Self {
-            table: Table::new(Window::places(W)),
+            table: Table::new(Window::capacity(W)),
             window: Window::new(LaneNumber(3), W),
             key: key(1),
             used: BTreeSet::new(),
@@ -60,7 +60,7 @@ impl One {
         taken.is_ok()
     }
 
-    /// What the format says that the window holds.
+    /// Contents of the window according to the format.
     fn should_hold(&self, seq: u64) -> bool {
         let newest = self.window.newest();
         let dense = (newest.saturating_sub(HALF).max(1)..=newest + W).contains(&seq);
@@ -72,7 +72,7 @@ impl One {
     /// The table and the rings know the same identifiers.
     fn check(&self) {
         let rings = self.window.ring.iter().chain(&*self.window.anchors);
-        let held: Vec<u64> = rings.filter(|held| held.is_some()).map(Held::rid).collect();
+        let held: Vec<u64> = rings.filter(|held| held.is_some()).map(HeldIdentifier::rid).collect();
         assert_eq!(held.len(), self.table.len());
         assert!(held.iter().all(|&rid| self.table.find(rid).is_some()));
     }
@@ -240,7 +240,7 @@ proptest! {
                 }
             }
             one.fill(usize::MAX);
-            prop_assert_eq!(one.window.debt(), 0);
+            prop_assert_eq!(one.window.missing(), 0);
             one.check();
         }
         let newest = one.window.newest();
@@ -270,7 +270,7 @@ proptest! {
             one.check();
         }
         one.fill(usize::MAX);
-        prop_assert_eq!(one.window.debt(), 0);
+        prop_assert_eq!(one.window.missing(), 0);
         let newest = one.window.newest();
         for seq in newest.saturating_sub(2 * W)..newest + 2 * W {
             one.arrive(seq);

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Command, Discard, Event, Forwarding, Generation, Limits, Mode, Packet, PeerId,
-    PeerMemory, PeerSettings, Released, Settings, To,
+    Command, Delivery, Destination, Discard, Event, Forwarding, Generation, Limits, Mode, Packet,
+    PacketSource, PeerId, PeerSettings, PreparedPeer, Released, Settings,
 };
 use wire::Instant;
 
@@ -53,7 +53,7 @@ pub(crate) struct Site {
     pub(crate) generations: Vec<Generation>,
     /// (receiver, packet), in the order in which they were sent.
     pub(crate) sent: Vec<(usize, Vec<u8>)>,
-    /// What came to the LAN.
+    /// Frames that reached the LAN.
     pub(crate) delivered: Vec<Vec<u8>>,
     pub(crate) discards: Vec<Discard>,
 }
@@ -67,7 +67,7 @@ pub(crate) struct Sites {
     pub(crate) channel: bool,
     /// Events that wait for the channel.
     waiting: VecDeque<(usize, Event)>,
-    /// How often each event was seen, by the name of its variant.
+    /// Number of each event, by the name of its variant.
     pub(crate) events: BTreeMap<String, usize>,
     /// All identifiers that were ever sent.
     pub(crate) rids: BTreeSet<[u8; 6]>,
@@ -94,11 +94,11 @@ pub(crate) fn octets(packet: &Packet, frame: &[u8]) -> Vec<u8> {
 }
 
 /// The frame that came of a packet, whole.
-pub(crate) fn delivered(arrived: &Arrived<'_>, packet: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn delivered(arrived: &Delivery<'_>, packet: &[u8]) -> Option<Vec<u8>> {
     match arrived {
-        Arrived::Frame { prefix, body, .. } => Some([&prefix[..], &packet[body.clone()]].concat()),
-        Arrived::Joined { prefix, first, second, .. } => Some([&prefix[..], first, second].concat()),
-        Arrived::Pending => None,
+        Delivery::Frame { prefix, body, .. } => Some([&prefix[..], &packet[body.clone()]].concat()),
+        Delivery::Joined { prefix, first, second, .. } => Some([&prefix[..], first, second].concat()),
+        Delivery::Pending => None,
     }
 }
 
@@ -141,14 +141,14 @@ impl Sites {
     }
 
     /// A site's peer leaves it, and does not know.
-    pub(crate) fn leave(&mut self, at: usize, of: usize) -> Option<PeerMemory> {
+    pub(crate) fn leave(&mut self, at: usize, of: usize) -> Option<PreparedPeer> {
         let peer = self.peer(at, of);
         self.sites[at].peers[peer.index()] = usize::MAX;
         self.sites[at].forwarding.remove_peer(peer)
     }
 
     /// It comes again, under a number of its own.
-    pub(crate) fn come(&mut self, at: usize, of: usize, memory: PeerMemory) -> PeerId {
+    pub(crate) fn come(&mut self, at: usize, of: usize, memory: PreparedPeer) -> PeerId {
         let site = &mut self.sites[at];
         site.peers.push(of);
         site.epochs.push((0, None));
@@ -161,7 +161,7 @@ impl Sites {
 
     pub(crate) fn command(&mut self, site: usize, command: Command) {
         let now = self.now;
-        self.sites[site].forwarding.command(now, command);
+        self.sites[site].forwarding.handle_command(now, command);
     }
 
     /// A first epoch from a site to each of its peers.
@@ -209,7 +209,7 @@ impl Sites {
                 site.forwarding.handle_timeout(now);
             }
             let told = self.carry();
-            let busy = |site: &Site| site.forwarding.due() == Some(Instant::START);
+            let busy = |site: &Site| site.forwarding.poll_timeout() == Some(Instant::START);
             if !told && !self.sites.iter().any(busy) {
                 break;
             }
@@ -244,7 +244,7 @@ impl Sites {
         told
     }
 
-    /// What the two managers make of an event, without delay.
+    /// Handling of an event by the two managers, without delay.
     fn answer(&mut self, site: usize, event: Event) {
         let (peer, generation) = match &event {
             Event::Announce { peer, generation, .. }
@@ -255,7 +255,7 @@ impl Sites {
             | Event::UnknownIndex { peer, generation, .. }
             | Event::Lost { peer, generation, .. }
             | Event::Position { peer, generation, .. }
-            | Event::WantEpoch { peer, generation, .. } => (*peer, *generation),
+            | Event::EpochWanted { peer, generation, .. } => (*peer, *generation),
         };
         if self.sites[site].generations[peer.index()] != generation {
             return;
@@ -278,11 +278,11 @@ impl Sites {
             Event::FlowRefused { index, .. } | Event::UnknownIndex { index, .. } => {
                 Command::Unknown { peer, generation, index }
             }
-            Event::Lost { epoch, lane, .. } => Command::TellPosition { peer, generation, epoch, lane },
+            Event::Lost { epoch, lane, .. } => Command::RequestPosition { peer, generation, epoch, lane },
             Event::Position { epoch, lane, seq, .. } => {
                 Command::Position { peer, generation, epoch, lane, seq }
             }
-            Event::WantEpoch { newest, .. } => {
+            Event::EpochWanted { newest, .. } => {
                 let own = self.peer(site, other).index();
                 if self.sites[site].epochs[own].0 == newest {
                     self.next_epoch(site, other);
@@ -298,9 +298,9 @@ impl Sites {
         let now = self.now;
         let Site { forwarding, peers, sent, mode, .. } = &mut self.sites[site];
         let Some(route) = forwarding.route(now, frame) else { return false };
-        let to: Vec<PeerId> = match route.to {
-            To::One(peer) => vec![peer],
-            To::All => (0..peers.len() as u16).map(PeerId).collect(),
+        let to: Vec<PeerId> = match route.destination {
+            Destination::Peer(peer) => vec![peer],
+            Destination::All => (0..peers.len() as u16).map(PeerId).collect(),
         };
         for peer in to {
             for packet in forwarding.dispatch(now, &route, peer, frame) {
@@ -334,11 +334,11 @@ impl Sites {
     pub(crate) fn arrive(&mut self, from: usize, site: usize, packet: &[u8]) -> Option<Vec<u8>> {
         let now = self.now;
         let arrival = match self.sites[site].mode {
-            Mode::Identifier => Arrival::Identifier,
-            _ => Arrival::From(self.peer(site, from)),
+            Mode::Identifier => PacketSource::Identifier,
+            _ => PacketSource::From(self.peer(site, from)),
         };
         let Site { forwarding, delivered: lan, discards, .. } = &mut self.sites[site];
-        match forwarding.inward(now, arrival, packet) {
+        match forwarding.handle_packet(now, arrival, packet) {
             Ok(arrived) => {
                 let frame = delivered(&arrived, packet)?;
                 lan.push(frame.clone());
@@ -358,7 +358,7 @@ impl Sites {
         }
     }
 
-    /// What came to a site's LAN.
+    /// Frames that reached a site's LAN.
     pub(crate) fn take_delivered(&mut self, site: usize) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.sites[site].delivered)
     }

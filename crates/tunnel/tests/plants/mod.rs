@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PeerCounters,
-    PeerId, PeerSettings, Session, SessionSettings, Settings, To,
+    Delivery, Destination, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PacketSource,
+    PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
 };
 use wire::Instant;
 
@@ -16,7 +16,7 @@ pub(crate) const PEER: PeerId = PeerId(0);
 /// Octets of the longest frame of the LANs.
 pub(crate) const LAN_FRAME: usize = 1600;
 
-/// What the wire does to packets.
+/// Behaviour of the wire.
 #[derive(Clone, Copy)]
 pub(crate) struct Wire {
     /// Milliseconds that each packet takes at least.
@@ -45,9 +45,9 @@ pub(crate) struct Plants {
     messages: VecDeque<(Instant, usize, Message)>,
     /// (when it is there, to whom, packet).
     packets: Vec<(Instant, usize, Vec<u8>)>,
-    /// What was ever put on the wire, lost or not: (to whom, packet).
+    /// All packets that were ever put on the wire, lost or not: (destination, packet).
     pub(crate) recorded: Vec<(usize, Vec<u8>)>,
-    /// What came to each LAN, and when.
+    /// Frames that reached each LAN, with their times.
     pub(crate) lans: [Vec<(Instant, Vec<u8>)>; 2],
     pub(crate) discards: Vec<Discard>,
     /// Each event that was told: when, and by which site.
@@ -135,7 +135,7 @@ impl Plants {
     pub(crate) fn send(&mut self, site: usize, frame: &[u8]) {
         let forwarding = &mut self.plants[site].forwarding;
         let Some(route) = forwarding.route(self.now, frame) else { return };
-        assert!(matches!(route.to, To::All | To::One(PEER)));
+        assert!(matches!(route.destination, Destination::All | Destination::Peer(PEER)));
         let packets = forwarding.dispatch(self.now, &route, PEER, frame);
         self.put(1 - site, packets.iter().map(|packet| octets(packet, frame)).collect());
         self.pump(site);
@@ -187,13 +187,14 @@ impl Plants {
 
     /// A packet comes to a site: the frame that came of it.
     pub(crate) fn arrive(&mut self, site: usize, packet: &[u8]) -> Option<Vec<u8>> {
-        let arrival = if self.mode == Mode::Identifier { Arrival::Identifier } else { Arrival::From(PEER) };
-        match self.plants[site].forwarding.inward(self.now, arrival, packet) {
+        let arrival =
+            if self.mode == Mode::Identifier { PacketSource::Identifier } else { PacketSource::From(PEER) };
+        match self.plants[site].forwarding.handle_packet(self.now, arrival, packet) {
             Ok(arrived) => {
                 let frame = match arrived {
-                    Arrived::Frame { prefix, body, .. } => [&prefix[..], &packet[body]].concat(),
-                    Arrived::Joined { prefix, first, second, .. } => [&prefix[..], first, second].concat(),
-                    Arrived::Pending => return None,
+                    Delivery::Frame { prefix, body, .. } => [&prefix[..], &packet[body]].concat(),
+                    Delivery::Joined { prefix, first, second, .. } => [&prefix[..], first, second].concat(),
+                    Delivery::Pending => return None,
                 };
                 self.lans[site].push((self.now, frame.clone()));
                 Some(frame)
@@ -216,7 +217,7 @@ impl Plants {
                 busy = true;
             }
             while let Some(command) = session.poll_command() {
-                forwarding.command(self.now, command);
+                forwarding.handle_command(self.now, command);
                 busy = true;
             }
             let mut released = Vec::new();

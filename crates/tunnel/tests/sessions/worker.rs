@@ -9,7 +9,7 @@ use wire::tunnel::{Flow, FlowIndex};
 /// The one peer.
 pub(crate) const PEER: PeerId = PeerId(3);
 
-/// What has happened at all workers since the beginning.
+/// History of all workers since the beginning.
 #[derive(Default, Debug)]
 pub(crate) struct Ledger {
     /// Secrets that a worker told it was ready to receive with.
@@ -104,7 +104,7 @@ impl Worker {
             self.in_use = epoch;
         }
         for _ in 0..2 {
-            self.events.push_back(Event::WantEpoch {
+            self.events.push_back(Event::EpochWanted {
                 peer: PEER,
                 generation: self.generation,
                 newest: self.readiness.unwrap_or(self.in_use),
@@ -193,7 +193,7 @@ impl Worker {
                 assert!(self.receive.contains_key(&epoch) && lane == 0 && seq % 2048 == 0);
                 self.positions += 1;
             }
-            Command::TellPosition { generation: told, epoch, lane, .. } if told == generation => {
+            Command::RequestPosition { generation: told, epoch, lane, .. } if told == generation => {
                 assert!(self.transmit.contains_key(&epoch));
                 // Of the epoch that is in use by now.
                 let epoch = self.in_use;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Arrival, Arrived, Forwarding, Instance, Limits, Message, Mode, PeerId, PeerSettings, Session,
-    SessionSettings, Settings, Stream, To,
+    Delivery, Destination, Forwarding, Instance, Limits, Message, Mode, PacketSource, PeerId, PeerSettings,
+    Session, SessionSettings, Settings, Stream,
 };
 use wire::Instant;
 
@@ -138,9 +138,9 @@ impl Net {
         self.sent.insert(frame.clone(), from.0);
         let forwarding = &mut self.sites[from.0].forwarding;
         let Some(route) = forwarding.route(self.now, &frame) else { return frame };
-        let peers: Vec<PeerId> = match route.to {
-            To::One(peer) => vec![peer],
-            To::All => others(from.0).map(|other| peer(from.0, other)).collect(),
+        let peers: Vec<PeerId> = match route.destination {
+            Destination::Peer(peer) => vec![peer],
+            Destination::All => others(from.0).map(|other| peer(from.0, other)).collect(),
         };
         for peer in peers {
             for packet in forwarding.dispatch(self.now, &route, peer, &frame) {
@@ -157,11 +157,12 @@ impl Net {
     /// The next packet of a wire arrives.
     pub(crate) fn arrive(&mut self, from: usize, to: usize) {
         let Some(packet) = self.wires[from][to].pop_front() else { return };
-        let arrived = match self.sites[to].forwarding.inward(self.now, Arrival::Identifier, &packet) {
-            Ok(Arrived::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
-            Ok(Arrived::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
-            Ok(Arrived::Pending) | Err(_) => return,
-        };
+        let arrived =
+            match self.sites[to].forwarding.handle_packet(self.now, PacketSource::Identifier, &packet) {
+                Ok(Delivery::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
+                Ok(Delivery::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
+                Ok(Delivery::Pending) | Err(_) => return,
+            };
         assert_eq!(self.sent.get(&arrived), Some(&from), "a frame that no station behind it sent");
         assert!(self.delivered_once[to].insert(arrived.clone()), "a frame twice");
         self.delivered[to].push(arrived);
@@ -228,7 +229,7 @@ impl Net {
         self.made += 1;
     }
 
-    /// So many messages of each stream of a channel arrive, in one direction.
+    /// Delivers this many messages of each stream of a channel, in one direction.
     pub(crate) fn carry(&mut self, from: usize, to: usize, messages: usize) {
         let without = SITES - from - to;
         let now = self.now;
@@ -253,12 +254,12 @@ impl Net {
         let Site { forwarding, sessions } = &mut self.sites[site];
         for session in &mut *sessions {
             for command in std::iter::from_fn(|| session.poll_command()).take(exchanged) {
-                forwarding.command(self.now, command);
+                forwarding.handle_command(self.now, command);
             }
         }
         forwarding.handle_timeout(self.now);
         for event in std::iter::from_fn(|| forwarding.poll_event()).take(exchanged) {
-            sessions[event.about().0.index()].handle_event(self.now, event);
+            sessions[event.subject().0.index()].handle_event(self.now, event);
         }
     }
 

@@ -1,4 +1,4 @@
-//! TLVs of the Announcement parameter set (IEEE 802.1X-2020 clause 11.12), and what this project says in them.
+//! TLVs of the Announcement parameter set (IEEE 802.1X-2020 clause 11.12), and this project's own TLV.
 //!
 //! ```text
 //!  TLV:  type 7 bits | length 9 bits | value
@@ -10,23 +10,24 @@
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //! ```
 //!
-//! F2-46-57 is no registered OUI: its U/L bit is set, so it is locally administered, and "FWRD" tells it from others'.
-//! A TLV that reaches beyond its set ends the reading: what stood before it is told.
+//! F2-46-57 is no registered OUI. Its U/L bit is set, so it is locally administered; "FWRD" tells it from
+//! others' choice of the same OUI. A TLV that reaches beyond its set ends the parsing: the TLVs before it
+//! count.
 
 use super::{Capability, Fields, TooLong};
 
 const CIPHER_SUITES: u8 = 112;
 const ORGANIZATIONALLY_SPECIFIC: u8 = 127;
-/// What our TLV begins with: OUI, subtype, and a name for the case that somebody else chose that OUI.
+/// First octets of our TLV: OUI, subtype, and a name in case somebody else uses that OUI.
 const OURS: [u8; 8] = [0xf2, 0x46, 0x57, 1, b'F', b'W', b'R', b'D'];
-/// The version of our TLV that is written. Later ones are read as far as this goes.
+/// Written version of our TLV. Later versions are read as far as this one goes.
 const VERSION: u8 = 1;
 const REASSEMBLES: u8 = 0x01;
 const SPLITS: u8 = 0x02;
 const MISSES: u8 = 0x04;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
-/// The most octets of a value: its length has 9 bits.
+/// Maximum octets of a value: its length has 9 bits.
 const LONGEST_VALUE: usize = 0x01ff;
 
 /// TLVs of an announcement.
@@ -36,10 +37,10 @@ pub struct Tlvs<'f>(pub(super) &'f [u8]);
 /// A TLV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tlv<'f> {
-    /// Type 112: the suites that the sender has.
+    /// Type 112: the sender's cipher suites.
     CipherSuites(SuiteList<'f>),
-    /// Type 127, ours: what the sender receives beyond the standard.
-    Extensions(Extensions, Figures<'f>),
+    /// Type 127, ours: capabilities of the sender beyond the standard.
+    Extensions(Extensions, TimingList<'f>),
     /// Any other: skipped.
     Other {
         /// Its type, 0 to 127.
@@ -49,12 +50,12 @@ pub enum Tlv<'f> {
     },
 }
 
-/// A suite that somebody has, and what it does with it.
+/// A cipher suite of a station, with its capability.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CapableSuite {
     /// The suite's identifier (IEEE 802.1AE table 14-1).
     pub identifier: [u8; 8],
-    /// What the implementation can do with it.
+    /// Capability of the implementation with this suite.
     pub capability: Capability,
 }
 
@@ -62,31 +63,31 @@ pub struct CapableSuite {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SuiteList<'f>(&'f [u8]);
 
-/// What a station receives beyond the standard.
+/// Capabilities of a station beyond the standard.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extensions {
-    /// It puts SDUs together again.
+    /// Reassembles fragmented SDUs.
     pub reassembles: bool,
-    /// It separates SDUs that share a frame.
+    /// Splits frames that hold several SDUs.
     pub splits: bool,
-    /// It hears a station that belongs to the group under another CAK, and not under this one.
+    /// Hears a member of the group under another CAK, but not under this one.
     pub misses: bool,
-    /// Octets of the longest SDU that it takes, from the SDU's EtherType on: its secure data.
+    /// Octets of the longest SDU that it accepts, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
 
-/// How fast a suite is on a box.
+/// Measured time of a suite on a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figure {
-    /// The suite's identifier: one of the standard's, or one of ours.
+pub struct TimingEntry {
+    /// Suite identifier: one of the standard's, or one of ours.
     pub identifier: [u8; 8],
-    /// Nanoseconds for a frame of 512 octets; 65535 and above are said as that.
+    /// Nanoseconds for a frame of 512 octets. 65535 stands for that and above.
     pub nanoseconds: u16,
 }
 
-/// The figures of our TLV.
+/// The timings in our TLV.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figures<'f>(&'f [u8]);
+pub struct TimingList<'f>(&'f [u8]);
 
 impl<'f> Tlvs<'f> {
     /// The TLVs, in their order.
@@ -110,7 +111,7 @@ impl<'f> Tlv<'f> {
             let largest_sdu = u16::from_be_bytes(fields.take()?);
             let [reassembles, splits, misses] = [REASSEMBLES, SPLITS, MISSES].map(|flag| flags & flag != 0);
             let extensions = Extensions { reassembles, splits, misses, largest_sdu };
-            (version >= VERSION).then_some(Self::Extensions(extensions, Figures(fields.0)))
+            (version >= VERSION).then_some(Self::Extensions(extensions, TimingList(fields.0)))
         };
         match kind {
             CIPHER_SUITES => Self::CipherSuites(SuiteList(value)),
@@ -129,17 +130,17 @@ impl<'f> SuiteList<'f> {
     }
 }
 
-impl<'f> Figures<'f> {
-    /// The figures, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Figure> + use<'f> {
+impl<'f> TimingList<'f> {
+    /// The timings, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = TimingEntry> + use<'f> {
         self.0.as_chunks::<FIGURE_OCTETS>().0.iter().map(|octets| {
             let [number, high, low] = *octets;
-            Figure { identifier: identifier(number), nanoseconds: u16::from_be_bytes([high, low]) }
+            TimingEntry { identifier: identifier(number), nanoseconds: u16::from_be_bytes([high, low]) }
         })
     }
 }
 
-/// The identifier that this number stands for.
+/// Suite identifier of this number.
 const fn identifier(number: u8) -> [u8; 8] {
     match number {
         0x80.. => [0x00, 0x80, 0xc2, 0x00, 0x01, 0x00, 0x00, number & 0x7f],
@@ -147,7 +148,7 @@ const fn identifier(number: u8) -> [u8; 8] {
     }
 }
 
-/// The number that stands for this identifier.
+/// Number of this suite identifier.
 fn number(suite: [u8; 8]) -> Option<u8> {
     let nn = suite[7] & 0x7f;
     [nn, nn | 0x80].into_iter().find(|number| identifier(*number) == suite)
@@ -161,7 +162,7 @@ pub struct TlvWriter<'b> {
 }
 
 impl<'b> TlvWriter<'b> {
-    /// Begins in `buffer`, which holds all TLVs in the end.
+    /// Begins in `buffer`, which has to hold all TLVs.
     pub const fn new(buffer: &'b mut [u8]) -> Self {
         Self { buffer, length: 0 }
     }
@@ -169,7 +170,7 @@ impl<'b> TlvWriter<'b> {
     /// Adds a MACsec Cipher Suites TLV.
     ///
     /// # Errors
-    /// [`TooLong`]; what was written before stands.
+    /// [`TooLong`]; earlier TLVs stay.
     pub fn cipher_suites(&mut self, suites: impl Iterator<Item = CapableSuite>) -> Result<(), TooLong> {
         let entries = suites.map(|CapableSuite { identifier: [a, b, c, d, e, f, g, h], capability }| {
             [0, capability.bits(), a, b, c, d, e, f, g, h]
@@ -177,14 +178,14 @@ impl<'b> TlvWriter<'b> {
         self.tlv(CIPHER_SUITES, &[], entries)
     }
 
-    /// Adds our TLV. Figures of suites that are neither the standard's nor ours are left out.
+    /// Adds our TLV. Leaves out timings of suites that are neither the standard's nor ours.
     ///
     /// # Errors
-    /// [`TooLong`]; what was written before stands.
+    /// [`TooLong`]; earlier TLVs stay.
     pub fn extensions(
         &mut self,
         extensions: &Extensions,
-        figures: impl Iterator<Item = Figure>,
+        figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
         let Extensions { reassembles, splits, misses, largest_sdu } = *extensions;
         let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES)];
@@ -193,7 +194,7 @@ impl<'b> TlvWriter<'b> {
         let mut head = [0; OURS.len() + 4];
         head[..OURS.len()].copy_from_slice(&OURS);
         head[OURS.len()..].copy_from_slice(&[VERSION, flags, high, low]);
-        let entries = figures.filter_map(|Figure { identifier, nanoseconds }| {
+        let entries = figures.filter_map(|TimingEntry { identifier, nanoseconds }| {
             let [high, low] = nanoseconds.to_be_bytes();
             Some([number(identifier)?, high, low])
         });
@@ -203,7 +204,7 @@ impl<'b> TlvWriter<'b> {
     /// Adds any TLV: a type of 7 bits and a value.
     ///
     /// # Errors
-    /// [`TooLong`]; what was written before stands.
+    /// [`TooLong`]; earlier TLVs stay.
     pub fn other(&mut self, kind: u8, value: &[u8]) -> Result<(), TooLong> {
         self.tlv(kind, value, core::iter::empty::<[u8; 0]>())
     }

@@ -14,25 +14,25 @@
 //!  8  XPN                   octet 2: suspension time           high half of the latest and old lowest PN, 4 each
 //! ```
 //!
-//! A key that is not in use is a KI of zeros; KN 0 is what tells it. Its lowest PN is written as 1, as wpa_supplicant does:
-//! it drops MKPDUs that hold receivers to a lowest PN of 0, even for a key that there is not.
+//! A KI of zeros stands for "no key"; KN 0 identifies it. Its lowest PN is written as 1, as wpa_supplicant
+//! does: wpa_supplicant drops MKPDUs with delay protection and a lowest PN of 0, even where there is no key.
 
 use super::announcement::Tlvs;
-use super::{Confidentiality, DistributedSak, Fields, Heard, KeyUse, MkpduError, SakUse};
+use super::{Confidentiality, DistributedSak, Fields, KeyUse, MkpduError, PeerEntry, SakUse};
 use super::{ICV_INDICATOR, ICV_OCTETS, SET_HEADER_OCTETS, padded};
 use crate::id::{An, Ckn, Ki, Mi};
 
 /// Octets of a participant in a list.
 pub(super) const PEER_OCTETS: usize = 16;
-/// Octets of a SAK Use that speaks of keys.
+/// Octets of a SAK Use with keys.
 pub(super) const SAK_USE_OCTETS: usize = 40;
-/// Octets of a Distributed SAK of GCM-AES-128, which does not name its suite.
+/// Octets of a Distributed SAK of GCM-AES-128, which omits the suite.
 const DISTRIBUTED_SAK_DEFAULT_OCTETS: usize = 28;
-/// The least octets of a Distributed SAK that names its suite.
+/// Minimum octets of a Distributed SAK that names its suite.
 const DISTRIBUTED_SAK_LEAST_OCTETS: usize = 36;
 /// Octets of a wrapped CAK of 16 octets, and of one of 32.
 const WRAPPED_CAK_OCTETS: [usize; 2] = [24, 40];
-/// The most octets of a Key Management Domain.
+/// Maximum octets of a Key Management Domain.
 const KMD_OCTETS: usize = 253;
 
 /// A parameter set behind the basic one.
@@ -40,16 +40,16 @@ const KMD_OCTETS: usize = 253;
 pub enum ParameterSet<'f> {
     /// Type 1.
     LivePeers {
-        /// The low octet of the key server's SSCI, from MKA version 3 on; 0 before.
+        /// Low octet of the key server's SSCI, from MKA version 3 on; 0 before.
         key_server_ssci: u8,
-        /// Who is heard, and has shown to hear the sender.
+        /// Participants that are heard, and have proved that they hear the sender.
         peers: PeerList<'f>,
     },
-    /// Type 2: who is heard.
+    /// Type 2: participants that are heard.
     PotentialPeers(PeerList<'f>),
     /// Type 3.
     SakUse(SakUse),
-    /// Type 4. `None`: an empty one, by which a key server says that MACsec is not to be used.
+    /// Type 4. `None` for an empty one: the key server says that MACsec is not to be used.
     DistributedSak(Option<DistributedSak<'f>>),
     /// Type 5: a wrapped CAK, and its CKN.
     DistributedCak {
@@ -62,7 +62,7 @@ pub enum ParameterSet<'f> {
     Kmd(&'f [u8]),
     /// Type 7: TLVs.
     Announcement(Tlvs<'f>),
-    /// Type 8: what XPN adds to the SAK Use.
+    /// Type 8: the XPN addition to SAK Use.
     Xpn {
         /// MKA suspension time, in seconds.
         suspension: u8,
@@ -71,11 +71,11 @@ pub enum ParameterSet<'f> {
         /// The high 32 bits of the old key's lowest PN.
         old_lowest_pn_high: u32,
     },
-    /// Any other: kept apart and skipped.
+    /// Any other type: kept apart and skipped.
     Unknown {
         /// Its type.
         kind: u8,
-        /// The second octet, and the high four bits of the third: they mean something to those who know the type.
+        /// The second octet, and the high four bits of the third, whose meaning depends on the type.
         flags: [u8; 2],
         /// Its body.
         body: &'f [u8],
@@ -87,8 +87,8 @@ pub enum ParameterSet<'f> {
 pub struct PeerList<'f>(pub(super) &'f [u8]);
 
 impl<'f> PeerList<'f> {
-    /// The list of these participants, written to `buffer`: 16 octets each. Those that find no room are left out.
-    pub fn write(peers: impl Iterator<Item = Heard>, buffer: &'f mut [u8]) -> Self {
+    /// Encodes these participants into `buffer`, 16 octets each. Omits those that find no room.
+    pub fn write(peers: impl Iterator<Item = PeerEntry>, buffer: &'f mut [u8]) -> Self {
         let mut octets = 0;
         for (room, peer) in buffer.as_chunks_mut::<PEER_OCTETS>().0.iter_mut().zip(peers) {
             let (mi, mn) = room.split_at_mut(peer.mi.0.len());
@@ -100,25 +100,25 @@ impl<'f> PeerList<'f> {
     }
 
     /// The participants, in their order.
-    pub fn iter(&self) -> impl Iterator<Item = Heard> + use<'f> {
+    pub fn iter(&self) -> impl Iterator<Item = PeerEntry> + use<'f> {
         self.0.as_chunks::<PEER_OCTETS>().0.iter().map(|octets| {
             let [mi @ .., a, b, c, d] = *octets;
-            Heard { mi: Mi(mi), mn: u32::from_be_bytes([a, b, c, d]) }
+            PeerEntry { mi: Mi(mi), mn: u32::from_be_bytes([a, b, c, d]) }
         })
     }
 
-    /// How many participants there are.
+    /// Number of participants.
     pub const fn len(&self) -> usize {
         self.0.len() / PEER_OCTETS
     }
 
-    /// Whether there is none.
+    /// True if there is none.
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-/// A parameter set whose place is known, and nothing else.
+/// A parameter set in its encoded form.
 #[derive(Clone, Copy)]
 pub(super) struct RawSet<'f> {
     kind: u8,
@@ -127,14 +127,14 @@ pub(super) struct RawSet<'f> {
     pub(super) body: &'f [u8],
 }
 
-/// Checks the sets of an MKPDU, which end where its ICV begins. Returns them without the ICV Indicator, and whether it
-/// is there.
+/// Checks the sets of an MKPDU, which end where its ICV begins. Returns them without the ICV Indicator, and
+/// whether there is one.
 pub(super) fn check(octets: &[u8]) -> Result<(&[u8], bool), MkpduError> {
     let mut rest = octets;
     let mut seen = [false; 9];
     while let Some(&kind) = rest.first() {
         if kind == ICV_INDICATOR {
-            // Its body is the ICV, so the set ends behind the octets that are looked at here.
+            // Its body is the ICV, so the set ends behind the octets that are examined here.
             let last = rest.len() == SET_HEADER_OCTETS && length(rest) == Some(ICV_OCTETS);
             let sets = &octets[..octets.len() - rest.len()];
             return if last { Ok((sets, true)) } else { Err(MkpduError::IcvIndicator) };
@@ -151,14 +151,14 @@ pub(super) fn check(octets: &[u8]) -> Result<(&[u8], bool), MkpduError> {
     Ok((octets, false))
 }
 
-/// The body length that the set at the start of `octets` tells.
+/// Body length that the set at the start of `octets` claims.
 fn length(octets: &[u8]) -> Option<usize> {
     let [_, _, high, low] = *octets.first_chunk()?;
     Some(usize::from(u16::from_be_bytes([high & 0x0f, low])))
 }
 
 impl<'f> RawSet<'f> {
-    /// The set at the start of `octets`, and what is behind its padding.
+    /// The set at the start of `octets`, and the octets behind its padding.
     pub(super) fn split(octets: &'f [u8]) -> Option<(Self, &'f [u8])> {
         let length = length(octets)?;
         let [kind, second, third, _] = *octets.first_chunk()?;
@@ -167,7 +167,7 @@ impl<'f> RawSet<'f> {
         Some((Self { kind, flags: [second, third & 0xf0], body }, behind))
     }
 
-    /// What the set says.
+    /// Decodes the set.
     pub(super) fn decode(self) -> Result<ParameterSet<'f>, MkpduError> {
         let Self { kind, flags, body } = self;
         Ok(match kind {
@@ -202,9 +202,9 @@ impl<'f> RawSet<'f> {
     }
 }
 
-/// A wrapped CAK and its CKN. The set does not tell how long either is. A CKN has at most 32 octets, so a body of up to
-/// 40 holds a wrapped CAK of 24, and one of more than 56 holds one of 40; what could be either is taken for the first,
-/// which is the one that the figure shows.
+/// Splits a body into wrapped CAK and CKN; the set gives the length of neither. A CKN has at most 32 octets.
+/// So a body of up to 56 octets can hold a wrapped CAK of 24, and one of more than 56 holds one of 40. An
+/// ambiguous body is taken for the first, which the figure shows.
 fn split_cak(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let split = |wrapped| body.split_at_checked(wrapped).filter(|(_, ckn)| Ckn::new(ckn).is_some());
     WRAPPED_CAK_OCTETS.into_iter().find_map(split)
@@ -241,7 +241,8 @@ impl SakUse {
 }
 
 impl KeyUse {
-    /// A key whose AN and bits are the four low ones of `bits`. `None` if the octets end, `Some(None)` if there is no key.
+    /// A key whose AN and bits are the four low ones of `bits`. `None` if the octets end; `Some(None)` if
+    /// there is no key.
     fn decode(bits: u8, fields: &mut Fields<'_>) -> Option<Option<Self>> {
         let server = Mi(fields.take()?);
         let kn = u32::from_be_bytes(fields.take()?);

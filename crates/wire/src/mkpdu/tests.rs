@@ -11,8 +11,8 @@ const DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0x00, 0x00, 0x03]);
 const SOURCE: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x0a]);
 const ICV: [u8; ICV_OCTETS] = [0xcc; ICV_OCTETS];
 
-fn basic(ckn: &[u8]) -> Basic {
-    Basic {
+fn basic(ckn: &[u8]) -> BasicParameters {
+    BasicParameters {
         version: MKA_VERSION,
         priority: 16,
         key_server: true,
@@ -26,7 +26,7 @@ fn basic(ckn: &[u8]) -> Basic {
     }
 }
 
-fn written(basic: &Basic, sets: &[ParameterSet<'_>], indicate: bool) -> Vec<u8> {
+fn written(basic: &BasicParameters, sets: &[ParameterSet<'_>], indicate: bool) -> Vec<u8> {
     let mut buffer = std::vec![0xaa; 70_000];
     let mut writer = Writer::new(&mut buffer, DESTINATION, SOURCE, EAPOL_VERSION, basic).expect("room");
     for set in sets {
@@ -67,7 +67,7 @@ fn set(kind: u8, body: usize) -> Vec<u8> {
 
 #[test]
 fn an_mkpdu_stands_as_figure_11_7_draws_it() {
-    let peer = Heard { mi: Mi([9; 12]), mn: 0x0102_0304 };
+    let peer = PeerEntry { mi: Mi([9; 12]), mn: 0x0102_0304 };
     let mut buffer = [0; 16];
     let peers = PeerList::write([peer].into_iter(), &mut buffer);
     let frame = written(&basic(b"name"), &[ParameterSet::LivePeers { key_server_ssci: 2, peers }], true);
@@ -128,7 +128,7 @@ fn every_rule_has_its_error() {
         ([set(1, 0), set(2, 0), set(1, 0)].concat(), Some(Repeated(1))),
         ([set(7, 5), set(7, 5)].concat(), Some(Repeated(7))),
         ([set(8, 8), set(8, 8)].concat(), Some(Repeated(8))),
-        // What does not fit before the ICV.
+        // Contents that do not fit before the ICV.
         (std::vec![6, 0, 0, 1], Some(SetTooLong(6))),
         (std::vec![99, 0, 0, 5, 0, 0, 0, 0], Some(SetTooLong(99))),
         (std::vec![1, 0, 0x0f, 0xf0], Some(SetTooLong(1))),
@@ -245,7 +245,7 @@ fn what_does_not_fit_is_refused_and_leaves_what_stands() {
 
 #[test]
 fn peers_that_find_no_room_are_left_out() {
-    let peers = (1..=3).map(|mn| Heard { mi: Mi([mn as u8; 12]), mn });
+    let peers = (1..=3).map(|mn| PeerEntry { mi: Mi([mn as u8; 12]), mn });
     let mut buffer = [0; 47];
     let list = PeerList::write(peers.clone(), &mut buffer);
     assert!(list.iter().eq(peers.take(2)));
@@ -270,7 +270,8 @@ fn announcements_of_others_are_read_as_far_as_they_are_known() {
     let newer = b"\xfe\x14\xf2\x46\x57\x01FWRD\x02\xf9\x05\xdc\x02\x00\x21\x83\xff\xff\x01\x02";
     let [Tlv::Extensions(extensions, figures)] = tlvs(newer)[..] else { panic!("ours") };
     assert_eq!(extensions, Extensions { reassembles: true, splits: false, misses: false, largest_sdu: 1500 });
-    let figure = |identifier: u64, nanoseconds| Figure { identifier: identifier.to_be_bytes(), nanoseconds };
+    let figure =
+        |identifier: u64, nanoseconds| TimingEntry { identifier: identifier.to_be_bytes(), nanoseconds };
     let expected = [figure(0xf246_5700_0000_0002, 33), figure(0x0080_c200_0100_0003, 65535)];
     assert!(figures.iter().eq(expected), "what is behind the last whole figure is skipped");
 }
@@ -286,7 +287,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let extensions = Extensions { reassembles: true, splits: true, misses: true, largest_sdu: 9000 };
     let stranger = identifier(0x0123_4567_89ab_cdef);
     let figures = [(gcm, 120), (stranger, 1), (aegis, u16::MAX)];
-    let figures = figures.map(|(identifier, nanoseconds)| Figure { identifier, nanoseconds });
+    let figures = figures.map(|(identifier, nanoseconds)| TimingEntry { identifier, nanoseconds });
     writer.extensions(&extensions, figures.into_iter()).expect("room");
     let tlvs = writer.finish();
     let expected = [
@@ -323,7 +324,7 @@ fn a_tlv_that_does_not_fit_leaves_what_stands() {
 /// AN, confidentiality offset, KN, suite, wrapped key.
 type MadeSak = (An, u8, u32, Option<[u8; 8]>, Vec<u8>);
 
-/// What a property makes a set of; what it holds is borrowed from.
+/// Source of a property's set, which borrows from it.
 #[derive(Clone, Debug)]
 enum Made {
     Peers(bool, u8, Vec<u8>),
@@ -428,7 +429,7 @@ proptest! {
         indicate: bool,
         trailer in vec(any::<u8>(), 0..8),
     ) {
-        let basic = Basic {
+        let basic = BasicParameters {
             version, priority, mn, agility,
             key_server: bits & 1 != 0,
             macsec_desired: bits & 2 != 0,

@@ -1,11 +1,11 @@
-//! Writing an MKPDU.
+//! The MKPDU writer.
 
 use super::{BASIC_OCTETS, EAPOL_HEADER_OCTETS, EAPOL_MKA, ICV_INDICATOR, padded};
-use super::{Basic, DistributedSak, ICV_OCTETS, KeyUse, ParameterSet, SakUse};
+use super::{BasicParameters, DistributedSak, ICV_OCTETS, KeyUse, ParameterSet, SakUse};
 use crate::ethernet::EtherType;
 use crate::id::MacAddr;
 
-/// The most octets of a set's body: its length has 12 bits.
+/// Maximum octets of a set's body: its length has 12 bits.
 const LONGEST_BODY: usize = 0x0fff;
 
 /// Writes an MKPDU.
@@ -15,7 +15,7 @@ pub struct Writer<'b> {
     length: usize,
 }
 
-/// The MKPDU does not fit the buffer, or a set not the 12 bits of its length.
+/// Error: the MKPDU exceeds the buffer, or a set exceeds the 12 bits of its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLong;
 
@@ -29,11 +29,11 @@ impl<'b> Writer<'b> {
         destination: MacAddr,
         source: MacAddr,
         eapol_version: u8,
-        basic: &Basic,
+        basic: &BasicParameters,
     ) -> Result<Self, TooLong> {
         let mut writer = Self { buffer, length: 0 };
         writer.put(&[&destination.0, &source.0, &EtherType::EAPOL.0.to_be_bytes()])?;
-        // The body's length is written at the end.
+        // `finish` fills in the body's length.
         writer.put(&[&[eapol_version, EAPOL_MKA, 0, 0]])?;
         let bits = u8::from(basic.key_server) << 7
             | u8::from(basic.macsec_desired) << 6
@@ -48,7 +48,7 @@ impl<'b> Writer<'b> {
     /// Adds a parameter set.
     ///
     /// # Errors
-    /// [`TooLong`]; what was written before stands.
+    /// [`TooLong`]; earlier sets stay.
     pub fn push(&mut self, set: &ParameterSet<'_>) -> Result<(), TooLong> {
         match set {
             ParameterSet::LivePeers { key_server_ssci, peers } => {
@@ -90,8 +90,8 @@ impl<'b> Writer<'b> {
         self.set([4, bits, 0], &[&distributed.kn.to_be_bytes(), suite, distributed.wrapped])
     }
 
-    /// Ends it with the ICV that `icv` makes of the octets before it, and returns the frame. `indicate`: the ICV
-    /// Indicator parameter set stands before the ICV.
+    /// Ends the MKPDU with the ICV that `icv` computes over the octets before it, and returns the frame. With
+    /// `indicate`, the ICV Indicator parameter set precedes the ICV.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -114,7 +114,7 @@ impl<'b> Writer<'b> {
         Ok(&self.buffer[..self.length])
     }
 
-    /// Writes a set of these parts: the header's first three octets without the length, and the body.
+    /// Writes a set: the header's first three octets without the length, and the body.
     fn set(&mut self, [first, second, third]: [u8; 3], body: &[&[u8]]) -> Result<(), TooLong> {
         let length = body.iter().map(|part| part.len()).sum::<usize>();
         if length > LONGEST_BODY {

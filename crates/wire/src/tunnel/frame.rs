@@ -1,4 +1,4 @@
-//! A MACsec frame, taken apart for the tunnel and put together again.
+//! A MACsec frame, split for the tunnel and rebuilt behind it.
 
 use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS};
 use crate::id::{An, MacAddr, Sci};
@@ -11,7 +11,7 @@ const FLOW_BITS: u8 = 0x70;
 /// E, C and AN: the bits of the TCI that each packet carries.
 const PACKET_BITS: u8 = 0x0f;
 
-/// What all frames of a flow have in common: (ES/SC/SCB, SCI, DA, SA). Without SC the SCI is eight zero octets.
+/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA). Without SC, the SCI is eight zero octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Flow {
     sc_bits: u8,
@@ -23,10 +23,10 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// Octets of an encoded flow: the long form of a packet, and what an announcement carries.
+    /// Octets of an encoded flow, in the long form of a packet and in an announcement.
     pub const OCTETS: usize = 24;
 
-    /// The SCI, if the SecTAG has it.
+    /// The SCI, if the SecTAG holds it.
     pub const fn sci(&self) -> Option<Sci> {
         if self.sc_bits & SC != 0 { Some(self.sci) } else { None }
     }
@@ -47,7 +47,7 @@ impl Flow {
         octets
     }
 
-    /// Reads an encoded flow; `None` if reserved bits are set, or an SCI without SC.
+    /// Parses an encoded flow. `None` if reserved bits are set, or there is an SCI without SC.
     pub fn parse(octets: &[u8; Self::OCTETS]) -> Option<Self> {
         let [sc_bits, r0, r1, r2, d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, sci @ ..] = *octets;
         if sc_bits & !FLOW_BITS != 0 || [r0, r1, r2] != [0; 3] || (sc_bits & SC == 0 && sci != [0; 8]) {
@@ -62,7 +62,7 @@ impl Flow {
     }
 }
 
-/// What each packet of a flow carries of the SecTAG.
+/// Fields of the SecTAG that each packet of a flow carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketFields {
     /// E, C and AN: the low four bits of the TCI octet; E is 0x08, C 0x04, AN 0x03.
@@ -90,44 +90,45 @@ impl PacketFields {
     }
 }
 
-/// Why a frame cannot be carried.
+/// Reason why a frame cannot be carried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TakenError {
+pub enum ParseFrameError {
     /// The frame ends inside addresses or SecTAG.
     Truncated,
     /// No MACsec, or a VLAN tag in front of the SecTAG.
     NotMacsec,
-    /// V is 1: a version that nobody has defined (IEEE 802.1AE clause 9.5).
+    /// V is 1: an undefined version (IEEE 802.1AE clause 9.5).
     Version,
 }
 
-/// A MACsec frame taken apart. The body is what follows [`Flow::prefix_octets`] octets.
+/// A MACsec frame, split. The body begins behind [`Flow::prefix_octets`] octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Taken {
-    /// What its flow knows.
+pub struct ParsedFrame {
+    /// Common part of the flow.
     pub flow: Flow,
-    /// What its packet carries.
+    /// Fields that the packet carries.
     pub fields: PacketFields,
 }
 
-impl Taken {
-    /// Takes a frame apart that begins with its destination address.
+impl ParsedFrame {
+    /// Parses a frame from its destination address.
     ///
     /// # Errors
-    /// [`TakenError`].
-    pub fn parse(frame: &[u8]) -> Result<Self, TakenError> {
-        let (head, rest) =
-            frame.split_first_chunk::<{ ADDRESSES_OCTETS + SECTAG_OCTETS }>().ok_or(TakenError::Truncated)?;
+    /// [`ParseFrameError`].
+    pub fn parse(frame: &[u8]) -> Result<Self, ParseFrameError> {
+        let (head, rest) = frame
+            .split_first_chunk::<{ ADDRESSES_OCTETS + SECTAG_OCTETS }>()
+            .ok_or(ParseFrameError::Truncated)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1, tci, octet_3, pn @ ..] = *head;
         if u16::from_be_bytes([t0, t1]) != EtherType::MACSEC.0 {
-            return Err(TakenError::NotMacsec);
+            return Err(ParseFrameError::NotMacsec);
         }
         if tci & V != 0 {
-            return Err(TakenError::Version);
+            return Err(ParseFrameError::Version);
         }
         let sci = match tci & SC {
             0 => [0; 8],
-            _ => *rest.first_chunk().ok_or(TakenError::Truncated)?,
+            _ => *rest.first_chunk().ok_or(ParseFrameError::Truncated)?,
         };
         Ok(Self {
             flow: Flow {
@@ -143,7 +144,7 @@ impl Taken {
     /// Writes addresses and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
-    /// If `out` is shorter than that.
+    /// If `out` is shorter.
     pub fn encode_prefix(&self, out: &mut [u8]) {
         out[..6].copy_from_slice(&self.flow.destination.0);
         out[6..12].copy_from_slice(&self.flow.source.0);
@@ -173,7 +174,7 @@ mod tests {
             let mut frame: Vec<u8> = addresses.to_vec();
             frame.extend([0x88, 0xe5, tci]);
             frame.extend(&rest);
-            match Taken::parse(&frame) {
+            match ParsedFrame::parse(&frame) {
                 Ok(taken) => {
                     let mut prefix = std::vec![0; taken.flow.prefix_octets()];
                     taken.encode_prefix(&mut prefix);
@@ -181,7 +182,7 @@ mod tests {
                     prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(taken.flow));
                 }
                 Err(error) => {
-                    prop_assert_eq!(error, TakenError::Truncated);
+                    prop_assert_eq!(error, ParseFrameError::Truncated);
                     prop_assert!(tci & SC != 0 && frame.len() < 28);
                 }
             }
@@ -203,14 +204,14 @@ mod tests {
     fn what_cannot_be_carried_is_refused() {
         let mut frame = [0; 28];
         (frame[12], frame[13]) = (0x88, 0xe5);
-        assert!(Taken::parse(&frame[..20]).is_ok());
-        assert_eq!(Taken::parse(&frame[..19]), Err(TakenError::Truncated));
+        assert!(ParsedFrame::parse(&frame[..20]).is_ok());
+        assert_eq!(ParsedFrame::parse(&frame[..19]), Err(ParseFrameError::Truncated));
         frame[14] = 0x20;
-        assert_eq!(Taken::parse(&frame[..27]), Err(TakenError::Truncated));
+        assert_eq!(ParsedFrame::parse(&frame[..27]), Err(ParseFrameError::Truncated));
         frame[14] = 0x80;
-        assert_eq!(Taken::parse(&frame), Err(TakenError::Version));
+        assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::Version));
         (frame[12], frame[13]) = (0x81, 0x00);
-        assert_eq!(Taken::parse(&frame), Err(TakenError::NotMacsec));
+        assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
         let mut flow = [0; 24];
         flow[2] = 1;
         assert_eq!(Flow::parse(&flow), None);

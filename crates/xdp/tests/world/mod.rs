@@ -7,10 +7,10 @@ use std::time::Duration;
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
 use fieldbus::{
-    Event, Incoming, Inward, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
+    Event, Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, ReceiveDiscard,
     RelationSettings, Relations, Settings, TransmitDiscard,
 };
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection};
 use wire::{Frame, MacAddr};
 use xdp::cell::Unclaimed;
@@ -104,7 +104,7 @@ impl World {
     /// The key of an epoch of a session for what the station behind `from` sends.
     pub(crate) fn key(&self, number: usize, session: u32, from: usize, epoch: u64) -> EpochKey {
         let relation = relation(from, number).relation;
-        let direction = Direction {
+        let direction = KeyContext {
             stations: *relation.stations(),
             from_higher: relation.own().0 > relation.peer().0,
             nonces: [HandshakeNonce([session as u8; 16]), HandshakeNonce([99; 16])],
@@ -185,7 +185,7 @@ impl World {
         let gateway = &mut self.gateways[to];
         let ran = gateway.kernel.run_inward(frame, 1).unwrap();
         let outcome = match gateway.rust.find_inward(frame) {
-            Inward::Protected(found) => {
+            InwardFrame::Protected(found) => {
                 let mut chunk = chunk(frame);
                 let mut burst =
                     [Incoming::new(Frame::new(&mut chunk, HEADROOM, frame.len()).unwrap(), found)];

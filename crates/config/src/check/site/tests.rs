@@ -54,7 +54,9 @@ fn the_sums_are_those_of_the_formats() {
 #[test]
 fn the_forwarding_half_agrees() {
     use suite::tunnel::EpochSecret;
-    use tunnel::{Command, Event, Forwarding, Generation, Limits, PeerId, PeerSettings, Settings, To};
+    use tunnel::{
+        Command, Destination, Event, Forwarding, Generation, Limits, PeerId, PeerSettings, Settings,
+    };
     use wire::Instant;
 
     const PEER: PeerId = PeerId(0);
@@ -72,9 +74,9 @@ fn the_forwarding_half_agrees() {
         };
         let mut forwarding = Forwarding::new(settings);
         let now = Instant::START;
-        forwarding.command(now, Command::Begin { peer: PEER, generation });
+        forwarding.handle_command(now, Command::Begin { peer: PEER, generation });
         let secret = EpochSecret::new(&[9; 32]);
-        forwarding.command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
+        forwarding.handle_command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
         let mut pn = 0_u32;
         let mut packets = |forwarding: &mut Forwarding, lan_mtu: usize| {
             pn += 1;
@@ -84,7 +86,7 @@ fn the_forwarding_half_agrees() {
             frame[12..16].copy_from_slice(&[0x88, 0xe5, 0x2c, 0]);
             frame[16..20].copy_from_slice(&pn.to_be_bytes());
             let route = forwarding.route(now, &frame).unwrap();
-            assert_eq!(route.to, To::All);
+            assert_eq!(route.destination, Destination::All);
             forwarding.dispatch(now, &route, PEER, &frame).len()
         };
         let sums = Sums::of(mode, payload);
@@ -95,7 +97,7 @@ fn the_forwarding_half_agrees() {
         }
         while let Some(event) = forwarding.poll_event() {
             if let Event::Announce { peer, generation, index, .. } = event {
-                forwarding.command(now, Command::Announced { peer, generation, index });
+                forwarding.handle_command(now, Command::Announced { peer, generation, index });
             }
         }
         while forwarding.poll_released(now).is_some() {}

@@ -36,7 +36,7 @@ fn handshake(number: usize, side: usize) -> Handshake {
 impl Hall {
     fn new() -> Self {
         let [own, peers] = [0, 1].map(|side| (0..RELATIONS).map(|n| handshake(n, side)).collect::<Vec<_>>());
-        let filters = own.iter().map(|of| HelloFilter::new(of.line(), of.names())).collect();
+        let filters = own.iter().map(|of| HelloFilter::new(of.hello_codec(), of.expected_nonces())).collect();
         let (end, control) = ends(RELATIONS);
         let now = Moment::after_start(Duration::from_secs(1));
         Self {
@@ -144,7 +144,7 @@ fn a_copy_of_what_control_has_got_costs_no_mac_and_is_given_again_after_a_while(
     hall.check_all_macs();
     assert_eq!(hall.given(), 1, "asked again");
     // Once this end has other nonces, the HELLO is late: few of them come to control.
-    let others = hall.peers[0].names();
+    let others = hall.peers[0].expected_nonces();
     hall.filters.name(0, others);
     (0..50).for_each(|_| hall.queue(0, &answer));
     hall.check_all_macs();

@@ -65,7 +65,7 @@ fn handshake(side: usize, number: usize) -> Handshake {
 
 fn filter(side: usize, number: usize) -> HelloFilter {
     let handshake = handshake(side, number);
-    HelloFilter::new(handshake.line(), handshake.names())
+    HelloFilter::new(handshake.hello_codec(), handshake.expected_nonces())
 }
 
 /// Two sides with a session in each relation.

@@ -1,7 +1,7 @@
 //! From a KaY's state to its report: names and ages put to it.
 
 use control::KeyAgreementStatus;
-use mka::{KayCounters, MemberStatus, OnPeerLoss, SakStatus, Trouble};
+use mka::{Fault, KayCounters, MemberStatus, OnPeerLoss, SakStatus};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;
 
@@ -37,7 +37,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     };
     MkaReport {
         secured: transmitting(agreement).is_some(),
-        trouble: status.trouble.map(|trouble| trouble.to_string()),
+        trouble: status.fault.map(|trouble| trouble.to_string()),
         ckn: mka.caks().any(|cak| cak.ckn() == status.ckn).then(|| status.ckn.to_string()),
         caks: mka
             .caks()
@@ -75,28 +75,28 @@ pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) 
         dividing: mka.expects.fragment || mka.expects.concatenate,
         encrypted: link.protection != secy::Protection::Integrity,
         no_sci: link.sci_inclusion == secy::SciInclusion::Never,
-        trouble: agreement.status.trouble.map(state),
+        trouble: agreement.status.fault.map(state),
     }
 }
 
 /// The state of a link that this trouble stands for.
-const fn state(trouble: Trouble) -> State {
+const fn state(trouble: Fault) -> State {
     match trouble {
-        Trouble::WrongCak => State::WrongCak,
-        Trouble::OtherCkn => State::WrongCkn,
-        Trouble::OneWay => State::OneWay,
-        Trouble::Strangers => State::Stranger,
-        Trouble::Alone => State::PeerAbsent,
-        Trouble::SciInUse => State::SciInUse,
-        Trouble::TooManyPeers | Trouble::LeftOut | Trouble::Partial(_) => State::PartialMesh,
-        Trouble::NoCak
-        | Trouble::OtherAgility
-        | Trouble::NoKeyServer
-        | Trouble::Refused(_)
-        | Trouble::NoMacsec
-        | Trouble::NotAccepted
-        | Trouble::SakDue
-        | Trouble::SakAwaited => State::NoKeys,
+        Fault::WrongCak => State::WrongCak,
+        Fault::OtherCkn => State::WrongCkn,
+        Fault::OneWay => State::OneWay,
+        Fault::Strangers => State::Stranger,
+        Fault::Alone => State::PeerAbsent,
+        Fault::SciInUse => State::SciInUse,
+        Fault::TooManyPeers | Fault::LeftOut | Fault::Partial(_) => State::PartialMesh,
+        Fault::NoCak
+        | Fault::OtherAgility
+        | Fault::NoKeyServer
+        | Fault::Refused(_)
+        | Fault::NoMacsec
+        | Fault::NotAccepted
+        | Fault::SakDue
+        | Fault::SakAwaited => State::NoKeys,
     }
 }
 
@@ -115,10 +115,10 @@ const fn confidentiality(confidentiality: Confidentiality) -> &'static str {
 }
 
 fn dividing(link: &Link, agreement: &KeyAgreementStatus) -> DividingReport {
-    let Some(SakStatus { division, .. }) = transmitting(agreement) else {
+    let Some(SakStatus { fragmentation, .. }) = transmitting(agreement) else {
         return DividingReport { fragment: false, concatenate: false, why_not: None };
     };
-    let (fragment, concatenate) = (division.fragment, division.concatenate);
+    let (fragment, concatenate) = (fragmentation.fragment, fragmentation.concatenate);
     let as_wished =
         link.dividing.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
     let strangers = agreement.status.members.iter().filter(|member| member.live && !member.announced);

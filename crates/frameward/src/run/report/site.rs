@@ -8,7 +8,7 @@ use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 use sitelink::{ChannelCounters, ManagerStatus};
 use suite::identity::Identity;
-use tunnel::{GivenFlow, PeerId, Place, SiteCounters, Station};
+use tunnel::{Location, NumberedFlow, PeerId, SiteCounters, Station};
 use wire::MacAddr;
 
 use super::super::site::RunningSite;
@@ -83,14 +83,14 @@ fn name(site: &RunningSite, peer: PeerId) -> String {
 /// Those here first, then peer by peer, by address.
 fn stations(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<StationReport> {
     let place = |place| match place {
-        Place::Here => None,
-        Place::Behind(peer) => Some(peer),
+        Location::Here => None,
+        Location::Behind(peer) => Some(peer),
     };
     let mut stations: Vec<&Station> = snapshot.stations.iter().collect();
-    stations.sort_by_key(|station| (place(station.place), station.address));
+    stations.sort_by_key(|station| (place(station.location), station.address));
     let report = |station: &Station| StationReport {
         address: station.address.to_string(),
-        peer: place(station.place).map(|peer| name(site, peer)),
+        peer: place(station.location).map(|peer| name(site, peer)),
         seconds: snapshot.at.since(station.heard).as_secs(),
     };
     stations.into_iter().map(report).collect()
@@ -98,10 +98,10 @@ fn stations(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<StationReport> {
 
 /// Peer by peer, by number.
 fn flows(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<FlowReport> {
-    let mut flows: Vec<&(PeerId, GivenFlow)> = snapshot.flows.iter().collect();
+    let mut flows: Vec<&(PeerId, NumberedFlow)> = snapshot.flows.iter().collect();
     flows.sort_by_key(|(peer, given)| (*peer, given.index));
     let address = |address: MacAddr| address.to_string();
-    let report = |(peer, given): &(PeerId, GivenFlow)| FlowReport {
+    let report = |(peer, given): &(PeerId, NumberedFlow)| FlowReport {
         peer: name(site, *peer),
         index: given.index.0,
         sci: given.flow.sci().map(|sci| sci.to_string()),

@@ -1,42 +1,42 @@
-//! From the peers to the LAN.
+//! Packets from the peers to the LAN.
 
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
 use wire::time::Instant;
-use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS, Taken};
+use wire::tunnel::{ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
 use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Decrypted};
 use crate::identifier::{Rebuilt, Received, prefix};
-use crate::packet::{Arrival, Arrived};
+use crate::packet::{Delivery, PacketSource};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
 use crate::receive::Owner;
 use crate::settings::PeerId;
-use crate::stations::{Heard, Place};
+use crate::stations::{LearnOutcome, Location};
 use crate::window::LaneNumber;
 
-/// Identifiers that a packet puts into its window: one is the rule, more follow a gap or a jump.
+/// Identifiers that a packet puts into its window: normally one, more after a gap or a jump.
 const FILL: usize = 64;
 
 impl Forwarding {
-    /// A packet that came from the network: its UDP payload.
+    /// Handles the UDP payload of a packet from the network.
     ///
     /// # Errors
-    /// If it gives no frame, and that is counted.
-    pub fn inward<'a>(
+    /// If it yields no frame, which is counted.
+    pub fn handle_packet<'a>(
         &'a mut self,
         now: Instant,
-        from: Arrival,
+        from: PacketSource,
         packet: &'a [u8],
-    ) -> Result<Arrived<'a>, Discard> {
+    ) -> Result<Delivery<'a>, Discard> {
         match from {
-            Arrival::Identifier => self.inward_identifier(now, packet),
-            Arrival::From(peer) => self.inward_from(now, peer, packet),
+            PacketSource::Identifier => self.inward_identifier(now, packet),
+            PacketSource::From(peer) => self.inward_from(now, peer, packet),
         }
     }
 
-    fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Arrived<'a>, Discard> {
+    fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Delivery<'a>, Discard> {
         let rid = match packet.first_chunk::<RID_OCTETS>() {
             Some(&octets) if packet.len() >= SHORT_HEADER_OCTETS => Rid::from_octets(octets),
             _ => None,
@@ -53,16 +53,16 @@ impl Forwarding {
         };
         let Ok(block) = block else { return Err(self.discard(peer, InDiscard::Late)) };
         if lane.window.fill(&mut self.receive.table, FILL) == FILL {
-            self.receive.note_debt();
+            self.receive.mark_unfilled();
         }
-        let Some(Some(Peer { facts, counters, transport: Transport::Identifier(identifier) })) =
+        let Some(Some(Peer { context, counters, transport: Transport::Identifier(identifier) })) =
             self.peers.get_mut(peer.index())
         else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
         let received = Received { now, epoch, lane, seq, block };
-        let rebuilt = identifier.inward(received, facts, counters, &mut self.shared, packet);
+        let rebuilt = identifier.inward(received, context, counters, &mut self.shared, packet);
         match rebuilt {
             Ok(rebuilt) => {
                 counters.in_octets_tunnelled += packet.len() as u64;
@@ -79,14 +79,14 @@ impl Forwarding {
         number: LaneNumber,
         rebuilt: Rebuilt,
         packet: &'a [u8],
-    ) -> Result<Arrived<'a>, Discard> {
+    ) -> Result<Delivery<'a>, Discard> {
         let place = |place: usize| (usize::from(number.0), place);
         let (taken, octets) = match &rebuilt {
-            Rebuilt::Pending => return Ok(Arrived::Pending),
+            Rebuilt::Pending => return Ok(Delivery::Pending),
             Rebuilt::Whole { taken, body, .. } => (taken, body.len()),
-            Rebuilt::Joined { taken, place: at, body, .. } => {
+            Rebuilt::Joined { taken, slot: at, body, .. } => {
                 let (lane, at) = place(*at);
-                (taken, body.len() + self.receive.lanes[lane].parts.octets(at).len())
+                (taken, body.len() + self.receive.lanes[lane].fragments.octets(at).len())
             }
         };
         let prefix = prefix(taken);
@@ -99,37 +99,37 @@ impl Forwarding {
         };
         counters.in_pkts_tunnelled += 1;
         match rebuilt {
-            Rebuilt::Pending => Ok(Arrived::Pending),
+            Rebuilt::Pending => Ok(Delivery::Pending),
             Rebuilt::Whole { body, long, .. } => {
                 counters.in_pkts_long_form += u64::from(long);
-                Ok(Arrived::Frame { from, prefix, body })
+                Ok(Delivery::Frame { from, prefix, body })
             }
-            Rebuilt::Joined { place: at, waited_first, body, .. } => {
+            Rebuilt::Joined { slot: at, waited_first, body, .. } => {
                 counters.in_pkts_joined += 1;
                 let (lane, at) = place(at);
-                let (waited, came) = (self.receive.lanes[lane].parts.octets(at), &packet[body]);
+                let (waited, came) = (self.receive.lanes[lane].fragments.octets(at), &packet[body]);
                 let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-                Ok(Arrived::Joined { from, prefix, first, second })
+                Ok(Delivery::Joined { from, prefix, first, second })
             }
         }
     }
 
-    /// A station has spoken behind a peer. What says that it comes from a station of this LAN is refused: the LAN's
-    /// switches would look for the station here, behind the gateway.
-    fn hear_behind(&mut self, now: Instant, taken: &Taken, from: PeerId) -> Result<(), Discard> {
-        match self.learn(now, taken, Place::Behind(from)) {
-            Heard::Elsewhere(Place::Here) => Err(self.discard(from, InDiscard::SourceHere)),
+    /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
+    /// LAN's switches would look for that station behind the gateway.
+    fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
+        match self.learn(now, taken, Location::Behind(from)) {
+            LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
             _ => Ok(()),
         }
     }
 
-    /// Header encryption and plain mode: the engine knows the peer by its UDP address.
+    /// Header encryption and plain mode: the engine identifies the peer by its UDP address.
     fn inward_from<'a>(
         &'a mut self,
         now: Instant,
         from: PeerId,
         packet: &'a [u8],
-    ) -> Result<Arrived<'a>, Discard> {
+    ) -> Result<Delivery<'a>, Discard> {
         match self.transport(from) {
             Some(&Transport::Plain { vni }) => self.inward_plain(now, from, vni, packet),
             _ => self.inward_header_encryption(now, from, packet),
@@ -142,7 +142,7 @@ impl Forwarding {
         from: PeerId,
         vni: u32,
         packet: &[u8],
-    ) -> Result<Arrived<'static>, Discard> {
+    ) -> Result<Delivery<'static>, Discard> {
         let inner = match parse(vni, packet) {
             Ok(_) if packet.len() - VXLAN_OCTETS > self.lan_frame => Err(InDiscard::TooLong),
             inner => inner,
@@ -155,7 +155,7 @@ impl Forwarding {
             counters.in_pkts_tunnelled += 1;
             counters.in_octets_tunnelled += packet.len() as u64;
         }
-        Ok(Arrived::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
+        Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
     }
 
     fn inward_header_encryption<'a>(
@@ -163,7 +163,7 @@ impl Forwarding {
         now: Instant,
         from: PeerId,
         packet: &'a [u8],
-    ) -> Result<Arrived<'a>, Discard> {
+    ) -> Result<Delivery<'a>, Discard> {
         let Some(Some(Peer { counters, transport: Transport::HeaderEncryption(mode), .. })) =
             self.peers.get_mut(from.index())
         else {
@@ -179,7 +179,7 @@ impl Forwarding {
         counters.in_octets_tunnelled += packet.len() as u64;
         let mut prefix = ArrayVec::new();
         let (taken, waited, waited_first) = match rebuilt {
-            Decrypted::Pending => return Ok(Arrived::Pending),
+            Decrypted::Pending => return Ok(Delivery::Pending),
             Decrypted::Whole(taken, header) => {
                 prefix.extend(header);
                 (taken, None, false)
@@ -195,7 +195,7 @@ impl Forwarding {
         };
         let came = DECRYPTED_OCTETS..packet.len();
         let octets =
-            |this: &Self| waited.and_then(|place| this.waited_part(from, place)).map_or(0, <[u8]>::len);
+            |this: &Self| waited.and_then(|place| this.waited_fragment(from, place)).map_or(0, <[u8]>::len);
         if prefix.len() + came.len() + octets(self) > self.lan_frame {
             return Err(self.discard(from, InDiscard::TooLong));
         }
@@ -204,18 +204,18 @@ impl Forwarding {
             counters.in_pkts_tunnelled += 1;
             counters.in_pkts_joined += u64::from(waited.is_some());
         }
-        let Some(waited) = waited.and_then(|place| self.waited_part(from, place)) else {
-            return Ok(Arrived::Frame { from, prefix, body: came });
+        let Some(waited) = waited.and_then(|place| self.waited_fragment(from, place)) else {
+            return Ok(Delivery::Frame { from, prefix, body: came });
         };
         let came = &packet[came];
         let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-        Ok(Arrived::Joined { from, prefix, first, second })
+        Ok(Delivery::Joined { from, prefix, first, second })
     }
 
-    /// The part that waited for the one that has just come.
-    fn waited_part(&self, from: PeerId, place: usize) -> Option<&[u8]> {
+    /// The waiting fragment that belongs to the one that has just arrived.
+    fn waited_fragment(&self, from: PeerId, place: usize) -> Option<&[u8]> {
         match self.transport(from)? {
-            Transport::HeaderEncryption(mode) => Some(mode.parts.octets(place)),
+            Transport::HeaderEncryption(mode) => Some(mode.fragments.octets(place)),
             Transport::Identifier(_) | Transport::Plain { .. } => None,
         }
     }
@@ -233,7 +233,7 @@ impl Forwarding {
     }
 }
 
-/// What is counted of a peer that is there.
+/// Counters of a present peer.
 fn counters_of(peers: &mut [Option<Peer>], peer: PeerId) -> Option<&mut PeerCounters> {
     Some(&mut peers.get_mut(peer.index())?.as_mut()?.counters)
 }

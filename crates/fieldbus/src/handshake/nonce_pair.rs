@@ -1,6 +1,6 @@
-//! The two nonces of a session, and the keys that are made of them.
+//! The two nonces of a session, and the derived keys.
 
-use suite::fieldbus::{Direction, MasterKey};
+use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{HandshakeNonce, KeyId, Protection};
 
 use crate::relation::{Local, Relation};
@@ -8,18 +8,18 @@ use crate::session::{EpochKey, Session, SessionNumber};
 
 /// A session that this end has entered.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pair {
+pub(super) struct NoncePair {
     pub(super) number: SessionNumber,
     pub(super) own: HandshakeNonce,
     pub(super) peers: HandshakeNonce,
     /// The KeyIDs of epoch 0.
     pub(super) transmit: KeyId,
     receive: KeyId,
-    /// The highest epoch that a transmit key was made for.
+    /// Highest epoch with a transmit key.
     pub(super) transmit_epochs: u64,
 }
 
-impl Pair {
+impl NoncePair {
     pub(super) const fn new(
         number: SessionNumber,
         own: HandshakeNonce,
@@ -39,12 +39,12 @@ impl Pair {
         }
     }
 
-    /// The last KeyID that a transmit key was made for.
+    /// Last KeyID with a transmit key.
     pub(super) const fn last_transmit(&self) -> KeyId {
         nth(self.transmit, self.transmit_epochs)
     }
 
-    /// How far this KeyID is behind it.
+    /// Distance of this KeyID from it.
     pub(super) const fn transmit_room(&self, key_id: KeyId) -> u8 {
         key_id.0.wrapping_sub(self.last_transmit().0)
     }
@@ -79,16 +79,16 @@ impl Pair {
         protection: Protection,
         from_higher: bool,
         epoch: u64,
-    ) -> Direction {
+    ) -> KeyContext {
         let nonces = match relation.local() {
             Local::Lower => [self.own, self.peers],
             Local::Higher => [self.peers, self.own],
         };
-        Direction { stations: *relation.stations(), from_higher, nonces, protection, epoch }
+        KeyContext { stations: *relation.stations(), from_higher, nonces, protection, epoch }
     }
 }
 
-/// The KeyID of an epoch: they are counted on, modulo 256.
+/// KeyID of an epoch: counted modulo 256.
 const fn nth(first: KeyId, epoch: u64) -> KeyId {
     KeyId(first.0.wrapping_add((epoch % 256) as u8))
 }

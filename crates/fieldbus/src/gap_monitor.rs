@@ -1,50 +1,50 @@
-//! Whether verified frames of a relation come as they should.
+//! Monitor of the gaps between a relation's verified frames.
 //!
-//! The station's own watchdog gives up after some cycles. Long before, a gap is an *alarm*: when the frame that ends it
-//! comes, or without any frame when somebody looks. A gap is told once.
+//! The station's own watchdog gives up after some cycles. Long before, a gap is an *alarm*: when the frame
+//! that ends it arrives, or without a frame at the next check. A gap is reported once.
 
 use core::time::Duration;
 
 use crate::moment::Moment;
 
-/// Half as long as a [`Duration`], and compared at once.
+/// Half the size of a [`Duration`], and faster to compare.
 type Nanoseconds = u64;
 
-/// The watch over one relation.
+/// Gap monitor of one relation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Watch {
+pub(crate) struct GapMonitor {
     last: Option<Moment>,
     alarm: Nanoseconds,
     worst_gap: Nanoseconds,
-    /// The gap that lasts was told.
+    /// True if the present gap was reported.
     told: bool,
 }
 
-/// What a frame's arrival says.
+/// Report of an arrival.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Arrival {
-    /// How long no frame had come.
+pub(crate) struct GapReport {
+    /// Length of the gap that it ends.
     pub(crate) gap: Duration,
-    /// That is an alarm, and was not told yet.
+    /// True if that is an alarm that was not reported yet.
     pub(crate) alarm: bool,
 }
 
-impl Watch {
+impl GapMonitor {
     pub(crate) const fn new(alarm: Duration) -> Self {
         Self { last: None, alarm: nanoseconds(alarm), worst_gap: 0, told: false }
     }
 
-    /// A verified frame has come; says how long none had, if it is not the first.
-    pub(crate) fn arrived(&mut self, now: Moment) -> Option<Arrival> {
+    /// Records a verified frame. Returns the gap that it ends, unless it is the first.
+    pub(crate) fn arrived(&mut self, now: Moment) -> Option<GapReport> {
         let gap = now.since(self.last.replace(now)?);
         self.worst_gap = self.worst_gap.max(nanoseconds(gap));
         let alarm = nanoseconds(gap) >= self.alarm && !self.told;
         self.told = false;
-        Some(Arrival { gap, alarm })
+        Some(GapReport { gap, alarm })
     }
 
-    /// How long no frame has come, once, if that is an alarm.
-    pub(crate) fn look(&mut self, now: Moment) -> Option<Duration> {
+    /// The present gap, once, if it is an alarm.
+    pub(crate) fn check(&mut self, now: Moment) -> Option<Duration> {
         let gap = now.since(self.last?);
         if nanoseconds(gap) < self.alarm || self.told {
             return None;
@@ -53,24 +53,24 @@ impl Watch {
         Some(gap)
     }
 
-    /// How long no frame has come; `None` before the first.
+    /// The present gap; `None` before the first frame.
     pub(crate) fn silent(&self, now: Moment) -> Option<Duration> {
         self.last.map(|last| now.since(last))
     }
 
-    /// The longest gap that a frame has ended.
+    /// The longest ended gap.
     pub(crate) const fn worst_gap(&self) -> Duration {
         Duration::from_nanos(self.worst_gap)
     }
 
-    /// Goes on with another limit.
+    /// Changes the alarm limit.
     pub(crate) const fn set_alarm(&mut self, alarm: Duration) {
         self.alarm = nanoseconds(alarm);
     }
 
-    /// Reads where the last frame stands.
+    /// Reads the time of the last frame.
     #[inline]
-    pub(crate) fn touch(&self) -> u32 {
+    pub(crate) fn prefetch(&self) -> u32 {
         self.last.map_or(0, |last| last.since_start() as u32)
     }
 }
@@ -89,14 +89,14 @@ mod tests {
 
     #[test]
     fn a_gap_is_told_once_by_whoever_notices_it() {
-        let mut watch = Watch::new(Duration::from_millis(10));
-        assert_eq!((watch.look(at(1000)), watch.silent(at(1000))), (None, None), "nothing was ever heard");
+        let mut watch = GapMonitor::new(Duration::from_millis(10));
+        assert_eq!((watch.check(at(1000)), watch.silent(at(1000))), (None, None), "nothing was ever heard");
         assert_eq!(watch.arrived(at(1000)), None, "the first");
-        let arrival = |gap, alarm| Some(Arrival { gap: Duration::from_millis(gap), alarm });
+        let arrival = |gap, alarm| Some(GapReport { gap: Duration::from_millis(gap), alarm });
         assert_eq!(watch.arrived(at(1009)), arrival(9, false));
         assert_eq!(watch.arrived(at(1019)), arrival(10, true));
-        assert_eq!((watch.look(at(1028)), watch.look(at(1029))), (None, Some(Duration::from_millis(10))));
-        assert_eq!(watch.look(at(5000)), None, "told");
+        assert_eq!((watch.check(at(1028)), watch.check(at(1029))), (None, Some(Duration::from_millis(10))));
+        assert_eq!(watch.check(at(5000)), None, "told");
         assert_eq!(watch.arrived(at(5001)), arrival(3982, false), "told");
         assert_eq!(watch.arrived(at(5011)), arrival(10, true));
         assert_eq!(watch.worst_gap(), Duration::from_millis(3982));
@@ -104,12 +104,12 @@ mod tests {
 
     #[test]
     fn a_clock_that_stands_still_or_goes_back_alarms_nobody() {
-        let mut watch = Watch::new(Duration::from_millis(10));
+        let mut watch = GapMonitor::new(Duration::from_millis(10));
         watch.arrived(at(50));
         for now in [50, 50, 3, 0, 1] {
             let arrival = watch.arrived(at(now)).unwrap();
             assert!(!arrival.alarm, "{now}");
-            assert_eq!(watch.look(at(now)), None);
+            assert_eq!(watch.check(at(now)), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the managing half says. Not on the frame path: it may allocate, and void tables as a whole.
+//! Commands of the session. Not on the frame path: they may allocate, and void whole tables.
 
 use suite::tunnel::EpochSecret;
 use wire::time::Instant;
@@ -11,9 +11,8 @@ use crate::receive::Owner;
 use crate::settings::PeerId;
 
 impl Forwarding {
-    /// Carries out what the managing half says. What belongs to another generation, or to a peer in another mode, is
-    /// not heeded.
-    pub fn command(&mut self, now: Instant, command: Command) {
+    /// Handles a command. Ignores commands of another generation, or for a peer in another mode.
+    pub fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Begin { peer, generation } => self.begin(peer, generation),
             Command::InstallReceive { peer, generation, epoch, secret, lanes } => {
@@ -43,7 +42,7 @@ impl Forwarding {
                     mode.position(&mut self.receive, epoch, lane, seq);
                 }
             }
-            Command::TellPosition { peer, generation, .. } => {
+            Command::RequestPosition { peer, generation, .. } => {
                 let window = self.window;
                 let event = match self.of(peer, generation) {
                     Some((Transport::Identifier(mode), _)) => mode.tell_position(peer, generation, window),
@@ -54,21 +53,21 @@ impl Forwarding {
             }
             Command::PathPayload { peer, octets } => {
                 if let Some(peer) = self.peer_mut(peer) {
-                    peer.facts.path_payload = octets;
+                    peer.context.path_payload = octets;
                 }
             }
         }
     }
 
     fn begin(&mut self, peer: PeerId, generation: Generation) {
-        let Some(Some(Peer { facts, counters, transport })) = self.peers.get_mut(peer.index()) else {
+        let Some(Some(Peer { context, counters, transport })) = self.peers.get_mut(peer.index()) else {
             return;
         };
-        facts.generation = generation;
+        context.generation = generation;
         match transport {
             Transport::Identifier(identifier) => {
-                let parts = identifier.void(&self.shared, &mut self.receive);
-                counters.count_in_times(InDiscard::PartRetired, parts);
+                let fragments = identifier.void(&self.shared, &mut self.receive);
+                counters.count_in_times(InDiscard::PartRetired, fragments);
             }
             Transport::HeaderEncryption(mode) => mode.void(&self.shared, counters),
             Transport::Plain { .. } => {}
@@ -78,8 +77,8 @@ impl Forwarding {
     fn install_receive(&mut self, generation: Generation, owner: Owner, secret: &EpochSecret, lanes: u8) {
         match of(&mut self.peers, owner.peer, generation) {
             Some((Transport::Identifier(mode), counters)) => {
-                let parts = mode.install_receive(&mut self.receive, owner, secret, lanes);
-                counters.count_in_times(InDiscard::PartRetired, parts);
+                let fragments = mode.install_receive(&mut self.receive, owner, secret, lanes);
+                counters.count_in_times(InDiscard::PartRetired, fragments);
             }
             Some((Transport::HeaderEncryption(mode), _)) => mode.install_receive(owner.epoch, secret),
             Some((Transport::Plain { .. }, _)) | None => return,
@@ -87,7 +86,7 @@ impl Forwarding {
         self.installing = true;
     }
 
-    /// The peer knows a flow, or does not.
+    /// Records whether the peer knows a flow.
     fn acknowledge(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, known: bool) {
         match of(&mut self.peers, peer, generation) {
             Some((Transport::Identifier(mode), _)) => {
@@ -129,7 +128,9 @@ fn of(
     generation: Generation,
 ) -> Option<(&mut Transport, &mut PeerCounters)> {
     match peers.get_mut(peer.index())?.as_mut()? {
-        Peer { facts, counters, transport } if facts.generation == generation => Some((transport, counters)),
+        Peer { context, counters, transport } if context.generation == generation => {
+            Some((transport, counters))
+        }
         _ => None,
     }
 }

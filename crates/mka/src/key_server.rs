@@ -7,15 +7,15 @@ use wire::{An, Instant, Mi, Sci};
 
 use crate::announcement::{is_eligible, terms};
 use crate::distribution;
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::kay::Kay;
 use crate::participant::Participant;
 use crate::peers::Peer;
 use crate::reason::{Reason, SakReason};
-use crate::timers::{Earliest, START_PATIENCE, TAKEOVER_PATIENCE, TRANSMIT_DELAY};
+use crate::timers::{Earliest, START_DELAY, TAKEOVER_DELAY, TRANSMIT_DELAY};
 
 impl Kay {
-    /// Notes why another SAK is due.
+    /// Records a reason for another SAK.
     pub(crate) fn need(&mut self, why: SakReason) {
         let now = self.now;
         if let Some(principal) = self.principal_mut() {
@@ -23,15 +23,16 @@ impl Kay {
         }
     }
 
-    /// Makes a SAK if one is due and may be made now.
-    pub(crate) fn serve(&mut self) {
+    /// Makes a SAK if one is due and permitted now.
+    pub(crate) fn run_key_server(&mut self) {
         let principal = self.principal;
         for participant in &mut self.participants {
-            if participant.id != principal || participant.server() != Server::Me {
+            if participant.id != principal || participant.server() != ElectedServer::Me {
                 participant.serving.forget();
             }
         }
-        let Some(participant) = self.principal().filter(|participant| participant.server() == Server::Me)
+        let Some(participant) =
+            self.principal().filter(|participant| participant.server() == ElectedServer::Me)
         else {
             return;
         };
@@ -40,36 +41,37 @@ impl Kay {
             return;
         }
         if let Some(why) = self.reason_for_sak(participant) {
-            let patience = match self.cp.transmitting() {
+            let delay = match self.cp.transmitting() {
                 Some(sak) if sak.ki.server == participant.mi => Duration::ZERO,
-                Some(_) => TAKEOVER_PATIENCE,
-                None => START_PATIENCE,
+                Some(_) => TAKEOVER_DELAY,
+                None => START_DELAY,
             };
-            let from = self.now + patience;
+            let from = self.now + delay;
             if let Some(principal) = self.principal_mut() {
                 principal.serving.need(from, why);
             }
         }
-        self.tell_left_out();
+        self.report_left_out();
         let Some(participant) = self.principal() else { return };
-        let due = participant.serving.may_from(participant.peers.expects());
+        let due = participant.serving.earliest_start(participant.peers.expects());
         if due.is_some_and(|due| due <= self.now) && !self.is_taking_effect(participant) {
             self.make_sak();
         }
     }
 
-    /// Who gets this station's SAKs.
+    /// Peers that receive this station's SAKs.
     fn eligible<'p>(&self, participant: &'p Participant) -> Vec<&'p Peer> {
         participant.peers.live().filter(|peer| is_eligible(&self.settings, peer)).collect()
     }
 
-    /// Why another SAK is due, of those reasons that can be seen at any time.
+    /// Reason for another SAK that the present state shows.
     fn reason_for_sak(&self, participant: &Participant) -> Option<SakReason> {
         let Some(distribution) = &participant.serving.distribution else { return Some(SakReason::Elected) };
         let Some(sak) = self.cp.find(distribution.ki) else { return Some(SakReason::Elected) };
         let eligible = self.eligible(participant);
         let is_led = |peer: &Peer| participant.peers.led_by(peer, participant.mi).is_some();
-        // Who follows a key server that is not heard here takes none of ours: alone, that is no reason for one.
+        // A follower of a key server that is not heard here accepts none of ours: alone, it is no reason for
+        // one.
         let is_awaited = distribution.is_in_progress(participant.peers.live().filter(|peer| !is_led(peer)));
         let joined = eligible
             .iter()
@@ -90,8 +92,8 @@ impl Kay {
         }
     }
 
-    /// With XPN, SSCIs are made of the list of members in the MKPDU that hands the SAK out. If members have come or gone
-    /// while somebody does not have it yet, he would make others.
+    /// XPN only. SSCIs follow from the member list in the MKPDU that distributes the SAK. If members have
+    /// come or gone before everybody has the SAK, a late recipient would derive others.
     fn ssci_order_is_lost(&self, participant: &Participant) -> bool {
         participant.serving.distribution.as_ref().is_some_and(|distribution| {
             let same = participant.peers.live().count() == distribution.all.len()
@@ -100,7 +102,7 @@ impl Kay {
         })
     }
 
-    /// Whether the SAK that is handed out may still be: nobody is live who was not when it was made.
+    /// True if the SAK may still be distributed: every live member was live at its creation.
     pub(crate) fn may_hand_out(&self, participant: &Participant) -> bool {
         participant.serving.distribution.as_ref().is_some_and(|distribution| {
             distribution.is_in_progress(participant.peers.live())
@@ -109,8 +111,8 @@ impl Kay {
         })
     }
 
-    /// The latest SAK is on its way: its members are not all protecting with it. It is waited for, lest keys that somebody
-    /// still sends under lose their ANs; but not for long, and not if it cannot be handed out any more.
+    /// True while not all members of the latest SAK protect with it. The wait keeps the ANs of keys that are
+    /// still in use; it is short, and ends if the SAK can no longer be distributed.
     fn is_taking_effect(&self, participant: &Participant) -> bool {
         let Some(latest) = self.cp.latest() else { return false };
         let is_own = participant.serving.distribution.as_ref().filter(|own| own.ki == latest.ki);
@@ -125,13 +127,13 @@ impl Kay {
         !all && self.now < latest.since + TRANSMIT_DELAY
     }
 
-    /// When [`Self::serve`] has something to do although nothing was heard.
+    /// Next time at which [`Self::run_key_server`] has work without an input.
     pub(crate) fn serving_deadline(&self) -> Option<Instant> {
-        let participant = self.principal().filter(|participant| participant.server() == Server::Me)?;
+        let participant = self.principal().filter(|participant| participant.server() == ElectedServer::Me)?;
         let mut earliest = Earliest::default();
         let mut add = |moment: Option<Instant>| earliest.add(moment.filter(|moment| *moment > self.now));
         if participant.serving.is_needed() {
-            add(participant.serving.may_from(participant.peers.expects()));
+            add(participant.serving.earliest_start(participant.peers.expects()));
             add(self.cp.latest().map(|latest| latest.since + TRANSMIT_DELAY));
         } else if let (Some(distribution), Some(lifetime)) =
             (&participant.serving.distribution, self.settings.sak_lifetime)
@@ -151,22 +153,22 @@ impl Kay {
             return;
         };
         let participant = &mut self.participants[i];
-        let (sak, why) = distribution::make(self.now, participant, &mut self.draw, an, terms, members);
+        let (sak, why) = distribution::make(self.now, participant, &mut self.drbg, an, terms, members);
         let Some(made) = &self.participants[i].serving.distribution else { return };
         let (ki, suite, all) = (made.ki, made.suite, made.all.clone());
         self.counters.saks_made += 1;
-        self.out.tell(self.now, Reason::SakMade { ki, an, suite, why });
+        self.out.notify(self.now, Reason::SakMade { ki, an, suite, why });
         let confidentiality = made.confidentiality;
-        let new = self.association(i, ki, an, (suite, confidentiality, sak), &all);
+        let new = self.build_association(i, ki, an, (suite, confidentiality, sak), &all);
         let id = self.participants[i].id;
         self.cp.install(self.now, id, new, &mut self.out);
-        self.note_met(i, ki);
-        self.news();
+        self.record_listeners(i, ki);
+        self.request_mkpdus();
     }
 
-    /// The AN of the next SAK: the first one behind the latest that nobody is known to use. AN 0 is left alone: that is where
-    /// other key servers begin, wpa_supplicant among them, whatever is in use. One that takes over then does not take the AN
-    /// away from the SAK that all are protecting with.
+    /// AN of the next SAK: the first unused one behind the latest. AN 0 comes last: other key servers,
+    /// wpa_supplicant among them, begin there, whatever is in use. A new key server then does not take the AN
+    /// of the SAK in use.
     fn next_an(&self, participant: &Participant) -> An {
         let used: Vec<An> = participant.peers.live().flat_map(|peer| &peer.uses).map(|key| key.an).collect();
         let after = self.cp.latest().map_or(0, |latest| latest.an.number());
@@ -176,14 +178,14 @@ impl Kay {
         *order.iter().chain(&zero).find(free).unwrap_or(&order[0])
     }
 
-    /// Tells once whom this station cannot give a SAK.
-    fn tell_left_out(&mut self) {
+    /// Reports once each station that gets no SAK.
+    fn report_left_out(&mut self) {
         let Some(participant) = self.principal() else { return };
         let live = participant.peers.live();
         let left_out: Vec<Sci> =
             live.filter(|peer| !is_eligible(&self.settings, peer)).map(|peer| peer.sci).collect();
         for sci in left_out.iter().filter(|sci| !self.left_out.contains(sci)) {
-            self.out.tell(self.now, Reason::LeftOut { sci: *sci });
+            self.out.notify(self.now, Reason::LeftOut { sci: *sci });
         }
         self.left_out = left_out;
     }

@@ -1,4 +1,4 @@
-//! The flows that a peer has announced, by its numbers. Only the peer ages them; what it may announce is bounded.
+//! Flows that a peer has announced, by its numbers. Only the peer ages them; their number is bounded.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -10,13 +10,13 @@ const NONE: u16 = u16::MAX;
 
 /// A peer's flows by number.
 #[derive(Debug)]
-pub(crate) struct Announced {
+pub(crate) struct AnnouncedFlows {
     by_number: Vec<u16>,
     slots: Vec<Option<Flow>>,
     free: Vec<u16>,
 }
 
-impl Announced {
+impl AnnouncedFlows {
     /// Room for `flows` flows, at most 65,535.
     pub(crate) fn new(flows: usize) -> Self {
         let flows = flows.clamp(1, usize::from(NONE));
@@ -32,7 +32,7 @@ impl Announced {
         *self.slots.get(usize::from(self.by_number[usize::from(index.0)]))?
     }
 
-    /// This number is this flow from here on; false if there is no room.
+    /// Binds this number to this flow. False if there is no room.
     pub(crate) fn add(&mut self, index: FlowIndex, flow: Flow) -> bool {
         let slot = &mut self.by_number[usize::from(index.0)];
         if *slot == NONE {
@@ -43,7 +43,7 @@ impl Announced {
         true
     }
 
-    /// The peer has withdrawn this number.
+    /// Removes a number that the peer has withdrawn.
     pub(crate) fn remove(&mut self, index: FlowIndex) {
         let slot = core::mem::replace(&mut self.by_number[usize::from(index.0)], NONE);
         if slot != NONE {
@@ -52,14 +52,14 @@ impl Announced {
         }
     }
 
-    /// Forgets all.
+    /// Removes all.
     pub(crate) fn clear(&mut self) {
         for number in 0..=u16::MAX {
             self.remove(FlowIndex(number));
         }
     }
 
-    /// How many there are.
+    /// Number of flows.
     pub(crate) const fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
@@ -68,17 +68,17 @@ impl Announced {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wire::tunnel::Taken;
+    use wire::tunnel::ParsedFrame;
 
     fn flow(last: u8) -> Flow {
         let mut frame = [last; 28];
         frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
-        Taken::parse(&frame).expect("a frame").flow
+        ParsedFrame::parse(&frame).expect("a frame").flow
     }
 
     #[test]
     fn what_a_peer_announces_is_bounded() {
-        let mut announced = Announced::new(2);
+        let mut announced = AnnouncedFlows::new(2);
         assert!(announced.add(FlowIndex(0), flow(1)) && announced.add(FlowIndex(65535), flow(2)));
         assert!(!announced.add(FlowIndex(7), flow(3)));
         assert!(announced.add(FlowIndex(0), flow(4)), "a number that is known has another flow from here on");

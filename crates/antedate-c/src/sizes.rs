@@ -1,7 +1,7 @@
-//! How much memory a sender needs, and what it prepares in it. That it fits is asserted where senders are made, at
-//! compile time and so on each machine.
+//! Memory of a sender by size, and what each size prepares. That it fits is asserted where senders are made,
+//! at compile time and so on each machine.
 
-/// What the memory of a sender is aligned to: an array of uint64_t is.
+/// Alignment of a sender's memory, which an array of uint64_t has.
 pub const ANTEDATE_ALIGNMENT: usize = 8;
 
 /// Octets of a sender that prepares for 2 messages, up to 64 octets of each, with templates of up to 32.
@@ -28,9 +28,9 @@ pub const ANTEDATE_LARGE_OCTETS: usize = 6656;
 macro_rules! choose {
     ($octets:expr, $with:ident) => {
         match $octets {
-            $crate::rooms::ANTEDATE_LARGE_OCTETS.. => $with!(1024, 96, 4),
-            $crate::rooms::ANTEDATE_MEDIUM_OCTETS.. => $with!(256, 96, 4),
-            $crate::rooms::ANTEDATE_SMALL_OCTETS.. => $with!(64, 32, 2),
+            $crate::sizes::ANTEDATE_LARGE_OCTETS.. => $with!(1024, 96, 4),
+            $crate::sizes::ANTEDATE_MEDIUM_OCTETS.. => $with!(256, 96, 4),
+            $crate::sizes::ANTEDATE_SMALL_OCTETS.. => $with!(64, 32, 2),
             _ => Err($crate::results::antedate_result::ANTEDATE_ERROR_MEMORY),
         }
     };

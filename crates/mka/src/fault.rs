@@ -1,7 +1,8 @@
-//! What stands in the way of a secured link, for those who run the network.
+//! Faults that prevent a secured link, for operators.
 //!
-//! What was heard and explains a state is kept where that state is: with the participant whose CAK a wrong one was heard
-//! of, with the CKN that was heard. It goes with it: another CAK knows nothing of the trouble that the one before had.
+//! An observation is kept with the state that it explains: with the participant for whose CAK a wrong one was
+//! heard, or with the CKN that was heard. It goes with that state: another CAK does not inherit the faults of
+//! the previous one.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,18 +11,18 @@ use wire::mkpdu::Capability;
 use wire::{Ckn, Instant};
 
 use crate::announcement::is_eligible;
-use crate::election::Server;
+use crate::election::ElectedServer;
 use crate::kay::Kay;
-use crate::reach::Gap;
+use crate::reachability::Gap;
 use crate::reason::Refusal;
-use crate::timers::TROUBLE;
+use crate::timers::FAULT_HOLD;
 
-/// The same thing is told again after this time, if it goes on.
+/// Interval between repeated reports of the same fault.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// What stands in the way of a secured link.
+/// Fault that prevents a secured link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Trouble {
+pub enum Fault {
     /// No CAK is configured.
     NoCak,
     /// Another station has our SCI.
@@ -34,31 +35,31 @@ pub enum Trouble {
     OtherCkn,
     /// Nobody is live, and MKPDUs with other algorithms are heard.
     OtherAgility,
-    /// Nobody is live but those who do not belong to the link.
+    /// Only stations that do not belong to the link are live.
     Strangers,
-    /// Nobody is live, and somebody is heard who does not show to hear us.
+    /// Nobody is live, and a heard station has not proved that it hears us.
     OneWay,
-    /// Nobody is heard.
+    /// No station is heard.
     Alone,
-    /// Nobody may be key server.
+    /// No station may be key server.
     NoKeyServer,
     /// A live station gets no SAK.
     LeftOut,
-    /// Members hear each other only in part: the first of such pairs; status has them all.
+    /// Some members do not hear each other: the first such pair. Status lists all.
     Partial(Gap),
-    /// The key server's SAK is not taken.
+    /// The key server's SAK is rejected.
     Refused(Refusal),
-    /// This station may not do MACsec.
+    /// This station must not do MACsec.
     NoMacsec,
     /// The SAK waits for stations to accept it.
     NotAccepted,
-    /// This station is to make a SAK.
+    /// This station has to make a SAK.
     SakDue,
-    /// The key server is to make a SAK.
+    /// The key server has to make a SAK.
     SakAwaited,
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NoCak => "no CAK is configured",
@@ -94,12 +95,12 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Something that was heard and does not belong to a group that works: when last, and when that was told last.
+/// Times of an observed fault and of its last report.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Noted(Option<(Instant, Instant)>);
+pub(crate) struct FaultTimer(Option<(Instant, Instant)>);
 
-impl Noted {
-    /// Notes it. True if people should be told.
+impl FaultTimer {
+    /// Records it. True if operators should be told.
     pub(crate) fn note(&mut self, now: Instant) -> bool {
         match &mut self.0 {
             Some((noticed, told)) if now < *told + AGAIN => {
@@ -114,30 +115,30 @@ impl Noted {
     }
 
     fn is_recent(self, now: Instant) -> bool {
-        self.0.is_some_and(|(noticed, _)| now < noticed + TROUBLE)
+        self.0.is_some_and(|(noticed, _)| now < noticed + FAULT_HOLD)
     }
 }
 
-/// What is in the way of one participant.
+/// Faults of one participant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Hindrances {
+pub(crate) struct ParticipantFaults {
     /// MKPDUs under its CKN have wrong ICVs.
-    pub(crate) wrong_cak: Noted,
+    pub(crate) wrong_cak: FaultTimer,
     /// Another station has its SCI.
-    pub(crate) sci_in_use: Noted,
+    pub(crate) sci_in_use: FaultTimer,
     /// There are more stations than can be live.
-    pub(crate) too_many_peers: Noted,
+    pub(crate) too_many_peers: FaultTimer,
 }
 
-/// Those who speak otherwise than any participant.
+/// MKPDUs that fit no participant.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Strangers {
-    other_ckn: (Option<Ckn>, Noted),
-    pub(crate) other_agility: Noted,
+pub(crate) struct ForeignMkpdus {
+    other_ckn: (Option<Ckn>, FaultTimer),
+    pub(crate) other_agility: FaultTimer,
 }
 
-impl Strangers {
-    /// Notes another CKN. True if people should be told.
+impl ForeignMkpdus {
+    /// Records another CKN. True if operators should be told.
     pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn) -> bool {
         self.other_ckn.0 = Some(ckn);
         self.other_ckn.1.note(now)
@@ -145,55 +146,57 @@ impl Strangers {
 }
 
 impl Kay {
-    /// What stands in the way, if anything does.
-    pub(crate) fn trouble(&self, now: Instant) -> Option<Trouble> {
-        let recent = |of: fn(&Hindrances) -> Noted| {
-            self.participants.iter().any(|participant| of(&participant.hindrances).is_recent(now))
+    /// The present fault, if any.
+    pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
+        let recent = |of: fn(&ParticipantFaults) -> FaultTimer| {
+            self.participants.iter().any(|participant| of(&participant.faults).is_recent(now))
         };
-        let Some(principal) = self.principal() else { return Some(Trouble::NoCak) };
-        if recent(|hindrances| hindrances.sci_in_use) {
-            return Some(Trouble::SciInUse);
+        let Some(principal) = self.principal() else { return Some(Fault::NoCak) };
+        if recent(|faults| faults.sci_in_use) {
+            return Some(Fault::SciInUse);
         }
-        if recent(|hindrances| hindrances.too_many_peers) {
-            return Some(Trouble::TooManyPeers);
+        if recent(|faults| faults.too_many_peers) {
+            return Some(Fault::TooManyPeers);
         }
         if principal.peers.live().next().is_none() {
-            return Some(if recent(|hindrances| hindrances.wrong_cak) {
-                Trouble::WrongCak
+            return Some(if recent(|faults| faults.wrong_cak) {
+                Fault::WrongCak
             } else if self.hears_other_ckn(now) {
-                Trouble::OtherCkn
-            } else if self.strangers.other_agility.is_recent(now) {
-                Trouble::OtherAgility
+                Fault::OtherCkn
+            } else if self.foreign.other_agility.is_recent(now) {
+                Fault::OtherAgility
             } else if !self.strangers(now).is_empty() {
-                Trouble::Strangers
+                Fault::Strangers
             } else if principal.peers.potential().next().is_some() {
-                Trouble::OneWay
+                Fault::OneWay
             } else {
-                Trouble::Alone
+                Fault::Alone
             });
         }
         let left_out = || principal.peers.live().any(|peer| !is_eligible(&self.settings, peer));
         let secured = self.cp.transmitting().is_some();
         let gap = || principal.peers.gaps(now).first().copied();
         match principal.server() {
-            Server::None if !secured => Some(gap().map_or(Trouble::NoKeyServer, Trouble::Partial)),
-            Server::Me if left_out() => Some(Trouble::LeftOut),
-            Server::Peer(_) if let Some((_, why)) = principal.refused => Some(Trouble::Refused(why)),
-            Server::Me | Server::Peer(_) if !secured && self.settings.capability == Capability::None => {
-                Some(Trouble::NoMacsec)
+            ElectedServer::None if !secured => Some(gap().map_or(Fault::NoKeyServer, Fault::Partial)),
+            ElectedServer::Me if left_out() => Some(Fault::LeftOut),
+            ElectedServer::Peer(_) if let Some((_, why)) = principal.refused => Some(Fault::Refused(why)),
+            ElectedServer::Me | ElectedServer::Peer(_)
+                if !secured && self.settings.capability == Capability::None =>
+            {
+                Some(Fault::NoMacsec)
             }
-            Server::Me | Server::Peer(_) if !secured && self.cp.latest().is_some() => {
-                Some(Trouble::NotAccepted)
+            ElectedServer::Me | ElectedServer::Peer(_) if !secured && self.cp.latest().is_some() => {
+                Some(Fault::NotAccepted)
             }
-            Server::Me if !secured => Some(gap().map_or(Trouble::SakDue, Trouble::Partial)),
-            Server::Peer(_) if !secured => Some(gap().map_or(Trouble::SakAwaited, Trouble::Partial)),
-            _ => gap().map(Trouble::Partial),
+            ElectedServer::Me if !secured => Some(gap().map_or(Fault::SakDue, Fault::Partial)),
+            ElectedServer::Peer(_) if !secured => Some(gap().map_or(Fault::SakAwaited, Fault::Partial)),
+            _ => gap().map(Fault::Partial),
         }
     }
 
-    /// A CKN that has become one of ours meanwhile is no stranger's.
+    /// A CKN that has become ours meanwhile is not foreign.
     fn hears_other_ckn(&self, now: Instant) -> bool {
-        let (ckn, noted) = self.strangers.other_ckn;
+        let (ckn, noted) = self.foreign.other_ckn;
         let is_ours = self.participants.iter().any(|participant| Some(participant.ckn) == ckn);
         !is_ours && noted.is_recent(now)
     }

@@ -1,22 +1,22 @@
-//! New flows of the site in a second: a bucket of that many, which fills up as time goes by.
+//! Limit of the site's new flows per second: a token bucket.
 
 use wire::time::{Instant, TokenBucket};
 use wire::tunnel::Flow;
 
 /// The bucket, and the flow that was admitted last.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct NewFlowLimit {
     bucket: TokenBucket,
     /// A frame that goes to all peers is one new flow, not one for each of them.
     last: Option<Flow>,
 }
 
-impl Admission {
+impl NewFlowLimit {
     pub(crate) const fn new(per_second: u32) -> Self {
         Self { bucket: TokenBucket::per_second(per_second), last: None }
     }
 
-    /// Whether this flow may have a number now.
+    /// True if this flow may get a number now.
     pub(crate) fn admit(&mut self, now: Instant, flow: &Flow) -> bool {
         if self.last == Some(*flow) {
             return true;
@@ -33,24 +33,24 @@ impl Admission {
 mod tests {
     use super::*;
     use core::time::Duration;
-    use wire::tunnel::Taken;
+    use wire::tunnel::ParsedFrame;
 
     fn flow(number: u16) -> Flow {
         let mut frame = [0; 28];
         frame[..2].copy_from_slice(&number.to_be_bytes());
         frame[12..15].copy_from_slice(&[0x88, 0xe5, 0x20]);
-        Taken::parse(&frame).expect("a frame").flow
+        ParsedFrame::parse(&frame).expect("a frame").flow
     }
 
     #[test]
     fn so_many_in_a_second() {
-        let mut admission = Admission::new(10);
+        let mut new_flows = NewFlowLimit::new(10);
         let at = |ms| Instant::after_start(Duration::from_millis(ms));
         let mut number = 0;
         let mut admitted = |ms| {
             let flows = (0..100).filter(|_| {
                 number += 1;
-                admission.admit(at(ms), &flow(number))
+                new_flows.admit(at(ms), &flow(number))
             });
             flows.count()
         };
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn a_flow_to_all_peers_is_one() {
-        let mut admission = Admission::new(1);
-        assert!((0..64).all(|_| admission.admit(Instant::START, &flow(1))));
-        assert!(!admission.admit(Instant::START, &flow(2)));
+        let mut new_flows = NewFlowLimit::new(1);
+        assert!((0..64).all(|_| new_flows.admit(Instant::START, &flow(1))));
+        assert!(!new_flows.admit(Instant::START, &flow(2)));
     }
 }

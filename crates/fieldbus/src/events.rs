@@ -1,7 +1,7 @@
-//! What the data path has to tell control, relation by relation.
+//! Events of the data path for control, relation by relation.
 //!
-//! Each relation keeps its news until they are taken, and stands in the list of those that have some at most once: so
-//! nothing is lost, and nothing grows.
+//! Each relation keeps its events until they are taken, and is in the queue at most once. So no event is
+//! lost, and nothing grows.
 
 use alloc::collections::VecDeque;
 use core::time::Duration;
@@ -10,25 +10,27 @@ use crate::keys::Epoch;
 use crate::member::Member;
 use crate::session::SessionNumber;
 
-/// Something that control has to know.
+/// Event for control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// The first frame was verified in this session: the other end protects in it. The one before has ended.
-    Heard(SessionNumber),
-    /// Frames of this session are protected in this epoch from here on: the key of the next is wanted.
+    /// The first frame was verified in this session: the other end protects in it. The previous session has
+    /// ended.
+    SessionVerified(SessionNumber),
+    /// Frames of this session are protected in this epoch from now on: the next epoch's key is wanted.
     TransmitEpoch(SessionNumber, u64),
-    /// A frame was verified in this epoch of this session, the first one: the key of the next is wanted.
+    /// The first frame was verified in this epoch of this session: the next epoch's key is wanted.
     ReceiveEpoch(SessionNumber, u64),
-    /// No verified frame came for so long, which is the configured time or more. Of several, the worst since the last time.
+    /// No verified frame came for this time, at least the configured one. The worst of several since the last
+    /// event.
     Alarm(Duration),
-    /// For a second frames came under keys that are not known, and none that was verified: this end has missed so many epochs that it
-    /// cannot follow, and has to ask for another session.
+    /// For a second, frames came under unknown keys and none was verified. This end has missed too many
+    /// epochs to follow, and has to request another session.
     Lost,
 }
 
-/// What one relation has to tell.
+/// Pending events of one relation.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct News {
+pub(crate) struct PendingEvents {
     listed: bool,
     heard: Option<SessionNumber>,
     transmit_epoch: Option<Epoch>,
@@ -37,9 +39,9 @@ pub(crate) struct News {
     lost: bool,
 }
 
-impl News {
+impl PendingEvents {
     pub(crate) fn take(&mut self) -> Option<Event> {
-        let heard = self.heard.take().map(Event::Heard);
+        let heard = self.heard.take().map(Event::SessionVerified);
         heard
             .or_else(|| {
                 self.transmit_epoch.take().map(|(session, epoch)| Event::TransmitEpoch(session, epoch))
@@ -50,61 +52,61 @@ impl News {
     }
 }
 
-/// Relations that have something to tell, in order.
+/// Queue of relations with pending events.
 #[derive(Debug)]
-pub(crate) struct NewsList(VecDeque<u16>);
+pub(crate) struct EventQueue(VecDeque<u16>);
 
-impl NewsList {
-    /// Room for so many relations.
+impl EventQueue {
+    /// Room for `relations` relations.
     pub(crate) fn with_room(relations: usize) -> Self {
         Self(VecDeque::with_capacity(relations))
     }
 
     pub(crate) fn heard(&mut self, member: &mut Member, number: usize, session: SessionNumber) {
-        member.news.heard = Some(session);
+        member.events.heard = Some(session);
         self.list(member, number);
     }
 
     pub(crate) fn transmit_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.news.transmit_epoch = Some(begun);
+        member.events.transmit_epoch = Some(begun);
         self.list(member, number);
     }
 
     pub(crate) fn receive_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.news.receive_epoch = Some(begun);
+        member.events.receive_epoch = Some(begun);
         self.list(member, number);
     }
 
     pub(crate) fn alarm(&mut self, member: &mut Member, number: usize, gap: Duration) {
-        member.news.alarm = member.news.alarm.max(Some(gap));
+        member.events.alarm = member.events.alarm.max(Some(gap));
         self.list(member, number);
     }
 
     pub(crate) fn lost(&mut self, member: &mut Member, number: usize) {
-        member.news.lost = true;
+        member.events.lost = true;
         self.list(member, number);
     }
 
-    /// The relation whose turn it is.
+    /// The first relation in the queue.
     pub(crate) fn front(&self) -> Option<usize> {
         self.0.front().copied().map(usize::from)
     }
 
-    /// That one has told all.
+    /// Removes a relation without further events.
     pub(crate) fn done(&mut self, member: &mut Member) {
-        member.news.listed = false;
+        member.events.listed = false;
         self.0.pop_front();
     }
 
-    /// Takes a relation in that has kept its news elsewhere.
+    /// Queues a relation that was taken over with pending events.
     pub(crate) fn adopt(&mut self, member: &mut Member, number: usize) {
-        if core::mem::replace(&mut member.news.listed, false) {
+        if core::mem::replace(&mut member.events.listed, false) {
             self.list(member, number);
         }
     }
 
     fn list(&mut self, member: &mut Member, number: usize) {
-        if !core::mem::replace(&mut member.news.listed, true) {
+        if !core::mem::replace(&mut member.events.listed, true) {
             self.0.push_back(number as u16);
         }
     }
