@@ -35,14 +35,15 @@ mod scatter;
 mod side;
 mod socket;
 
-use std::os::fd::{OwnedFd, RawFd};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use crate::bpf::{Link, SocketMap};
+use crate::bpf::{Link, Program, SocketMap};
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
-use crate::port::{self, Port, PortCounters, PortError, all};
+use crate::port::{self, KernelSide, Port, PortCounters, PortError, all};
 use bind::{Bound, Half, bind_all, failed};
 use side::{Receiving, Sending};
 use socket::{Socket, Woken};
@@ -77,7 +78,8 @@ pub enum Attach {
 #[derive(Debug)]
 pub struct AfXdp {
     // In the order of being dropped: first no more frames, then the sockets.
-    _link: Link,
+    link: Link,
+    program: Program,
     _map: SocketMap,
     _promiscuous: OwnedFd,
     sockets: Vec<Socket>,
@@ -86,6 +88,7 @@ pub struct AfXdp {
     transmit: Sending,
     descriptors: Vec<RawFd>,
     pool: u32,
+    interface: u32,
     mtu: u32,
     /// The queue that the next burst begins with, for fairness.
     first_queue: usize,
@@ -173,7 +176,9 @@ impl AfXdp {
             .map_err(|source| failed(interface, "make it promiscuous", source))?;
         let queues = sockets.len();
         Ok(Self {
-            _link: half.link,
+            link: half.link,
+            program: half.program,
+            interface: interface.index(),
             _map: half.map,
             _promiscuous: promiscuous,
             descriptors: sockets.iter().map(Socket::raw).collect(),
@@ -283,6 +288,15 @@ impl Port for AfXdp {
 
     fn description(&self) -> &str {
         &self.description
+    }
+
+    fn kernel_side(&self) -> io::Result<KernelSide> {
+        let sockets = self.sockets.iter().map(|socket| socket.owned().try_clone());
+        Ok(KernelSide { interface: self.interface, sockets: sockets.collect::<io::Result<_>>()? })
+    }
+
+    fn set_program(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.link.update(program.unwrap_or(self.program.borrowed()))
     }
 }
 
