@@ -12,7 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
 use frameward::check::{Plan, interface_mtu, own};
-use frameward::config::{self, Config, Finding, reference};
+use frameward::config::{self, Config, Finding, Io, reference};
 use frameward::keygen;
 use frameward::lifetime::interface_mbits;
 use frameward::log_lines::LogLines;
@@ -106,6 +106,9 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before a key is read: none of it may ever be in the swap.
     let locked = privilege::lock_memory();
     let config = load(file)?;
+    if config.gateway.io != Io::Kernel {
+        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
+    }
     let cannot = |error| {
         told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
     };

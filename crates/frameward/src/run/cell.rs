@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Notice};
+use control::{CellSettings, CellStatus, Notice, PathWanted};
 use dataplane::cell::Rest;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
@@ -13,11 +13,11 @@ use wire::fieldbus::Seq;
 use super::Running;
 use super::link::RunningLink;
 use crate::check::Mtus;
-use crate::config::Link;
 use crate::config::fieldbus::{self as config, Cell, Mode};
+use crate::config::{Io, Link};
 
 /// What the cell of a link is configured with, if it has one.
-pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
+pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> {
     let cell = link.cell.as_ref()?;
     let relations = cell.relations.iter().map(|of| RelationSettings {
         relation: of.relation,
@@ -38,6 +38,10 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
             config::Rest::Link => Rest::Link,
             config::Rest::Drop => Rest::Drop,
         },
+        path: match io {
+            Io::Kernel => PathWanted::Kernel,
+            Io::Auto | Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
+        },
     })
 }
 
@@ -51,7 +55,7 @@ impl Running {
     ) -> Result<Vec<String>, String> {
         let name = &link.config.name;
         let lines = difference(before, link.config.cell.as_deref());
-        let renewed = match (before, settings(&link.config, link.about.mtus)) {
+        let renewed = match (before, settings(&link.config, link.about.mtus, self.gateway.io)) {
             (None, None) => Ok(()),
             (None, Some(settings)) => self.control.add_cell(name, settings),
             (Some(_), Some(settings)) => self.control.change_cell(name, settings),

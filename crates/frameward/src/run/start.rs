@@ -137,9 +137,9 @@ impl Running {
                     tell(&format_args!("link {:?}: no frame passes: {why}", running.config.name));
                     Ok(())
                 }
-                Some(started) => {
-                    started.give_to(&mut running, &mut self.control).map(|()| running.announce(tell))
-                }
+                Some(started) => started
+                    .give_to(&mut running, &mut self.control, self.gateway.io)
+                    .map(|()| running.announce(tell)),
             };
             self.links.push(running);
             given?;
@@ -175,6 +175,6 @@ impl Running {
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
         let grant = |sas: &StaticSas| Granted::of(sas, true, &mut self.control);
         let started = ready.begin(&link.config, grant, &self.measured)?;
-        started.give_to(link, &mut self.control)
+        started.give_to(link, &mut self.control, self.gateway.io)
     }
 }
