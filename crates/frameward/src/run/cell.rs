@@ -274,6 +274,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use control::CellPath;
     use dataplane::cell::CellCounters;
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
@@ -328,6 +329,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
+            path: CellPath::UserSpace,
             rest: Rest::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),
