@@ -28,7 +28,6 @@ mutants=(
     'relation.h|newer = seq > d->seq;|newer = 1;'
     'relation.h|d->seq++; // 0 behind the last|d->seq; // 0 behind the last'
     'relation.h|else if (d->now.epoch > 0 && d->now.key_id == ((key_id + 1) & 0xff))|else if (0)'
-    'relation.h|return before == NOT_ENTERED ? UNKNOWN_KEY : before;|return before == ADMITTED ? before : UNKNOWN_KEY;'
     'relation.h|r->place ^= 1, r->running = 1, r->entered = 0, r->enabled = 0;|r->place ^= 1, r->running = 1, r->entered = 0;'
     'relation.h|(!d->seq \|\| d->seq > epoch_end)|(!d->seq \|\| d->seq >= epoch_end)'
     'relation.h|moved->gap >= r->alarm && !r->told|moved->gap >= r->alarm'
