@@ -2,7 +2,7 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp
+#   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp <- control
 #   {bench, sitelink} <- config <- report <- diagnosis <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
@@ -39,7 +39,7 @@ allowed() {
     frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev ;;
     # The channel between sites: the only user of QUIC.
     frameward-sitelink) echo frameward-wire frameward-suite frameward-tunnel frameward-netdev frameward-dataplane ;;
-    frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-pnstore frameward-dataplane ;;
+    frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-xdp frameward-pnstore frameward-dataplane ;;
     # The laboratory: namespaces and traffic. It knows no product crate.
     frameward-lab) ;;
     # Configuration and what it means on this machine; what a running gateway tells; why nothing passes.

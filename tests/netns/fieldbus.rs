@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use frameward::keygen;
 use lab::cyclic::{Arrivals, Exchange};
-use lab::topology::LEFT;
+use lab::topology::{LEFT, RIGHT};
 use lab::traffic::{self, Ip};
 use lab::{Capture, Captured, Frame, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
@@ -143,6 +143,85 @@ fn io_data_flows(io: &'static str, protect: &'static str) {
     let Pair { a, b, scratch: _kept } = pair;
     let (said, _) = (a.stop().unwrap(), b.stop().unwrap());
     assert!(said.contains("fieldbus \"cell-4\": in link \"press\", gcm-aes-128, "), "{said}");
+}
+
+/// A program that redirects a frame to a virtual wire needs an other end with NAPI: `gro` switches it on.
+fn takes_redirected_frames(namespace: &lab::Namespace, interfaces: &[&str]) {
+    for interface in interfaces {
+        namespace.run(&["ethtool", "-K", interface, "gro", "on"]).unwrap();
+    }
+}
+
+fn in_the_kernel(protect: &'static str) -> (Topology, CellChoice, Pair) {
+    let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
+    takes_redirected_frames(&topology.machine_a.namespace, &[topology.machine_a.ifname]);
+    takes_redirected_frames(&topology.machine_b.namespace, &[topology.machine_b.ifname]);
+    takes_redirected_frames(&topology.middle, &[LEFT, RIGHT]);
+    let mut choice = CellChoice::new(&topology, DEVICES, CYCLE);
+    (choice.io, choice.protect, choice.cell) = ("kernel", protect, "suite = \"chacha20-poly1305\"");
+    let pair = cells::start(program(), &topology, &choice).unwrap();
+    secured(&pair).unwrap();
+    (topology, choice, pair)
+}
+
+/// The frames of a cell are protected and verified by XDP programs, and what is not the cell's goes through the link beside them.
+#[test]
+fn io_data_flows_in_the_kernel() {
+    for protect in ["encrypt", "authenticate"] {
+        let (topology, choice, pair) = in_the_kernel(protect);
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        let exchange = exchange(&topology, &choice);
+        exchange.wait_for(100, DEADLINE).unwrap();
+        traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 5, 1000).unwrap();
+        let heard = exchange.stop().unwrap();
+        complete(&heard, 100);
+        let wire = wire.stop().unwrap().complete().unwrap();
+        let sent: u64 = heard.iter().flatten().map(|heard| heard.sent).sum();
+        assert!(wire.of_ethertype(ETHERTYPE.0).count() as u64 >= sent);
+        let known =
+            |frame: &&Frame| [ETHERTYPE.0, EtherType::MACSEC.0].map(Some).contains(&frame.ethertype());
+        assert!(wire.frames.iter().all(|frame| known(&frame)), "something else is on the network");
+        assert!(wire.of_ethertype(EtherType::MACSEC.0).next().is_some(), "the ping");
+        assert_eq!(wire.find(MARKER).is_none(), protect == "encrypt");
+        for (end, station) in [&pair.a, &pair.b].into_iter().enumerate() {
+            let report = station.report().unwrap();
+            let cell = only_cell(&report).unwrap();
+            assert_eq!((cell.path.as_str(), cell.suite.as_str()), ("kernel", "chacha20-poly1305"));
+            let mut all = 0;
+            for (relation, heard) in cell.relations.iter().zip(&heard) {
+                assert_eq!(relation.state, "running", "{relation:?}");
+                assert_eq!(relation.transmit.value("OutPktsProtected"), heard[1 - end].sent);
+                assert_eq!(relation.receive.value("InPktsOK"), heard[end].received);
+                assert_eq!(relation.jitter.count, heard[end].received - 1);
+                all += heard[1 - end].sent;
+            }
+            let rx = report.links[0].plain.counters.value("RxFrames");
+            assert!(rx < all / 2, "{rx} frames came to user space, of {all}");
+        }
+    }
+}
+
+/// Programs and maps end with the process, however it ends: nothing passes afterwards.
+#[test]
+fn nothing_passes_in_the_kernel_when_the_process_is_gone() {
+    let (topology, choice, mut pair) = in_the_kernel("encrypt");
+    let exchange = exchange(&topology, &choice);
+    exchange.wait_for(100, DEADLINE).unwrap();
+    pair.a.program().signal(Signal::SIGKILL).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while pair.a.program().is_running() {
+        assert!(Instant::now() < end, "it does not end");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let before: u64 = exchange.heard().iter().map(|heard| heard[1].received).sum();
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    std::thread::sleep(50 * CYCLE);
+    let wire = wire.stop().unwrap().complete().unwrap();
+    let from_a = |frame: &&Frame| frame.octets[6..12] == topology.machine_a.mac;
+    assert_eq!(wire.frames.iter().filter(from_a).count(), 0, "a frame of the machine has passed");
+    let after: u64 = exchange.heard().iter().map(|heard| heard[1].received).sum();
+    assert!(after <= before + u64::from(DEVICES), "what was under way at the most: {before} {after}");
+    drop(exchange.stop());
 }
 
 #[test]

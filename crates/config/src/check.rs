@@ -278,6 +278,7 @@ impl fmt::Display for Plan<'_> {
         let gateway = &self.config.gateway;
         let io = match gateway.io {
             Io::Auto => "auto",
+            Io::Kernel => "kernel",
             Io::AfXdp => "af_xdp",
             Io::AfPacket => "af_packet",
         };

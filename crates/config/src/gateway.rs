@@ -24,7 +24,7 @@ pub(super) fn validate(
         return None;
     };
     let raw = spanned.get_ref();
-    let io = [("auto", Io::Auto), ("af_xdp", Io::AfXdp), ("af_packet", Io::AfPacket)];
+    let io = [("auto", Io::Auto), ("kernel", Io::Kernel), ("af_xdp", Io::AfXdp), ("af_packet", Io::AfPacket)];
     let io = findings.choice("", "io", &raw.io, &io, Io::Auto);
     let polling =
         [("adaptive", Polling::Adaptive), ("busy", Polling::Busy), ("interrupt", Polling::Interrupt)];

@@ -130,6 +130,8 @@ pub struct Http {
 pub enum Io {
     /// AF_XDP where it works, else AF_PACKET.
     Auto,
+    /// AF_XDP, and cells in the kernel, or nothing.
+    Kernel,
     /// AF_XDP or nothing.
     AfXdp,
     /// AF_PACKET.

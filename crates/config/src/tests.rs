@@ -293,7 +293,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "allow_experimental = false",
         "io = \"dpdk\"",
-        "3: io = \"dpdk\" is no choice; use \"auto\", \"af_xdp\" or \"af_packet\"",
+        "3: io = \"dpdk\" is no choice; use \"auto\", \"kernel\", \"af_xdp\" or \"af_packet\"",
     ),
     (
         "allow_experimental = false",

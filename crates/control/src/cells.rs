@@ -9,6 +9,7 @@
 //! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
 //! HELLO wakes control, and control wakes the worker.
 
+mod kernel;
 mod key_changes;
 mod recent;
 mod silence;
@@ -22,6 +23,8 @@ use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, 
 use suite::fieldbus::MasterKey;
 use zeroize::Zeroizing;
 
+use self::kernel::KernelCell;
+pub use self::kernel::{CellPath, PathWanted};
 use self::recent::RecentCounters;
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
@@ -45,6 +48,8 @@ pub struct CellSettings {
     pub relations: Vec<RelationSettings>,
     /// Treatment of other frames.
     pub rest: OtherFrames,
+    /// Where frames are to be protected and verified.
+    pub path: PathWanted,
 }
 
 /// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
@@ -54,6 +59,8 @@ pub struct CellStatus {
     pub name: String,
     /// Treatment of other frames.
     pub rest: OtherFrames,
+    /// Where frames are protected and verified.
+    pub path: CellPath,
     /// Counters of frames of no relation, and of HELLOs on their way.
     pub counters: CellCounters,
     /// Counters of its handshakes.
@@ -76,6 +83,9 @@ pub enum CellError {
     /// Its relations cannot be.
     #[error("{}", describe(.0))]
     Relations(RelationsError),
+    /// The kernel was demanded, and does not take it.
+    #[error("io = \"kernel\" is not possible: {0}")]
+    Kernel(#[from] xdp::XdpError),
     /// No random values.
     #[error("no random values: {0}")]
     Random(io::Error),
@@ -99,6 +109,8 @@ fn describe(error: &RelationsError) -> String {
 /// Control's part of a cell.
 pub(super) struct CellControl {
     settings: CellSettings,
+    kernel: Option<KernelCell>,
+    path: CellPath,
     rings: ControlEnd,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
@@ -135,6 +147,7 @@ impl CellControl {
     fn make(settings: CellSettings) -> Result<Made, CellError> {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
+        let (kernel, path) = KernelCell::load(settings.path, &settings.settings, &settings.relations)?;
         let (end, rings) = ends(relations.count());
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
@@ -157,6 +170,8 @@ impl CellControl {
             cell,
             Box::new(Self {
                 settings,
+                kernel,
+                path,
                 rings,
                 relations: handshakes,
                 changes: Vec::new(),
@@ -172,7 +187,9 @@ impl CellControl {
     fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
         let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
-        if keys(own) != keys(there) || own.master != there.master {
+        // Keys in the kernel stay in their maps: the next ones have other sessions.
+        let in_kernel = self.kernel.is_some() || before.kernel.is_some();
+        if keys(own) != keys(there) || own.master != there.master || in_kernel {
             return Vec::new();
         }
         let by_stations = |of: &RelationSettings| (*of.relation.stations(), of.relation.own());
@@ -219,6 +236,10 @@ impl CellControl {
         for _ in 0..self.rings.events.slots() {
             let Ok((relation, event)) = self.rings.events.pop() else { break };
             self.hear_event(relation.into(), event, around.notices);
+        }
+        let told = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
+        for (number, event) in told {
+            self.hear_event(number, event, around.notices);
         }
         for number in 0..self.relations.len() {
             let handshake = &mut self.relations[number].handshake;
@@ -315,8 +336,16 @@ impl CellControl {
 
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Context<'_>) {
-        let mut changes = std::mem::take(&mut self.changes).into_iter().peekable();
-        let relations = &self.relations;
+        let Self { changes, kernel, relations, .. } = self;
+        let mut in_kernel = |(number, change): (usize, KeyChange)| {
+            let Some(kernel) = kernel else { return (number, change) };
+            // A change that the kernel does not carry out leaves the relation without a session, which the peer's silence tells.
+            let _ = kernel.change(number, &change);
+            // The worker has the names that go with it.
+            (number, KeyChange::Collect)
+        };
+        let changes: Vec<_> = std::mem::take(changes).into_iter().map(&mut in_kernel).collect();
+        let mut changes = changes.into_iter().peekable();
         let named = |(number, change): (usize, KeyChange)| {
             (number, change, relations[number].handshake.expected_nonces())
         };
@@ -361,6 +390,7 @@ impl Gateway {
         let (cell, control) = CellControl::make(settings)?;
         self.exchange_cell(number, Some(cell), Vec::new())?;
         self.links[number].cell = Some(control);
+        self.attach_kernel(number);
         // The first HELLOs go out at once, or with the first ports.
         self.speak(number, Instant::now());
         Ok(())
@@ -376,6 +406,7 @@ impl Gateway {
         let (cell, mut control) = CellControl::make(settings)?;
         // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
+        self.detach_kernel(number);
         let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
         if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
@@ -384,6 +415,7 @@ impl Gateway {
         }
         control.take_over(*before, &carry_over, &mut self.notices);
         self.links[number].cell = Some(control);
+        self.attach_kernel(number);
         self.turn_cell(number, Instant::now());
         Ok(())
     }
@@ -394,6 +426,7 @@ impl Gateway {
     /// If the link has no cell, or its worker does not answer.
     pub fn remove_cell(&mut self, link: &str) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
+        self.detach_kernel(number);
         self.links[number].cell.take().ok_or(CellError::NotSo)?;
         Ok(self.exchange_cell(number, None, Vec::new())?)
     }
@@ -416,13 +449,20 @@ impl Gateway {
             let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
                 continue;
             };
-            let CellSnapshot { counters, relations } = job.data;
+            let CellSnapshot { counters, mut relations } = job.data;
+            if let Some(kernel) = &cell.kernel {
+                for (number, status) in relations.iter_mut().enumerate() {
+                    // What cannot be read is not there.
+                    let _ = kernel.complete(number, status);
+                }
+            }
             let CellSettings { name: cell_name, rest, .. } = &cell.settings;
             let hello = cell.hello();
             let hello_lately = cell.lately.of(&hello);
             let name_of_cell = cell_name.clone();
+            let (path, rest) = (cell.path.clone(), *rest);
             let status =
-                CellStatus { name: name_of_cell, rest: *rest, counters, hello, hello_lately, relations };
+                CellStatus { name: name_of_cell, rest, path, counters, hello, hello_lately, relations };
             statuses.push((name.clone(), status));
         }
         statuses

@@ -33,7 +33,7 @@ use std::time::{Duration, Instant};
 use secy::CarryOver;
 
 use cells::CellControl;
-pub use cells::{CellError, CellSettings, CellStatus};
+pub use cells::{CellError, CellPath, CellSettings, CellStatus, PathWanted};
 use disk::Disk;
 use floors::FloorKeeper;
 use floors::read as read_floors;
@@ -366,6 +366,7 @@ impl Gateway {
         })?;
         // Unmapping takes its time, and takes it here.
         drop(before);
+        self.attach_kernel(number);
         if !std::mem::replace(&mut self.links[number].begun, true) {
             self.speak(number, Instant::now());
         }
@@ -391,6 +392,7 @@ impl Gateway {
             Progress::Done
         })?;
         drop(before);
+        self.kernel_closed(number);
         Ok(())
     }
 

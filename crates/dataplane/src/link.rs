@@ -3,8 +3,9 @@
 //! The path lives as long as the link does; the ports come and go with their interfaces. A link without ports forwards
 //! nothing, and its SAs keep their PNs and replay windows.
 
+use std::io;
 use std::mem;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, RawFd};
 use std::time;
 
 use secy::{CarryOver, NextAction};
@@ -14,7 +15,7 @@ use crate::checksums::ChecksumSample;
 use crate::path::{Path, ToPlain, ToProtected};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
-use netdev::port::{Port, PortCounters};
+use netdev::port::{KernelSide, Port, PortCounters};
 
 /// The two ports of a link, open over one pool.
 pub struct Ports {
@@ -172,6 +173,30 @@ impl Link {
     pub fn poll_descriptors(&self) -> impl Iterator<Item = RawFd> {
         let sides = self.ports.iter().flat_map(|ports| [&ports.plain, &ports.protected]);
         sides.flat_map(|port| port.poll_descriptors().iter().copied())
+    }
+
+    /// What a program needs to know that is to take frames before the ports do: of the plain one, and of the protected one. Allocates; not
+    /// for the frame path.
+    ///
+    /// # Errors
+    /// If there are no ports, or frames do not come there by a program.
+    pub fn kernel_sides(&self) -> io::Result<[KernelSide; 2]> {
+        let ports = self.ports.as_ref().ok_or(io::ErrorKind::NotConnected)?;
+        Ok([ports.plain.kernel_side()?, ports.protected.kernel_side()?])
+    }
+
+    /// Has the ports' frames go through these programs first; none: no more. If the second cannot be, the first is not.
+    ///
+    /// # Errors
+    /// As [`Link::kernel_sides`]; or the kernel refuses a program.
+    pub fn set_programs(&mut self, programs: Option<[BorrowedFd<'_>; 2]>) -> io::Result<()> {
+        let ports = self.ports.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        ports.plain.set_program(programs.map(|[plain, _]| plain))?;
+        let protected = ports.protected.set_program(programs.map(|[_, protected]| protected));
+        if protected.is_err() {
+            ports.plain.set_program(None)?;
+        }
+        protected
     }
 
     /// Counters of plain and protected port, those before these included. Asks the kernel.

@@ -15,7 +15,7 @@ use wire::Ckn;
 use config::check::{Plan, interface_mtu, own};
 use config::lifetime::interface_mbits;
 use config::suite_speed;
-use config::{Config, Finding, reference};
+use config::{Config, Finding, Io, reference};
 use frameward::keygen;
 use frameward::log::Log;
 use frameward::privilege::{self, Became, Place, RunAs};
@@ -130,6 +130,9 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     })?;
     for warning in warnings {
         warn!(event = "configuration", "{warning}");
+    }
+    if config.gateway.io != Io::Kernel {
+        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
     }
     let ran = run::run(config, locked, &runtime, &asks, &log);
     log.flush();

@@ -41,8 +41,23 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYS_NICE,
 ];
 
+/// What the programs of `io = "kernel"` need besides: the verifier takes no arithmetic on pointers into frames without it.
+const FOR_KERNEL_PATH: Capability = Capability::CAP_PERFMON;
+
+/// Once the configuration is known: gives up what only `io = "kernel"` needs, for good. To be called while the process has one thread.
+///
+/// # Errors
+/// What the kernel says.
+pub fn give_up_kernel_path() -> Result<(), String> {
+    for set in [CapSet::Effective, CapSet::Permitted] {
+        caps::drop(None, set, FOR_KERNEL_PATH)
+            .map_err(|error| format!("cannot give up CAP_PERFMON: {error}; report this"))?;
+    }
+    Ok(())
+}
+
 /// After [`become_user`]: gives up every capability that a gateway does not need, for good, and the right to get others by starting a
-/// program. Also root is then stopped by file permissions. To be called while the process has one thread: the kernel
+/// program. Also root is then stopped by file permissions. What `io = "kernel"` needs is kept until the configuration is known. To be called while the process has one thread: the kernel
 /// keeps capabilities by thread.
 ///
 /// # Errors
@@ -51,7 +66,7 @@ pub fn give_up_others() -> Result<(), String> {
     let failed =
         |error: caps::errors::CapsError| format!("cannot give up capabilities: {error}; report this");
     let had = caps::read(None, CapSet::Permitted).map_err(failed)?;
-    let keep = NEEDED.into_iter().filter(|one| had.contains(one)).collect();
+    let keep = NEEDED.into_iter().chain([FOR_KERNEL_PATH]).filter(|one| had.contains(one)).collect();
     if had.contains(&Capability::CAP_SETPCAP) {
         for other in caps::read(None, CapSet::Bounding).map_err(failed)?.difference(&keep) {
             caps::drop(None, CapSet::Bounding, *other).map_err(failed)?;

@@ -8,12 +8,13 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
 const BPF_PROG_LOAD: libc::c_int = 5;
 const BPF_LINK_CREATE: libc::c_int = 28;
+const BPF_LINK_UPDATE: libc::c_int = 29;
 
 const MAP_TYPE_XSKMAP: u32 = 17;
 const PROGRAM_TYPE_SCHED_CLS: u32 = 3;
@@ -155,6 +156,11 @@ impl Program {
         self.0.as_raw_fd() as u32
     }
 
+    /// Its file descriptor, for a link.
+    pub(crate) fn borrowed(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
     fn load(program_type: u32, flags: u32, instructions: &[u64]) -> io::Result<Self> {
         const LICENCE: &[u8] = b"MIT\0";
         // prog_type, insn_cnt, insns, license, log_level..., prog_flags at word 11, expected_attach_type at word 17
@@ -173,7 +179,7 @@ impl Program {
 /// A program at work on an interface, until this is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct Link {
-    _descriptor: OwnedFd,
+    descriptor: OwnedFd,
 }
 
 impl Link {
@@ -191,7 +197,16 @@ impl Link {
             .word(2, hook as u32)
             .word(3, flags);
         // SAFETY: no pointers.
-        unsafe { attributes.open(BPF_LINK_CREATE) }.map(|descriptor| Self { _descriptor: descriptor })
+        unsafe { attributes.open(BPF_LINK_CREATE) }.map(|descriptor| Self { descriptor })
+    }
+
+    /// Puts another program in the place of the one at work, between two frames.
+    pub(crate) fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
+        // link_fd, new_prog_fd
+        let attributes =
+            Attributes::new().word(0, self.descriptor.as_raw_fd() as u32).word(1, program.as_raw_fd() as u32);
+        // SAFETY: no pointers.
+        unsafe { attributes.call(BPF_LINK_UPDATE) }.map(drop)
     }
 }
 

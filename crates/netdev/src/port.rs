@@ -13,7 +13,7 @@
 //! Left out on purpose: blocking calls, time, addresses; frames of more than one chunk.
 
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
 use crate::burst::Burst;
 use crate::interface::cure;
@@ -43,6 +43,31 @@ pub trait Port: Send {
 
     /// Description for status and report: `af_xdp native, 4 queues`.
     fn description(&self) -> &str;
+
+    /// What a program needs to know that is to take frames before this port does.
+    ///
+    /// # Errors
+    /// Frames do not come here by a program, or a file descriptor cannot be had.
+    fn kernel_side(&self) -> io::Result<KernelSide> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Puts an XDP program in the place of the port's own, between two frames; none: the port's own again. A program goes with the port.
+    ///
+    /// # Errors
+    /// As [`Port::kernel_side`]; or the kernel refuses it here.
+    fn set_program(&mut self, _program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// Where the frames of a port come from.
+#[derive(Debug)]
+pub struct KernelSide {
+    /// The interface, by its index.
+    pub interface: u32,
+    /// The AF_XDP socket of each receive queue.
+    pub sockets: Vec<OwnedFd>,
 }
 
 wire::counters! {

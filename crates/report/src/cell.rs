@@ -22,6 +22,9 @@ pub struct CellReport {
     pub protect: String,
     /// The suite's name.
     pub suite: String,
+    /// Where frames are protected and verified: `kernel`, `user space` or `nowhere: ` and why.
+    #[serde(default)]
+    pub path: String,
     /// What becomes of all that is of no relation: `link` or `drop`.
     pub rest: String,
     /// The master key's fingerprint, as `keygen` printed it.

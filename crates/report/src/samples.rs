@@ -248,6 +248,7 @@ pub fn sample_cell() -> CellReport {
         verdict: Verdict::default(),
         protect: "encrypt".into(),
         suite: "gcm-aes-128".into(),
+        path: String::new(),
         rest: "link".into(),
         master_key: "0011223344556677".into(),
         ethertype: "0x88b5".into(),

@@ -306,7 +306,7 @@ SECTION("xdp") int look(struct xdp_md *ctx) {
     struct report report = {.now = ktime_get_ns()};
     spin_lock(&relation->lock);
     int alarm = look_locked(relation, report.now);
-    report_locked(relation, &report);
+    report_locked(relation, command->what, &report);
     spin_unlock(&relation->lock);
     count->of[IN_ALARMS] += alarm;
     *(struct report *)command = report;

@@ -85,10 +85,13 @@ INLINE int look_locked(struct relation *r, u64 now) {
     return alarm;
 }
 
-// All of it; the news are control's from then on.
-INLINE void report_locked(struct relation *r, struct report *report) {
-    report->news = r->news;
-    r->news = (struct news){};
+// All of it. The news only if they are asked for, and they are control's from then on.
+enum { WITH_NEWS, WITHOUT_NEWS };
+INLINE void report_locked(struct relation *r, u32 what, struct report *report) {
+    if (what == WITH_NEWS) {
+        report->news = r->news;
+        r->news = (struct news){};
+    }
     report->last = r->last, report->worst_gap = r->worst_gap;
     if (r->enabled || r->running) {
         const struct session *s = r->enabled ? apart_locked(r) : running_locked(r);

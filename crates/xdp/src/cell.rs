@@ -6,7 +6,7 @@
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
 //! lock twice, and ChaCha20-Poly1305.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use aya::maps::{Array, DevMap, HashMap, PerCpuArray, PerCpuValues, XskMap};
@@ -197,6 +197,20 @@ impl Cell {
         Ok(XskMap::try_from(map(&mut self.ebpf, name)?)?.set(queue, socket, 0)?)
     }
 
+    /// The programs, for links of somebody else's: that of the plain interface, and that of the protected one.
+    ///
+    /// # Errors
+    /// If a file descriptor cannot be had.
+    pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
+        let mut descriptor = |program: &'static str| {
+            let loaded = xdp(&mut self.ebpf, program)?;
+            let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
+            let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
+            descriptor.as_fd().try_clone_to_owned().map_err(failed)
+        };
+        Ok([descriptor("outward")?, descriptor("inward")?])
+    }
+
     /// Puts the programs to work on two interfaces of this network namespace, in their drivers. They end with this, or with
     /// the process.
     ///
@@ -231,12 +245,21 @@ impl Cell {
     /// # Errors
     /// If there is no such relation.
     pub fn look(&mut self, relation: usize) -> Result<Report, XdpError> {
-        let (command, mut answer) = (layout::command(relation, &KeyChange::Collect)?, [0; layout::COMMAND]);
-        let options = TestRunOptions {
-            data_in: Some(command.octets()),
-            data_out: Some(&mut answer),
-            ..TestRunOptions::new()
-        };
+        self.report(&layout::question(relation, true))
+    }
+
+    /// The same, and what control has to know stays there.
+    ///
+    /// # Errors
+    /// As [`Cell::look`].
+    pub fn peek(&self, relation: usize) -> Result<Report, XdpError> {
+        self.report(&layout::question(relation, false))
+    }
+
+    fn report(&self, question: &[u8; layout::COMMAND]) -> Result<Report, XdpError> {
+        let mut answer = [0; layout::COMMAND];
+        let options =
+            TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
         if self.run("look", options)?.0 != DONE {
             return Err(XdpError::Malformed);
         }

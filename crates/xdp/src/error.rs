@@ -56,7 +56,13 @@ impl XdpError {
                 let said = log.lines().rev().find(|line| {
                     !line.trim().is_empty() && !statistics.iter().any(|start| line.starts_with(start))
                 });
-                said.map_or_else(|| io_error.to_string(), |line| format!("{io_error}; {}", line.trim()))
+                let cure = match io_error.kind() {
+                    std::io::ErrorKind::PermissionDenied => {
+                        "; CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed"
+                    }
+                    _ => "",
+                };
+                format!("{io_error}; {}{cure}", said.unwrap_or_default().trim())
             }
             other => other.to_string(),
         };

@@ -61,6 +61,14 @@ pub(crate) fn relation(of: &RelationSettings) -> [u8; RELATION] {
     octets
 }
 
+/// The question for a report, with or without news.
+pub(crate) fn question(relation: usize, news: bool) -> [u8; COMMAND] {
+    let mut octets = [0; COMMAND];
+    put(&mut octets, 0, &u32::from(!news).to_ne_bytes());
+    put(&mut octets, 4, &(relation as u32).to_ne_bytes());
+    octets
+}
+
 /// A change of a relation's keys. On the heap, and wiped when it is dropped.
 pub(crate) fn command(relation: usize, change: &KeyChange) -> Result<Secret, XdpError> {
     let mut command = Secret::zeros(COMMAND);

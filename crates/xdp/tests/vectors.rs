@@ -27,7 +27,7 @@ impl Programs {
             Some(file) => Ebpf::load_file(file).unwrap(),
             None => Ebpf::load(OBJECT).unwrap(),
         };
-        for name in ["seal", "open"] {
+        for name in ["seal", "open", "mac"] {
             let program: &mut Xdp = ebpf.program_mut(name).unwrap().try_into().unwrap();
             program.load().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
@@ -84,6 +84,22 @@ fn rfc_8439() {
         let mut icv = icv.clone();
         icv[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(programs.open(&of, &ciphertext, &icv), None, "bit {bit}");
+    }
+}
+
+/// Sums from 2^130 - 5 to 2^130 - 1, which are 0 to 4. With r = 1 a sum is that of the blocks, of which each counts 2^128 besides: two of
+/// the text, and that of the lengths.
+#[test]
+fn sums_at_the_modulus_are_reduced() {
+    let programs = Programs::load();
+    for s in [0_u128, 1 << 100, u128::MAX] {
+        let key = [1_u128.to_le_bytes(), s.to_le_bytes()].concat();
+        for sum in 0..5 {
+            let aad = [(u128::MAX - 36 + sum).to_le_bytes(), [0; 16]].concat();
+            let of = Vector { key: &key, nonce: &[0; 12], aad: &aad };
+            let (verdict, icv) = programs.run("mac", &of, &[], &[0xee; 16]);
+            assert_eq!((verdict, icv), (PASS, sum.wrapping_add(s).to_le_bytes().to_vec()), "{sum} {s}");
+        }
     }
 }
 

@@ -35,9 +35,9 @@ pub(super) const GATEWAY: Section = Section {
         },
         Key {
             name: "io",
-            kind: Kind::Choice(&["auto", "af_xdp", "af_packet"]),
+            kind: Kind::Choice(&["auto", "kernel", "af_xdp", "af_packet"]),
             absent: Is(r#""auto""#),
-            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work.",
+            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work. `kernel` takes AF_XDP, and protects and verifies cells in the kernel: they need `suite = \"chacha20-poly1305\"`, and the gateway CAP_PERFMON.",
             example: r#"io = "af_packet""#,
         },
         Key {

@@ -71,7 +71,7 @@ fn engine(io: Io, release: &str) -> Finding {
         Err(error) => error.to_string(),
     };
     match io {
-        Io::AfXdp => Finding::problem(
+        Io::Kernel | Io::AfXdp => Finding::problem(
             "engine",
             format!("no AF_XDP ({refused}): set io = \"auto\", or use a kernel with CONFIG_XDP_SOCKETS"),
         ),

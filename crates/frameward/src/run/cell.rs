@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Notice};
+use control::{CellSettings, CellStatus, Notice, PathWanted};
 use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
@@ -13,12 +13,12 @@ use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
-use config::Link;
 use config::check::Mtus;
 use config::fieldbus::{Cell, CellRelation, Mode};
+use config::{Io, Link};
 
 /// What the cell of a link is configured with, if it has one.
-pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
+pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> {
     let cell = link.cell.as_ref()?;
     let relations = cell.relations.iter().map(|of| RelationSettings {
         relation: of.relation,
@@ -39,6 +39,10 @@ pub(super) fn settings(link: &Link, mtus: Mtus) -> Option<CellSettings> {
             config::fieldbus::Rest::Link => OtherFrames::Link,
             config::fieldbus::Rest::Drop => OtherFrames::Drop,
         },
+        path: match io {
+            Io::Kernel => PathWanted::Kernel,
+            Io::Auto | Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
+        },
     })
 }
 
@@ -52,7 +56,7 @@ impl Running {
     ) -> Result<Option<(String, String)>, String> {
         let name = &link.config.name;
         let different = difference(before, link.config.cell.as_deref());
-        let renewed = match (before, settings(&link.config, link.about.mtus)) {
+        let renewed = match (before, settings(&link.config, link.about.mtus, self.gateway.io)) {
             (None, None) => Ok(()),
             (None, Some(settings)) => self.control.add_cell(name, settings),
             (Some(_), Some(settings)) => self.control.change_cell(name, settings),
@@ -272,6 +276,7 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
+    use control::CellPath;
     use dataplane::cell::CellCounters;
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
@@ -328,6 +333,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
+            path: CellPath::UserSpace,
             rest: OtherFrames::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),

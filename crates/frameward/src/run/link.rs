@@ -170,6 +170,7 @@ impl StartedLink {
         self,
         running: &mut RunningLink,
         control: &mut control::Gateway,
+        io: Io,
     ) -> Result<(), RunError> {
         let Self { path, ports, keys, about, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
@@ -183,7 +184,7 @@ impl StartedLink {
             StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),
             StartedKeys::None => control.add_without_keys(name.clone(), forwarding),
         };
-        let cell = settings(&running.config, running.about.mtus);
+        let cell = settings(&running.config, running.about.mtus, io);
         let started = added.map_err(RunError::Thread).and_then(|()| {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
@@ -481,7 +482,7 @@ pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Tolerated {
 pub(super) const fn io(io: Io) -> open::Io {
     match io {
         Io::Auto => open::Io::Auto,
-        Io::AfXdp => open::Io::AfXdp,
+        Io::Kernel | Io::AfXdp => open::Io::AfXdp,
         Io::AfPacket => open::Io::AfPacket,
     }
 }

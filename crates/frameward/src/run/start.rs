@@ -144,9 +144,9 @@ impl Running {
                     info!(event = "no-frame-passes", link = running.config.name, "no frame passes: {why}");
                     Ok(())
                 }
-                Some(started) => {
-                    started.give_to(&mut running, &mut self.control).map(|()| running.announce())
-                }
+                Some(started) => started
+                    .give_to(&mut running, &mut self.control, self.gateway.io)
+                    .map(|()| running.announce()),
             };
             self.links.push(running);
             given?;
@@ -182,6 +182,6 @@ impl Running {
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
         let grant = |sas: &StaticSas| Granted::of(sas, true, &mut self.control);
         let started = ready.begin(&link.config, grant, &self.measured)?;
-        started.give_to(link, &mut self.control)
+        started.give_to(link, &mut self.control, self.gateway.io)
     }
 }

@@ -18,6 +18,7 @@ const MOST_UNKNOWN_QUEUES: u32 = 64;
 pub(super) struct UnboundPort<'i> {
     pub(super) interface: &'i Interface,
     pub(super) map: SocketMap,
+    pub(super) program: Program,
     pub(super) link: Link,
     pub(super) mode: &'static str,
 }
@@ -59,7 +60,7 @@ impl<'i> UnboundPort<'i> {
             Err(_) if modes[0] != modes[1] => (link(modes[1].0)?, modes[1].1),
             Err(error) => return Err(error),
         };
-        Ok(Self { interface, map, link, mode })
+        Ok(Self { interface, map, program, link, mode })
     }
 
     /// Binds a socket to each receive queue. `first` is the socket that has registered the region, if there is one.

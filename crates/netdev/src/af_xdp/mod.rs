@@ -36,14 +36,14 @@ mod scatter;
 mod socket;
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 
-use crate::bpf::{Link, SocketMap};
+use crate::bpf::{Link, Program, SocketMap};
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
-use crate::port::{self, Port, PortCounters, PortError, all};
+use crate::port::{self, KernelSide, Port, PortCounters, PortError, all};
 use bind::{BoundSockets, UnboundPort, bind_all, failed};
 use mode::{ReceiveMode, TransmitMode};
 use socket::{Socket, WakeOutcome};
@@ -78,7 +78,8 @@ pub enum Attach {
 #[derive(Debug)]
 pub struct AfXdp {
     // In the order of being dropped: first no more frames, then the sockets.
-    _link: Link,
+    link: Link,
+    program: Program,
     _map: SocketMap,
     _promiscuous: OwnedFd,
     sockets: Vec<Socket>,
@@ -87,6 +88,7 @@ pub struct AfXdp {
     transmit: TransmitMode,
     descriptors: Vec<RawFd>,
     pool: u32,
+    interface: u32,
     mtu: u32,
     /// The queue that the next burst begins with, for fairness.
     first_queue: usize,
@@ -179,7 +181,9 @@ impl AfXdp {
             .map_err(|source| failed(interface, "make it promiscuous", source))?;
         let queues = sockets.len();
         Ok(Self {
-            _link: port.link,
+            link: port.link,
+            program: port.program,
+            interface: interface.index(),
             _map: port.map,
             _promiscuous: promiscuous,
             descriptors: sockets.iter().map(Socket::raw).collect(),
@@ -289,6 +293,15 @@ impl Port for AfXdp {
 
     fn description(&self) -> &str {
         &self.description
+    }
+
+    fn kernel_side(&self) -> io::Result<KernelSide> {
+        let sockets = self.sockets.iter().map(|socket| socket.owned().try_clone());
+        Ok(KernelSide { interface: self.interface, sockets: sockets.collect::<io::Result<_>>()? })
+    }
+
+    fn set_program(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.link.update(program.unwrap_or(self.program.borrowed()))
     }
 }
 

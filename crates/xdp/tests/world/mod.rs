@@ -217,6 +217,7 @@ impl World {
                 assert_eq!(sent, status.transmit, "gateway {end}, relation {number}");
                 assert_eq!(received, status.receive, "gateway {end}, relation {number}");
                 assert_eq!(kernel.jitter(number).unwrap().count(), status.jitter.count());
+                assert!(kernel.peek(number).unwrap().events.is_empty(), "told to who looks alone");
                 let report = kernel.look(number).unwrap();
                 assert_eq!(report.state, status.state, "gateway {end}, relation {number}");
                 assert_eq!(report.transmit_key, status.transmit_key, "gateway {end}, relation {number}");

@@ -1,6 +1,6 @@
 //! From a cell's status to its report.
 
-use control::CellStatus;
+use control::{CellPath, CellStatus};
 use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::histogram::Histogram;
@@ -27,6 +27,11 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         }
         .into(),
         suite: cell.protection.suite.name().into(),
+        path: status.map_or_else(String::new, |status| match &status.path {
+            CellPath::Kernel => "kernel".into(),
+            CellPath::UserSpace => "user space".into(),
+            CellPath::Nowhere(why) => format!("nowhere: {why}"),
+        }),
         rest: match cell.rest {
             Rest::Link => "link",
             Rest::Drop => "drop",

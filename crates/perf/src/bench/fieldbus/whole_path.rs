@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, Gateway};
+use control::{CellSettings, Gateway, PathWanted};
 use dataplane::cell::OtherFrames;
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
@@ -199,6 +199,7 @@ fn settings(side: usize, relations: usize, protection: Protection) -> CellSettin
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(relation).collect(),
         rest: OtherFrames::Drop,
+        path: PathWanted::UserSpace,
     }
 }
 
