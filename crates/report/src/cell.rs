@@ -210,7 +210,7 @@ impl CellReport {
     }
 
     /// Nothing is wrong: whether something shows that all is well.
-    pub fn well(&self) -> Finding {
+    pub(crate) fn well(&self) -> Finding {
         let latest = self.relations.iter().filter_map(|relation| relation.silent_ns).min();
         match latest {
             Some(nanoseconds) => {
@@ -228,7 +228,7 @@ impl CellReport {
     }
 
     /// What is not as it should be.
-    pub fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    pub(crate) fn findings(&self, seen: &Seen) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
         let mut findings = Vec::new();
         let count =

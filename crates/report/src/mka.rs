@@ -158,7 +158,7 @@ impl MkaReport {
     }
 
     /// What a person should know of it.
-    pub fn findings(&self, requested: Requested) -> Vec<Finding> {
+    pub(crate) fn findings(&self, requested: Requested) -> Vec<Finding> {
         let mut findings = Vec::new();
         let state = requested.trouble.unwrap_or(State::NoKeys);
         // Frames that are secured pass, whatever stands in the way of others.

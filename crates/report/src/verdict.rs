@@ -176,29 +176,29 @@ pub struct Concern {
 
 /// A state that was found, with how much it matters here, and its words.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Finding {
-    pub state: State,
-    pub level: Level,
-    pub text: String,
+pub(crate) struct Finding {
+    pub(crate) state: State,
+    pub(crate) level: Level,
+    pub(crate) text: String,
 }
 
 impl Finding {
-    pub fn new(state: State, level: Level, text: impl Into<String>) -> Self {
+    pub(crate) fn new(state: State, level: Level, text: impl Into<String>) -> Self {
         Self { state, level, text: text.into() }
     }
 
-    pub fn alarm(state: State, text: impl Into<String>) -> Self {
+    pub(crate) fn alarm(state: State, text: impl Into<String>) -> Self {
         Self::new(state, Level::Alarm, text)
     }
 
-    pub fn attention(state: State, text: impl Into<String>) -> Self {
+    pub(crate) fn attention(state: State, text: impl Into<String>) -> Self {
         Self::new(state, Level::Attention, text)
     }
 }
 
 /// The worst finding is the verdict, the first of equal ones; all are concerns, the worst first. Without any it is
 /// `otherwise`.
-pub fn evaluate(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
+pub(crate) fn evaluate(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let unproven = findings.iter().any(|finding| finding.state.is_unproven());
     let Finding { state, level, text } = findings.first().unwrap_or(&otherwise).clone();
