@@ -30,7 +30,6 @@ const NO_FINDINGS: &[&str] = &[
     "a CAK file is",
     "read, of mode 0600 or less",
     "...: ... of ... frames were overtaken, by up to ...",
-    "... ... ...: ...",
     "since they were cleared",
     ", round trip ... us",
     "MACsec frames (EtherType 0x88E5)",
@@ -150,7 +149,9 @@ fn every_finding_has_its_row() {
     for source in sources(&root().join("crates/diagnosis/src/doctor")) {
         for (calls, text) in literals(&source) {
             let fine = calls.iter().any(|call| call == "Finding::ok" || call.ends_with("expect"));
-            if fine || words(&text) < 4 || NO_FINDINGS.iter().any(|other| says(&text, other)) {
+            // Placeholders alone say nothing; what goes into them is a literal of its own.
+            let no_words = !text.replace("...", "").contains(char::is_alphabetic);
+            if fine || no_words || words(&text) < 4 || NO_FINDINGS.iter().any(|other| says(&text, other)) {
                 continue;
             }
             findings += 1;
