@@ -297,7 +297,7 @@ mask() {
         s/^  (real time|locked memory|workers) .*/  \1/
         s/[0-9]+ (years|days|hours|minutes) at the rate/N at the rate/
         s/ +/ /g' | if [[ " ${figures[*]} " == *" $name "* ]]; then
-            sed -E '/^ +[A-Z][A-Za-z]+ +[0-9]+$/d; /^ +N s ago /d; s/[0-9]+([.,][0-9]+)*/N/g'
+            sed -E '/^ +[A-Z][A-Za-z]+ +[0-9]+$/d; /^ +[N0-9.]+ (s|seconds|minutes) ago /d; s/[0-9]+([.,][0-9]+)*/N/g'
         else
             cat
         fi

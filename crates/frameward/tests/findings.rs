@@ -31,6 +31,7 @@ const NO_FINDINGS: &[&str] = &[
     "read, of mode 0600 or less",
     "...: ... of ... frames were overtaken, by up to ...",
     "since they were cleared",
+    "... ... since the start: ...",
     ", round trip ... us",
     "MACsec frames (EtherType 0x88E5)",
     "LLDP and PTP peer delay",
