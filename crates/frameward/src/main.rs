@@ -110,9 +110,13 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     let cannot = |error| {
         told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
     };
+    let loaded = config::load(file);
+    // Before another thread begins: the kernel keeps capabilities by thread.
+    if !loaded.as_ref().is_ok_and(|(config, _)| config.gateway.io == Io::Kernel) {
+        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
+    }
     let log = Log::start().map_err(cannot)?;
     log.install();
-    let loaded = config::load(file);
     if let Ok((config, _)) = &loaded {
         log.set_format(config.gateway.log);
     }
@@ -130,9 +134,6 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     })?;
     for warning in warnings {
         warn!(event = "configuration", "{warning}");
-    }
-    if config.gateway.io != Io::Kernel {
-        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
     }
     let ran = run::run(config, locked, &runtime, &asks, &log);
     log.flush();
