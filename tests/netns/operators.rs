@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::time::Instant;
 
 use lab::program::Output;
 use lab::{Program, Shape, Topology};
@@ -125,7 +126,11 @@ fn cleared_counters_begin_again_in_status_and_go_on_elsewhere() {
     assert!(metric() >= before);
     pass(7..10);
     assert!((after + 3..after + 7).contains(&sent(&pair.a).0), "{}", sent(&pair.a).0);
-    assert!(metric() >= before + 3);
+    // A report is good for all who ask within a tenth of a second: the first answer may be the one before.
+    let deadline = Instant::now() + DEADLINE;
+    while metric() < before + 3 {
+        assert!(Instant::now() < deadline, "{} instead of {} and more", metric(), before + 3);
+    }
     assert!(http::get(&topology.gateway_a.namespace, "/status").contains("\"cleared_seconds\""));
     pair.stop().unwrap();
 }

@@ -57,8 +57,8 @@ pub fn give_up_kernel_path() -> Result<(), String> {
 }
 
 /// After [`become_user`]: gives up every capability that a gateway does not need, for good, and the right to get others by starting a
-/// program. Also root is then stopped by file permissions. What `io = "kernel"` needs is kept until the configuration is known. To be called while the process has one thread: the kernel
-/// keeps capabilities by thread.
+/// program. Also root is then stopped by file permissions. What `io = "kernel"` needs is kept until the configuration is known. To be
+/// called while the process has one thread: the kernel keeps capabilities by thread.
 ///
 /// # Errors
 /// What the kernel says.
@@ -66,12 +66,14 @@ pub fn give_up_others() -> Result<(), String> {
     let failed =
         |error: caps::errors::CapsError| format!("cannot give up capabilities: {error}; report this");
     let had = caps::read(None, CapSet::Permitted).map_err(failed)?;
-    let keep = NEEDED.into_iter().chain([FOR_KERNEL_PATH]).filter(|one| had.contains(one)).collect();
+    let needed = NEEDED.into_iter().filter(|one| had.contains(one)).collect();
+    // The bounding set takes nothing that this process has: it is for programs that it starts.
     if had.contains(&Capability::CAP_SETPCAP) {
-        for other in caps::read(None, CapSet::Bounding).map_err(failed)?.difference(&keep) {
+        for other in caps::read(None, CapSet::Bounding).map_err(failed)?.difference(&needed) {
             caps::drop(None, CapSet::Bounding, *other).map_err(failed)?;
         }
     }
+    let keep = NEEDED.into_iter().chain([FOR_KERNEL_PATH]).filter(|one| had.contains(one)).collect();
     // Effective first: it may not exceed what is permitted.
     caps::set(None, CapSet::Effective, &keep).map_err(failed)?;
     caps::set(None, CapSet::Permitted, &keep).map_err(failed)?;
