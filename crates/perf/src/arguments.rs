@@ -197,7 +197,7 @@ mod tests {
             .find_map(|start| line.strip_prefix(start));
             let Some(typed) = typed else { continue };
             // What stands between quotation marks is one word, whatever it is.
-            let typed = typed.trim_end_matches(")]").trim_end_matches("\";");
+            let typed = typed.trim_end_matches("\")]").trim_end_matches("\";");
             let words: Vec<String> = typed
                 .split(['\'', '"'])
                 .enumerate()
