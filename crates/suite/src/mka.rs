@@ -221,7 +221,7 @@ impl fmt::Debug for Kek {
 
 impl fmt::Debug for Drbg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Draw")
+        f.write_str("Drbg")
     }
 }
 
