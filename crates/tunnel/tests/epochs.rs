@@ -119,7 +119,7 @@ fn numbers_of_flows_never_run_out() {
         sites.pass(Duration::from_millis(200));
     }
     assert_eq!(sites.sites[0].forwarding.transmit_epoch(P0), 2);
-    assert_eq!(sites.events["WantEpoch"], 1);
+    assert_eq!(sites.events["EpochWanted"], 1);
     assert_eq!(sites.sites[0].forwarding.peer_counters(P0).out_pkts_flow_indexes, 0);
 }
 
